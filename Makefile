@@ -1,0 +1,47 @@
+# make demo       set up, then train a translator on the embedded pair and show what it says
+# make test       set up, then lint, types, import layers and the tests that fit ten minutes
+# make test-slow  the longer tests
+# make lint       ruff, mypy and import-linter alone
+# make format     rewrite the code in the house's format
+#
+# TORCH_INDEX=URL adds a package index: on Linux without a GPU, the CPU index of PyTorch saves gigabytes.
+
+VENV   := .venv
+STAMP  := $(VENV)/.installed
+BIN    := $(VENV)/bin
+# A stub that a version manager leaves on the PATH may exist and yet not run, hence the trial.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
+	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
+INDEX  := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+.PHONY: demo test test-slow lint format clean
+
+demo: $(STAMP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
+
+test: lint
+	$(BIN)/pytest -m "not slow"
+
+test-slow: $(STAMP)
+	$(BIN)/pytest -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Written only when everything before it succeeded, so that a broken set-up is tried again, not trusted.
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "nmt needs Python 3.11 or newer with venv: install it (Debian: apt install python3 python3-venv), or name one: make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt hatchling editables
+	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV)

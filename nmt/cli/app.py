@@ -1,0 +1,65 @@
+"""The ``nmt`` command: its subcommands, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import nmt
+from nmt.cli.prepare_data import prepare_data
+from nmt.errors import NmtError
+
+app = typer.Typer(
+    name="nmt",
+    help="Neural machine translation, from raw parallel text to a scored translator.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("prepare-data")(prepare_data)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"nmt {nmt.__version__}\n")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Hold the options of ``nmt`` itself."""
+
+
+def main() -> None:
+    """Run the command line and end the process: 0 on success, 2 on a user's mistake, 130 on Ctrl-C."""
+    try:
+        app()
+    except NmtError as error:
+        if os.environ.get("NMT_DEBUG"):
+            raise
+        _print_error(str(error))
+        sys.exit(2)
+    except BrokenPipeError:
+        # Whoever read our output has gone, which is no error; the interpreter's own flush at exit must not
+        # complain about it either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _print_error(message: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text.assemble(("error: ", "bold red"), (message, "red")))

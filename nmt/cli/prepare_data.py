@@ -1,0 +1,2 @@
+def prepare_data() -> None:
+    """Placeholder."""

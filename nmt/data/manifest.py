@@ -1,0 +1,108 @@
+"""What a prepared data set says of itself: ``manifest.json`` beside its text."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from nmt.errors import DataError
+from nmt.text import replacing
+
+MANIFEST_NAME = "manifest.json"
+
+
+class Record(BaseModel):
+    """A part of the manifest."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceRecord(Record):
+    """A file that the data set was made from."""
+
+    file: str
+    url: str | None = None
+    sha256: str
+    bytes: int
+
+
+class FileRecord(Record):
+    """A file of the data set."""
+
+    lines: int
+    sha256: str
+
+
+class Manifest(Record):
+    """Where a prepared data set comes from, what was dropped on the way, and what it holds."""
+
+    version: int = 1
+    name: str
+    source_lang: str
+    target_lang: str
+    licence: str = ""
+    recipe: dict[str, Any]
+    """The recipe, whole: run again, it gives the same data set."""
+    sources: list[SourceRecord]
+    filters: dict[str, int]
+    """Pairs that each filter dropped (or, for ``leaked_kept``, only counted), in the order of the filters."""
+    files: dict[str, FileRecord]
+    """``train.en`` and so on."""
+    nfc: bool
+    punctuation: bool
+    """Normalisation of source text, which translate does again."""
+    fingerprint: str
+    """Of the text alone: two data sets with the same lines have the same."""
+
+
+def fingerprint(files: dict[str, FileRecord]) -> str:
+    """sha256 over the names and checksums of the files, in the order of their names."""
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(f"{name} {files[name].sha256}\n".encode())
+    return digest.hexdigest()
+
+
+def write_manifest(manifest: Manifest, folder: Path) -> None:
+    """Write ``manifest.json`` into a data set's folder, whole or not at all."""
+    with replacing(folder / MANIFEST_NAME) as stream:
+        stream.write((manifest.model_dump_json(indent=2) + "\n").encode())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a data set's manifest.
+
+    Raises:
+        DataError: the folder holds none, or one that this version cannot read.
+    """
+    path = folder / MANIFEST_NAME
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(
+            f"{folder}: is not a prepared data set (no {MANIFEST_NAME}). Run `nmt prepare-data` first, "
+            "or name the data set's folder with --data."
+        ) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(
+            f"{path}: cannot be read ({'.'.join(map(str, first['loc']))}: {first['msg']}). "
+            "Run `nmt prepare-data` again with --force."
+        ) from None
+
+
+def newest_data_set(root: Path = Path("data")) -> Path:
+    """The data set below a folder that was prepared last.
+
+    Raises:
+        DataError: there is none.
+    """
+    manifests = list(root.glob(f"*/{MANIFEST_NAME}"))
+    if not manifests:
+        raise DataError(
+            f"no prepared data set below {root}/. Run `nmt prepare-data toy-en-de`, or name one with --data."
+        )
+    return max(manifests, key=lambda path: path.stat().st_mtime).parent

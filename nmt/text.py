@@ -1,0 +1,187 @@
+"""Lines of text in and out, as bytes: the one place that reads a line of text.
+
+A line ends at ``\\n`` and nowhere else. U+2028, U+0085, ``\\v`` and ``\\f`` are characters like any other, so two
+files that other tools wrote line by line stay parallel here. A ``\\r`` before the ``\\n`` is dropped.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import lzma
+import os
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, Literal, cast
+
+from nmt.errors import DataError
+
+InvalidUtf8 = Literal["error", "replace"]
+
+STDIN = "-"
+
+# Languages whose writing does not put spaces between words: their lengths are counted in characters.
+_UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "km", "lo", "my"})
+
+
+def decode_line(raw: bytes, *, name: str, number: int, invalid: InvalidUtf8 = "error") -> str:
+    """Turn the bytes of one line, with or without its ending, into text.
+
+    Raises:
+        DataError: the bytes are not UTF-8 (and ``invalid`` is not ``"replace"``); names file, line and byte.
+    """
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if invalid == "replace":
+        return raw.decode("utf-8", errors="replace")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}, line {number}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not valid "
+            "UTF-8. Convert the file to UTF-8, for example with iconv."
+        ) from None
+
+
+def iter_lines(stream: IO[bytes], *, name: str, invalid: InvalidUtf8 = "error") -> Iterator[str]:
+    """Serve the lines of an open stream one by one, each as soon as it is complete.
+
+    The lines before an invalid one are served before its error is raised.
+    """
+    for number, raw in enumerate(stream, start=1):
+        yield decode_line(raw, name=name, number=number, invalid=invalid)
+
+
+def open_bytes(path: Path | str) -> BinaryIO:
+    """Open a file for reading: plain, ``.gz`` or ``.xz``; ``-`` is standard input.
+
+    Raises:
+        DataError: there is no such file, or it may not be read.
+    """
+    if str(path) == STDIN:
+        return sys.stdin.buffer
+    path = Path(path)
+    try:
+        if path.suffix == ".gz":
+            return cast(BinaryIO, gzip.open(path, "rb"))
+        if path.suffix == ".xz":
+            return cast(BinaryIO, lzma.open(path, "rb"))
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def read_lines(path: Path | str, *, invalid: InvalidUtf8 = "error") -> Iterator[str]:
+    """Serve the lines of a file (plain, ``.gz``, ``.xz``, or ``-`` for standard input).
+
+    Raises:
+        DataError: the file cannot be read, is a damaged archive, or holds invalid UTF-8.
+    """
+    name = "standard input" if str(path) == STDIN else str(path)
+    stream = open_bytes(path)
+    try:
+        yield from iter_lines(stream, name=name, invalid=invalid)
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+        raise DataError(f"{name}: damaged or truncated archive ({error}). Fetch or pack it again.") from None
+    except IsADirectoryError:
+        raise DataError(f"{name}: is a folder, not a file of text.") from None
+    finally:
+        if stream is not sys.stdin.buffer:
+            stream.close()
+
+
+def read_parallel(
+    source: Path | str, target: Path | str, *, invalid: InvalidUtf8 = "error"
+) -> Iterator[tuple[str, str]]:
+    """Serve the pairs of two parallel files.
+
+    Raises:
+        DataError: the files differ in their number of lines; names both counts.
+    """
+    sources, targets = read_lines(source, invalid=invalid), read_lines(target, invalid=invalid)
+    missing = object()
+    pairs = 0
+    while True:
+        source_line, target_line = next(sources, missing), next(targets, missing)
+        if source_line is missing and target_line is missing:
+            return
+        if source_line is missing or target_line is missing:
+            source_count = pairs + (source_line is not missing) + sum(1 for _ in sources)
+            target_count = pairs + (target_line is not missing) + sum(1 for _ in targets)
+            raise DataError(
+                f"{source} has {source_count:,} lines, but {target} has {target_count:,}: the two must be "
+                "parallel, line by line."
+            )
+        pairs += 1
+        yield cast(str, source_line), cast(str, target_line)
+
+
+def write_lines(stream: IO[bytes], lines: Iterable[str]) -> int:
+    """Write each line with a ``\\n`` behind it; return how many there were."""
+    count = 0
+    for line in lines:
+        stream.write(encode_line(line))
+        count += 1
+    return count
+
+
+def encode_line(line: str) -> bytes:
+    """The bytes of one line, its ``\\n`` included. A ``\\n`` inside becomes a space: one line stays one line."""
+    return line.replace("\n", " ").encode("utf-8", errors="replace") + b"\n"
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes its name only once it is complete and on disk.
+
+    When the body raises, or the process dies, what stood under the name before still stands.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sentence_length(line: str, language: str) -> int:
+    """Length of a line in words, or in characters for languages written without spaces."""
+    if language.split("-")[0].split("_")[0].lower() in _UNSPACED_LANGUAGES:
+        return sum(1 for character in line if not character.isspace())
+    return len(line.split())
+
+
+def comparison_key(line: str) -> str:
+    """What makes two lines the same sentence: NFC, with white space folded and trimmed."""
+    return " ".join(unicodedata.normalize("NFC", line).split())
+
+
+def normalizer(*, nfc: bool, punctuation: bool, language: str) -> Callable[[str], str]:
+    """The text normalisation of a recipe as one function from line to line.
+
+    Args:
+        nfc: Unicode normal form C.
+        punctuation: the Moses steps: normalise punctuation, then remove non-printing characters.
+        language: code of the language, which the Moses rules depend on.
+    """
+    steps: list[Callable[[str], str]] = []
+    if nfc:
+        steps.append(functools.partial(unicodedata.normalize, "NFC"))
+    if punctuation:
+        from sacremoses import MosesPunctNormalizer
+
+        moses = MosesPunctNormalizer(lang=language, pre_replace_unicode_punct=False, post_remove_control_chars=True)
+        steps.append(moses.normalize)
+
+    def normalize(line: str) -> str:
+        for step in steps:
+            line = step(line)
+        return line
+
+    return normalize
