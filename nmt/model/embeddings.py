@@ -1,0 +1,66 @@
+"""From pieces to vectors and back: one shared matrix, and what tells positions apart (sections 3.4 and 3.5).
+
+Shapes: B batch, T length, D d_model, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+ROWS_MULTIPLE = 8
+
+
+class TokenEmbedding(nn.Module):
+    """The matrix that source embeddings, target embeddings and the pre-softmax projection share (section 3.4).
+
+    Its rows are rounded up to a multiple of 8, which tensor cores want. The added rows belong to no piece: they
+    are never looked up, and the projection leaves them out, so they get neither probability nor smoothing mass.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__()
+        self.vocab_size = vocab_size
+        self.scale = math.sqrt(d_model)
+        rows = -(-vocab_size // ROWS_MULTIPLE) * ROWS_MULTIPLE
+        self.weight = nn.Parameter(torch.empty(rows, d_model))
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        """Vectors (B, T, D) of pieces, multiplied by sqrt(d_model)."""
+        return F.embedding(tokens_BT, self.weight) * self.scale
+
+    def project(self, x_BTD: Tensor) -> Tensor:
+        """Logits (B, T, V) over the pieces."""
+        rows = self.weight.shape[0]
+        return F.linear(x_BTD, self.weight if rows == self.vocab_size else self.weight[: self.vocab_size])
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = the cosine (section 3.5); (length, D), float64."""
+    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
+    rate = 10_000 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    return torch.stack([torch.sin(position * rate), torch.cos(position * rate)], dim=-1).flatten(1)
+
+
+class PositionEmbedding(nn.Module):
+    """Adds to each vector what tells its position; sinusoidal, or learned as in table 3, row E."""
+
+    table_PD: Tensor
+
+    def __init__(self, kind: Literal["sinusoidal", "learned"], max_positions: int, d_model: int) -> None:
+        super().__init__()
+        if kind == "learned":
+            self.table_PD = nn.Parameter(torch.empty(max_positions, d_model))
+            nn.init.normal_(self.table_PD, std=d_model**-0.5)
+        else:
+            table = sinusoids(max_positions, d_model).to(torch.get_default_dtype())
+            self.register_buffer("table_PD", table, persistent=False)
+
+    def forward(self, x_BTD: Tensor, start: int = 0) -> Tensor:
+        """Add positions ``start``, ``start`` + 1, ... to vectors (B, T, D)."""
+        return x_BTD + self.table_PD[start : start + x_BTD.shape[1]]

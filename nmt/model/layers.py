@@ -1,0 +1,116 @@
+"""Encoder and decoder layers (section 3.1) and the feed-forward network inside them (section 3.3).
+
+Shapes: B batch, S source, T target, D d_model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nmt.config import ModelConfig
+from nmt.model.attention import Attention
+
+
+class FeedForward(nn.Module):
+    """max(0, x W1 + b1) W2 + b2, at each position alike (equation 2)."""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_ff)
+        self.outer = nn.Linear(d_ff, d_model)
+        self.dropout = dropout
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """(B, T, D) to (B, T, D)."""
+        hidden_BTF = F.relu(self.inner(x_BTD), inplace=True)
+        if self.dropout and self.training:
+            hidden_BTF = F.dropout(hidden_BTF, self.dropout)
+        projected: Tensor = self.outer(hidden_BTF)
+        return projected
+
+
+class Residual(nn.Module):
+    """What stands around every sub-layer: LayerNorm(x + Dropout(f(x))); pre-norm: x + Dropout(f(LayerNorm(x)))."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.is_pre = config.norm == "pre"
+        self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x_BTD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """(B, T, D) to (B, T, D)."""
+        result: Tensor
+        if self.is_pre:
+            result = x_BTD + self.dropout(sublayer(self.norm(x_BTD)))
+        else:
+            result = self.norm(x_BTD + self.dropout(sublayer(x_BTD)))
+        return result
+
+
+def _attention(config: ModelConfig, *, is_self: bool) -> Attention:
+    return Attention(
+        config.d_model,
+        config.heads,
+        config.key_size,
+        config.value_size,
+        dropout=config.attention_dropout,
+        bias=config.attention_bias,
+        is_self=is_self,
+    )
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = _attention(config, is_self=True)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
+        self.around_self_attention = Residual(config)
+        self.around_feed_forward = Residual(config)
+
+    def forward(self, x_BSD: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, S, D) to (B, S, D); ``mask`` as in :meth:`Attention.attend`."""
+
+        def attend(x_BSD: Tensor) -> Tensor:
+            return self.self_attention.attend(*self.self_attention.project(x_BSD), mask)
+
+        x_BSD = self.around_self_attention(x_BSD, attend)
+        result: Tensor = self.around_feed_forward(x_BSD, self.feed_forward)
+        return result
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over what was written, attention over the encoder, then feed-forward.
+
+    Attention to self and memory comes as functions, since a whole target and a single step with cached keys and
+    values differ in nothing else.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = _attention(config, is_self=True)
+        self.cross_attention = _attention(config, is_self=False)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
+        self.around_self_attention = Residual(config)
+        self.around_cross_attention = Residual(config)
+        self.around_feed_forward = Residual(config)
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        attend_self: Callable[[Tensor], Tensor],
+        attend_memory: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """(B, T, D) to (B, T, D)."""
+        x_BTD = self.around_self_attention(x_BTD, attend_self)
+        x_BTD = self.around_cross_attention(x_BTD, attend_memory)
+        result: Tensor = self.around_feed_forward(x_BTD, self.feed_forward)
+        return result

@@ -1,0 +1,198 @@
+"""The Transformer (Vaswani et al. 2017, figure 1): encode, decode, and decode one step at a time.
+
+Shapes: B sentences, S source pieces, T target pieces, D d_model, H heads, K size of a head's queries and keys,
+V vocabulary (in ``logits``) or size of a head's values; W beam, N = B · W rows of a search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig
+from nmt.model.attention import Attention
+from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
+from nmt.model.layers import DecoderLayer, EncoderLayer
+
+PAD = 0
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What the encoder made of a batch of sentences."""
+
+    memory_BSD: Tensor
+    mask_B11S: Tensor
+    """0 at pieces, -inf at padding."""
+
+
+@dataclass(frozen=True)
+class LayerState:
+    """Keys and values of one decoder layer: of the pieces written so far, and of the memory (a row a sentence)."""
+
+    self_key_NHTK: Tensor
+    self_value_NHTV: Tensor
+    memory_key_BHSK: Tensor
+    memory_value_BHSV: Tensor
+
+
+@dataclass(frozen=True)
+class DecodingState:
+    """All that :meth:`Transformer.step` needs to go on. The rows of a sentence's beam lie side by side."""
+
+    length: int
+    beam: int
+    layers: tuple[LayerState, ...]
+    memory_mask_B11S: Tensor
+
+    def select(self, rows_N: Tensor, sentences_B: Tensor | None = None) -> DecodingState:
+        """Make row i go on where row ``rows_N[i]`` stood; keep only ``sentences_B`` where given.
+
+        Args:
+            rows_N: indices into the present rows, a whole beam for each sentence that stays.
+            sentences_B: indices into the present sentences, in the order of ``rows_N``; all if None.
+        """
+
+        def kept(of_sentences: Tensor) -> Tensor:
+            return of_sentences if sentences_B is None else of_sentences.index_select(0, sentences_B)
+
+        layers = tuple(
+            LayerState(
+                layer.self_key_NHTK.index_select(0, rows_N),
+                layer.self_value_NHTV.index_select(0, rows_N),
+                kept(layer.memory_key_BHSK),
+                kept(layer.memory_value_BHSV),
+            )
+            for layer in self.layers
+        )
+        return DecodingState(self.length, self.beam, layers, kept(self.memory_mask_B11S))
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder over one shared vocabulary."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = TokenEmbedding(vocab_size, config.d_model)
+        if config.positions == "learned":
+            self.source_positions = PositionEmbedding("learned", config.max_positions, config.d_model)
+            self.target_positions = PositionEmbedding("learned", config.max_positions, config.d_model)
+        else:
+            self.source_positions = PositionEmbedding("sinusoidal", config.max_positions, config.d_model)
+            self.target_positions = self.source_positions
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        # With pre-norm the residual stream itself is never normalised, so it is once at the end.
+        is_pre = config.norm == "pre"
+        self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces, without the rows that the embedding adds."""
+        return self.embedding.vocab_size
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return self.embedding.weight.device
+
+    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
+        """Logits (B, T, V) of each next piece; see :meth:`encode` and :meth:`decode`."""
+        return self.decode(target_BT, self.encode(source_BS))
+
+    def encode(self, source_BS: Tensor) -> Encoded:
+        """Read sentences: pieces with eos, padded with 0 on the right."""
+        mask_B11S = _additive(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
+        x_BSD = self.dropout(self.source_positions(self.embedding(source_BS)))
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, mask_B11S)
+        return Encoded(self.encoder_norm(x_BSD), mask_B11S)
+
+    def decode(self, target_BT: Tensor, encoded: Encoded) -> Tensor:
+        """Logits (B, T, V) of the piece after each of ``target_BT`` (bos + pieces, padded with 0 on the right).
+
+        Padding needs no mask of its own: it lies behind all that a piece may look at.
+        """
+        length = target_BT.shape[1]
+        ahead_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
+        causal_TT = _additive(ahead_TT, self.embedding.weight.dtype)
+        x_BTD = self.dropout(self.target_positions(self.embedding(target_BT)))
+        for module in self.decoder:
+            layer = _decoder_layer(module)
+
+            def attend_self(x_BTD: Tensor, attention: Attention = layer.self_attention) -> Tensor:
+                return attention.attend(*attention.project(x_BTD), causal_TT)
+
+            def attend_memory(x_BTD: Tensor, attention: Attention = layer.cross_attention) -> Tensor:
+                keys_values = attention.project_memory(encoded.memory_BSD)
+                return attention.attend(attention.project_query(x_BTD), *keys_values, encoded.mask_B11S)
+
+            x_BTD = layer(x_BTD, attend_self, attend_memory)
+        return self.embedding.project(self.decoder_norm(x_BTD))
+
+    def start(self, encoded: Encoded, beam: int = 1) -> DecodingState:
+        """The state before the first step: nothing written, the memory projected once for all steps and beams."""
+        layers = []
+        for module in self.decoder:
+            layer = _decoder_layer(module)
+            memory_key, memory_value = layer.cross_attention.project_memory(encoded.memory_BSD)
+            rows = encoded.memory_BSD.shape[0] * beam
+            self_key = memory_key.new_empty(rows, memory_key.shape[1], 0, memory_key.shape[3])
+            self_value = memory_value.new_empty(rows, memory_value.shape[1], 0, memory_value.shape[3])
+            layers.append(LayerState(self_key, self_value, memory_key.contiguous(), memory_value.contiguous()))
+        return DecodingState(0, beam, tuple(layers), encoded.mask_B11S)
+
+    def step(self, tokens_N: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
+        """Read one more piece in each row; returns logits (N, V) of the next piece, and the state after it."""
+        x_N1D = self.dropout(self.target_positions(self.embedding(tokens_N[:, None]), state.length))
+        layers = []
+        for module, past in zip(self.decoder, state.layers, strict=True):
+            layer = _decoder_layer(module)
+
+            def attend_self(
+                x_N1D: Tensor, attention: Attention = layer.self_attention, past: LayerState = past
+            ) -> Tensor:
+                query, key, value = attention.project(x_N1D)
+                key = torch.cat([past.self_key_NHTK, key], dim=2)
+                value = torch.cat([past.self_value_NHTV, value], dim=2)
+                layers.append(LayerState(key, value, past.memory_key_BHSK, past.memory_value_BHSV))
+                return attention.attend(query, key, value, None)
+
+            def attend_memory(
+                x_N1D: Tensor, attention: Attention = layer.cross_attention, past: LayerState = past
+            ) -> Tensor:
+                # The beam's rows become so many queries of their sentence, which share its keys and values.
+                query_BHWK = attention.project_query(torch.unflatten(x_N1D, 0, (-1, state.beam)).squeeze(2))
+                mixed_BWD = attention.attend(
+                    query_BHWK, past.memory_key_BHSK, past.memory_value_BHSV, state.memory_mask_B11S
+                )
+                return mixed_BWD.flatten(0, 1)[:, None]
+
+            x_N1D = layer(x_N1D, attend_self, attend_memory)
+        logits_NV = self.embedding.project(self.decoder_norm(x_N1D)).squeeze(1)
+        return logits_NV, DecodingState(state.length + 1, state.beam, tuple(layers), state.memory_mask_B11S)
+
+    def parameter_counts(self) -> dict[str, int]:
+        """Trained numbers by part; a shared matrix counts once."""
+        parts = {
+            "embedding": self.embedding,
+            "positions": nn.ModuleList([self.source_positions, self.target_positions]),
+            "encoder": nn.ModuleList([self.encoder, self.encoder_norm]),
+            "decoder": nn.ModuleList([self.decoder, self.decoder_norm]),
+        }
+        return {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+
+
+def _additive(forbidden: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where allowed, -inf where forbidden."""
+    return torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device).masked_fill_(forbidden, -torch.inf)
+
+
+def _decoder_layer(module: nn.Module) -> DecoderLayer:
+    assert isinstance(module, DecoderLayer)
+    return module

@@ -1,0 +1,201 @@
+"""The model against torch.nn's own layers, against itself step by step, and against numerical gradients."""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from nmt.config import ModelConfig
+from nmt.model.attention import Attention
+from nmt.model.embeddings import sinusoids
+from nmt.model.transformer import PAD, Transformer
+
+VOCAB = 43  # no multiple of 8, so that rows are added
+
+
+def build(dtype=torch.float64, seed=0, **changes) -> Transformer:
+    torch.manual_seed(seed)
+    settings = {
+        "encoder_layers": 2,
+        "decoder_layers": 3,
+        "d_model": 32,
+        "d_ff": 48,
+        "heads": 4,
+        "dropout": 0.0,
+    }
+    model = Transformer(ModelConfig(**(settings | changes)), VOCAB).to(dtype)
+    for parameter in model.parameters():  # biases and norms away from 0 and 1, so that mixing them up shows
+        nn.init.normal_(parameter, std=0.2) if parameter.dim() == 1 else None
+    return model.eval()
+
+
+def batch(seed=0, lengths=((7, 5), (3, 9), (1, 1))):
+    generator = torch.Generator().manual_seed(seed)
+    source = torch.full((len(lengths), max(s for s, _ in lengths)), PAD)
+    target = torch.full((len(lengths), max(t for _, t in lengths)), PAD)
+    for row, (s, t) in enumerate(lengths):
+        source[row, :s] = torch.randint(4, VOCAB, (s,), generator=generator)
+        target[row, :t] = torch.randint(4, VOCAB, (t,), generator=generator)
+    return source, target
+
+
+def load_attention(theirs: nn.MultiheadAttention, ours: Attention) -> None:
+    theirs.in_proj_weight.data.copy_(ours.projection.weight)
+    theirs.in_proj_bias.data.copy_(ours.projection.bias)
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+
+
+def torch_logits(model: Transformer, source, target):
+    """The same weights in torch.nn's Transformer layers."""
+    config = model.config
+    options = dict(  # noqa: C408
+        d_model=config.d_model, nhead=config.heads, dim_feedforward=config.d_ff, dropout=0.0, batch_first=True,
+        norm_first=config.norm == "pre", layer_norm_eps=config.norm_epsilon, dtype=model.embedding.weight.dtype,
+    )  # fmt: skip
+    padding, forbidden = source == PAD, torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+
+    def embed(tokens, positions):
+        return F.embedding(tokens, model.embedding.weight) * config.d_model**0.5 + positions.table_PD[: tokens.shape[1]]
+
+    x = embed(source, model.source_positions)
+    for ours in model.encoder:
+        theirs = nn.TransformerEncoderLayer(**options).eval()
+        load_attention(theirs.self_attn, ours.self_attention)
+        theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+        theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+        theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
+        theirs.norm2.load_state_dict(ours.around_feed_forward.norm.state_dict())
+        theirs.train()  # the same mathematics without torch's inference fast path; dropout is 0
+        x = theirs(x, src_key_padding_mask=padding)
+    memory = model.encoder_norm(x)
+    y = embed(target, model.target_positions)
+    for ours in model.decoder:
+        theirs = nn.TransformerDecoderLayer(**options)
+        load_attention(theirs.self_attn, ours.self_attention)
+        load_attention(theirs.multihead_attn, ours.cross_attention)
+        theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+        theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+        theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
+        theirs.norm2.load_state_dict(ours.around_cross_attention.norm.state_dict())
+        theirs.norm3.load_state_dict(ours.around_feed_forward.norm.state_dict())
+        y = theirs(y, memory, tgt_mask=forbidden, memory_key_padding_mask=padding)
+    return F.linear(model.decoder_norm(y), model.embedding.weight[:VOCAB])
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+def test_equals_torch_layers_with_the_same_weights(norm, positions, dtype, tolerance):
+    model = build(dtype, norm=norm, positions=positions)
+    source, target = batch()
+    real = target != PAD
+    difference = (model(source, target) - torch_logits(model, source, target))[real].abs().max()
+    assert difference <= tolerance
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"norm": "pre"}, {"positions": "learned"}, {"d_k": 5, "d_v": 3}, {"attention_bias": False}],
+)
+def test_cached_steps_equal_full_decoding(changes):
+    model = build(**changes)
+    source, target = batch()
+    full = model(source, target)
+    state = model.start(model.encode(source))
+    for position in range(target.shape[1]):
+        logits, state = model.step(target[:, position], state)
+        torch.testing.assert_close(logits, full[:, position], atol=1e-10, rtol=0)
+
+
+def test_rows_of_a_beam_share_their_sentence_and_follow_their_parents():
+    model = build()
+    source, _ = batch()
+    beam, generator = 3, torch.Generator().manual_seed(1)
+    state = model.start(model.encode(source), beam)
+    histories = [[] for _ in range(9)]
+    sentences = [row // beam for row in range(9)]
+    for step in range(4):
+        tokens = torch.randint(4, VOCAB, (len(histories),), generator=generator)
+        histories = [[*history, token] for history, token in zip(histories, tokens.tolist(), strict=True)]
+        logits, state = model.step(tokens, state)
+        expected = model(source[sentences], torch.tensor(histories))[:, -1]
+        torch.testing.assert_close(logits, expected, atol=1e-10, rtol=0)
+        if step == 1:  # sentence 1 leaves, the others swap places, parents change
+            rows = torch.tensor([7, 6, 6, 2, 0, 2])
+            state = state.select(rows, torch.tensor([2, 0]))
+            histories = [histories[row] for row in rows.tolist()]
+            sentences = [2, 2, 2, 0, 0, 0]
+
+
+def test_extra_padding_changes_nothing():
+    model = build()
+    source, target = batch()
+    expected = model(source, target)
+    padded = model(F.pad(source, (0, 6)), F.pad(target, (0, 4)))
+    torch.testing.assert_close(padded[:, : target.shape[1]], expected, atol=1e-12, rtol=0)
+    assert torch.isfinite(padded).all()
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_gradients_equal_finite_differences(norm):
+    model = build(norm=norm, encoder_layers=1, decoder_layers=1, d_model=4, d_ff=4, heads=2)
+    source, target = batch(lengths=((3, 2), (2, 3)))
+    names, values = zip(*model.named_parameters(), strict=True)
+
+    def loss(*parameters):
+        logits = torch.func.functional_call(model, dict(zip(names, parameters, strict=True)), (source, target))
+        return torch.log_softmax(logits, -1).square().mean()
+
+    assert torch.autograd.gradcheck(loss, values)
+
+
+def test_later_pieces_do_not_change_earlier_logits():
+    model = build()
+    source, target = batch()
+    changed = target.clone()
+    changed[:, 3:] = 7
+    before, after = model(source, target), model(source, changed)
+    torch.testing.assert_close(before[:, :3], after[:, :3], atol=1e-12, rtol=0)
+    assert not torch.allclose(before[0, 3:], after[0, 3:])
+
+
+def test_sinusoids_interleave_as_in_the_paper():
+    table = sinusoids(50, 6)
+    for position, i in itertools.product(range(50), range(3)):
+        angle = torch.tensor(position / 10_000 ** (2 * i / 6), dtype=torch.float64)
+        assert table[position, 2 * i].item() == pytest.approx(angle.sin().item(), abs=1e-12)
+        assert table[position, 2 * i + 1].item() == pytest.approx(angle.cos().item(), abs=1e-12)
+
+
+def test_base_and_big_count_their_parameters():
+    with torch.device("meta"):
+        base = Transformer(ModelConfig(), 37_000)
+        big = Transformer(ModelConfig(d_model=1024, d_ff=4096, heads=16), 37_000)
+    assert sum(base.parameter_counts().values()) == sum(p.numel() for p in base.parameters())
+    assert round(sum(base.parameter_counts().values()) / 1e6, 1) == 63.1
+    assert round(sum(big.parameter_counts().values()) / 1e6, 1) == 214.2
+
+
+def test_initial_weights_have_the_authors_spread():
+    model = Transformer(ModelConfig(encoder_layers=1, decoder_layers=1), 1000)
+    layer = model.decoder[0]
+    assert model.embedding.weight.std().item() == pytest.approx(512**-0.5, rel=0.02)
+    for weight, fan_sum in (
+        (layer.self_attention.projection.weight, 512 + 3 * 512),
+        (layer.cross_attention.projection.weight[:512], 512 + 512),
+        (layer.cross_attention.projection.weight[512:], 512 + 2 * 512),
+        (layer.feed_forward.inner.weight, 512 + 2048),
+    ):
+        bound = (6 / fan_sum) ** 0.5
+        assert weight.abs().max().item() == pytest.approx(bound, rel=0.01)
+        assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.02)
+
+
+def test_dropout_acts_in_training_alone():
+    model = build(dropout=0.5, attention_dropout=0.5, activation_dropout=0.5)
+    source, target = batch()
+    assert torch.equal(model(source, target), model(source, target))
+    model.train()
+    assert not torch.allclose(model(source, target), model(source, target))
