@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nmt.model.dropout import dropout
+
 
 class Attention(nn.Module):
     """Concat(head_1 .. head_H) W^O over heads softmax(Q K^T / sqrt(d_k)) V (equation 1 and section 3.2.2).
@@ -81,10 +83,10 @@ class Attention(nn.Module):
             mask: added to the scores, broadcast to (B, H, T, S): 0 where a query may look, -inf where not.
                 No row may be -inf throughout.
         """
-        dropout = self.dropout if self.training else 0.0
         if query_BHTK.is_cuda:
+            probability = self.dropout if self.training else 0.0
             mixed_BHTV = F.scaled_dot_product_attention(
-                query_BHTK, key_BHSK, value_BHSV, attn_mask=mask, dropout_p=dropout
+                query_BHTK, key_BHSK, value_BHSV, attn_mask=mask, dropout_p=probability
             )
         else:
             # On a CPU two plain products beat the fused kernel at the lengths of sentences.
@@ -92,8 +94,7 @@ class Attention(nn.Module):
             if mask is not None:
                 scores_BHTS = scores_BHTS.add_(mask)
             weights_BHTS = torch.softmax(scores_BHTS, dim=-1)
-            if dropout:
-                weights_BHTS = F.dropout(weights_BHTS, dropout)
+            weights_BHTS = dropout(weights_BHTS, self.dropout, training=self.training)
             mixed_BHTV = weights_BHTS @ value_BHSV
         projected: Tensor = self.output(mixed_BHTV.transpose(1, 2).flatten(2))
         return projected

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from nmt.config import ModelConfig
 from nmt.model.attention import Attention
+from nmt.model.dropout import Dropout
 
 
 class FeedForward(nn.Module):
@@ -21,7 +22,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(d_model, d_ff)
         self.outer = nn.Linear(d_ff, d_model)
-        self.dropout = dropout
+        self.dropout = Dropout(dropout)
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
@@ -29,9 +30,7 @@ class FeedForward(nn.Module):
     def forward(self, x_BTD: Tensor) -> Tensor:
         """(B, T, D) to (B, T, D)."""
         hidden_BTF = F.relu(self.inner(x_BTD), inplace=True)
-        if self.dropout and self.training:
-            hidden_BTF = F.dropout(hidden_BTF, self.dropout)
-        projected: Tensor = self.outer(hidden_BTF)
+        projected: Tensor = self.outer(self.dropout(hidden_BTF))
         return projected
 
 
@@ -42,7 +41,7 @@ class Residual(nn.Module):
         super().__init__()
         self.is_pre = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x_BTD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """(B, T, D) to (B, T, D)."""

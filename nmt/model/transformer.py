@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig
 from nmt.model.attention import Attention
+from nmt.model.dropout import Dropout
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer
 
@@ -83,7 +84,7 @@ class Transformer(nn.Module):
         else:
             self.source_positions = PositionEmbedding("sinusoidal", config.max_positions, config.d_model)
             self.target_positions = self.source_positions
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         # With pre-norm the residual stream itself is never normalised, so it is once at the end.

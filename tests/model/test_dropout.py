@@ -1,0 +1,46 @@
+"""Dropout keeps the mean, the rate and the gradient's mask."""
+
+import pytest
+import torch
+
+from nmt.model.dropout import dropout
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.3, 0.5])
+def test_rate_and_mean(probability):
+    torch.manual_seed(0)
+    x = torch.ones(1001, 997)
+    y = dropout(x, probability, training=True)
+    assert (y == 0).float().mean().item() == pytest.approx(probability, abs=2e-3)
+    assert y.mean().item() == pytest.approx(1.0, abs=2e-3)
+    assert y.unique().numel() == 2
+
+
+def test_neighbours_are_independent():
+    torch.manual_seed(0)
+    zero = (dropout(torch.ones(1_000_000), 0.5, training=True) == 0).float()
+    for distance in (1, 2, 3, 4, 8):
+        both = (zero[distance:] * zero[:-distance]).mean().item()
+        assert both == pytest.approx(0.25, abs=2e-3)
+
+
+def test_gradient_passes_where_the_value_did():
+    torch.manual_seed(0)
+    x = torch.ones(5, 7, requires_grad=True)
+    y = dropout(x, 0.4, training=True)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_the_seed_decides():
+    x = torch.ones(100)
+    torch.manual_seed(3)
+    first = dropout(x, 0.5, training=True)
+    assert not torch.equal(first, dropout(x, 0.5, training=True))
+    torch.manual_seed(3)
+    assert torch.equal(first, dropout(x, 0.5, training=True))
+
+
+def test_identity_outside_training():
+    x = torch.randn(4)
+    assert dropout(x, 0.5, training=False) is x
