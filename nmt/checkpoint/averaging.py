@@ -1,0 +1,68 @@
+"""The mean of several checkpoints' weights, which translates better than the last of them (section 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from nmt.checkpoint.bundle import load_bundle, load_training_state, save_bundle
+from nmt.checkpoint.run import best_updates, checkpoints
+from nmt.config import differences
+from nmt.errors import CheckpointError
+
+
+def last_checkpoints(run: Path, count: int) -> list[Path]:
+    """The last ``count`` checkpoints by update, fewer where there are fewer; oldest first.
+
+    Raises:
+        CheckpointError: the run has none.
+    """
+    return list(_some_checkpoints(run).values())[-count:]
+
+
+def best_checkpoints(run: Path, count: int) -> list[Path]:
+    """The best ``count`` checkpoints by validation score, fewer where fewer were scored; oldest first.
+
+    Raises:
+        CheckpointError: the run has no checkpoint that was validated.
+    """
+    there = _some_checkpoints(run)
+    newest = list(there.values())[-1]
+    known: Mapping[str, float] = load_training_state(newest).values["scores"]
+    scores = {int(update): score for update, score in known.items() if int(update) in there}
+    if not scores:
+        raise CheckpointError(f"{run}: none of its checkpoints was validated; use --last instead of --best.")
+    return [there[update] for update in sorted(best_updates(scores, count))]
+
+
+def _some_checkpoints(run: Path) -> dict[int, Path]:
+    there = checkpoints(run)
+    if not there:
+        raise CheckpointError(f"{run}: has no checkpoints to average. Is it a run's folder?")
+    return there
+
+
+def average(folders: Sequence[Path], out: Path) -> None:
+    """Write the mean of several bundles as a bundle; sums in float64.
+
+    Raises:
+        CheckpointError: a bundle is damaged, or is of another model, vocabulary or text treatment than the first.
+    """
+    first = load_bundle(folders[0])
+    total = {name: tensor.double() for name, tensor in first.weights.items()}
+    for folder in folders[1:]:
+        bundle = load_bundle(folder)
+        if bundle.vocab.fingerprint != first.vocab.fingerprint:
+            raise CheckpointError(f"{folder} has another vocabulary than {folders[0]}: they cannot be averaged.")
+        for key, before, after in differences(first.config, bundle.config):
+            if key.startswith("model.") or key in ("data.nfc", "data.punctuation"):
+                raise CheckpointError(
+                    f"{folder} is another model than {folders[0]} ({key}: {after!r}, not {before!r}): "
+                    "they cannot be averaged."
+                )
+        for name, tensor in bundle.weights.items():
+            total[name] += tensor
+    mean = {name: (tensor / len(folders)).to(torch.float32) for name, tensor in total.items()}
+    save_bundle(out, mean, first.config, first.vocab, notes={"averaged": [str(folder) for folder in folders]})

@@ -1,0 +1,212 @@
+"""A model bundle on disk: weights, settings and vocabulary, and beside them, in a checkpoint, the training state.
+
+Every folder is written under a temporary name, flushed to disk and renamed, so it is whole or not there.
+``checksums.json`` holds the sha256 of every file. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from nmt.config import Config, dump_config, load_yaml, parse_config
+from nmt.data.vocab import Vocabulary
+from nmt.errors import CheckpointError
+from nmt.model.transformer import Transformer
+
+MODEL_FILE = "model.safetensors"
+CONFIG_FILE = "config.yaml"
+VOCAB_FILE = "vocab.model"
+TRAINING_TENSORS_FILE = "training.safetensors"
+TRAINING_STATE_FILE = "training.json"
+CHECKSUMS_FILE = "checksums.json"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """All that is needed to translate."""
+
+    folder: Path
+    config: Config
+    vocab: Vocabulary
+    weights: dict[str, Tensor]
+
+    def build_model(self, device: torch.device | None = None, dtype: torch.dtype = torch.float32) -> Transformer:
+        """The model with these weights, ready to translate.
+
+        Raises:
+            CheckpointError: the weights are not those of the model that the settings describe.
+        """
+        model = Transformer(self.config.model, self.vocab.size)
+        try:
+            model.load_state_dict(self.weights)
+        except RuntimeError as error:
+            raise CheckpointError(f"{self.folder}: the weights do not fit {CONFIG_FILE}: {error}") from None
+        return model.to(device=device, dtype=dtype).eval()
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """What training needs beside the bundle to go on."""
+
+    tensors: Mapping[str, Tensor]
+    """The optimiser's moments."""
+    values: Mapping[str, Any]
+    """Place in the plan, scores, seconds; plain JSON."""
+
+
+def save_bundle(
+    folder: Path,
+    weights: Mapping[str, Tensor],
+    config: Config,
+    vocab: Vocabulary,
+    *,
+    training: TrainingState | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a bundle (with training state: a checkpoint), whole or not at all; replaces one of the same name.
+
+    Args:
+        notes: written as ``notes.json``: where the bundle comes from.
+
+    Raises:
+        CheckpointError: it could not be written, for example because the disk is full; nothing is left behind,
+            and a bundle that stood there still stands.
+    """
+    try:
+        with _replacing_folder(folder) as temporary:
+            save_file(_storable(weights), temporary / MODEL_FILE)
+            (temporary / CONFIG_FILE).write_text(dump_config(config), "utf-8")
+            (temporary / VOCAB_FILE).write_bytes(vocab.model_bytes)
+            if training is not None:
+                save_file(_storable(training.tensors), temporary / TRAINING_TENSORS_FILE)
+                _write_json(temporary / TRAINING_STATE_FILE, training.values)
+            if notes is not None:
+                _write_json(temporary / "notes.json", notes)
+            checksums = {path.name: _sha256(path) for path in sorted(temporary.iterdir())}
+            _write_json(temporary / CHECKSUMS_FILE, checksums)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{folder}: could not be written ({error}). What stood there before is untouched; make room or name "
+            "another folder, then run the same command again."
+        ) from None
+
+
+def load_bundle(folder: Path) -> Bundle:
+    """Read and verify a bundle.
+
+    Raises:
+        CheckpointError: the folder is no bundle, or a file of it is missing or damaged; names the file.
+    """
+    verify(folder)
+    config = parse_config(load_yaml(folder / CONFIG_FILE), name=str(folder / CONFIG_FILE))
+    return Bundle(folder, config, Vocabulary.load(folder / VOCAB_FILE), _load_tensors(folder / MODEL_FILE))
+
+
+def load_training_state(folder: Path) -> TrainingState:
+    """Read the training state of a checkpoint that was verified before.
+
+    Raises:
+        CheckpointError: the folder holds a bundle alone.
+    """
+    if not (folder / TRAINING_STATE_FILE).is_file():
+        raise CheckpointError(
+            f"{folder}: holds a model but no training state, so training cannot go on from it. "
+            "Name a checkpoint of a run (RUN/checkpoints/step-…)."
+        )
+    values = json.loads((folder / TRAINING_STATE_FILE).read_text("utf-8"))
+    return TrainingState(_load_tensors(folder / TRAINING_TENSORS_FILE), values)
+
+
+def is_bundle(folder: Path) -> bool:
+    """Whether the folder looks like a bundle."""
+    return (folder / MODEL_FILE).is_file()
+
+
+def verify(folder: Path) -> None:
+    """Check that a bundle's files are there and, where it has checksums, that they are as they were written.
+
+    Raises:
+        CheckpointError: names the file that is missing or damaged.
+    """
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: there is no such folder.")
+    checksums: dict[str, str] = {}
+    if (folder / CHECKSUMS_FILE).is_file():
+        try:
+            checksums = json.loads((folder / CHECKSUMS_FILE).read_text("utf-8"))
+        except ValueError:
+            raise CheckpointError(f"{folder / CHECKSUMS_FILE}: is damaged: it is not JSON.") from None
+    for name in {MODEL_FILE, CONFIG_FILE, VOCAB_FILE, *checksums}:
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder}: is not a whole bundle: {name} is missing.")
+    for name, expected in checksums.items():
+        if _sha256(folder / name) != expected:
+            raise CheckpointError(
+                f"{folder / name}: is damaged: its sha256 differs from the one in {CHECKSUMS_FILE}. "
+                "Use another checkpoint, or copy this one again."
+            )
+
+
+def _load_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}).") from None
+
+
+def _storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    # safetensors refuses tensors that share memory or are not contiguous.
+    return {name: tensor.detach().to("cpu", torch.float32).contiguous() for name, tensor in tensors.items()}
+
+
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def _replacing_folder(folder: Path) -> Iterator[Path]:
+    """Fill a folder that takes its name only once it is complete and on disk."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    outgoing = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for path in [*temporary.iterdir(), temporary]:
+            _flush(path)
+        if folder.exists():
+            folder.rename(outgoing)
+        temporary.rename(folder)
+        _flush(folder.parent)
+    finally:
+        if outgoing.exists() and not folder.exists():
+            outgoing.rename(folder)
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(outgoing, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,141 @@
+"""A run's folder: its checkpoints in order, which of them are kept, and which one to translate with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from nmt.checkpoint.bundle import CONFIG_FILE, is_bundle, verify
+from nmt.config import CheckpointsConfig
+from nmt.errors import CheckpointError
+
+AVERAGE_FOLDER = "average"
+METRICS_FILE = "metrics.jsonl"
+_CHECKPOINT_NAME = re.compile(r"step-(\d+)")
+
+
+def checkpoint_folder(run: Path, update: int) -> Path:
+    """Where the checkpoint of an update lies."""
+    return run / "checkpoints" / f"step-{update:08d}"
+
+
+def checkpoints(run: Path) -> dict[int, Path]:
+    """The checkpoints of a run by update, in the order of their updates (not of their names)."""
+    found = {}
+    for path in (run / "checkpoints").glob("step-*"):
+        if match := _CHECKPOINT_NAME.fullmatch(path.name):
+            found[int(match[1])] = path
+    return dict(sorted(found.items()))
+
+
+def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint that is whole, and what is wrong with each newer one.
+
+    Returns:
+        The checkpoint's folder, or None where the run has none; and a message for each damaged one.
+
+    Raises:
+        CheckpointError: there are checkpoints, but none is whole.
+    """
+    problems: list[str] = []
+    for path in reversed(checkpoints(run).values()):
+        try:
+            verify(path)
+        except CheckpointError as error:
+            problems.append(str(error))
+        else:
+            return path, problems
+    if problems:
+        raise CheckpointError(
+            f"{run}: every checkpoint is damaged:\n" + "\n".join(problems) + "\nStart anew with --fresh."
+        )
+    return None, []
+
+
+def update_links(run: Path, scores: Mapping[int, float]) -> None:
+    """Let ``RUN/last`` and ``RUN/best`` lead to the newest checkpoint and to the one that scored best."""
+    there = checkpoints(run)
+    if there:
+        _point(run, "last", list(there.values())[-1])
+    for update in best_updates({u: score for u, score in scores.items() if u in there}, 1):
+        _point(run, "best", there[update])
+
+
+def _point(run: Path, name: str, checkpoint: Path) -> None:
+    # Made aside and renamed, so that at no moment there is no link.
+    temporary = run / f".{name}.{os.getpid()}.tmp"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(checkpoint.relative_to(run))
+    temporary.replace(run / name)
+
+
+def kept(updates: Iterable[int], scores: Mapping[int, float], settings: CheckpointsConfig) -> set[int]:
+    """Which checkpoints to keep: the last few, the best few (of equal ones the earlier), and every n-th.
+
+    Args:
+        updates: of the checkpoints that there are.
+        scores: of those that were validated; more is better.
+    """
+    ordered = sorted(updates)
+    last = ordered[-settings.keep_last :]
+    best = best_updates({u: scores[u] for u in ordered if u in scores}, settings.keep_best)
+    every = [u for u in ordered if settings.keep_every is not None and u % settings.keep_every == 0]
+    return {*last, *best, *every}
+
+
+def best_updates(scores: Mapping[int, float], count: int) -> list[int]:
+    """The updates that scored best, best first; of equal ones the earlier."""
+    return sorted(scores, key=lambda update: (-scores[update], update))[:count]
+
+
+def prune(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig) -> None:
+    """Delete the checkpoints that are not to be kept, and what an interrupted save left behind."""
+    there = checkpoints(run)
+    for update in there.keys() - kept(there, scores, settings):
+        shutil.rmtree(there[update])
+    for leftover in (run / "checkpoints").glob(".step-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def newest_run(root: Path = Path("runs")) -> Path:
+    """The run below a folder that was at work last.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    runs = [path.parent for path in root.glob(f"*/{CONFIG_FILE}")]
+    if not runs:
+        raise CheckpointError(f"no run below {root}/. Run `nmt train` first, or name a run or bundle.")
+    return max(runs, key=_last_worked_on)
+
+
+def _last_worked_on(run: Path) -> float:
+    return max(path.stat().st_mtime for path in (run, run / CONFIG_FILE, run / METRICS_FILE) if path.exists())
+
+
+def bundle_to_use(path: Path) -> Path:
+    """The bundle that a run or bundle stands for.
+
+    Of a run: its average, unless a checkpoint is newer; else its best checkpoint; else its last.
+
+    Raises:
+        CheckpointError: there is no such folder, or it holds no model.
+    """
+    if is_bundle(path):
+        return path
+    if not path.is_dir():
+        raise CheckpointError(f"{path}: there is no such run or bundle.")
+    average, newest = path / AVERAGE_FOLDER, max((p.stat().st_mtime for p in checkpoints(path).values()), default=0.0)
+    if is_bundle(average) and average.stat().st_mtime >= newest:
+        return average
+    for name in ("best", "last"):
+        if is_bundle(path / name):
+            return (path / name).resolve()
+    if found := checkpoints(path):
+        return list(found.values())[-1]
+    if is_bundle(average):
+        return average
+    raise CheckpointError(f"{path}: holds no model: neither a bundle, nor checkpoints of a run (yet).")

@@ -1,0 +1,39 @@
+"""``nmt average-checkpoints``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def average_checkpoints(
+    run: Annotated[Path | None, typer.Argument(help="The run's folder; the newest below runs/ if left out.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Average the last N checkpoints (5 without options).")] = None,
+    best: Annotated[int | None, typer.Option(min=1, help="Average the N that scored best in validation.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write the bundle; RUN/average if left out.")] = None,
+) -> None:
+    """Average the weights of several checkpoints of a run.
+
+    Example: nmt average-checkpoints runs/toy-en-de-tiny --last 5
+    """
+    from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
+    from nmt.checkpoint.run import AVERAGE_FOLDER, newest_run
+    from nmt.cli.console import notice
+    from nmt.errors import ConfigError
+
+    if last is not None and best is not None:
+        raise ConfigError("--last and --best were both given: give one.")
+    if run is None:
+        run = newest_run()
+        notice(f"run: {run} (the newest)")
+    inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
+    wanted = best if best is not None else last
+    if wanted is not None and len(inputs) < wanted:
+        notice(f"{wanted} checkpoints were asked for, {len(inputs)} are there")
+    out = out or run / AVERAGE_FOLDER
+    average(inputs, out)
+    for folder in inputs:
+        notice(f"averaged: {folder}")
+    notice(f"written: {out}")

@@ -1,0 +1,128 @@
+"""How a training run looks to people: a live display in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from nmt.cli.console import is_terminal, notice, stderr
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from nmt.training.setup import Summary
+
+
+class TrainingView:
+    """Shows a run: a line a record, and in a terminal a bar with the time left."""
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._max_updates: int | None = None
+        self._max_seconds: float | None = None
+        self._status = ""
+        self._first: tuple[int, float] | None = None
+
+    def __enter__(self) -> Self:
+        if is_terminal():
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            self._bar = Progress(
+                TextColumn("update {task.description}"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.percentage:>3.0f}% {task.fields[left]}"),
+                TextColumn("{task.fields[status]}"),
+                console=stderr(),
+                transient=True,
+            )
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
+        """Show the bar, where a run has an end that is known."""
+        self._max_updates = max_updates
+        self._max_seconds = None if max_minutes is None else max_minutes * 60
+        if self._bar is not None:
+            self._task = self._bar.add_task(f"{update:,}", total=1.0, left="", status="")
+
+    def progressed(self, update: int, seconds: float) -> None:
+        """Move the bar."""
+        if self._first is None:
+            self._first = (update, seconds)
+        if self._bar is None or self._task is None:
+            return
+        done, left = self._share_done(update, seconds)
+        self._bar.update(self._task, description=f"{update:,}", completed=done, left=left, status=self._status)
+
+    def _share_done(self, update: int, seconds: float) -> tuple[float, str]:
+        """How much of the run is done, and the time that is left, by whichever limit comes first."""
+        assert self._first is not None
+        shares = [0.0]
+        seconds_left = []
+        first_update, first_seconds = self._first
+        if self._max_updates:
+            shares.append(update / self._max_updates)
+            if update > first_update:
+                pace = (seconds - first_seconds) / (update - first_update)
+                seconds_left.append(pace * (self._max_updates - update))
+        if self._max_seconds:
+            shares.append(seconds / self._max_seconds)
+            seconds_left.append(self._max_seconds - seconds)
+        left = f"{duration(min(seconds_left))} left at most" if seconds_left else ""
+        return min(max(shares), 1.0), left
+
+    def recorded(self, record: dict[str, Any]) -> None:
+        """Show a record as a line."""
+        if record["kind"] == "update":
+            self._status = (
+                f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}  "
+                f"{record['target_tokens_per_second']:,.0f} tokens/s"
+            )
+            notice(
+                f"update {record['update']:>7,}  epoch {record['epoch'] + 1}  loss {record['loss']:.3f}  "
+                f"ppl {record['perplexity']:.2f}  lr {record['learning_rate']:.2e}  "
+                f"{record['target_tokens_per_second']:,.0f} tokens/s  {duration(record['seconds'])}"
+            )
+        elif record["kind"] == "validation":
+            score = "" if record["valid_bleu"] is None else f"  BLEU {record['valid_bleu']:.2f}"
+            notice(
+                f"update {record['update']:>7,}  validation: loss {record['valid_loss']:.3f}  "
+                f"ppl {record['valid_perplexity']:.2f}{score}  ({record['validation_seconds']:.1f} s)"
+            )
+
+    def noticed(self, message: str) -> None:
+        """Show a message."""
+        notice(message)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people read them: 45s, 3m05s, 2h10m."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+def summary_text(summary: Summary) -> str:
+    """What ``--dry-run`` prints: YAML that ``--config`` reads, with the rest in comments."""
+    from nmt.config import dump_config
+
+    total = sum(summary.parameters.values())
+    lines = [
+        f"hardware: {summary.hardware}",
+        f"parameters: {total:,}",
+        *(f"  {part}: {count:,}" for part, count in summary.parameters.items() if count),
+        f"training pairs: {summary.pairs:,}",
+        f"updates an epoch: {summary.updates_per_epoch:,}",
+        f"peak learning rate: {summary.peak_learning_rate:.3e} at update {summary.config.schedule.warmup:,}",
+    ]
+    return "".join(f"# {line}\n" for line in lines) + "\n" + dump_config(summary.config)

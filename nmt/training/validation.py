@@ -1,0 +1,108 @@
+"""Loss and BLEU on the valid set; BLEU by the very path of ``nmt translate`` and ``nmt score``."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from nmt.config import Config
+from nmt.data.batching import collate
+from nmt.data.shards import ParallelShards
+from nmt.data.vocab import Vocabulary
+from nmt.decoding.translator import Translator
+from nmt.device import Hardware
+from nmt.errors import DataError
+from nmt.evaluation import bleu
+from nmt.model.transformer import Transformer
+from nmt.text import read_parallel
+from nmt.training.step import batch_losses, perplexity
+
+SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What the valid set gave."""
+
+    loss: float
+    bleu: float | None
+    seconds: float
+    samples: list[dict[str, str]]
+    """A few sources with reference and translation, the same each time."""
+
+    @property
+    def score(self) -> float:
+        """What checkpoints are ranked by, more is better: BLEU, or the negative loss without it."""
+        return -self.loss if self.bleu is None else self.bleu
+
+    def record(self) -> dict[str, Any]:
+        """As it stands in ``metrics.jsonl``."""
+        return {
+            "kind": "validation",
+            "valid_loss": self.loss,
+            "valid_perplexity": perplexity(self.loss),
+            "valid_bleu": self.bleu,
+            "validation_seconds": self.seconds,
+            "samples": self.samples,
+        }
+
+
+class Validator:
+    """Holds the valid set, ready to be asked again and again. Touches no random state of training."""
+
+    def __init__(self, data: Path, config: Config, vocab: Vocabulary, hardware: Hardware) -> None:
+        self._config = config
+        self._vocab = vocab
+        self._hardware = hardware
+        self._shards = ParallelShards.open(data, "valid")
+        if len(self._shards) == 0:
+            raise DataError(f"{data}: the valid set is empty. Prepare the data with --valid.")
+        names = (data / f"valid.{language}" for language in (config.data.source_lang, config.data.target_lang))
+        pairs = itertools.islice(read_parallel(*names), config.validation.bleu_sentences)
+        self._pairs = list(pairs) if config.validation.bleu else []
+
+    def validate(self, model: Transformer) -> Validation:
+        """Measure the model as it is; it goes on training afterwards."""
+        begin = time.perf_counter()
+        model.eval()
+        try:
+            with torch.inference_mode():
+                loss = self._loss(model)
+            translations = self._translate(model)
+        finally:
+            model.train()
+        references = [target for _, target in self._pairs]
+        score = bleu(translations, references, target_lang=self._config.data.target_lang).value if references else None
+        samples = [
+            {"source": source, "reference": reference, "translation": translation}
+            for (source, reference), translation in zip(self._pairs[:SAMPLES], translations, strict=False)
+        ]
+        return Validation(loss, score, time.perf_counter() - begin, samples)
+
+    def _loss(self, model: Transformer) -> float:
+        order = np.argsort(self._shards.target_lengths + self._shards.source_lengths, kind="stable")
+        longest = np.maximum(self._shards.source_lengths, self._shards.target_lengths)[order] + 1
+        total, tokens, start = 0.0, 0, 0
+        while start < len(order):
+            end = start + 1
+            width = longest[start]
+            while end < len(order) and max(width, longest[end]) * (end + 1 - start) <= 4_096:
+                width = max(width, longest[end])
+                end += 1
+            batch = collate(self._shards, order[start:end])
+            total += batch_losses(model, batch, 0.0, self._hardware).cross_entropy.item()
+            tokens += batch.target_tokens
+            start = end
+        return total / tokens
+
+    def _translate(self, model: Transformer) -> list[str]:
+        if not self._pairs:
+            return []
+        translator = Translator([model], self._vocab, self._config, self._config.validation.decoding, self._hardware)
+        return [translation.text for translation in translator.translate(source for source, _ in self._pairs)]

@@ -1,0 +1,81 @@
+"""Which checkpoints are kept, and which one is used."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt.checkpoint.run import bundle_to_use, checkpoint_folder, checkpoints, kept, newest_run, prune, update_links
+from nmt.config import CheckpointsConfig
+from nmt.errors import CheckpointError
+
+
+def settings(**values) -> CheckpointsConfig:
+    return CheckpointsConfig(**values)
+
+
+def test_the_best_are_kept_by_score():
+    scores = {100: 2.0, 200: 6.0, 300: 4.0}
+    assert kept([100, 200, 300, 400], scores, settings(keep_last=1, keep_best=2)) == {200, 300, 400}
+
+
+def test_of_equal_scores_the_earlier_is_kept():
+    assert kept([1, 2, 3], {1: 5.0, 2: 5.0, 3: 1.0}, settings(keep_last=1, keep_best=1)) == {1, 3}
+
+
+def test_the_last_and_every_nth_are_kept():
+    assert kept(range(100, 1100, 100), {}, settings(keep_last=2, keep_best=1, keep_every=400)) == {400, 800, 900, 1000}
+
+
+def fake(run: Path, update: int) -> Path:
+    folder = checkpoint_folder(run, update)
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").touch()
+    return folder
+
+
+def test_checkpoints_are_in_the_order_of_their_updates_not_of_their_names(tmp_path):
+    for update in (5, 1_000_000_000, 20, 100_000_000):  # the last ones outgrow the eight digits
+        fake(tmp_path, update)
+    assert list(checkpoints(tmp_path)) == [5, 20, 100_000_000, 1_000_000_000]
+
+
+def test_links_lead_to_the_last_and_the_best_that_are_there(tmp_path):
+    for update in (1, 2, 3):
+        fake(tmp_path, update)
+    update_links(tmp_path, {1: 3.0, 2: 9.0, 3: 4.0})
+    assert (tmp_path / "last").resolve() == checkpoint_folder(tmp_path, 3)
+    assert (tmp_path / "best").resolve() == checkpoint_folder(tmp_path, 2)
+
+
+def test_pruning_deletes_what_is_not_kept_and_what_a_crash_left(tmp_path):
+    for update in (1, 2, 3):
+        fake(tmp_path, update)
+    (tmp_path / "checkpoints" / ".step-00000004.17.tmp").mkdir()
+    prune(tmp_path, {1: 1.0}, settings(keep_last=1, keep_best=1))
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-00000001", "step-00000003"]
+
+
+def test_translate_takes_the_average_unless_checkpoints_are_newer(tmp_path):
+    import os
+
+    fake(tmp_path, 1)
+    best = fake(tmp_path, 2)
+    update_links(tmp_path, {2: 1.0})
+    assert bundle_to_use(tmp_path) == best
+    average = tmp_path / "average"
+    average.mkdir()
+    (average / "model.safetensors").touch()
+    assert bundle_to_use(tmp_path) == average
+    newer = fake(tmp_path, 3)
+    os.utime(newer, (average.stat().st_mtime + 10,) * 2)
+    assert bundle_to_use(tmp_path) == best
+    assert bundle_to_use(best) == best
+
+
+def test_what_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(CheckpointError, match="nmt train"):
+        newest_run(tmp_path)
+    with pytest.raises(CheckpointError, match="no such"):
+        bundle_to_use(tmp_path / "nothing")
+    with pytest.raises(CheckpointError, match="holds no model"):
+        bundle_to_use(tmp_path)

@@ -1,0 +1,113 @@
+"""Settings: strict, lax in types, and told apart on resume."""
+
+import pytest
+
+from nmt.config import (
+    Config,
+    apply_settings,
+    changeable_on_resume,
+    differences,
+    dump_config,
+    flatten,
+    load_preset,
+    load_yaml,
+    parse_config,
+    preset_names,
+)
+from nmt.errors import ConfigError
+
+
+def parsed(*settings: str) -> Config:
+    return parse_config(apply_settings({}, settings), name="settings")
+
+
+def test_the_defaults_are_the_papers_base_model():
+    base = parse_config(load_preset("base"), name="base")
+    assert base.model == Config().model
+    assert (base.model.encoder_layers, base.model.d_model, base.model.d_ff, base.model.heads) == (6, 512, 2048, 8)
+    assert (base.model.key_size, base.model.value_size, base.model.dropout) == (64, 64, 0.1)
+    assert (base.optimizer.beta1, base.optimizer.beta2, base.optimizer.epsilon) == (0.9, 0.98, 1e-9)
+    assert (base.schedule.warmup, base.training.label_smoothing, base.batching.update_tokens) == (4000, 0.1, 25_000)
+    assert (base.decoding.beam, base.decoding.length_penalty, base.decoding.max_extra_length) == (4, 0.6, 50)
+
+
+def test_big_is_the_papers():
+    big = parse_config(load_preset("big"), name="big")
+    assert (big.model.d_model, big.model.d_ff, big.model.heads, big.model.key_size) == (1024, 4096, 16, 64)
+    assert (big.model.dropout, big.training.max_updates, big.checkpoints.keep_last) == (0.3, 300_000, 20)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_valid_and_survives_being_written(name, tmp_path):
+    config = parse_config(load_preset(name), name=name)
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    assert parse_config(load_yaml(tmp_path / "config.yaml"), name="again") == config
+
+
+def test_numbers_may_be_written_as_yaml_reads_them_as_text():
+    assert parsed("optimizer.epsilon=1e-8").optimizer.epsilon == 1e-8
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("model.drop_out=0.1", ["model.drop_out", "did you mean 'model.dropout'"]),
+        ("dropout=0.1", ["dropout", "did you mean 'model.dropout'"]),
+        ("modle.dropout=0.1", ["modle", "did you mean 'model'"]),
+        ("model.zzz=1", ["model.zzz", "known here are", "model.heads"]),
+        ("model.heads=many", ["model.heads", "'many'"]),
+        ("model.dropout=1.5", ["model.dropout", "1.5"]),
+        ("model.heads=7", ["heads 7", "d_k"]),
+        ("model.norm=sandwich", ["model.norm", "post", "pre"]),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_to_do(setting, words):
+    with pytest.raises(ConfigError) as error:
+        parsed(setting)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize("setting", ["model.dropout", "=3", "model.dropout=[1"])
+def test_a_malformed_set_is_an_error(setting):
+    with pytest.raises(ConfigError, match="--set"):
+        parsed(setting)
+
+
+def test_settings_leave_their_base_as_it_was():
+    base = {"model": {"heads": 4}}
+    assert apply_settings(base, ["model.dropout=0.2"]) == {"model": {"heads": 4, "dropout": 0.2}}
+    assert base == {"model": {"heads": 4}}
+
+
+def test_an_unknown_preset_suggests_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'small'"):
+        load_preset("smal")
+
+
+def test_differences_are_named_by_key():
+    assert differences(parsed(), parsed("model.dropout=0.3", "training.max_updates=5")) == [
+        ("model.dropout", 0.1, 0.3),
+        ("training.max_updates", 100_000, 5),
+    ]
+
+
+def test_limits_and_logging_may_change_on_resume_but_not_what_is_learnt():
+    keys = [key for key, _ in flatten(Config().model_dump())]
+    changeable = {key for key in keys if changeable_on_resume(key)}
+    assert {"training.max_updates", "training.patience", "checkpoints.keep_last", "logging.every_updates"} <= changeable
+    assert not {key for key in changeable if key.startswith(("model.", "optimizer.", "schedule.", "data."))}
+    assert "training.seed" not in changeable
+    assert "batching.update_tokens" not in changeable
+
+
+def test_a_broken_file_is_named(tmp_path):
+    path = tmp_path / "my.yaml"
+    path.write_text("model: [1, 2")
+    with pytest.raises(ConfigError, match=r"my\.yaml"):
+        load_yaml(path)
+    path.write_text("- a list")
+    with pytest.raises(ConfigError, match="section"):
+        load_yaml(path)
+    with pytest.raises(ConfigError, match=r"other\.yaml"):
+        load_yaml(tmp_path / "other.yaml")

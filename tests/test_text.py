@@ -1,0 +1,134 @@
+"""Lines in and out, whatever is in them."""
+
+import gzip
+import io
+import lzma
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.errors import DataError
+from nmt.text import (
+    comparison_key,
+    encode_line,
+    iter_lines,
+    normalizer,
+    read_lines,
+    read_parallel,
+    replacing,
+    sentence_length,
+    write_lines,
+)
+
+LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"))
+
+
+@given(st.lists(LINE))
+def test_lines_come_back_as_they_were_written(lines):
+    stream = io.BytesIO()
+    assert write_lines(stream, lines) == len(lines)
+    stream.seek(0)
+    assert list(iter_lines(stream, name="memory")) == [line.removesuffix("\r") for line in lines]
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\x1d", "\x1e", "\r"])
+def test_only_a_newline_ends_a_line(mark):
+    assert list(iter_lines(io.BytesIO(f"a{mark}b\nc\n".encode()), name="memory")) == [f"a{mark}b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [(b"", []), (b"\n", [""]), (b"a", ["a"]), (b"a\r\nb\r\n", ["a", "b"]), (b"\n\na\n ", ["", "", "a", " "])],
+)
+def test_blank_and_unterminated_lines_count(content, lines):
+    assert list(iter_lines(io.BytesIO(content), name="memory")) == lines
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
+def test_reads_plain_and_packed_files(tmp_path, suffix, pack):
+    path = tmp_path / f"text.en{suffix}"
+    path.write_bytes(pack("eins\nzwei ß\n".encode()))
+    assert list(read_lines(path)) == ["eins", "zwei ß"]
+
+
+def test_invalid_utf8_is_named_by_file_line_and_byte_after_the_lines_before_it(tmp_path):
+    path = tmp_path / "bad.en"
+    path.write_bytes(b"good\nfine\nab\xff\xfecd\nlater\n")
+    served = []
+    with pytest.raises(DataError, match=r"bad\.en, line 3: byte 3 .*0xff"):
+        for line in read_lines(path):
+            served.append(line)
+    assert served == ["good", "fine"]
+    assert list(read_lines(path, invalid="replace")) == ["good", "fine", "ab\ufffd\ufffdcd", "later"]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_a_truncated_archive_is_an_error(tmp_path, suffix):
+    pack = {".gz": gzip.compress, ".xz": lzma.compress}[suffix]
+    path = tmp_path / f"text{suffix}"
+    path.write_bytes(pack(b"a line\n" * 10_000)[:-20])
+    with pytest.raises(DataError, match="truncated"):
+        list(read_lines(path))
+
+
+def test_a_missing_file_and_a_folder_are_errors(tmp_path):
+    with pytest.raises(DataError, match=r"nowhere\.en"):
+        list(read_lines(tmp_path / "nowhere.en"))
+    with pytest.raises(DataError, match=r"cannot be read|folder"):
+        list(read_lines(tmp_path))
+
+
+@pytest.mark.parametrize(("left", "right"), [(3, 5), (5, 3), (0, 1), (7, 6)])
+def test_unequal_parallel_files_name_both_counts(tmp_path, left, right):
+    (tmp_path / "a").write_text("x\n" * left)
+    (tmp_path / "b").write_text("y\n" * right)
+    with pytest.raises(DataError, match=rf"a has {left} lines, but .*b has {right}"):
+        list(read_parallel(tmp_path / "a", tmp_path / "b"))
+
+
+def test_equal_parallel_files_give_their_pairs(tmp_path):
+    (tmp_path / "a").write_text("1\n2\n")
+    (tmp_path / "b").write_text("eins\nzwei")
+    assert list(read_parallel(tmp_path / "a", tmp_path / "b")) == [("1", "eins"), ("2", "zwei")]
+
+
+def test_a_line_end_inside_a_line_cannot_break_the_count():
+    assert encode_line("a\nb") == b"a b\n"
+
+
+def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("before")
+    with pytest.raises(RuntimeError), replacing(path) as stream:
+        stream.write(b"half")
+        raise RuntimeError
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "length"), [("a b  c", "en", 3), ("你好 吗", "zh", 3), ("ありがとう", "ja", 5)]
+)
+def test_length_is_in_words_or_characters(line, language, length):
+    assert sentence_length(line, language) == length
+
+
+def test_comparison_ignores_form_and_white_space():
+    assert comparison_key(" Stra\u00dfe  u\u0308ber\t") == comparison_key("Stra\u00dfe \u00fcber")
+    assert comparison_key("a") != comparison_key("A")
+
+
+@given(LINE)
+def test_no_steps_change_nothing(line):
+    assert normalizer(nfc=False, punctuation=False, language="en")(line) == line
+
+
+@given(LINE)
+def test_nfc_is_unicodes(line):
+    assert normalizer(nfc=True, punctuation=False, language="en")(line) == unicodedata.normalize("NFC", line)
+
+
+def test_moses_steps_normalise_punctuation_and_drop_control_characters():
+    assert normalizer(nfc=False, punctuation=True, language="en")("\u201ca\u201d \u2013 b\u0007") == '"a" - b'
