@@ -1,2 +1,149 @@
-def prepare_data() -> None:
-    """Placeholder."""
+"""``nmt prepare-data``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nmt.corpora.recipe import Recipe
+    from nmt.data.manifest import Manifest
+
+
+def prepare_data(
+    dataset: Annotated[
+        str | None,
+        typer.Argument(help="A built-in name (see --list), a recipe file NAME.yaml, or a name for your own text."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the data set; data/NAME if left out.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Where downloads are kept; ~/.cache/nmt if left out.")] = None,
+    mirror: Annotated[
+        list[str] | None, typer.Option(help="Folder or URL that holds the downloads by name; tried first.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Use no network; say what is missing.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes that clean; all cores if left out.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Prepare anew what stands there already.")] = False,
+    source_lang: Annotated[str | None, typer.Option(help="Source language of your own text, such as en.")] = None,
+    target_lang: Annotated[str | None, typer.Option(help="Target language of your own text, such as de.")] = None,
+    train: Annotated[
+        list[str] | None,
+        typer.Option(help="Your own text: PREFIX reads PREFIX.en and PREFIX.de (.gz, .xz); may be repeated."),
+    ] = None,
+    valid: Annotated[
+        list[str] | None, typer.Option(help="The same for validation; held out of train if left out.")
+    ] = None,
+    test: Annotated[list[str] | None, typer.Option(help="The same for testing; held out of train if left out.")] = None,
+    max_length: Annotated[
+        int | None, typer.Option(min=0, help="Longest side of a training pair, in words; 0 for no limit.  [250]")
+    ] = None,
+    max_ratio: Annotated[
+        float | None, typer.Option(min=0, help="Longer side to shorter, at most; 0 for no limit.  [4]")
+    ] = None,
+    dedup: Annotated[
+        bool | None,
+        typer.Option("--dedup/--no-dedup", help="Drop repeated training pairs.  [the recipe's, mostly yes]"),
+    ] = None,
+    show_recipe: Annotated[
+        bool, typer.Option("--show-recipe", help="Print the recipe as YAML, to copy and edit, and end.")
+    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Print the built-in data sets and end.")] = False,
+) -> None:
+    """Fetch parallel text, or take your own, clean it, and write a data set.
+
+    A built-in pair may be named reversed, as in multi30k-de-en.
+
+    Example: nmt prepare-data multi30k-en-de
+    """
+    import sys
+
+    from nmt.cli.console import notice
+    from nmt.cli.progress import progress_display
+    from nmt.corpora.prepare import prepare
+    from nmt.corpora.recipe import builtin_names, builtin_text, dump_recipe, load_recipe, own_recipe, with_filters
+
+    if list_:
+        for name in builtin_names():
+            sys.stdout.write(f"{name}\t{load_recipe(name).description}\n")
+        return
+    if dataset is None:
+        raise ConfigError(
+            f"name a data set: {', '.join(builtin_names())}, a recipe file NAME.yaml, or your own text with --train."
+        )
+    if train:
+        recipe = own_recipe(
+            dataset,
+            source_lang=source_lang,
+            target_lang=target_lang,
+            train=train,
+            valid=valid or [],
+            test=test or [],
+        )
+    else:
+        _refuse_without_train(
+            {"--source-lang": source_lang, "--target-lang": target_lang, "--valid": valid, "--test": test}
+        )
+        recipe = load_recipe(dataset)
+    changes: dict[str, object] = {}
+    if max_length is not None:
+        changes["max_length"] = max_length or None
+    if max_ratio is not None:
+        changes["max_ratio"] = max_ratio or None
+    if dedup is not None:
+        changes["dedup"] = dedup
+    if changes:
+        recipe = with_filters(recipe, changes)
+
+    if show_recipe:
+        verbatim = dataset in builtin_names() and not changes
+        sys.stdout.write(builtin_text(dataset) if verbatim else dump_recipe(recipe))
+        return
+
+    folder = out or Path("data") / recipe.name
+    with progress_display() as display:
+        prepared = prepare(
+            recipe,
+            folder,
+            cache=cache,
+            mirrors=mirror or [],
+            offline=offline,
+            workers=workers,
+            force=force,
+            progress=display("bytes"),
+            pairs_progress=display("pairs"),
+            notify=notice,
+        )
+    if prepared.changed:
+        _tell(recipe, prepared.manifest)
+        notice(f"written: {folder}")
+    else:
+        notice(f"{folder} stands already, made from the same inputs: nothing to do (--force makes it anew)")
+
+
+def _refuse_without_train(options: dict[str, object]) -> None:
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)}: only for text of your own, which --train PREFIX names. A built-in data set brings "
+            "its languages and sets; to change them, edit a copy of its recipe (--show-recipe)."
+        )
+
+
+def _tell(recipe: Recipe, manifest: Manifest) -> None:
+    """What was read, dropped and written, a line each."""
+    from nmt.cli.console import notice
+
+    for corpus in manifest.corpora:
+        notice(f"{corpus.split}: read {corpus.pairs:,} pairs of {corpus.name}")
+    for name, count in manifest.filters.items():
+        what = (
+            "train: kept, though a side stands in valid or test:"
+            if name == "leaked_kept"
+            else f"train: dropped as {name}:"
+        )
+        notice(f"{what} {count:,}")
+    for split in ("train", "valid", "test"):
+        notice(f"{split}: {manifest.files[f'{split}.{recipe.source_lang}'].lines:,} pairs")

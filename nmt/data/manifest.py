@@ -29,6 +29,14 @@ class SourceRecord(Record):
     bytes: int
 
 
+class CorpusRecord(Record):
+    """A corpus that a split was read from, before any filter."""
+
+    split: str
+    name: str
+    pairs: int
+
+
 class FileRecord(Record):
     """A file of the data set."""
 
@@ -47,6 +55,7 @@ class Manifest(Record):
     recipe: dict[str, Any]
     """The recipe, whole: run again, it gives the same data set."""
     sources: list[SourceRecord]
+    corpora: list[CorpusRecord] = []
     filters: dict[str, int]
     """Pairs that each filter dropped (or, for ``leaked_kept``, only counted), in the order of the filters."""
     files: dict[str, FileRecord]
@@ -100,7 +109,8 @@ def newest_data_set(root: Path = Path("data")) -> Path:
     Raises:
         DataError: there is none.
     """
-    manifests = list(root.glob(f"*/{MANIFEST_NAME}"))
+    # A folder with a dot is one that prepare-data has not finished.
+    manifests = [path for path in root.glob(f"*/{MANIFEST_NAME}") if not path.parent.name.startswith(".")]
     if not manifests:
         raise DataError(
             f"no prepared data set below {root}/. Run `nmt prepare-data toy-en-de`, or name one with --data."

@@ -1,0 +1,87 @@
+"""How far something has come: bars in a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from nmt.cli.console import is_terminal, notice, stderr
+
+Unit = Literal["bytes", "pairs"]
+
+# Seconds between two lines about the same thing where nobody watches a terminal.
+_INTERVAL = 10.0
+
+
+@contextmanager
+def progress_display() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]]:
+    """Show progress while the body runs.
+
+    Serves a function that takes a unit and gives a callback ``(description, done, total or None)`` to hand on.
+    """
+    if is_terminal():
+        with _bars() as display:
+            yield display
+    else:
+        yield _lines
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]]:
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    by_unit: dict[Unit, tuple[ProgressColumn, ...]] = {
+        "bytes": (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()),
+        "pairs": (MofNCompleteColumn(), TimeRemainingColumn()),
+    }
+    open_displays: list[Progress] = []
+
+    def display(unit: Unit) -> Callable[[str, int, int | None], None]:
+        tasks: dict[str, int] = {}
+        bars = Progress(TextColumn("{task.description}"), BarColumn(), *by_unit[unit], console=stderr())
+
+        def update(description: str, done: int, total: int | None) -> None:
+            if bars not in open_displays:
+                # One live display at a time: what came before is finished.
+                while open_displays:
+                    open_displays.pop().stop()
+                bars.start()
+                open_displays.append(bars)
+            if description not in tasks:
+                tasks[description] = int(bars.add_task(description, total=total))
+            bars.update(tasks[description], completed=done, total=total)  # type: ignore[arg-type]
+
+        return update
+
+    try:
+        yield display
+    finally:
+        for bars in open_displays:
+            bars.stop()
+
+
+def _lines(unit: Unit) -> Callable[[str, int, int | None], None]:
+    told: dict[str, float] = {}
+    scale, name = (1_000_000, "MB") if unit == "bytes" else (1, "pairs")
+
+    def update(description: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        told.setdefault(description, now)
+        if now - told[description] < _INTERVAL:
+            return
+        told[description] = now
+        whole = f" of {total / scale:,.0f}" if total else ""
+        notice(f"{description}: {done / scale:,.0f}{whole} {name}")
+
+    return update

@@ -1,0 +1,224 @@
+"""Cleaning of training text: filters, each with its count. Valid and test never come here.
+
+Pairs are looked at in chunks, by several processes if asked; what must be remembered of all of them (which pairs have
+come by) is kept as hashes on disk, so that memory does not grow with the corpus.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from nmt.corpora.hashes import Hashes, SeenHashes, contains, hash_lines, hash_set, no_hashes
+from nmt.corpora.recipe import Filters, Normalisation
+from nmt.text import comparison_key, normalizer, sentence_length
+
+Pair = tuple[str, str]
+
+REPLACEMENT_CHARACTER = "\ufffd"
+
+# Pairs of a chunk: large enough that handing it to a process costs little beside looking at it.
+_CHUNK = 20_000
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What cleaning is to do, for which languages."""
+
+    source_lang: str
+    target_lang: str
+    filters: Filters
+    normalisation: Normalisation
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Sentences that are kept for evaluation, as sorted hashes of their comparison keys."""
+
+    sources: Hashes = field(default_factory=no_hashes)
+    targets: Hashes = field(default_factory=no_hashes)
+    held_out: Hashes = field(default_factory=no_hashes)
+    """Pairs that were taken out of the training text itself."""
+
+    @classmethod
+    def of(cls, pairs: Iterable[Pair]) -> Evaluation:
+        """The sentences of valid and test sets. Empty ones count for nothing."""
+        sources, targets = [], []
+        for source, target in pairs:
+            sources.append(comparison_key(source))
+            targets.append(comparison_key(target))
+        return cls(hash_set([hash_lines(filter(None, sources))]), hash_set([hash_lines(filter(None, targets))]))
+
+    def and_held_out(self, pairs: list[Pair], hashes: Hashes) -> Evaluation:
+        """These sentences and held-out pairs, given as text (as read) and as the hashes of cleaned pairs."""
+        more = Evaluation.of(pairs)
+        return Evaluation(
+            hash_set([self.sources, more.sources]),
+            hash_set([self.targets, more.targets]),
+            hash_set([self.held_out, hashes]),
+        )
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Pairs that passed the filters so far, side by side with what the next filters need of them."""
+
+    pairs: list[Pair]
+    """As cleaned."""
+    originals: list[Pair]
+    """As read."""
+    pair_hashes: Hashes
+    source_hashes: Hashes
+    target_hashes: Hashes
+
+    def keep(self, mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Chunk:
+        """The pairs where the mask, shape (pairs,), is true."""
+        if mask.all():
+            return self
+        kept = np.flatnonzero(mask)
+        return Chunk(
+            [self.pairs[index] for index in kept],
+            [self.originals[index] for index in kept],
+            self.pair_hashes[kept],
+            self.source_hashes[kept],
+            self.target_hashes[kept],
+        )
+
+
+def clean(
+    pairs: Iterable[Pair],
+    rules: Rules,
+    evaluation: Evaluation,
+    counts: dict[str, int],
+    *,
+    scratch: Path,
+    workers: int = 1,
+) -> Iterator[Chunk]:
+    """Serve what is left of training text, in its order.
+
+    A pair that several filters would drop is counted by the first, in this order: ``invalid_utf8``, ``empty``,
+    ``too_long``, ``ratio``, ``duplicate``, ``held_out``, ``leaked``.
+
+    Args:
+        pairs: source and target lines. Bytes that were not UTF-8 stand in them as U+FFFD.
+        rules: filters and normalisation.
+        evaluation: the sentences of valid and test.
+        counts: takes each filter's count, under ``leaked_kept`` that of the leaked pairs where they are only counted;
+            filters that are off are left out.
+        scratch: a folder for what is remembered of the pairs; the caller removes it.
+        workers: processes.
+    """
+    for name in filter_names(rules.filters, held_out=len(evaluation.held_out) > 0):
+        counts.setdefault(name, 0)
+    seen = SeenHashes(scratch) if rules.filters.dedup else None
+
+    def drop(name: str, chunk: Chunk, dropped: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Chunk:
+        counts[name] += int(dropped.sum())
+        return chunk.keep(~dropped)
+
+    for chunk, dropped in _map_chunks(partial(_examine, rules=rules), _chunks(pairs), workers):
+        for name, count in dropped.items():
+            counts[name] += count
+        if seen is not None:
+            chunk = drop("duplicate", chunk, ~seen.add(chunk.pair_hashes))
+        if len(evaluation.held_out):
+            chunk = drop("held_out", chunk, contains(evaluation.held_out, chunk.pair_hashes))
+        leaked = contains(evaluation.sources, chunk.source_hashes) | contains(evaluation.targets, chunk.target_hashes)
+        if rules.filters.leakage == "drop":
+            chunk = drop("leaked", chunk, leaked)
+        else:
+            counts["leaked_kept"] += int(leaked.sum())
+        yield chunk
+
+
+def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
+    """The filters that are on, in the order in which they look at a pair."""
+    switches = {
+        "invalid_utf8": filters.invalid_utf8 == "drop",
+        "empty": True,
+        "too_long": filters.max_length is not None,
+        "ratio": filters.max_ratio is not None,
+        "duplicate": filters.dedup,
+        "held_out": held_out,
+        "leaked": filters.leakage == "drop",
+        "leaked_kept": filters.leakage == "count",
+    }
+    return [name for name, on in switches.items() if on]
+
+
+def _examine(pairs: list[Pair], *, rules: Rules) -> tuple[Chunk, dict[str, int]]:
+    """Normalise pairs, and apply the filters that look at one pair alone."""
+    filters = rules.filters
+    settings = rules.normalisation.model_dump()
+    normalize_source = normalizer(**settings, language=rules.source_lang)
+    normalize_target = normalizer(**settings, language=rules.target_lang)
+    kept: list[Pair] = []
+    originals: list[Pair] = []
+    dropped: dict[str, int] = {}
+    for original in pairs:
+        pair = normalize_source(original[0]), normalize_target(original[1])
+        fault = _fault(pair, rules, filters)
+        if fault is None:
+            kept.append(pair)
+            originals.append(original)
+        else:
+            dropped[fault] = dropped.get(fault, 0) + 1
+    chunk = Chunk(
+        kept,
+        originals,
+        hash_lines(f"{source}\n{target}" for source, target in kept),
+        # Valid and test are not normalised, so it is text as read that is compared with them.
+        hash_lines(comparison_key(source) for source, _ in originals),
+        hash_lines(comparison_key(target) for _, target in originals),
+    )
+    return chunk, dropped
+
+
+def _fault(pair: Pair, rules: Rules, filters: Filters) -> str | None:
+    """The name of the first filter that drops a pair, None if it passes."""
+    source, target = pair
+    if filters.invalid_utf8 == "drop" and (REPLACEMENT_CHARACTER in source or REPLACEMENT_CHARACTER in target):
+        return "invalid_utf8"
+    source_length = sentence_length(source, rules.source_lang)
+    target_length = sentence_length(target, rules.target_lang)
+    shorter, longer = sorted((source_length, target_length))
+    if shorter == 0:
+        return "empty"
+    if filters.max_length is not None and longer > filters.max_length:
+        return "too_long"
+    if filters.max_ratio is not None and longer > filters.max_ratio * shorter:
+        return "ratio"
+    return None
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    iterator = iter(pairs)
+    while chunk := list(itertools.islice(iterator, _CHUNK)):
+        yield chunk
+
+
+def _map_chunks(
+    function: Callable[[list[Pair]], tuple[Chunk, dict[str, int]]], chunks: Iterator[list[Pair]], workers: int
+) -> Iterator[tuple[Chunk, dict[str, int]]]:
+    """Apply a function to chunks, in order, with no more of them in flight than keep the workers busy."""
+    beginning = list(itertools.islice(chunks, 4))
+    if workers <= 1 or len(beginning) < 4:
+        yield from map(function, itertools.chain(beginning, chunks))
+        return
+    # A fresh interpreter for each worker: a fork would copy whatever threads the caller has, half-way through.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting = deque(pool.submit(function, chunk) for chunk in beginning)
+        for chunk in chunks:
+            waiting.append(pool.submit(function, chunk))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

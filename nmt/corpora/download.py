@@ -1,0 +1,286 @@
+"""Files from elsewhere: fetch, resume, verify.
+
+A file counts as fetched only when its checksum is right; until then it lies beside its place as ``NAME.part``, from
+which the next attempt goes on. Mirrors are tried before the file's own address.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+import httpx
+
+from nmt.corpora.locking import exclusive
+from nmt.errors import DownloadError
+from nmt.text import replacing
+
+Progress = Callable[[str, int, int | None], None]
+"""Told what is being fetched, the bytes so far, and the bytes in all where they are known."""
+
+Notify = Callable[[str], None]
+"""Told, in a sentence, what a user should know but need not act upon."""
+
+_BLOCK = 1 << 20
+_TIMEOUT = httpx.Timeout(60.0, connect=20.0)
+_HEADERS = {
+    "User-Agent": "nmt",
+    # An archive must arrive as it lies on the server: its checksum is that of the packed bytes.
+    "Accept-Encoding": "identity",
+}
+
+# Waits, in seconds, before an attempt that follows one which brought nothing new.
+_BACKOFF = (0.5, 1.0, 2.0, 4.0)
+_MOMENTARY_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file at an address, and what is known of its content."""
+
+    url: str
+    sha256: str | None = None
+    md5: str | None = None
+    size: int | None = None
+    """In bytes."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the address, by which mirrors hold the file."""
+        return unquote(Path(urlsplit(self.url).path).name)
+
+
+class _UnavailableError(Exception):
+    """One place does not have the file; the next may."""
+
+
+def fetch(
+    file: RemoteFile,
+    cache: Path,
+    *,
+    mirrors: Sequence[str] = (),
+    offline: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    name: str | None = None,
+) -> Path:
+    """Bring a file into a folder, unless it lies there already, and verify it either way.
+
+    Args:
+        file: what to fetch. Without any checksum, the sha256 of the first copy is kept beside it (``NAME.sha256``)
+            and holds from then on.
+        cache: the folder.
+        mirrors: folders or URLs that hold files by their base names, tried in this order before the file's address.
+        offline: touch no network; folders among the mirrors are still read.
+        progress: called for every block that arrives.
+        notify: called with notices, for example of a checksum that was pinned.
+        name: what to call the file in the cache; its base name if unset.
+
+    Returns:
+        The verified file in the cache.
+
+    Raises:
+        DownloadError: no place has the file, or none has the right one; says where each attempt ended, and where to
+            put the file by hand.
+    """
+    tell = notify or _silent
+    path = cache / (name or file.name)
+    cache.mkdir(parents=True, exist_ok=True)
+    with exclusive(path.with_name(f".{path.name}.lock")):
+        failures = []
+        if path.is_file():
+            fault = _fault(file, path, path)
+            if fault is None:
+                _pin(file, path, tell)
+                return path
+            failures.append(f"{path}: {fault}")
+            tell(f"{path}: {fault}. Looking for the right file.")
+        for place in _places(file, mirrors):
+            if offline and not isinstance(place, Path):
+                failures.append(f"{place}: not asked (offline)")
+                continue
+            try:
+                _bring(file, place, path, progress or _unseen)
+            except _UnavailableError as error:
+                failures.append(f"{place}: {error}")
+            except OSError as error:
+                raise DownloadError(f"{path}: cannot be written ({error.strerror or error}).") from None
+            else:
+                for failure in failures:
+                    tell(f"{failure}; took {place} instead.")
+                _pin(file, path, tell)
+                return path
+    tried = "".join(f"\n  {failure}" for failure in failures)
+    raise DownloadError(
+        f"{file.name} could not be fetched:{tried}\nFetch {file.url} by other means and put it at {path}, "
+        "or name a folder that holds it with --mirror."
+    )
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
+    return _digest(path, "sha256")
+
+
+def _places(file: RemoteFile, mirrors: Sequence[str]) -> list[str | Path]:
+    """Where the file may be: paths of files, and URLs."""
+    places: list[str | Path] = []
+    for mirror in mirrors:
+        if mirror.startswith(("http://", "https://")):
+            places.append(f"{mirror.rstrip('/')}/{file.name}")
+        else:
+            places.append(Path(mirror.removeprefix("file://")) / file.name)
+    return [*places, file.url]
+
+
+def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) -> None:
+    """Put the file at one place into the cache, if it is there and right."""
+    part = path.with_name(f"{path.name}.part")
+    if isinstance(place, Path):
+        if not place.is_file():
+            raise _UnavailableError("there is no such file")
+        part.unlink(missing_ok=True)
+        shutil.copyfile(place, part)
+        fault = _fault(file, part, path)
+        progress(file.name, part.stat().st_size, part.stat().st_size)
+    else:
+        if not _verifiable(file, path):
+            # Nothing would tell whether the two halves belong together.
+            part.unlink(missing_ok=True)
+        resumed = part.exists()
+        _download(place, part, file, progress)
+        fault = _fault(file, part, path)
+        if fault is not None and resumed:
+            # The part may have been of another copy.
+            part.unlink()
+            _download(place, part, file, progress)
+            fault = _fault(file, part, path)
+    if fault is not None:
+        part.unlink()
+        raise _UnavailableError(fault)
+    part.replace(path)
+
+
+def _download(url: str, part: Path, file: RemoteFile, progress: Progress) -> None:
+    """Add to the part what is missing, over as many connections as it takes while each brings something."""
+    validator: str | None = None
+    attempt = 0
+    with httpx.Client(follow_redirects=True, timeout=_TIMEOUT, headers=_HEADERS) as client:
+        while True:
+            before = _size(part)
+            try:
+                with client.stream("GET", url, headers=_range(before, validator)) as response:
+                    if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+                        return  # Nothing lies beyond the part: it is whole, or its checksum will tell.
+                    response.raise_for_status()
+                    validator = response.headers.get("ETag", validator)
+                    _receive(response, part, file, progress)
+                    return
+            except httpx.HTTPStatusError as error:
+                status = error.response.status_code
+                if status not in _MOMENTARY_STATUS or attempt >= len(_BACKOFF):
+                    reason = f"the server answers {status} {error.response.reason_phrase}".rstrip()
+                    raise _UnavailableError(reason) from None
+            except (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+                if attempt or not isinstance(error, httpx.ConnectError):
+                    raise _UnavailableError(f"cannot be reached ({error})") from None
+            except httpx.HTTPError as error:
+                if _size(part) > before:
+                    attempt = 0
+                if attempt >= len(_BACKOFF):
+                    raise _UnavailableError(f"the connection breaks off ({error})") from None
+            if validator is None and file.sha256 is None and file.md5 is None:
+                part.unlink(missing_ok=True)
+            time.sleep(_BACKOFF[attempt])
+            attempt += 1
+
+
+def _range(have: int, validator: str | None) -> dict[str, str]:
+    if not have:
+        return {}
+    return {"Range": f"bytes={have}-"} | ({"If-Range": validator} if validator else {})
+
+
+def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: Progress) -> None:
+    """Write an answer's body behind what the part holds, or from the start where the server sends the whole file."""
+    have = _size(part)
+    start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
+    continued = response.status_code == httpx.codes.PARTIAL_CONTENT and start == str(have)
+    done = have if continued else 0
+    length = response.headers.get("Content-Length")
+    total = done + int(length) if length is not None else file.size
+    with part.open("ab" if continued else "wb") as stream:
+        for block in response.iter_raw(_BLOCK):
+            stream.write(block)
+            done += len(block)
+            progress(file.name, done, total)
+    if length is not None and done != total:
+        raise httpx.RemoteProtocolError(f"{done:,} of {total:,} bytes arrived")
+
+
+def _fault(file: RemoteFile, candidate: Path, path: Path) -> str | None:
+    """Why a candidate is not the file that belongs at the path; None if it is."""
+    if file.size is not None and candidate.stat().st_size != file.size:
+        return f"has {candidate.stat().st_size:,} bytes, not the {file.size:,} of the file that was asked for"
+    checks: list[tuple[Literal["sha256", "md5"], str | None]] = [("sha256", file.sha256), ("md5", file.md5)]
+    for kind, expected in checks:
+        if expected is not None and (found := _digest(candidate, kind)) != expected.lower():
+            return f"its {kind} is {found}, not {expected.lower()}: not the file that was asked for"
+    if file.sha256 is None and file.md5 is None:
+        pinned = _pinned(path)
+        if pinned is not None and (found := sha256_of(candidate)) != pinned:
+            return (
+                f"its sha256 is {found}, but the file first fetched had {pinned}; "
+                f"delete {_pin_path(path)} to accept another"
+            )
+    return None
+
+
+def _verifiable(file: RemoteFile, path: Path) -> bool:
+    return bool(file.sha256 or file.md5 or _pinned(path))
+
+
+def _pin_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _pinned(path: Path) -> str | None:
+    """The checksum that was noted when the file was first fetched."""
+    try:
+        return _pin_path(path).read_text("utf-8").split()[0]
+    except (OSError, IndexError):
+        return None
+
+
+def _pin(file: RemoteFile, path: Path, tell: Notify) -> None:
+    """Note the checksum of a file of which none is known, in the form that ``sha256sum --check`` reads."""
+    if _verifiable(file, path):
+        return
+    found = sha256_of(path)
+    with replacing(_pin_path(path)) as stream:
+        stream.write(f"{found}  {path.name}\n".encode())
+    tell(f"{file.name}: no checksum is known of it; its sha256, {found}, is noted and expected from now on.")
+
+
+def _digest(path: Path, kind: Literal["sha256", "md5"]) -> str:
+    with path.open("rb") as stream:
+        # md5 is what some publishers give; it guards against accidents here, not against forgery.
+        return hashlib.file_digest(stream, lambda: hashlib.new(kind, usedforsecurity=kind != "md5")).hexdigest()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _unseen(description: str, done: int, total: int | None) -> None:
+    """Progress that nobody watches."""
+
+
+def _silent(notice: str) -> None:
+    """A notice that nobody reads."""

@@ -1,0 +1,69 @@
+"""Valid and test sets taken out of training text, where a user has none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmt.corpora.cleaning import Chunk, Pair
+from nmt.corpora.hashes import Hashes
+from nmt.corpora.recipe import HeldOut
+
+
+@dataclass(frozen=True)
+class HeldOutPairs:
+    """Pairs that leave the training text."""
+
+    pairs: list[Pair]
+    """As read: valid and test are never changed."""
+    pair_hashes: Hashes
+    """Of the same pairs as cleaned, by which the cleaning knows them."""
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    position: int
+    pair: Pair
+    pair_hash: np.uint64
+
+
+def hold_out(chunks: Iterable[Chunk], wanted: Mapping[str, HeldOut]) -> dict[str, HeldOutPairs]:
+    """Choose pairs for each split that wants some, no source sentence for two of them.
+
+    The sources with the smallest hashes are taken: the same in every run, spread over the whole corpus, and hardly
+    others when the corpus grows. They are served in the order of the corpus.
+
+    Args:
+        chunks: training pairs that passed the filters.
+        wanted: how many pairs each split is to have.
+    """
+    room = sum(share.pairs for share in wanted.values())
+    candidates: dict[int, _Candidate] = {}
+    limit = np.uint64(np.iinfo(np.uint64).max)
+    survivors = 0
+    for chunk in chunks:
+        for index in np.flatnonzero(chunk.source_hashes <= limit):
+            candidate = _Candidate(survivors + int(index), chunk.originals[index], chunk.pair_hashes[index])
+            candidates.setdefault(int(chunk.source_hashes[index]), candidate)
+        survivors += len(chunk.pairs)
+        if len(candidates) > 2 * room:
+            smallest = sorted(candidates)[:room]
+            candidates = {source_hash: candidates[source_hash] for source_hash in smallest}
+            limit = np.uint64(smallest[-1])
+
+    ordered = iter(sorted(candidates))
+    held = {}
+    for split, share in wanted.items():
+        count = min(share.pairs, int(share.max_share * survivors))
+        chosen = sorted(
+            (candidates[source_hash] for source_hash in itertools.islice(ordered, count)),
+            key=lambda candidate: candidate.position,
+        )
+        held[split] = HeldOutPairs(
+            [candidate.pair for candidate in chosen],
+            np.array([candidate.pair_hash for candidate in chosen], dtype=np.uint64),
+        )
+    return held

@@ -1,0 +1,48 @@
+"""One process at a time: a lock that leaves no file behind and that dies with its holder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock that a path names.
+
+    The lock belongs to the open file, so that a killed process gives it up. The file is removed on leaving; a
+    process that waited on the removed one notices, and locks the next.
+
+    Args:
+        path: the file to lock; it is made, and removed again.
+        wait: wait for another holder, instead of raising.
+
+    Raises:
+        BlockingIOError: another process holds the lock and ``wait`` is false.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if _names(path, descriptor):
+                break
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _names(path: Path, descriptor: int) -> bool:
+    """Whether the path still leads to the open file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

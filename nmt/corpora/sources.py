@@ -1,0 +1,219 @@
+"""Where the pairs of a recipe's corpora come from: one way of reading for each kind."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from nmt.corpora.archive import unpack
+from nmt.corpora.download import Notify, Progress, RemoteFile, fetch, sha256_of
+from nmt.corpora.recipe import (
+    ArchiveCorpus,
+    FilesCorpus,
+    Format,
+    LocalCorpus,
+    Recipe,
+    TestSetCorpus,
+    TextCorpus,
+    ToyCorpus,
+)
+from nmt.corpora.testsets import TestSet, fetch_test_set
+from nmt.data.manifest import SourceRecord
+from nmt.errors import DataError, DownloadError
+from nmt.text import InvalidUtf8, read_lines, read_parallel
+
+Pair = tuple[str, str]
+
+_SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>")
+_TITLE = re.compile(r"<(title|description)>(.*?)</\1>")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A recipe, and what was fetched for it."""
+
+    recipe: Recipe
+    scratch: Path
+    """A folder for members of archives while they are read; the caller removes it."""
+    downloads: dict[str, Path]
+    test_sets: dict[str, TestSet]
+    records: list[SourceRecord]
+    """Every file that it is read from."""
+
+    def pairs(self, corpus: TextCorpus, split: str) -> Iterator[Pair]:
+        """Serve the source and target lines of a corpus.
+
+        Raises:
+            DataError: a file is missing or damaged, or the two sides differ in their number of lines.
+        """
+        source, target = self.recipe.source_lang, self.recipe.target_lang
+        invalid: InvalidUtf8 = "error"
+        if split == "train" and self.recipe.filters.invalid_utf8 == "drop":
+            invalid = "replace"  # The cleaning finds what was replaced.
+        match corpus:
+            case ToyCorpus():
+                yield from _toy_pairs(corpus, split, source, target)
+            case TestSetCorpus():
+                test_set = self.test_sets[corpus.name]
+                yield from zip(test_set.source, test_set.references[0], strict=True)
+            case LocalCorpus():
+                yield from read_parallel(local_file(corpus, source), local_file(corpus, target), invalid=invalid)
+            case FilesCorpus():
+                paths = self.downloads[corpus.files[source]], self.downloads[corpus.files[target]]
+                yield from _read(*paths, corpus.format, invalid)
+            case ArchiveCorpus():
+                archive = self.downloads[corpus.download]
+                members = unpack(archive, [corpus.members[source], corpus.members[target]], self.scratch)
+                yield from _read(members[0], members[1], corpus.format, invalid)
+                shutil.rmtree(self.scratch)
+
+
+def default_cache() -> Path:
+    """Where downloads are kept if the user names no folder: ``$XDG_CACHE_HOME/nmt``, else ``~/.cache/nmt``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "nmt"
+
+
+def fetch_sources(
+    recipe: Recipe,
+    scratch: Path,
+    *,
+    cache: Path | None,
+    mirrors: Sequence[str],
+    offline: bool,
+    progress: Progress | None,
+    notify: Notify | None,
+) -> Sources:
+    """Fetch all that a recipe is made of; the arguments are those of :func:`nmt.corpora.prepare.prepare`.
+
+    Raises:
+        DownloadError: names every file that is missing when offline, the first that fails otherwise.
+        DataError: a file of the user's own is missing.
+    """
+    root = cache or default_cache()
+    downloads: dict[str, Path] = {}
+    test_sets: dict[str, TestSet] = {}
+    fetched: list[tuple[RemoteFile, Path]] = []
+    missing: list[str] = []
+    for key, file in recipe.used_downloads().items():
+        try:
+            downloads[key] = fetch(
+                file, _cache_folder(root, file.url), mirrors=mirrors, offline=offline, progress=progress, notify=notify
+            )
+        except DownloadError as error:
+            if not offline:
+                raise
+            missing.append(str(error))
+        else:
+            fetched.append((file, downloads[key]))
+    for name in dict.fromkeys(corpus.name for _, corpus in recipe.corpora() if isinstance(corpus, TestSetCorpus)):
+        try:
+            test_sets[name] = fetch_test_set(
+                name,
+                f"{recipe.source_lang}-{recipe.target_lang}",
+                cache=None if cache is None else cache / "sacrebleu",
+                mirrors=mirrors,
+                offline=offline,
+                progress=progress,
+                notify=notify,
+            )
+        except DownloadError as error:
+            if not offline:
+                raise
+            missing.append(str(error))
+        else:
+            fetched += test_sets[name].files
+    if missing:
+        raise DownloadError("\n".join(missing))
+    records = [
+        SourceRecord(file=path.name, url=file.url, sha256=file.sha256 or sha256_of(path), bytes=path.stat().st_size)
+        for file, path in fetched
+    ]
+    return Sources(recipe, scratch, downloads, test_sets, [*records, *local_records(recipe)])
+
+
+def _cache_folder(root: Path, url: str) -> Path:
+    """A folder for a file by its address, so that recipes share files, and files of one name stay apart."""
+    address = urlsplit(url)
+    folders = [part for part in address.path.split("/")[:-1] if part not in ("", ".", "..")]
+    return root.joinpath(address.netloc.replace(":", "_"), *folders)
+
+
+def local_file(corpus: LocalCorpus, language: str) -> Path:
+    """The file of a prefix and a language.
+
+    Raises:
+        DataError: there is none.
+    """
+    candidates = [Path(f"{corpus.prefix}.{language}{packed}") for packed in ("", ".gz", ".xz")]
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise DataError(
+        f"there is no {candidates[0]} (nor .gz or .xz). --train, --valid and --test take prefixes: "
+        f"for corpus/europarl.en and corpus/europarl.de write corpus/europarl."
+    )
+
+
+def local_records(recipe: Recipe) -> list[SourceRecord]:
+    """What a recipe reads that needs no fetching: the user's files, and the toy grammar's program.
+
+    Raises:
+        DataError: a file is missing.
+    """
+    paths = {}
+    for _, corpus in recipe.corpora():
+        if isinstance(corpus, LocalCorpus):
+            for language in (recipe.source_lang, recipe.target_lang):
+                path = local_file(corpus, language)
+                paths[str(path)] = path
+        elif isinstance(corpus, ToyCorpus):
+            from nmt.corpora import toy
+
+            paths["nmt/corpora/toy.py"] = Path(toy.__file__)
+    return [SourceRecord(file=name, sha256=sha256_of(path), bytes=path.stat().st_size) for name, path in paths.items()]
+
+
+def _toy_pairs(corpus: ToyCorpus, split: str, source: str, target: str) -> Iterator[Pair]:
+    from nmt.corpora.toy import generate
+
+    if {source, target} != {"en", "de"}:
+        raise DataError(f"the toy grammar speaks en and de, not {source} and {target}.")
+    pairs = getattr(generate(corpus.seed), split)
+    return iter(pairs) if source == "en" else ((german, english) for english, german in pairs)
+
+
+def _read(source: Path, target: Path, form: Format, invalid: InvalidUtf8) -> Iterator[Pair]:
+    if form == "plain":
+        yield from read_parallel(source, target, invalid=invalid)
+        return
+    strip = _ted_tags if form == "ted-tags" else _ted_segments
+    sides = [list(strip(read_lines(path, invalid=invalid))) for path in (source, target)]
+    if len(sides[0]) != len(sides[1]):
+        raise DataError(
+            f"{source} has {len(sides[0]):,} sentences, but {target} has {len(sides[1]):,}: the two must be parallel."
+        )
+    yield from zip(*sides, strict=True)
+
+
+def _ted_tags(lines: Iterable[str]) -> Iterator[str]:
+    """Sentences of an IWSLT training file: titles and descriptions lose their tags, other tagged lines are left out."""
+    for line in lines:
+        tagged = _TITLE.fullmatch(line.strip())
+        if tagged:
+            yield tagged[2].strip()
+        elif not line.lstrip().startswith("<"):
+            yield line.strip()
+
+
+def _ted_segments(lines: Iterable[str]) -> Iterator[str]:
+    """Sentences of an IWSLT development or test file, which is XML."""
+    for line in lines:
+        segment = _SEGMENT.search(line)
+        if segment:
+            yield html.unescape(segment[1]).strip()

@@ -1,0 +1,128 @@
+"""Test sets as sacreBLEU knows them: fetched by our downloader into its cache, read by sacreBLEU itself.
+
+sacreBLEU's own downloads are not atomic and end the process when they fail; its list of test sets, with addresses and
+checksums, and its reading of their formats are what others compare with, and so are used as they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nmt.corpora.archive import unpack
+from nmt.corpora.download import Notify, Progress, RemoteFile, fetch
+from nmt.errors import DataError
+from nmt.text import read_lines
+
+_ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Source lines and, for each reference, as many reference lines."""
+
+    __test__ = False  # Not a test, whatever pytest makes of the name.
+
+    name: str
+    langpair: str
+    source: list[str]
+    references: list[list[str]]
+    files: list[tuple[RemoteFile, Path]]
+    """What it was read from: each file as it is known, and where it lies."""
+
+
+def fetch_test_set(
+    name: str,
+    langpair: str,
+    *,
+    cache: Path | None = None,
+    mirrors: Sequence[str] = (),
+    offline: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+) -> TestSet:
+    """A test set by sacreBLEU's name, fetched unless sacreBLEU's cache has it.
+
+    Args:
+        name: for example ``wmt14/full``.
+        langpair: for example ``en-de``.
+        cache: a folder laid out as sacreBLEU's; that of ``$SACREBLEU``, else ``~/.sacrebleu``, if unset.
+        mirrors: see :func:`nmt.corpora.download.fetch`, as for the rest.
+        offline: touch no network.
+        progress: told of every block that arrives.
+        notify: told of notices.
+
+    Raises:
+        DataError: sacreBLEU knows no such test set, or not for these languages.
+        DownloadError: a file could not be fetched.
+    """
+    dataset = _dataset(name, langpair)
+    folder = Path(dataset._outdir) if cache is None else cache / name
+    raw = folder / "raw"
+    files = []
+    checksums = dataset.md5 or [None] * len(dataset.data)
+    for url, md5 in zip(dataset.data, checksums, strict=True):
+        file = RemoteFile(url, md5=md5)
+        path = fetch(
+            file,
+            raw,
+            mirrors=mirrors,
+            offline=offline,
+            progress=progress,
+            notify=notify,
+            name=dataset._get_tarball_filename(url),
+        )
+        if path.name.endswith(_ARCHIVES):
+            unpack(path, None, raw)
+        files.append((file, path))
+    source, references = _read(dataset, langpair, folder, raw)
+    counts = {len(side) for side in (source, *references)}
+    if len(counts) != 1 or not references:
+        raise DataError(f"{name}, {langpair}: source and references have {sorted(counts)} lines. Delete {folder}.")
+    return TestSet(name, langpair, source, references, files)
+
+
+def _dataset(name: str, langpair: str) -> Any:
+    """sacreBLEU's own object for a test set."""
+    from sacrebleu.dataset import DATASETS
+
+    if name not in DATASETS:
+        nearest = difflib.get_close_matches(name, DATASETS, n=1)
+        hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+        raise DataError(f"sacreBLEU knows no test set {name!r}{hint}; `sacrebleu --list` shows all.")
+    dataset = DATASETS[name]
+    if langpair not in dataset.langpairs:
+        known = ", ".join(sorted(dataset.langpairs))
+        raise DataError(f"the test set {name} has no {langpair!r}; it has {known}.")
+    return dataset
+
+
+def _read(original: Any, langpair: str, folder: Path, raw: Path) -> tuple[list[str], list[list[str]]]:
+    """The lines of a test set whose files lie in place, turned into text anew.
+
+    Text that is in the cache already may be half of it, left by a process that was killed, so it is replaced.
+    """
+    dataset = copy.copy(original)
+    dataset._rawdir = str(raw)
+    dataset.maybe_download = lambda: None
+    with tempfile.TemporaryDirectory(prefix=".text-", dir=folder) as temporary:
+        dataset._outdir = temporary
+        try:
+            dataset.process_to_text(langpair)
+            source = Path(dataset.get_source_file(langpair))
+            references = [Path(file) for file in dataset.get_reference_files(langpair)]
+        except (Exception, SystemExit) as error:
+            raise DataError(
+                f"sacreBLEU cannot read its test set {original.name} from {raw} ({error}). "
+                f"Delete {folder} and try again."
+            ) from None
+        source_lines = list(read_lines(source))
+        reference_lines = [list(read_lines(reference)) for reference in references]
+        for file in Path(temporary).iterdir():
+            file.replace(folder / file.name)
+    return source_lines, reference_lines

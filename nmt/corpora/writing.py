@@ -1,0 +1,154 @@
+"""From sources to the text of a data set: read each split, hold out, clean, write, count."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+from nmt.corpora.cleaning import Evaluation, Pair, Rules, clean
+from nmt.corpora.download import Notify, Progress
+from nmt.corpora.holdout import hold_out
+from nmt.corpora.recipe import HeldOut
+from nmt.corpora.sources import Sources
+from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
+from nmt.errors import DataError
+from nmt.text import encode_line
+
+# Pairs between two calls of the progress.
+_PROGRESS_EVERY = 10_000
+
+
+def write_text(
+    sources: Sources, folder: Path, *, scratch: Path, workers: int, progress: Progress, tell: Notify
+) -> Manifest:
+    """Write ``{train,valid,test}.LANGUAGE`` into a folder.
+
+    Args:
+        sources: the recipe, and its files.
+        folder: where the text goes.
+        scratch: a folder for what is remembered on the way; the caller removes it.
+        workers: processes that clean.
+        progress: told of the pairs that were read.
+        tell: told of notices.
+
+    Returns:
+        The manifest, not yet written.
+
+    Raises:
+        DataError: text cannot be used as it is, or a split is left without a pair.
+    """
+    recipe = sources.recipe
+    read: dict[str, list[CorpusRecord]] = {}
+
+    def pairs_of(split: str) -> Iterator[Pair]:
+        """The pairs of a split as they are read, counted."""
+        read[split] = []
+        for corpus in getattr(recipe, split):
+            count = 0
+            for count, pair in enumerate(sources.pairs(corpus, split), start=1):
+                if count % _PROGRESS_EVERY == 0:
+                    progress(f"{split}: {corpus.name}", count, getattr(corpus, "lines", None))
+                yield pair
+            progress(f"{split}: {corpus.name}", count, count)
+            read[split].append(CorpusRecord(split=split, name=corpus.name, pairs=count))
+
+    # Valid and test come first, since training text is compared with them.
+    evaluation_pairs: dict[str, list[Pair]] = {}
+    wanted: dict[str, HeldOut] = {}
+    for split, corpora in (("valid", recipe.valid), ("test", recipe.test)):
+        if isinstance(corpora[0], HeldOut):
+            wanted[split] = corpora[0]
+        else:
+            evaluation_pairs[split] = list(pairs_of(split))
+    evaluation = Evaluation.of(pair for pairs in evaluation_pairs.values() for pair in pairs)
+
+    rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
+    if wanted:
+        chunks = clean(pairs_of("train"), rules, evaluation, {}, scratch=scratch / "held-out", workers=workers)
+        held = hold_out(chunks, wanted)
+        for split, share in held.items():
+            evaluation_pairs[split] = share.pairs
+            evaluation = evaluation.and_held_out(share.pairs, share.pair_hashes)
+            tell(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
+
+    filters: dict[str, int] = {}
+    chunks = clean(pairs_of("train"), rules, evaluation, filters, scratch=scratch / "train", workers=workers)
+    languages = recipe.source_lang, recipe.target_lang
+    files = _write(folder, "train", languages, (pair for chunk in chunks for pair in chunk.pairs))
+    for split in ("valid", "test"):
+        files |= _write(folder, split, languages, evaluation_pairs[split])
+
+    corpora_read = [record for split in ("train", "valid", "test") for record in read.get(split, [])]
+    _check_counts(sources, corpora_read, filters, files, tell)
+    return Manifest(
+        name=recipe.name,
+        source_lang=recipe.source_lang,
+        target_lang=recipe.target_lang,
+        licence=recipe.licence,
+        recipe=recipe.model_dump(mode="json"),
+        sources=sources.records,
+        corpora=corpora_read,
+        filters=filters,
+        files=files,
+        nfc=recipe.normalisation.nfc,
+        punctuation=recipe.normalisation.punctuation,
+        fingerprint=fingerprint(files),
+    )
+
+
+def _check_counts(
+    sources: Sources,
+    read: list[CorpusRecord],
+    filters: dict[str, int],
+    files: dict[str, FileRecord],
+    tell: Notify,
+) -> None:
+    """Tell of corpora that are not as long as published; raise where a split is left empty."""
+    recipe = sources.recipe
+    published = {(split, corpus.name): getattr(corpus, "lines", None) for split, corpus in recipe.corpora()}
+    for record in read:
+        expected = published[record.split, record.name]
+        if expected is not None and record.pairs != expected:
+            tell(f"{record.split}: {record.name} has {record.pairs:,} pairs, where {expected:,} are published.")
+    for split in ("train", "valid", "test"):
+        if files[f"{split}.{recipe.source_lang}"].lines == 0:
+            found = sum(record.pairs for record in read if record.split == split)
+            dropped = ", ".join(f"{name} {count:,}" for name, count in filters.items() if count)
+            because = f" Dropped: {dropped}." if split == "train" and dropped else ""
+            raise DataError(f"{recipe.name}: of {found:,} {split} pairs none is left.{because}")
+
+
+class _TextFile:
+    """A file of lines that knows their number and its checksum."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self._lines = 0
+
+    def write(self, line: str) -> None:
+        raw = encode_line(line)
+        self._stream.write(raw)
+        self._digest.update(raw)
+        self._lines += 1
+
+    def finish(self) -> FileRecord:
+        """Bring the file to disk."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        return FileRecord(lines=self._lines, sha256=self._digest.hexdigest())
+
+
+def _write(folder: Path, split: str, languages: tuple[str, str], pairs: Iterable[Pair]) -> dict[str, FileRecord]:
+    """Write the two sides of a split, and say what the files hold."""
+    names = [f"{split}.{language}" for language in languages]
+    with ExitStack() as stack:
+        source, target = (_TextFile(stack.enter_context((folder / name).open("wb"))) for name in names)
+        for source_line, target_line in pairs:
+            source.write(source_line)
+            target.write(target_line)
+        return {names[0]: source.finish(), names[1]: target.finish()}
