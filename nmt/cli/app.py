@@ -9,7 +9,11 @@ from typing import Annotated
 import typer
 
 import nmt
+from nmt.cli.average_checkpoints import average_checkpoints
+from nmt.cli.build_vocab import build_vocab
 from nmt.cli.prepare_data import prepare_data
+from nmt.cli.train import train
+from nmt.cli.translate import translate
 from nmt.errors import NmtError
 
 app = typer.Typer(
@@ -22,6 +26,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("prepare-data")(prepare_data)
+app.command("build-vocab")(build_vocab)
+app.command("train")(train)
+app.command("average-checkpoints")(average_checkpoints)
+app.command("translate")(translate)
 
 
 def _print_version(wanted: bool) -> None:

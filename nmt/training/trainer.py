@@ -130,10 +130,8 @@ class Trainer:
 
                 if progress.update % config.logging.every_updates == 0:
                     self._log(meter)
-                if signalled:
-                    ending, self.stopped_by = Ending.INTERRUPTED, signalled[0]
-                else:
-                    ending = self._ending()
+                ending = Ending.INTERRUPTED if signalled else self._ending()
+                if ending is not Ending.INTERRUPTED:
                     if self._validation_is_due(ending):
                         self._validate()
                     progress.seconds = time.perf_counter() - begin
@@ -141,6 +139,7 @@ class Trainer:
                 if ending is not None or self._saving_is_due():
                     self._save()
                 if ending is not None:
+                    self.stopped_by = signalled[0] if signalled else None
                     return ending
                 update_begin = time.perf_counter()
         raise AssertionError("the updates of a plan never end")

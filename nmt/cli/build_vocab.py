@@ -1,0 +1,77 @@
+"""``nmt build-vocab``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def build_vocab(
+    data: Annotated[Path | None, typer.Option(help="A prepared data set; the newest below data/ if left out.")] = None,
+    size: Annotated[int | None, typer.Option(min=1, help="Pieces; chosen by the corpus if left out.")] = None,
+    model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="How pieces are found.")] = "bpe",
+    vocab: Annotated[Path | None, typer.Option(metavar="MODEL", help="Encode with an existing model.")] = None,
+    character_coverage: Annotated[
+        float, typer.Option(min=0.5, max=1.0, help="Share of characters that get pieces of their own.")
+    ] = 1.0,
+    normalization: Annotated[
+        Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"],
+        typer.Option(help="SentencePiece's rule; identity is lossless."),
+    ] = "nmt_nfkc",
+    max_length: Annotated[int, typer.Option(min=1, help="Leave out pairs with a side of more pieces.")] = 256,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads that encode; all cores if left out.")] = None,
+) -> None:
+    """Train a vocabulary on a data set's text, and encode the text with it.
+
+    Writes vocab.model, vocab.txt and shards/ into the data set's folder.
+
+    Example: nmt build-vocab --data data/multi30k-en-de --size 8000
+    """
+    from nmt.cli.console import notice, warn
+    from nmt.data.build import VOCAB_NAME, build_vocabulary, warnings
+    from nmt.data.manifest import newest_data_set, read_manifest
+    from nmt.data.shards import SIDES
+    from nmt.errors import ConfigError
+
+    if vocab is not None and size is not None:
+        raise ConfigError("--vocab and --size were both given: an existing vocabulary has its size.")
+    if data is None:
+        data = newest_data_set()
+        notice(f"data: {data} (the newest)")
+    built = build_vocabulary(
+        data,
+        size=size,
+        model_type=model_type,
+        existing=vocab,
+        character_coverage=character_coverage,
+        normalization=normalization,
+        max_length=max_length,
+        threads=workers,
+    )
+    if built.trained is not None:
+        if built.trained.asked_size > built.vocab.size:
+            notice(f"size: {built.vocab.size:,} pieces, since the text cannot fill {built.trained.asked_size:,}")
+        if built.trained.skipped_lines:
+            notice(f"skipped: {built.trained.skipped_lines:,} lines too long for training the vocabulary")
+    manifest = read_manifest(data)
+    notice(f"vocabulary: {data / VOCAB_NAME}, {built.vocab.size:,} pieces")
+    for name, split in built.index.splits.items():
+        for side, language in zip(SIDES, (manifest.source_lang, manifest.target_lang), strict=True):
+            statistics = split.sides[side]
+            sentences = split.pairs + split.too_long + split.empty
+            notice(
+                f"{name}.{language}: {sentences:,} lines, "
+                f"{statistics.pieces / max(statistics.words, 1):.2f} pieces a word, "
+                f"{statistics.pieces / max(sentences, 1):.1f} pieces a line (at most {statistics.longest:,}), "
+                f"unknown {statistics.unknown / max(statistics.pieces, 1):.3%}"
+            )
+        if split.too_long or split.empty:
+            notice(
+                f"{name}: left out {split.too_long:,} pairs of over {max_length} pieces, {split.empty:,} without pieces"
+            )
+    for message in warnings(built):
+        warn(message)
+    if not built.changed:
+        notice("Nothing to do: vocabulary and shards are up to date.")

@@ -1,0 +1,166 @@
+"""Length groups, updates of so many target tokens, the plan of an epoch, and what each rank gets of it.
+
+Lengths are in pieces; tokens count eos, so a sentence of n pieces has n + 1 tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.shards import ParallelShards
+from nmt.data.vocab import Vocabulary
+
+Indices = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """Which pairs each update of an epoch takes, in order; 4 bytes a pair (8 from four billion pairs on)."""
+
+    pairs: Indices
+    """Every pair once."""
+    starts: NDArray[np.int64]
+    """Where in ``pairs`` each update begins; one more entry for the end."""
+    tokens: NDArray[np.int64]
+    """Target tokens of each update."""
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def update(self, index: int) -> Indices:
+        """The pairs of an update, counted from 0."""
+        return self.pairs[self.starts[index] : self.starts[index + 1]]
+
+    def target_tokens(self, index: int) -> int:
+        """Target tokens of an update."""
+        return int(self.tokens[index])
+
+
+def plan_epoch(
+    source_lengths: Indices,
+    target_lengths: Indices,
+    *,
+    update_tokens: int,
+    group_tokens: int,
+    seed: int,
+    epoch: int,
+) -> EpochPlan:
+    """Plan an epoch: a pure function of its arguments, the same for any number of ranks.
+
+    Pairs are sorted by length, equal ones in random order, and cut into groups of ``group_tokens`` target tokens
+    (section 5.1: batched together by approximate sequence length). The groups are shuffled, and each update takes
+    groups until it has ``update_tokens``. A group or update ends with the pair that fills it.
+    """
+    random = np.random.default_rng([seed, epoch])
+    count = len(target_lengths)
+    index_type = np.int32 if count <= np.iinfo(np.int32).max else np.int64
+    # Two sort keys, packed into one integer: the longer side decides what padding costs, then the target. The
+    # pairs come shuffled and the sort is stable, so pairs of equal lengths meet in another order each epoch.
+    longer = np.maximum(source_lengths, target_lengths).astype(np.int64)
+    key = longer * (int(longer.max(initial=0)) + 1) + target_lengths
+    shuffled = random.permutation(count).astype(index_type)
+    by_length = shuffled[np.argsort(key[shuffled], kind="stable")]
+
+    tokens_by_length = target_lengths[by_length].astype(np.int64) + 1
+    group_ends = _cuts(tokens_by_length, min(group_tokens, update_tokens))
+    group_starts = np.concatenate([[0], group_ends[:-1]]).astype(np.int64)
+    order = random.permutation(len(group_ends))
+    sizes = (group_ends - group_starts)[order]
+    # Positions of the pairs, group after group in the new order.
+    offsets = np.repeat(group_starts[order] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+    positions = np.arange(count, dtype=np.int64) + offsets
+    pairs = by_length[positions]
+
+    group_tokens_in_order = np.add.reduceat(tokens_by_length, group_starts)[order] if count else np.zeros(0, np.int64)
+    update_ends_in_groups = _cuts(group_tokens_in_order, update_tokens)
+    pair_ends = np.cumsum(sizes)[update_ends_in_groups - 1]
+    token_ends = np.cumsum(group_tokens_in_order)[update_ends_in_groups - 1]
+    starts = np.concatenate([[0], pair_ends]).astype(np.int64)
+    return EpochPlan(pairs, starts, np.diff(np.concatenate([[0], token_ends])).astype(np.int64))
+
+
+def _cuts(tokens: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
+    """Where to cut a row of items into stretches that come nearest to a budget; the ends of the stretches.
+
+    Cutting at multiples of the budget of the running total keeps every stretch within half an item at either end.
+    """
+    if len(tokens) == 0:
+        return np.zeros(0, np.int64)
+    total = np.cumsum(tokens)
+    stretches = max(1, round(int(total[-1]) / budget))
+    targets = total[-1] * np.arange(1, stretches + 1, dtype=np.float64) / stretches
+    middles = total - tokens / 2
+    ends = np.searchsorted(middles, targets, side="left").astype(np.int64)
+    ends[-1] = len(tokens)
+    return np.unique(ends[ends > 0])
+
+
+def rank_micro_batches(
+    plan: EpochPlan,
+    index: int,
+    *,
+    rank: int,
+    ranks: int,
+    max_tokens: int,
+    source_lengths: Indices,
+    target_lengths: Indices,
+) -> list[Indices]:
+    """The micro-batches of one rank in one update.
+
+    The update's pairs are sorted by length and dealt out so that the ranks get like numbers of tokens; a rank may get
+    none. Each share is cut into micro-batches of at most ``max_tokens`` padded positions (rows times the longest
+    side); a single pair may have more.
+    """
+    pairs = plan.update(index)
+    longest = np.maximum(source_lengths[pairs], target_lengths[pairs]).astype(np.int64) + 1
+    order = np.argsort(longest, kind="stable")
+    total = np.cumsum(longest[order])
+    owner = (total - longest[order] / 2) * ranks // max(int(total[-1]), 1) if len(pairs) else total
+    mine = order[owner == rank]
+    pairs, longest = pairs[mine], longest[mine]
+    micro_batches, start = [], 0
+    while start < len(pairs):
+        rows = np.arange(1, len(pairs) - start + 1)
+        fitting = int(np.searchsorted(rows * longest[start:], max_tokens, side="right"))
+        end = start + max(1, fitting)
+        micro_batches.append(pairs[start:end])
+        start = end
+    return micro_batches
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs as padded arrays (int64, pad 0, padding on the right)."""
+
+    source_BS: NDArray[np.int64]
+    """Pieces + eos."""
+    target_input_BT: NDArray[np.int64]
+    """bos + pieces."""
+    target_output_BT: NDArray[np.int64]
+    """Pieces + eos."""
+    target_tokens: int
+
+
+def collate(shards: ParallelShards, indices: Indices) -> Batch:
+    """Put pairs into one batch."""
+    sources, targets = zip(*(shards.pair(int(index)) for index in indices), strict=True)
+    target_input, target_output = _padded(targets, before=Vocabulary.BOS), _padded(targets, after=Vocabulary.EOS)
+    tokens = sum(len(target) + 1 for target in targets)
+    return Batch(_padded(sources, after=Vocabulary.EOS), target_input, target_output, tokens)
+
+
+def _padded(rows: tuple[Indices, ...], *, before: int | None = None, after: int | None = None) -> NDArray[np.int64]:
+    width = max(len(row) for row in rows) + 1
+    padded = np.full((len(rows), width), Vocabulary.PAD, dtype=np.int64)
+    shift = 0 if before is None else 1
+    for index, row in enumerate(rows):
+        padded[index, shift : shift + len(row)] = row
+        if before is not None:
+            padded[index, 0] = before
+        if after is not None:
+            padded[index, len(row)] = after
+    return padded

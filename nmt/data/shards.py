@@ -1,0 +1,254 @@
+"""Shards: a split's pieces as flat arrays on disk, mapped into memory and read by offset.
+
+``shards/`` holds, for each split and side, ``SPLIT.SIDE.tokens`` (uint16 or uint32) and ``SPLIT.SIDE.offsets``
+(int64, one more than there are sentences), and ``index.json``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.manifest import Manifest, read_manifest
+from nmt.data.vocab import Vocabulary
+from nmt.errors import DataError
+from nmt.text import normalizer, read_parallel, sentence_length
+
+SHARDS_FOLDER = "shards"
+INDEX_NAME = "index.json"
+SIDES = ("source", "target")
+VERSION = 1
+_CHUNK_PAIRS = 50_000
+
+
+@dataclass
+class SideStatistics:
+    """One side of a split."""
+
+    words: int = 0
+    pieces: int = 0
+    unknown: int = 0
+    longest: int = 0
+    """In pieces."""
+
+
+@dataclass
+class SplitStatistics:
+    """A split as it was encoded."""
+
+    pairs: int = 0
+    too_long: int = 0
+    """Pairs left out since a side has more pieces than the limit."""
+    empty: int = 0
+    """Pairs left out since a side has no pieces."""
+    sides: dict[str, SideStatistics] = field(default_factory=lambda: {side: SideStatistics() for side in SIDES})
+
+
+@dataclass(frozen=True)
+class ShardIndex:
+    """``index.json``."""
+
+    version: int
+    vocab_fingerprint: str
+    data_fingerprint: str
+    max_length: int
+    dtype: str
+    splits: dict[str, SplitStatistics]
+
+
+class ParallelShards:
+    """The pairs of one split."""
+
+    def __init__(
+        self, index: ShardIndex, tokens: dict[str, NDArray[Any]], offsets: dict[str, NDArray[np.int64]]
+    ) -> None:
+        self.vocab_fingerprint = index.vocab_fingerprint
+        self.data_fingerprint = index.data_fingerprint
+        self._tokens = tokens
+        self._offsets = offsets
+        self.source_lengths = np.diff(offsets["source"]).astype(np.int32)
+        """Pieces of each source, without eos."""
+        self.target_lengths = np.diff(offsets["target"]).astype(np.int32)
+        """Pieces of each target, without bos and eos."""
+
+    @classmethod
+    def open(cls, data: Path, split: str) -> ParallelShards:
+        """Map a split of a data set.
+
+        Raises:
+            DataError: there are no shards, or they are damaged.
+        """
+        index = read_index(data)
+        folder = data / SHARDS_FOLDER
+        tokens, offsets = {}, {}
+        for side in SIDES:
+            offsets[side] = _mapped(folder / f"{split}.{side}.offsets", np.dtype(np.int64))
+            tokens[side] = _mapped(folder / f"{split}.{side}.tokens", np.dtype(index.dtype))
+            if len(offsets[side]) != index.splits[split].pairs + 1 or offsets[side][-1] != len(tokens[side]):
+                raise DataError(
+                    f"{folder}: the shards of {split} are damaged. Run `nmt build-vocab --data {data}` again."
+                )
+        return cls(index, tokens, offsets)
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def pair(self, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The pieces of a source and of its target."""
+        source, target = (
+            self._tokens[side][self._offsets[side][index] : self._offsets[side][index + 1]] for side in SIDES
+        )
+        return source, target
+
+
+def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
+    try:
+        if path.stat().st_size == 0:  # which cannot be mapped
+            return np.zeros(0, dtype)
+        return np.memmap(path, dtype=dtype, mode="r")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read ({error}). Run `nmt build-vocab` again.") from None
+
+
+def read_index(data: Path) -> ShardIndex:
+    """What the shards of a data set say of themselves.
+
+    Raises:
+        DataError: there are none, or they are of another version.
+    """
+    path = data / SHARDS_FOLDER / INDEX_NAME
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{data}: has no shards yet. Run `nmt build-vocab --data {data}` first.") from None
+    if values.get("version") != VERSION:
+        raise DataError(f"{path}: is of version {values.get('version')}. Run `nmt build-vocab --data {data}` again.")
+    splits = {
+        name: SplitStatistics(**(split | {"sides": {side: SideStatistics(**s) for side, s in split["sides"].items()}}))
+        for name, split in values["splits"].items()
+    }
+    return ShardIndex(**(values | {"splits": splits}))
+
+
+def are_current(data: Path, vocab: Vocabulary, max_length: int) -> bool:
+    """Whether a data set's shards are made from its present text, with this vocabulary and limit."""
+    try:
+        index = read_index(data)
+    except DataError:
+        return False
+    expected = (vocab.fingerprint, read_manifest(data).fingerprint, max_length)
+    return (index.vocab_fingerprint, index.data_fingerprint, index.max_length) == expected
+
+
+def write_shards(data: Path, vocab: Vocabulary, *, max_length: int = 256, threads: int = -1) -> ShardIndex:
+    """Encode train and valid; the shards are replaced only when the new ones are complete.
+
+    Pairs with a side of more than ``max_length`` pieces are left out and counted. In valid that concerns the loss
+    alone: BLEU is measured on its text, which is never filtered.
+
+    Raises:
+        DataError: a file of the data set cannot be read.
+    """
+    manifest = read_manifest(data)
+    dtype = np.dtype(np.uint16 if vocab.size <= 1 << 16 else np.uint32)
+    folder = data / SHARDS_FOLDER
+    temporary = data / f".{SHARDS_FOLDER}.{os.getpid()}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        splits = {
+            split: _write_split(data, manifest, split, vocab, temporary, dtype, max_length, threads)
+            for split in ("train", "valid")
+        }
+        index = ShardIndex(VERSION, vocab.fingerprint, manifest.fingerprint, max_length, dtype.name, splits)
+        (temporary / INDEX_NAME).write_text(json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return index
+
+
+def _write_split(
+    data: Path,
+    manifest: Manifest,
+    split: str,
+    vocab: Vocabulary,
+    folder: Path,
+    dtype: np.dtype[Any],
+    max_length: int,
+    threads: int,
+) -> SplitStatistics:
+    languages = {"source": manifest.source_lang, "target": manifest.target_lang}
+    names = {side: data / f"{split}.{language}" for side, language in languages.items()}
+    # The text of train was normalised when it was prepared; valid is kept as it came, so its source is done here,
+    # as translate will do it.
+    normalize = normalizer(
+        nfc=manifest.nfc and split != "train",
+        punctuation=manifest.punctuation and split != "train",
+        language=manifest.source_lang,
+    )
+    statistics = SplitStatistics()
+    writers = {side: _SideWriter(folder, f"{split}.{side}", dtype) for side in SIDES}
+    try:
+        for pairs in _chunks(read_parallel(names["source"], names["target"])):
+            texts = {"source": [normalize(pair[0]) for pair in pairs], "target": [pair[1] for pair in pairs]}
+            encoded = {side: vocab.encode(texts[side], threads=threads) for side in SIDES}
+            for side in SIDES:
+                _count(statistics.sides[side], texts[side], encoded[side], languages[side], vocab)
+            for source, target in zip(encoded["source"], encoded["target"], strict=True):
+                if max(len(source), len(target)) > max_length:
+                    statistics.too_long += 1
+                elif split == "train" and not (source and target):
+                    statistics.empty += 1
+                else:
+                    statistics.pairs += 1
+                    writers["source"].add(source)
+                    writers["target"].add(target)
+    finally:
+        for writer in writers.values():
+            writer.close()
+    return statistics
+
+
+def _chunks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    while chunk := list(itertools.islice(pairs, _CHUNK_PAIRS)):
+        yield chunk
+
+
+def _count(
+    statistics: SideStatistics, texts: list[str], encoded: list[list[int]], language: str, vocab: Vocabulary
+) -> None:
+    statistics.words += sum(sentence_length(text, language) for text in texts)
+    statistics.pieces += sum(map(len, encoded))
+    statistics.unknown += sum(ids.count(vocab.UNK) for ids in encoded)
+    statistics.longest = max(statistics.longest, max(map(len, encoded), default=0))
+
+
+class _SideWriter:
+    """Appends sentences to one side's two files."""
+
+    def __init__(self, folder: Path, name: str, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._tokens: IO[bytes] = (folder / f"{name}.tokens").open("wb")
+        self._offsets: IO[bytes] = (folder / f"{name}.offsets").open("wb")
+        self._end = 0
+        self._offsets.write(np.int64(0).tobytes())
+
+    def add(self, ids: list[int]) -> None:
+        self._tokens.write(np.array(ids, dtype=self._dtype).tobytes())
+        self._end += len(ids)
+        self._offsets.write(np.int64(self._end).tobytes())
+
+    def close(self) -> None:
+        self._tokens.close()
+        self._offsets.close()

@@ -1,0 +1,198 @@
+"""The vocabulary: a SentencePiece model, trained, loaded, and used both ways."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+from nmt.errors import VocabularyError
+from nmt.text import replacing
+
+ModelType = Literal["bpe", "unigram"]
+
+# SentencePiece leaves out longer training lines without a word.
+_LONGEST_TRAINING_LINE_BYTES = 4_192
+_TOO_HIGH = re.compile(r"<= (\d+)")
+_ERRORS_ALONE = 2
+
+
+class Vocabulary:
+    """A SentencePiece model. Ids 0 to 3 are padding, unknown, begin and end of sentence."""
+
+    PAD, UNK, BOS, EOS = 0, 1, 2, 3
+
+    def __init__(self, model_bytes: bytes, *, name: str = "vocabulary") -> None:
+        """Read a serialised SentencePiece model.
+
+        Raises:
+            VocabularyError: it is none, or its first ids are others than ours.
+        """
+        self.model_bytes = model_bytes
+        try:
+            self._processor = SentencePieceProcessor(model_proto=model_bytes)
+        except RuntimeError:
+            raise VocabularyError(f"{name}: is not a SentencePiece model.") from None
+        processor = self._processor
+        ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
+        if ids != (self.PAD, self.UNK, self.BOS, self.EOS):
+            raise VocabularyError(
+                f"{name}: has pad, unk, bos and eos at {ids}, where 0, 1, 2, 3 are needed. Train it with "
+                "`nmt build-vocab`, or with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
+            )
+
+    @classmethod
+    def load(cls, path: Path) -> Vocabulary:
+        """Read a SentencePiece model from a file.
+
+        Raises:
+            VocabularyError: the file cannot be read, or is no such model.
+        """
+        try:
+            return cls(path.read_bytes(), name=str(path))
+        except OSError as error:
+            raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
+
+    def save(self, path: Path) -> None:
+        """Write the model, and beside it ``vocab.txt`` with a piece a line, in the order of the ids."""
+        with replacing(path) as stream:
+            stream.write(self.model_bytes)
+        with replacing(path.with_suffix(".txt")) as stream:
+            stream.writelines(piece.encode() + b"\n" for piece in self.pieces(range(self.size)))
+
+    @property
+    def size(self) -> int:
+        """Number of pieces, the four special ones included."""
+        return int(self._processor.get_piece_size())
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of the model's bytes."""
+        return hashlib.sha256(self.model_bytes).hexdigest()
+
+    def encode(self, lines: Sequence[str], *, threads: int = -1) -> list[list[int]]:
+        """Ids of each line's pieces, without bos and eos.
+
+        Args:
+            threads: of SentencePiece; -1 takes all cores.
+        """
+        # SentencePiece ends a string at a NUL, which would cut the line short.
+        cleaned = [line.replace("\0", " ") for line in lines]
+        encoded: list[list[int]] = self._processor.encode(cleaned, num_threads=threads)
+        return encoded
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each row of ids."""
+        decoded: list[str] = self._processor.decode([list(ids) for ids in sentences]) if sentences else []
+        return decoded
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The pieces themselves, where ``▁`` stands for a space."""
+        pieces: list[str] = self._processor.id_to_piece(list(ids))
+        return pieces
+
+
+@dataclass(frozen=True)
+class TrainedVocabulary:
+    """A new vocabulary, and what came up in training it."""
+
+    vocab: Vocabulary
+    lines: int
+    """That it was trained on."""
+    skipped_lines: int
+    """Left out, since they are too long for SentencePiece's trainer."""
+    asked_size: int
+    """Larger than ``vocab.size`` where the text could not fill it."""
+
+
+def train_vocabulary(
+    lines: Iterable[str],
+    *,
+    size: int,
+    model_type: ModelType = "bpe",
+    character_coverage: float = 1.0,
+    normalization: str = "nmt_nfkc",
+) -> TrainedVocabulary:
+    """Train a vocabulary; the same lines and settings give the same one.
+
+    Args:
+        lines: of both languages; held in memory.
+        size: pieces to aim at; lowered to what the text can fill.
+        character_coverage: share of the characters' occurrences that get pieces of their own; the rest become unk.
+        normalization: SentencePiece's rule; ``identity`` is lossless.
+
+    Raises:
+        VocabularyError: there is no text, or the size cannot even hold the characters.
+    """
+    kept, skipped = [], 0
+    for line in lines:
+        if len(line.encode()) > _LONGEST_TRAINING_LINE_BYTES:
+            skipped += 1
+        elif line.strip():
+            kept.append(line.replace("\0", " "))
+    if not kept:
+        raise VocabularyError("there is no text to train a vocabulary on: every line is blank or far too long.")
+    asked = size
+    while True:
+        try:
+            model = _train(kept, size, model_type, character_coverage, normalization)
+        except (RuntimeError, OSError) as error:
+            match = _TOO_HIGH.search(str(error))
+            if match is None or int(match[1]) >= size:
+                raise _explained(error, size) from None
+            size = int(match[1])
+        else:
+            return TrainedVocabulary(Vocabulary(model), len(kept), skipped, asked)
+
+
+def _train(lines: list[str], size: int, model_type: str, coverage: float, normalization: str) -> bytes:
+    out = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=out,
+        vocab_size=size,
+        model_type=model_type,
+        character_coverage=coverage,
+        normalization_rule_name=normalization,
+        pad_id=Vocabulary.PAD,
+        unk_id=Vocabulary.UNK,
+        bos_id=Vocabulary.BOS,
+        eos_id=Vocabulary.EOS,
+        max_sentence_length=_LONGEST_TRAINING_LINE_BYTES,
+        minloglevel=_ERRORS_ALONE,
+    )
+    return out.getvalue()
+
+
+def _explained(error: Exception, size: int) -> VocabularyError:
+    text = str(error)
+    if "required_chars" in text or "smaller than" in text:
+        return VocabularyError(
+            f"a vocabulary of {size:,} pieces cannot hold every character of the text. Ask for a larger --size, or let "
+            "rare characters become unk with --character-coverage 0.9995."
+        )
+    return VocabularyError(f"SentencePiece could not train the vocabulary: {text}")
+
+
+def sample(lines: Iterator[str], count: int, limit: int) -> Iterator[str]:
+    """At most ``limit`` of ``count`` lines, spread evenly over them."""
+    step = max(1.0, count / limit)
+    following = 0.0
+    for index, line in enumerate(lines):
+        if index >= following:
+            following += step
+            yield line
+
+
+def default_size(pairs: int) -> int:
+    """Pieces that suit a corpus of so many pairs."""
+    for enough, size in ((3_000_000, 37_000), (1_000_000, 32_000), (200_000, 16_000), (20_000, 8_000), (5_000, 4_000)):
+        if pairs >= enough:
+            return size
+    return 2_000
