@@ -27,7 +27,6 @@ Progress = Callable[[str, int, int | None], None]
 Notify = Callable[[str], None]
 """Told, in a sentence, what a user should know but need not act upon."""
 
-_BLOCK = 1 << 20
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
 _HEADERS = {
     "User-Agent": "nmt",
@@ -216,7 +215,8 @@ def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: P
     length = response.headers.get("Content-Length")
     total = done + int(length) if length is not None else file.size
     with part.open("ab" if continued else "wb") as stream:
-        for block in response.iter_raw(_BLOCK):
+        # Blocks as they arrive: gathered into larger ones, the last of them would be lost with the connection.
+        for block in response.iter_raw():
             stream.write(block)
             done += len(block)
             progress(file.name, done, total)

@@ -31,6 +31,7 @@ class Download(Section):
 
     url: str
     sha256: str | None = Field(None, pattern="^[0-9a-fA-F]{64}$", description="noted on first use if unset")
+    md5: str | None = Field(None, pattern="^[0-9a-fA-F]{32}$", description="where no sha256 is published")
     size: int | None = Field(None, ge=0, description="bytes")
 
     @field_validator("url")
@@ -42,7 +43,7 @@ class Download(Section):
 
     def remote(self) -> RemoteFile:
         """The file as the downloader takes it."""
-        return RemoteFile(self.url, sha256=self.sha256, size=self.size)
+        return RemoteFile(self.url, sha256=self.sha256, md5=self.md5, size=self.size)
 
 
 class ArchiveCorpus(Section):
@@ -79,6 +80,7 @@ class TestSetCorpus(Section):
 
     kind: Literal["test-set"]
     name: str = Field(description="sacreBLEU's name, for example wmt14/full")
+    download: str | None = Field(None, description="a key of downloads; where sacreBLEU says it is, if unset")
     lines: int | None = Field(None, ge=0)
 
 
@@ -194,9 +196,18 @@ class Recipe(Section):
                 yield split, corpus
 
     def used_downloads(self) -> dict[str, RemoteFile]:
-        """The files that the corpora are read from, by their keys, in the order of use."""
-        keys = [key for _, corpus in self.corpora() for key in _downloads_of(corpus)]
+        """The files that corpora are read from, by their keys, in the order of use; test sets are not among them."""
+        corpora = (corpus for _, corpus in self.corpora() if not isinstance(corpus, TestSetCorpus))
+        keys = [key for corpus in corpora for key in _downloads_of(corpus)]
         return {key: self.downloads[key].remote() for key in dict.fromkeys(keys)}
+
+    def test_sets(self) -> dict[str, RemoteFile | None]:
+        """The names of sacreBLEU's test sets among the corpora, and the files to read them from if given."""
+        return {
+            corpus.name: self.downloads[corpus.download].remote() if corpus.download else None
+            for _, corpus in self.corpora()
+            if isinstance(corpus, TestSetCorpus)
+        }
 
 
 def _sides(corpus: AnyCorpus) -> Mapping[str, str] | None:
@@ -209,6 +220,8 @@ def _sides(corpus: AnyCorpus) -> Mapping[str, str] | None:
 def _downloads_of(corpus: AnyCorpus) -> list[str]:
     if isinstance(corpus, ArchiveCorpus):
         return [corpus.download]
+    if isinstance(corpus, TestSetCorpus):
+        return [corpus.download] if corpus.download else []
     return list(corpus.files.values()) if isinstance(corpus, FilesCorpus) else []
 
 

@@ -23,7 +23,7 @@ from nmt.corpora.recipe import (
     TextCorpus,
     ToyCorpus,
 )
-from nmt.corpora.testsets import TestSet, fetch_test_set
+from nmt.corpora.testsets import TestSet, fetch_test_set, listed_files
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError, DownloadError
 from nmt.text import InvalidUtf8, read_lines, read_parallel
@@ -111,12 +111,15 @@ def fetch_sources(
             missing.append(str(error))
         else:
             fetched.append((file, downloads[key]))
-    for name in dict.fromkeys(corpus.name for _, corpus in recipe.corpora() if isinstance(corpus, TestSetCorpus)):
+    for name, given in recipe.test_sets().items():
+        # sacreBLEU's own cache takes only what sacreBLEU itself would put there.
+        foreign = given is not None and given.md5 not in [listed.md5 for listed in listed_files(name)]
         try:
             test_sets[name] = fetch_test_set(
                 name,
                 f"{recipe.source_lang}-{recipe.target_lang}",
-                cache=None if cache is None else cache / "sacrebleu",
+                file=given,
+                cache=root / "sacrebleu" if cache or foreign else None,
                 mirrors=mirrors,
                 offline=offline,
                 progress=progress,

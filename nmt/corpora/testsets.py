@@ -40,6 +40,7 @@ def fetch_test_set(
     name: str,
     langpair: str,
     *,
+    file: RemoteFile | None = None,
     cache: Path | None = None,
     mirrors: Sequence[str] = (),
     offline: bool = False,
@@ -51,6 +52,7 @@ def fetch_test_set(
     Args:
         name: for example ``wmt14/full``.
         langpair: for example ``en-de``.
+        file: what to read the test set from, in place of the files that sacreBLEU has listed.
         cache: a folder laid out as sacreBLEU's; that of ``$SACREBLEU``, else ``~/.sacrebleu``, if unset.
         mirrors: see :func:`nmt.corpora.download.fetch`, as for the rest.
         offline: touch no network.
@@ -65,21 +67,19 @@ def fetch_test_set(
     folder = Path(dataset._outdir) if cache is None else cache / name
     raw = folder / "raw"
     files = []
-    checksums = dataset.md5 or [None] * len(dataset.data)
-    for url, md5 in zip(dataset.data, checksums, strict=True):
-        file = RemoteFile(url, md5=md5)
+    for remote in listed_files(name) if file is None else [file]:
         path = fetch(
-            file,
+            remote,
             raw,
             mirrors=mirrors,
             offline=offline,
             progress=progress,
             notify=notify,
-            name=dataset._get_tarball_filename(url),
+            name=dataset._get_tarball_filename(remote.url),
         )
         if path.name.endswith(_ARCHIVES):
             unpack(path, None, raw)
-        files.append((file, path))
+        files.append((remote, path))
     source, references = _read(dataset, langpair, folder, raw)
     counts = {len(side) for side in (source, *references)}
     if len(counts) != 1 or not references:
@@ -87,8 +87,19 @@ def fetch_test_set(
     return TestSet(name, langpair, source, references, files)
 
 
-def _dataset(name: str, langpair: str) -> Any:
-    """sacreBLEU's own object for a test set."""
+def listed_files(name: str) -> list[RemoteFile]:
+    """The files of a test set as sacreBLEU lists them.
+
+    Raises:
+        DataError: sacreBLEU knows no such test set.
+    """
+    dataset = _dataset(name)
+    checksums = dataset.md5 or [None] * len(dataset.data)
+    return [RemoteFile(url, md5=md5) for url, md5 in zip(dataset.data, checksums, strict=True)]
+
+
+def _dataset(name: str, langpair: str | None = None) -> Any:
+    """sacreBLEU's own object for a test set, which must have the languages if given."""
     from sacrebleu.dataset import DATASETS
 
     if name not in DATASETS:
@@ -96,7 +107,7 @@ def _dataset(name: str, langpair: str) -> Any:
         hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
         raise DataError(f"sacreBLEU knows no test set {name!r}{hint}; `sacrebleu --list` shows all.")
     dataset = DATASETS[name]
-    if langpair not in dataset.langpairs:
+    if langpair is not None and langpair not in dataset.langpairs:
         known = ", ".join(sorted(dataset.langpairs))
         raise DataError(f"the test set {name} has no {langpair!r}; it has {known}.")
     return dataset

@@ -1,0 +1,84 @@
+"""Fixtures that several rooms share."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+
+@dataclass
+class FileServer:
+    """A web server on loopback that serves what a test puts into it, and misbehaves as it is told."""
+
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """By path, without the leading slash."""
+    cut_after: dict[str, list[int]] = field(default_factory=dict)
+    """By path, for each answer to come: how many bytes of its body go out before the connection breaks."""
+    statuses: dict[str, list[int]] = field(default_factory=dict)
+    """By path, for each answer to come: a status to answer with instead."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Sent with every file."""
+    ranges: bool = True
+    """Whether it honours the Range header."""
+    requests: list[tuple[str, str | None]] = field(default_factory=list)
+    """What was asked for: path and Range header."""
+
+
+@pytest.fixture
+def file_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """A running file server; nothing is in it yet."""
+    state = FileServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            path = self.path.lstrip("/")
+            wanted = self.headers.get("Range")
+            state.requests.append((path, wanted))
+            statuses = state.statuses.get(path)
+            content = state.files.get(path)
+            if statuses or content is None:
+                self.send_response(statuses.pop(0) if statuses else 404)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted and state.ranges else 0
+            if start and start >= len(content):
+                self.send_response(416)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+            body = content[start:]
+            self.send_header("Content-Length", str(len(body)))
+            for name, value in state.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            cuts = state.cut_after.get(path)
+            if cuts:
+                self.wfile.write(body[: cuts.pop(0)])
+                self.close_connection = True
+                return
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield state
+    server.shutdown()
+    server.server_close()
+    thread.join()

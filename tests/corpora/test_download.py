@@ -1,0 +1,211 @@
+"""Downloads against a server on loopback: resumed, verified, from mirrors, offline."""
+
+import gzip
+import hashlib
+import random
+import socket
+
+import pytest
+
+from nmt.corpora import download
+from nmt.corpora.download import RemoteFile, fetch
+from nmt.errors import DownloadError
+
+CONTENT = random.Random(5).randbytes(300_000)
+
+
+def remote(server, name="corpus.tgz", content=CONTENT, **changes):
+    known = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)} | changes
+    return RemoteFile(f"{server.url}/{name}", **known)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(download, "_BACKOFF", (0.0,) * 4)
+
+
+@pytest.fixture
+def server(file_server):
+    file_server.files["corpus.tgz"] = CONTENT
+    return file_server
+
+
+@pytest.fixture
+def dead_url():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+def test_a_file_is_fetched_once_and_progress_is_told(server, tmp_path):
+    seen = []
+    path = fetch(remote(server), tmp_path, progress=lambda *step: seen.append(step))
+    assert path == tmp_path / "corpus.tgz"
+    assert path.read_bytes() == CONTENT
+    assert seen[-1] == ("corpus.tgz", len(CONTENT), len(CONTENT))
+    fetch(remote(server), tmp_path)
+    assert len(server.requests) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.tgz"]
+
+
+def test_a_cut_connection_is_resumed_where_it_broke(server, tmp_path):
+    server.cut_after["corpus.tgz"] = [100_000, 50_000]
+    seen = []
+    path = fetch(remote(server), tmp_path, progress=lambda *step: seen.append(step))
+    assert path.read_bytes() == CONTENT
+    assert [asked for _, asked in server.requests] == [None, "bytes=100000-", "bytes=150000-"]
+    assert seen[-1] == ("corpus.tgz", len(CONTENT), len(CONTENT))
+
+
+def test_a_later_call_resumes_what_an_earlier_one_left(server, tmp_path):
+    (tmp_path / "corpus.tgz.part").write_bytes(CONTENT[:123_456])
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+    assert server.requests == [("corpus.tgz", "bytes=123456-")]
+
+
+def test_a_part_of_another_file_costs_a_second_download_and_no_more(server, tmp_path):
+    (tmp_path / "corpus.tgz.part").write_bytes(bytes(1_000))
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+    assert [asked for _, asked in server.requests] == ["bytes=1000-", None]
+
+
+@pytest.mark.parametrize("extra", [b"", b"and more"])
+def test_a_part_that_reaches_the_end_is_taken_or_replaced(server, tmp_path, extra):
+    (tmp_path / "corpus.tgz.part").write_bytes(CONTENT + extra)
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_server_without_ranges_starts_anew(server, tmp_path):
+    server.ranges = False
+    server.cut_after["corpus.tgz"] = [100_000]
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_connection_that_never_brings_more_is_given_up_but_its_part_stays(server, tmp_path):
+    server.cut_after["corpus.tgz"] = [100_000] + [0] * 20
+    with pytest.raises(DownloadError, match=r"corpus\.tgz.*breaks off"):
+        fetch(remote(server), tmp_path)
+    assert (tmp_path / "corpus.tgz.part").read_bytes() == CONTENT[:100_000]
+    assert not (tmp_path / "corpus.tgz").exists()
+
+
+def test_momentary_failures_of_the_server_are_waited_out(server, tmp_path):
+    server.statuses["corpus.tgz"] = [503, 429]
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_flipped_byte_is_refused_by_name_and_not_kept(server, tmp_path):
+    flipped = bytearray(CONTENT)
+    flipped[150_000] ^= 1
+    server.files["corpus.tgz"] = bytes(flipped)
+    with pytest.raises(DownloadError) as error:
+        fetch(remote(server), tmp_path)
+    message = str(error.value)
+    assert f"{server.url}/corpus.tgz" in message
+    assert hashlib.sha256(flipped).hexdigest() in message
+    assert hashlib.sha256(CONTENT).hexdigest() in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_truncated_file_is_refused(server, tmp_path):
+    server.files["corpus.tgz"] = CONTENT[:-1]
+    with pytest.raises(DownloadError, match="299,999 bytes, not the 300,000"):
+        fetch(remote(server), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_md5_is_enough(server, tmp_path):
+    file = remote(server, sha256=None, md5=hashlib.md5(CONTENT).hexdigest())
+    assert fetch(file, tmp_path, name="renamed.tgz") == tmp_path / "renamed.tgz"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["renamed.tgz"]
+    with pytest.raises(DownloadError, match="md5"):
+        fetch(remote(server, sha256=None, md5="0" * 32), tmp_path)
+
+
+def test_a_damaged_file_in_the_cache_is_fetched_again_and_told(server, tmp_path):
+    (tmp_path / "corpus.tgz").write_bytes(b"not it")
+    told = []
+    assert fetch(remote(server), tmp_path, notify=told.append).read_bytes() == CONTENT
+    assert "has 6 bytes" in told[0]
+
+
+def test_mirrors_are_tried_in_order_before_the_address(server, tmp_path, dead_url):
+    wrong, right = tmp_path / "wrong", tmp_path / "right"
+    for folder, content in ((wrong, b"another file of this name"), (right, CONTENT)):
+        folder.mkdir()
+        (folder / "corpus.tgz").write_bytes(content)
+    told = []
+    mirrors = [dead_url, str(tmp_path / "nowhere"), f"{server.url}/empty/", str(wrong), str(right)]
+    path = fetch(remote(server), tmp_path / "cache", mirrors=mirrors, notify=told.append)
+    assert path.read_bytes() == CONTENT
+    assert [name for name, _ in server.requests] == ["empty/corpus.tgz"]
+    assert ["cannot be reached" in told[0], "no such file" in told[1], "404" in told[2]] == [True] * 3
+    assert "25 bytes" in told[3]
+    assert (wrong / "corpus.tgz").exists()
+
+
+def test_a_mirror_may_be_an_address(server, tmp_path, dead_url):
+    server.files["mirror/corpus.tgz"] = CONTENT
+    file = RemoteFile(f"{dead_url}/corpus.tgz", sha256=hashlib.sha256(CONTENT).hexdigest())
+    assert fetch(file, tmp_path, mirrors=[f"{server.url}/mirror"]).read_bytes() == CONTENT
+
+
+def test_when_nothing_helps_every_attempt_is_told_and_what_to_do(server, tmp_path, dead_url):
+    del server.files["corpus.tgz"]
+    with pytest.raises(DownloadError) as error:
+        fetch(remote(server), tmp_path, mirrors=[dead_url, str(tmp_path / "nowhere")])
+    message = str(error.value)
+    for part in (dead_url, "nowhere", f"{server.url}/corpus.tgz: the server answers 404", str(tmp_path / "corpus.tgz")):
+        assert part in message
+
+
+def test_offline_says_what_is_missing_and_asks_nobody(server, tmp_path):
+    with pytest.raises(DownloadError) as error:
+        fetch(remote(server), tmp_path, offline=True, mirrors=[server.url])
+    assert f"{server.url}/corpus.tgz" in str(error.value)
+    assert str(tmp_path / "corpus.tgz") in str(error.value)
+    assert server.requests == []
+
+
+def test_offline_takes_a_folder_and_then_the_cache(server, tmp_path):
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    (folder / "corpus.tgz").write_bytes(CONTENT)
+    fetch(remote(server), tmp_path / "cache", offline=True, mirrors=[str(folder)])
+    assert fetch(remote(server), tmp_path / "cache", offline=True).read_bytes() == CONTENT
+    assert server.requests == []
+
+
+def test_a_file_without_a_checksum_is_pinned_on_first_use(server, tmp_path):
+    file = RemoteFile(f"{server.url}/corpus.tgz")
+    told = []
+    path = fetch(file, tmp_path, notify=told.append)
+    checksum = hashlib.sha256(CONTENT).hexdigest()
+    assert checksum in told[0]
+    assert (tmp_path / "corpus.tgz.sha256").read_text() == f"{checksum}  corpus.tgz\n"
+    fetch(file, tmp_path, notify=told.append)
+    assert len(told) == 1
+
+    path.unlink()
+    server.files["corpus.tgz"] = b"a new edition"
+    with pytest.raises(DownloadError, match=r"delete .*corpus\.tgz\.sha256 to accept"):
+        fetch(file, tmp_path)
+
+
+def test_halves_that_nothing_vouches_for_are_not_joined(server, tmp_path):
+    (tmp_path / "corpus.tgz.part").write_bytes(b"of yesterday")
+    server.cut_after["corpus.tgz"] = [100_000]
+    assert fetch(RemoteFile(f"{server.url}/corpus.tgz"), tmp_path).read_bytes() == CONTENT
+    assert [asked for _, asked in server.requests] == [None, None]
+
+
+def test_packed_bytes_arrive_as_they_lie_on_the_server(file_server, tmp_path):
+    """Some servers declare a .gz as an encoding of its content; unpacked on the way it would fail its checksum."""
+    packed = gzip.compress(b"text\n" * 1000)
+    file_server.files["corpus.gz"] = packed
+    file_server.headers["Content-Encoding"] = "gzip"
+    assert fetch(remote(file_server, "corpus.gz", packed), tmp_path).read_bytes() == packed
+
+
+def test_names_come_from_addresses():
+    assert RemoteFile("https://host/a/b%20c.tgz?version=2").name == "b c.tgz"
