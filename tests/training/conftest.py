@@ -1,0 +1,106 @@
+"""A data set of a language that takes seconds to learn, and settings to match."""
+
+import hashlib
+import random
+from pathlib import Path
+
+import pytest
+
+from nmt.config import Config
+from nmt.data.build import build_vocabulary
+from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
+from nmt.training.setup import Outcome, resolve_config, train
+
+WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
+
+SETTINGS = """
+model: {encoder_layers: 1, decoder_layers: 1, d_model: 16, d_ff: 32, heads: 2, dropout: 0.1}
+batching: {update_tokens: 60, group_tokens: 30, micro_batch_tokens: 50}
+schedule: {warmup: 20}
+training: {max_updates: 20, device: cpu, precision: fp32, threads: 1}
+validation: {every_updates: 10, decoding: {beam: 2, max_extra_length: 3}}
+checkpoints: {every_updates: 5}
+logging: {every_updates: 2}
+"""
+
+
+def make_data_set(folder: Path, *, pairs: int = 200, seed: int = 0) -> Path:
+    """Sentences of made-up words and, as their translation, the same words backwards."""
+    folder.mkdir(parents=True)
+    draw = random.Random(seed)
+    files = {}
+    for split, count in (("train", pairs), ("valid", 12), ("test", 12)):
+        sources = [[draw.choice(WORDS) for _ in range(draw.randint(1, 8))] for _ in range(count)]
+        for language, sentences in (("en", sources), ("de", [words[::-1] for words in sources])):
+            content = "".join(" ".join(words) + "\n" for words in sentences).encode()
+            (folder / f"{split}.{language}").write_bytes(content)
+            files[f"{split}.{language}"] = FileRecord(lines=count, sha256=hashlib.sha256(content).hexdigest())
+    write_manifest(
+        Manifest(
+            name=folder.name, source_lang="en", target_lang="de", recipe={}, sources=[], filters={}, files=files,
+            nfc=False, punctuation=False, fingerprint=fingerprint(files),
+        ),
+        folder,
+    )  # fmt: skip
+    build_vocabulary(folder, size=40, threads=1)
+    return folder
+
+
+class Silent:
+    """Listens to a run, and remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.records: list[dict] = []
+        self.notices: list[str] = []
+        self.updates: list[int] = []
+        self.at_update = lambda update: None
+
+    def started(self, update, max_updates, max_minutes) -> None:
+        pass
+
+    def progressed(self, update, seconds) -> None:
+        self.updates.append(update)
+        self.at_update(update)
+
+    def recorded(self, record) -> None:
+        self.records.append(record)
+
+    def noticed(self, message) -> None:
+        self.notices.append(message)
+
+
+@pytest.fixture(scope="session")
+def reversed_words(tmp_path_factory) -> Path:
+    return make_data_set(tmp_path_factory.mktemp("data") / "reversed")
+
+
+@pytest.fixture
+def listener() -> Silent:
+    return Silent()
+
+
+@pytest.fixture(scope="session")
+def settings_file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("settings") / "quick.yaml"
+    path.write_text(SETTINGS)
+    return path
+
+
+@pytest.fixture
+def settled(reversed_words, settings_file):
+    """The settings of a run on the data, with changes."""
+
+    def settle(*changes: str, data: Path = reversed_words) -> Config:
+        return resolve_config(data, config_file=settings_file, settings=changes)[0]
+
+    return settle
+
+
+@pytest.fixture
+def run_training(reversed_words, listener, settled):
+    """Start a run, or go on with it."""
+
+    def run(folder: Path, *changes: str, data: Path = reversed_words, **options) -> Outcome:
+        return train(data, folder, settled(*changes, data=data), listener, **options)
+
+    return run

@@ -1,0 +1,244 @@
+"""The loop: resumed runs continue bit for bit, limits end it, and nothing that was learnt is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from nmt.checkpoint.run import checkpoint_folder, checkpoints
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.training.trainer import Ending
+
+
+def weights(run, update):
+    return load_file(checkpoint_folder(run, update) / "model.safetensors")
+
+
+def moments(run, update):
+    return load_file(checkpoint_folder(run, update) / "training.safetensors")
+
+
+def assert_same_checkpoint(one, other, update):
+    for read in (weights, moments):
+        first, second = read(one, update), read(other, update)
+        assert first.keys() == second.keys()
+        for name in first:
+            assert torch.equal(first[name], second[name]), name
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory, reversed_words, settings_file):
+    """A run of 20 updates that nothing disturbed."""
+    from nmt.training.setup import resolve_config, train
+
+    class Quiet:
+        def __getattr__(self, name):
+            return lambda *arguments: None
+
+    run = tmp_path_factory.mktemp("runs") / "straight"
+    config, _ = resolve_config(reversed_words, config_file=settings_file)
+    train(reversed_words, run, config, Quiet())
+    return run
+
+
+def test_ten_updates_and_ten_more_equal_twenty(run_training, tmp_path, straight):
+    assert run_training(tmp_path / "run", "training.max_updates=10").ending is Ending.UPDATES
+    assert run_training(tmp_path / "run").progress.update == 20
+    assert_same_checkpoint(straight, tmp_path / "run", 20)
+
+
+def test_a_finished_run_says_so_and_does_nothing(run_training, straight, listener):
+    outcome = run_training(straight)
+    assert outcome.was_over
+    assert outcome.ending is Ending.UPDATES
+    assert listener.updates == []
+
+
+def test_the_seed_decides(run_training, tmp_path, straight):
+    run_training(tmp_path / "again")
+    assert_same_checkpoint(straight, tmp_path / "again", 20)
+    run_training(tmp_path / "other", "training.seed=2")
+    assert not torch.equal(
+        weights(straight, 20)["embedding.weight"], weights(tmp_path / "other", 20)["embedding.weight"]
+    )
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import nmt.checkpoint.bundle as bundle
+from nmt.training.setup import resolve_config, train
+
+data, settings, run, moment, update = sys.argv[1:]
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+class Listener:
+    def progressed(self, now, seconds):
+        if moment == "update" and now == int(update):
+            die()
+    def __getattr__(self, name):
+        return lambda *arguments: None
+
+def dying(function, calls):
+    # Dies in the middle of a save: after so many calls of one of its steps, half-way through a file.
+    made = []
+    def wrapped(first, second, *rest):
+        made.append(1)
+        if len(made) == calls:
+            Path(second).write_bytes(b"half of a fi")
+            die()
+        return function(first, second, *rest)
+    return wrapped
+
+if moment == "save":
+    bundle.save_file = dying(bundle.save_file, int(update))
+config, _ = resolve_config(Path(data), config_file=Path(settings))
+train(Path(data), Path(run), config, Listener())
+"""
+
+
+@pytest.mark.parametrize(("moment", "update"), [("update", 10), ("update", 13), ("save", 4), ("save", 5)])
+def test_a_killed_run_goes_on_to_the_same_parameters(
+    run_training, tmp_path, straight, reversed_words, settings_file, moment, update
+):
+    run = tmp_path / "run"
+    command = [sys.executable, "-c", KILLED, reversed_words, settings_file, run, moment, str(update)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert 0 < max(checkpoints(run)) < 20
+    run_training(run)
+    assert_same_checkpoint(straight, run, 20)
+    assert not list((run / "checkpoints").glob(".*"))
+
+
+def test_a_flipped_byte_is_refused_by_name_and_the_checkpoint_before_is_used(
+    run_training, tmp_path, straight, listener
+):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=10")
+    damaged = checkpoint_folder(run, 10) / "model.safetensors"
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    listener.updates.clear()
+    run_training(run)
+    assert any(str(damaged) in notice and "damaged" in notice for notice in listener.notices)
+    assert listener.updates[0] == 6
+    assert_same_checkpoint(straight, run, 20)
+
+
+def test_when_every_checkpoint_is_damaged_the_run_refuses(run_training, tmp_path):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=5")
+    (checkpoint_folder(run, 5) / "training.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match="--fresh"):
+        run_training(run)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_ends(run_training, tmp_path, straight, listener, number):
+    listener.at_update = lambda update: os.kill(os.getpid(), number) if update == 7 else None
+    outcome = run_training(tmp_path / "run")
+    assert (outcome.ending, outcome.stopped_by, outcome.progress.update) == (Ending.INTERRUPTED, number, 7)
+    listener.at_update = lambda update: None
+    run_training(tmp_path / "run")
+    assert_same_checkpoint(straight, tmp_path / "run", 20)
+
+
+def test_a_changed_setting_is_shown_and_refused_unless_accepted(run_training, tmp_path, listener):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=5")
+    with pytest.raises(ConfigError, match=r"model\.dropout: 0\.1 -> 0\.2"):
+        run_training(run, "model.dropout=0.2")
+    assert run_training(run, "model.dropout=0.2", accept_changes=True).progress.update == 20
+    assert any("model.dropout: 0.1 -> 0.2" in notice for notice in listener.notices)
+
+
+def test_limits_may_change_on_resume_and_are_told(run_training, tmp_path, listener):
+    run_training(tmp_path, "training.max_updates=5")
+    assert run_training(tmp_path, "training.max_updates=8").progress.update == 8
+    assert any("training.max_updates: 5 -> 8" in notice for notice in listener.notices)
+
+
+def test_metrics_are_cut_back_to_the_checkpoint_and_in_order(run_training, tmp_path, straight):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=10")
+    with (run / "metrics.jsonl").open("a") as stream:
+        stream.write('{"kind": "update", "update": 12, "loss": 1.0}\n{"kind": "upd')
+    run_training(run)
+
+    def losses(folder):
+        records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        return [(r["update"], r["loss"]) for r in records if r["kind"] == "update"]
+
+    assert losses(run) == losses(straight)
+    assert [update for update, _ in losses(run)] == list(range(2, 21, 2))
+
+
+def test_metrics_hold_what_the_console_shows(straight):
+    records = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
+    update = next(r for r in records if r["kind"] == "update")
+    assert {"update", "loss", "perplexity", "learning_rate", "target_tokens_per_second", "seconds"} <= update.keys()
+    assert update["perplexity"] == pytest.approx(torch.tensor(update["loss"]).exp().item(), rel=1e-4)
+    validation = next(r for r in records if r["kind"] == "validation")
+    assert {"valid_loss", "valid_bleu", "samples"} <= validation.keys()
+
+
+def test_patience_ends_a_run_that_no_longer_improves(run_training, tmp_path):
+    outcome = run_training(
+        tmp_path / "run", "schedule.factor=1e-9", "training.patience=2", "validation.every_updates=2"
+    )
+    assert outcome.ending is Ending.PATIENCE
+    assert outcome.progress.update == 6  # one validation sets the mark, two do not beat it
+
+
+def test_minutes_end_a_run_resumes_included(run_training, tmp_path):
+    outcome = run_training(tmp_path / "run", "training.max_minutes=0.000001")
+    assert (outcome.ending, outcome.progress.update) == (Ending.MINUTES, 1)
+    assert run_training(tmp_path / "run", "training.max_minutes=0.000001").was_over
+
+
+def test_validation_changes_nothing_that_is_learnt(run_training, tmp_path, straight):
+    run_training(tmp_path / "run", "validation.every_updates=3", accept_changes=True)
+    assert_same_checkpoint(straight, tmp_path / "run", 20)
+
+
+def test_the_best_and_the_last_are_kept(run_training, tmp_path):
+    run = tmp_path / "run"
+    run_training(run, "checkpoints.keep_last=1", "checkpoints.every_updates=3", "validation.every_updates=4")
+    scores = json.loads((run / "last" / "training.json").read_text())["scores"]
+    best = max(scores, key=lambda update: (scores[update], -int(update)))
+    assert sorted(checkpoints(run)) == sorted({int(best), 20})
+    assert (run / "best").resolve() == checkpoint_folder(run, int(best)).resolve()
+
+
+def test_a_new_run_may_begin_with_the_weights_of_a_bundle(run_training, tmp_path, straight):
+    run_training(
+        tmp_path / "tuned", "schedule.factor=1e-30", "training.max_updates=1", init_from=checkpoint_folder(straight, 20)
+    )
+    for name, tensor in weights(tmp_path / "tuned", 1).items():
+        torch.testing.assert_close(tensor, weights(straight, 20)[name])
+
+
+def test_a_bundle_of_another_model_cannot_be_begun_with(run_training, tmp_path, straight):
+    with pytest.raises(CheckpointError, match=r"model\.d_ff"):
+        run_training(tmp_path / "tuned", "model.d_ff=64", init_from=checkpoint_folder(straight, 20))
+
+
+def test_shards_of_another_vocabulary_are_refused(run_training, settled, tmp_path, reversed_words):
+    import shutil
+
+    from nmt.data.vocab import train_vocabulary
+
+    data = tmp_path / "reversed"
+    shutil.copytree(reversed_words, data)
+    other = train_vocabulary(["other words altogether", "ba do ki lu me no pa ru se ti"], size=30).vocab
+    other.save(data / "vocab.model")
+    with pytest.raises(DataError, match="another vocabulary"):
+        run_training(tmp_path / "run", data=data)
