@@ -383,8 +383,9 @@ def _known_keys(kind: type[BaseModel], location: list[Any]) -> list[str]:
             options = list(_sections(kind.model_fields[step].annotation))
             kind = options[0] if len(options) == 1 else kind
         elif isinstance(step, str):
-            tagged = [option for option in options if step in get_args(option.model_fields["kind"].annotation)]
-            kind = tagged[0] if tagged else kind
+            tagged = (option for option in options if "kind" in option.model_fields)
+            kinds = {get_args(option.model_fields["kind"].annotation)[0]: option for option in tagged}
+            kind = kinds.get(step, kind)
     return list(kind.model_fields)
 
 

@@ -1,0 +1,208 @@
+"""The filters, one by one and against a plain oracle."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.corpora import cleaning
+from nmt.corpora.cleaning import Evaluation, Rules, clean, filter_names
+from nmt.corpora.recipe import Filters, Normalisation
+from nmt.text import comparison_key
+
+LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
+
+
+def run(pairs, scratch, *, evaluation=(), languages=("en", "de"), normalisation=None, workers=1, **filters):
+    rules = Rules(*languages, Filters(**filters), normalisation or Normalisation())
+    counts = {}
+    chunks = clean(pairs, rules, Evaluation.of(evaluation), counts, scratch=scratch, workers=workers)
+    return [pair for chunk in chunks for pair in chunk.pairs], counts
+
+
+def dropped(counts):
+    return {name: count for name, count in counts.items() if count}
+
+
+def test_empty_sides(tmp_path):
+    pairs = [("a", "b"), ("", "b"), ("a", " \t\u00a0"), ("\u2028", "\u2028")]
+    assert run(pairs, tmp_path, **LOOSE) == ([("a", "b")], {"empty": 3, "leaked": 0})
+
+
+def test_length_counts_words_and_is_inclusive(tmp_path):
+    pairs = [("a b c", "x"), ("a b c d", "x"), ("x", "a b c d")]
+    assert run(pairs, tmp_path, **LOOSE | {"max_length": 3}) == (pairs[:1], {"empty": 0, "too_long": 2, "leaked": 0})
+
+
+def test_length_counts_characters_where_words_are_not_spaced(tmp_path):
+    pairs = [("a b c", "一二三"), ("a b c", "一二三四")]
+    kept, _ = run(pairs, tmp_path, languages=("en", "zh"), **LOOSE | {"max_length": 3})
+    assert kept == pairs[:1]
+
+
+def test_ratio_looks_both_ways_and_is_inclusive(tmp_path):
+    pairs = [("a b c", "x y"), ("x y", "a b c"), ("a b c d", "x y"), ("x", "a b")]
+    kept, counts = run(pairs, tmp_path, **LOOSE | {"max_ratio": 1.5})
+    assert kept == pairs[:2]
+    assert dropped(counts) == {"ratio": 2}
+
+
+def test_repetitions_go_wherever_they_stand(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "_CHUNK", 2)
+    pairs = [("a", "b"), ("a", "b"), ("a", "c"), ("b", "a"), ("a", "b"), ("a b", ""), ("a", "b ")]
+    kept, counts = run(pairs, tmp_path, **LOOSE | {"dedup": True})
+    assert kept == [("a", "b"), ("a", "c"), ("b", "a"), ("a", "b ")]
+    assert dropped(counts) == {"empty": 1, "duplicate": 2}
+
+
+def test_leaks_are_found_on_either_side_whatever_their_spacing_and_composition(tmp_path):
+    evaluation = [("Caf\u00e9 au lait .", "Milchkaffee."), ("", "")]
+    pairs = [
+        ("Cafe\u0301  au lait .", "etwas"),
+        ("something", " Milchkaffee.\t"),
+        ("Milchkaffee.", "Caf\u00e9 au lait ."),  # Each in the other language's place: no leak.
+        ("cafe au lait .", "anderes"),
+    ]
+    kept, counts = run(pairs, tmp_path, evaluation=evaluation, **LOOSE)
+    assert kept == pairs[2:]
+    assert dropped(counts) == {"leaked": 2}
+    kept, counts = run(pairs, tmp_path, evaluation=evaluation, leakage="count", **LOOSE)
+    assert kept == pairs
+    assert counts == {"empty": 0, "leaked_kept": 2}
+
+
+def test_leaks_are_found_in_text_as_read(tmp_path):
+    """Punctuation is normalised in training text alone; a leaked sentence is no less leaked for it."""
+    pair = ("\u201eHello\u201c", "Hallo")
+    kept, counts = run([pair], tmp_path, evaluation=[pair], normalisation=Normalisation(punctuation=True), **LOOSE)
+    assert kept == []
+    assert dropped(counts) == {"leaked": 1}
+
+
+def test_normalisation_changes_both_sides_before_the_filters(tmp_path):
+    pairs = [("e\u0301 \u2019x\u2019", "e\u0301"), ("\u00e9 \u2019x\u2019", "\u00e9")]
+    kept, counts = run(pairs, tmp_path, normalisation=Normalisation(nfc=True), **LOOSE | {"dedup": True})
+    assert kept == [("\u00e9 \u2019x\u2019", "\u00e9")]
+    assert dropped(counts) == {"duplicate": 1}
+    kept, _ = run(pairs[1:], tmp_path / "2", normalisation=Normalisation(punctuation=True), **LOOSE)
+    assert kept == [("\u00e9 'x'", "\u00e9")]
+
+
+def test_raw_text_is_left_alone(tmp_path):
+    pairs = [(" a\u2028b\x85c\x0bd\x0ce \u2019", "e\u0301  \x00 ")]
+    assert run(pairs, tmp_path, **LOOSE)[0] == pairs
+
+
+def test_invalid_bytes_are_dropped_only_if_asked(tmp_path):
+    pairs = [("a \ufffd", "b"), ("a", "b")]
+    assert run(pairs, tmp_path, **LOOSE)[0] == pairs
+    assert run(pairs, tmp_path, invalid_utf8="drop", **LOOSE) == (
+        pairs[1:],
+        {"invalid_utf8": 1, "empty": 0, "leaked": 0},
+    )
+
+
+def test_the_filters_that_are_on_are_counted_in_their_order():
+    assert filter_names(Filters(), held_out=True) == ["empty", "too_long", "ratio", "duplicate", "held_out", "leaked"]
+    everything = Filters(invalid_utf8="drop", leakage="count")
+    assert filter_names(everything, held_out=False)[0] == "invalid_utf8"
+    assert filter_names(everything, held_out=False)[-1] == "leaked_kept"
+
+
+def test_processes_give_what_one_gives(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "_CHUNK", 50)
+    pairs = [(f"word {n % 170}", "wort " * (n % 7)) for n in range(600)]
+    settings = LOOSE | {"dedup": True, "max_length": 5}
+    alone = run(pairs, tmp_path / "1", evaluation=[("word 3", "satz")], **settings)
+    together = run(pairs, tmp_path / "2", evaluation=[("word 3", "satz")], workers=2, **settings)
+    assert together == alone
+    assert sum(together[1].values()) + len(together[0]) == 600
+
+
+def test_chunks_are_not_read_ahead_without_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "_CHUNK", 10)
+    read = 0
+
+    def pairs():
+        nonlocal read
+        for read in range(1, 5001):
+            yield f"word {read}", "wort"
+
+    rules = Rules("en", "de", Filters(**LOOSE), Normalisation())
+    chunks = clean(pairs(), rules, Evaluation(), {}, scratch=tmp_path, workers=2)
+    next(chunks)
+    assert read <= 100
+    chunks.close()
+
+
+WORDS = st.sampled_from(["a", "b", "é", "e\u0301", " ", "\u00a0", "\u2028", ""])
+LINES = st.lists(WORDS, max_size=6).map("".join) | st.lists(st.sampled_from("ab"), max_size=6).map(" ".join)
+PAIRS = st.lists(st.tuples(LINES, LINES), max_size=40)
+
+
+def oracle(pairs, evaluation, filters):
+    sources = {comparison_key(source) for source, _ in evaluation} - {""}
+    targets = {comparison_key(target) for _, target in evaluation} - {""}
+    seen, kept = set(), []
+    for source, target in pairs:
+        lengths = sorted((len(source.split()), len(target.split())))
+        if lengths[0] == 0 or lengths[1] > filters["max_length"] or lengths[1] > filters["max_ratio"] * lengths[0]:
+            continue
+        if (source, target) in seen:
+            continue
+        seen.add((source, target))
+        if comparison_key(source) in sources or comparison_key(target) in targets:
+            continue
+        kept.append((source, target))
+    return kept
+
+
+@settings(max_examples=100, deadline=None)
+@given(pairs=PAIRS, evaluation=st.lists(st.tuples(LINES, LINES), max_size=4), nfc=st.booleans())
+def test_what_is_kept_is_what_a_plain_loop_keeps(tmp_path_factory, pairs, evaluation, nfc):
+    filters = {"max_length": 3, "max_ratio": 2.0}
+    kept, counts = run(
+        pairs,
+        tmp_path_factory.mktemp("scratch"),
+        evaluation=evaluation,
+        normalisation=Normalisation(nfc=nfc),
+        **filters,
+    )
+    if nfc:
+        pairs = [tuple(unicodedata.normalize("NFC", side) for side in pair) for pair in pairs]
+    assert kept == oracle(pairs, evaluation, filters)
+    assert len(kept) + sum(counts.values()) == len(pairs)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_corpus(tmp_path):
+    """Ten times the pairs, all different: at most a tenth more anonymous memory."""
+    import subprocess
+    import sys
+
+    program = """
+import sys
+from pathlib import Path
+from nmt.corpora.cleaning import Evaluation, Rules, clean
+from nmt.corpora.recipe import Filters, Normalisation
+
+def anonymous():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("RssAnon")).split()[1])
+
+pairs = ((f"sentence {n} of many words that are there", f"Satz {n} aus vielen Woertern") for n in range(int(sys.argv[1])))
+rules = Rules("en", "de", Filters(), Normalisation())
+peak = 0
+for _ in clean(pairs, rules, Evaluation(), {}, scratch=Path(sys.argv[2])):
+    peak = max(peak, anonymous())
+print(peak)
+"""
+    peaks = [
+        int(
+            subprocess.run(
+                [sys.executable, "-c", program, str(pairs), str(tmp_path / str(pairs))], capture_output=True, check=True
+            ).stdout
+        )
+        for pairs in (300_000, 3_000_000)
+    ]
+    assert peaks[1] < 1.1 * peaks[0]

@@ -1,0 +1,321 @@
+"""From a recipe to a data set's folder: text, manifest, and what happens the second time or half-way."""
+
+import gzip
+import hashlib
+import json
+import lzma
+
+import pytest
+
+from nmt.corpora.locking import exclusive
+from nmt.corpora.prepare import prepare
+from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
+from nmt.data.manifest import newest_data_set, read_manifest
+from nmt.errors import DataError
+
+# What other tools take for line ends.
+BREAKS = "\u2028\u2029\x85\x0b\x0c\x1c"
+
+
+def write(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = "".join(f"{line}\n" for line in lines).encode()
+    pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(path.suffix, bytes)
+    path.write_bytes(pack(content))
+
+
+def corpus(folder, name, sources, targets, suffix=""):
+    write(folder / f"{name}.en{suffix}", sources)
+    write(folder / f"{name}.de{suffix}", targets)
+    return str(folder / name)
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A recipe of small files, and their folder."""
+    train = corpus(tmp_path, "train", ["a b", "c d", "e f", "", "c d", "v"], ["A B", "C D", "E F", "X", "C D", "w"])
+    valid = corpus(tmp_path, "valid", ["v  ", "", "v  "], ["V\u2019", "W", "V\u2019"])
+    test = corpus(tmp_path, "test", ["t"], ["e f"])
+    return own_recipe("own", source_lang="en", target_lang="de", train=[train], valid=[valid], test=[test])
+
+
+def lines(folder, name):
+    return (folder / name).read_bytes().decode().split("\n")[:-1]
+
+
+def test_text_and_manifest(own, tmp_path):
+    out = tmp_path / "data" / "own"
+    prepared = prepare(own, out)
+    assert prepared.changed
+    assert lines(out, "train.en") == ["a b", "c d", "e f"]
+    assert lines(out, "train.de") == ["A B", "C D", "E F"]
+    assert sorted(path.name for path in out.iterdir()) == sorted([*prepared.manifest.files, "manifest.json"])
+    assert [path.name for path in out.parent.iterdir()] == ["own"]
+
+    manifest = read_manifest(out)
+    assert manifest == prepared.manifest
+    assert manifest.filters == {"empty": 1, "too_long": 0, "ratio": 0, "duplicate": 1, "leaked": 1}
+    assert [(corpus.split, corpus.name, corpus.pairs) for corpus in manifest.corpora] == [
+        ("train", "train", 6),
+        ("valid", "valid", 3),
+        ("test", "test", 1),
+    ]
+    for name, record in manifest.files.items():
+        content = (out / name).read_bytes()
+        assert (record.lines, record.sha256) == (content.count(b"\n"), hashlib.sha256(content).hexdigest())
+    for record in manifest.sources:
+        content = open(record.file, "rb").read()
+        assert (record.bytes, record.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+    assert len(manifest.sources) == 6
+    assert parse_recipe(manifest.recipe, name="manifest") == own
+
+
+def test_evaluation_text_is_never_changed(own, tmp_path):
+    normalised = own.model_dump(mode="json") | {"normalisation": {"nfc": True, "punctuation": True}}
+    manifest = prepare(parse_recipe(normalised, name="own"), tmp_path / "own").manifest
+    assert (manifest.nfc, manifest.punctuation) == (True, True)
+    assert (tmp_path / "own" / "valid.en").read_bytes() == (tmp_path / "valid.en").read_bytes()
+    assert (tmp_path / "own" / "valid.de").read_bytes() == (tmp_path / "valid.de").read_bytes()
+
+
+def test_characters_that_look_like_line_ends_keep_their_lines(tmp_path):
+    odd = [f"a{character}b {n}" for n, character in enumerate(BREAKS)]
+    train = corpus(tmp_path, "train", odd, [f"wort {n}" for n in range(len(odd))])
+    other = corpus(tmp_path, "other", odd, odd)
+    recipe = own_recipe("own", source_lang="en", target_lang="de", train=[train], valid=[other], test=[other])
+    recipe = with_filters(recipe, {"leakage": "count"})
+    prepare(recipe, tmp_path / "own")
+    assert lines(tmp_path / "own", "train.en") == odd
+    assert lines(tmp_path / "own", "valid.de") == odd
+    assert len(lines(tmp_path / "own", "train.de")) == len(odd)
+
+
+def test_several_files_packed_or_not_are_joined_in_order(own, tmp_path):
+    plain = corpus(tmp_path, "1", ["one"], ["eins"])
+    gz = corpus(tmp_path, "2", ["two", "zwo"], ["zwei", "two"], ".gz")
+    xz = corpus(tmp_path / "deep", "1", ["three"], ["drei"], ".xz")
+    recipe = own_recipe(
+        "own", source_lang="de", target_lang="en", train=[xz, plain, gz], valid=[plain, gz], test=[plain]
+    )
+    prepared = prepare(with_filters(recipe, {"leakage": "count"}), tmp_path / "own")
+    assert lines(tmp_path / "own", "train.en") == ["three", "one", "two", "zwo"]
+    assert lines(tmp_path / "own", "valid.de") == ["eins", "zwei", "two"]
+    assert [(corpus.name, corpus.pairs) for corpus in prepared.manifest.corpora if corpus.split == "train"] == [
+        ("1", 1),
+        ("1", 1),
+        ("2", 2),
+    ]
+
+
+def test_unequal_sides_name_both_counts(own, tmp_path):
+    write(tmp_path / "train.de", ["A B"])
+    with pytest.raises(DataError, match=r"train\.en has 6 lines, but .*train\.de has 1"):
+        prepare(own, tmp_path / "own")
+    assert not (tmp_path / "own").exists()
+
+
+def test_a_missing_file_says_what_a_prefix_is(own, tmp_path):
+    (tmp_path / "valid.de").unlink()
+    with pytest.raises(DataError, match=r"no .*valid\.de \(nor \.gz or \.xz\)"):
+        prepare(own, tmp_path / "own")
+
+
+def test_invalid_utf8_names_file_line_and_byte_or_is_dropped(own, tmp_path):
+    (tmp_path / "train.en").write_bytes(b"a b\nc \xff\ne f\n\nc d\nv\n")
+    with pytest.raises(DataError, match=r"train\.en, line 2: byte 3"):
+        prepare(own, tmp_path / "own")
+    prepared = prepare(with_filters(own, {"invalid_utf8": "drop"}), tmp_path / "own")
+    assert prepared.manifest.filters["invalid_utf8"] == 1
+    assert lines(tmp_path / "own", "train.en") == ["a b", "e f", "c d"]
+
+
+def test_nothing_left_is_an_error_that_counts(own, tmp_path):
+    write(tmp_path / "train.en", ["a b", "c d", "e f", "", "c d", "v w"])
+    with pytest.raises(DataError, match=r"of 6 train pairs none is left\. Dropped: empty 1, too_long 5\."):
+        prepare(with_filters(own, {"max_length": 1}), tmp_path / "own")
+    assert not (tmp_path / "own").exists()
+
+
+def test_pairs_are_held_out_where_none_are_given(tmp_path):
+    train = corpus(tmp_path, "train", [f"s {n}" for n in range(400)] * 2, [f"t {n}" for n in range(400)] * 2)
+    recipe = own_recipe("own", source_lang="en", target_lang="de", train=[train])
+    told = []
+    prepared = prepare(recipe, tmp_path / "own", notify=told.append)
+    counts = {name: record.lines for name, record in prepared.manifest.files.items() if name.endswith("en")}
+    assert counts == {"train.en": 360, "valid.en": 20, "test.en": 20}
+    assert prepared.manifest.filters == {
+        "empty": 0, "too_long": 0, "ratio": 0, "duplicate": 400, "held_out": 40, "leaked": 0,
+    }  # fmt: skip
+    splits = [set(lines(tmp_path / "own", f"{split}.en")) for split in ("train", "valid", "test")]
+    assert set.union(*splits) == {f"s {n}" for n in range(400)}
+    assert told == [f"{split}: 20 pairs are held out of the training text." for split in ("valid", "test")]
+    for split in ("train", "valid", "test"):
+        pairs = zip(lines(tmp_path / "own", f"{split}.en"), lines(tmp_path / "own", f"{split}.de"), strict=True)
+        assert all(source[2:] == target[2:] for source, target in pairs)
+
+    again = prepare(recipe, tmp_path / "again")
+    assert again.manifest.fingerprint == prepared.manifest.fingerprint
+
+
+def test_held_out_pairs_hardly_change_when_the_corpus_grows(tmp_path):
+    held = []
+    for size in (2000, 2100):
+        train = corpus(tmp_path, f"train-{size}", [f"s {n}" for n in range(size)], [f"t {n}" for n in range(size)])
+        prepare(own_recipe("own", source_lang="en", target_lang="de", train=[train]), tmp_path / str(size))
+        held.append({*lines(tmp_path / str(size), "valid.en"), *lines(tmp_path / str(size), "test.en")})
+    assert len(held[0] - held[1]) <= 20
+
+
+def test_held_out_text_is_as_read_and_repetitions_of_it_go(tmp_path):
+    train = corpus(tmp_path, "train", ["e\u0301"] * 2 + ["a", "b"], ["e\u0301"] * 2 + ["a", "b"])
+    values = own_recipe("own", source_lang="en", target_lang="de", train=[train]).model_dump(mode="json")
+    values |= {"normalisation": {"nfc": True}}
+    values["filters"]["dedup"] = False
+    values["valid"] = values["test"] = [{"kind": "held-out", "pairs": 1, "max_share": 0.5}]
+    prepared = prepare(parse_recipe(values, name="own"), tmp_path / "own")
+    held = lines(tmp_path / "own", "valid.en") + lines(tmp_path / "own", "test.en")
+    kept = lines(tmp_path / "own", "train.en")
+    assert not {"e\u0301", "\u00e9"} <= {*held, *kept}
+    assert len(held) == 2
+    assert len(kept) + prepared.manifest.filters["held_out"] == 4
+
+
+def test_the_second_time_nothing_is_done(own, tmp_path):
+    out = tmp_path / "own"
+    first = prepare(own, out)
+    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    second = prepare(own, out)
+    assert (second.changed, second.manifest) == (False, first.manifest)
+    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
+    assert prepare(own, out, force=True).changed
+
+
+@pytest.mark.parametrize("what", ["input", "recipe", "output", "missing", "manifest"])
+def test_whatever_changed_is_noticed(own, tmp_path, what):
+    out = tmp_path / "own"
+    prepare(own, out)
+    if what == "input":
+        write(tmp_path / "train.en", ["a x", "c d", "e f", "", "c d", "v"])
+    elif what == "recipe":
+        own = with_filters(own, {"dedup": False})
+    elif what == "output":
+        write(out / "train.en", ["x", "y", "z"])
+    elif what == "missing":
+        (out / "test.de").unlink()
+    else:
+        (out / "manifest.json").write_text("{")
+    assert prepare(own, out).changed
+    assert not prepare(own, out).changed
+
+
+def test_shards_of_another_text_go_and_other_files_stay(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+    (out / "shards").mkdir()
+    for name in ("vocab.model", "vocab.txt", "notes.txt", "shards/train.bin"):
+        (out / name).write_text(name)
+
+    told = []
+    prepare(own, out, force=True, notify=told.append)
+    assert (out / "shards" / "train.bin").read_text() == "shards/train.bin"
+    assert (out / "vocab.model").exists()
+    assert told == []
+
+    prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
+    assert (out / "notes.txt").read_text() == "notes.txt"
+    assert not any((out / name).exists() for name in ("shards", "vocab.model", "vocab.txt"))
+    assert "shards, vocab.model, vocab.txt" in told[0]
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_an_interruption_leaves_what_was_there(own, tmp_path):
+    def interrupt(description, done, total):
+        if description.startswith("train"):
+            raise KeyboardInterrupt
+
+    out = tmp_path / "data" / "own"
+    with pytest.raises(KeyboardInterrupt):
+        prepare(own, out, pairs_progress=interrupt)
+    assert list(out.parent.iterdir()) == []
+
+    prepare(own, out)
+    before = (out / "manifest.json").read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        prepare(with_filters(own, {"dedup": False}), out, pairs_progress=interrupt)
+    assert (out / "manifest.json").read_bytes() == before
+    assert [path.name for path in out.parent.iterdir()] == ["own"]
+
+
+def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, tmp_path):
+    out = tmp_path / "data" / "own"
+    left = out.parent / ".own.preparing"
+    left.mkdir(parents=True)
+    for name in ("manifest.json", "train.en"):
+        (left / name).write_text("half")
+    with pytest.raises(DataError, match="no prepared data set"):
+        newest_data_set(out.parent)
+    prepare(own, out)
+    assert [path.name for path in out.parent.iterdir()] == ["own"]
+    assert newest_data_set(out.parent) == out
+
+
+@pytest.mark.parametrize("moment", ["before the new one came", "before the old one went"])
+def test_a_process_killed_between_the_two_renames(own, tmp_path, monkeypatch, moment):
+    """The earlier data set is put back, or what holds of it is brought over; nothing is lost."""
+    out = tmp_path / "own"
+    prepare(own, out)
+    (out / "notes.txt").write_text("mine")
+    (out / "vocab.model").write_text("of the old text")
+    changed = with_filters(own, {"dedup": False})
+    old = out.rename(tmp_path / ".own.replaced")
+    if moment == "before the old one went":
+        prepare(changed, tmp_path / "new")
+        (tmp_path / "new").rename(out)
+    expected = own if moment == "before the new one came" else changed
+    prepared = prepare(expected, out)
+    assert not prepared.changed
+    assert (out / "notes.txt").read_text() == "mine"
+    assert (out / "vocab.model").exists() == (moment == "before the new one came")
+    assert not old.exists()
+
+
+def test_folders_of_others_are_never_replaced(own, tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.tex").write_text("years of work")
+    with pytest.raises(DataError, match="no data set"):
+        prepare(own, tmp_path / "home", force=True)
+    with pytest.raises(DataError, match="is a file"):
+        prepare(own, tmp_path / "home" / "thesis.tex", force=True)
+    assert (tmp_path / "home" / "thesis.tex").read_text() == "years of work"
+    (tmp_path / "empty").mkdir()
+    assert prepare(own, tmp_path / "empty").changed
+
+
+def test_one_process_at_a_time(own, tmp_path):
+    with exclusive(tmp_path / ".own.lock"), pytest.raises(DataError, match="by another process"):
+        prepare(own, tmp_path / "own")
+    assert prepare(own, tmp_path / "own").changed
+
+
+def test_published_counts_that_differ_are_told(tmp_path, file_server):
+    text = {"en": ["a", "b"], "de": ["A", "B"]}
+    for language, content in text.items():
+        file_server.files[f"x.{language}"] = "".join(f"{line}\n" for line in content).encode()
+    files = {"en": "en", "de": "de"}
+    recipe = parse_recipe(
+        {
+            "name": "x-en-de", "source_lang": "en", "target_lang": "de",
+            "downloads": {language: {"url": f"{file_server.url}/x.{language}"} for language in text},
+            "train": [{"kind": "files", "name": "x", "files": files, "lines": 3}],
+            "valid": [{"kind": "files", "name": "x", "files": files, "lines": 2}],
+            "test": [{"kind": "files", "name": "x", "files": files}],
+            "filters": {"leakage": "count"},
+        },
+        name="x",
+    )  # fmt: skip
+    told = []
+    prepared = prepare(recipe, tmp_path / "x", cache=tmp_path / "cache", notify=told.append)
+    assert [notice for notice in told if "published" in notice] == ["train: x has 2 pairs, where 3 are published."]
+    assert prepared.manifest.filters["leaked_kept"] == 2
+    assert [record.url for record in prepared.manifest.sources] == [f"{file_server.url}/x.{name}" for name in text]
+    json.loads((tmp_path / "x" / "manifest.json").read_text())

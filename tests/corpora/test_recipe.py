@@ -1,0 +1,157 @@
+"""Recipes: the built-in ones are whole, the strictness is kind, reversal and own files work."""
+
+import pytest
+import yaml
+
+from nmt.corpora.recipe import (
+    Recipe,
+    builtin_names,
+    builtin_text,
+    dump_recipe,
+    load_recipe,
+    own_recipe,
+    parse_recipe,
+    reverse,
+    with_filters,
+)
+from nmt.corpora.testsets import listed_files
+from nmt.errors import ConfigError
+
+MINIMAL = {
+    "name": "mine",
+    "source_lang": "en",
+    "target_lang": "de",
+    "train": [{"kind": "local", "prefix": "corpus/a"}],
+    "valid": [{"kind": "held-out"}],
+    "test": [{"kind": "test-set", "name": "wmt14/full"}],
+}
+
+
+def changed(**changes):
+    return parse_recipe(MINIMAL | changes, name="mine.yaml")
+
+
+def test_the_promised_pairs_are_there():
+    assert set(builtin_names()) >= {"toy-en-de", "multi30k-en-de", "iwslt14-de-en", "wmt14-en-de", "wmt14-en-fr"}
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_a_built_in_recipe_is_whole(name):
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert name.endswith(f"{recipe.source_lang}-{recipe.target_lang}")
+    assert recipe.description
+    assert recipe.licence
+    assert recipe.vocab_size
+    used = {*recipe.used_downloads().values(), *recipe.test_sets().values()}
+    assert used == {download.remote() for download in recipe.downloads.values()}
+    for file in used:
+        assert file.sha256 or file.md5 or name == "iwslt14-de-en"
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_what_is_shown_can_be_read_again(name):
+    recipe = load_recipe(name)
+    assert parse_recipe(yaml.safe_load(dump_recipe(recipe)), name=name) == recipe
+    assert parse_recipe(yaml.safe_load(builtin_text(name)), name=name) == recipe
+
+
+@pytest.mark.parametrize(
+    ("name", "vocabulary", "train_corpora"), [("wmt14-en-de", 37_000, 3), ("wmt14-en-fr", 32_000, 5)]
+)
+def test_the_paper_s_data(name, vocabulary, train_corpora):
+    recipe = load_recipe(name)
+    assert recipe.vocab_size == vocabulary
+    assert len(recipe.train) == train_corpora
+    assert [corpus.name for corpus in recipe.valid] == ["newstest2013"]
+    assert [(corpus.name, corpus.lines) for corpus in recipe.test] == [("wmt14/full", 3003)]
+    assert [*recipe.test_sets().values()] == listed_files("wmt14/full")
+    assert recipe.filters.leakage == "count"
+    assert not recipe.filters.dedup
+    assert recipe.normalisation.model_dump() == {"nfc": False, "punctuation": False}
+
+
+def test_the_paper_s_english_german_is_filtered_by_length_alone():
+    recipe = load_recipe("wmt14-en-de")
+    assert (recipe.filters.max_length, recipe.filters.max_ratio) == (250, None)
+    assert sum(corpus.lines for corpus in recipe.train) == 4_520_620
+
+
+def test_reversed_names():
+    recipe = load_recipe("multi30k-de-en")
+    assert (recipe.name, recipe.source_lang, recipe.target_lang) == ("multi30k-de-en", "de", "en")
+    assert reverse(recipe) == load_recipe("multi30k-en-de")
+    assert load_recipe("wmt14-fr-en").downloads == load_recipe("wmt14-en-fr").downloads
+    assert reverse(changed()).name == "mine-reversed"
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(ConfigError, match=r"did you mean 'multi30k-en-de'.*toy-en-de.*--train"):
+        load_recipe("multi30-en-de")
+
+
+def test_a_recipe_file_finds_its_files_beside_it(tmp_path):
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(MINIMAL))
+    recipe = load_recipe(str(tmp_path / "mine.yaml"))
+    assert recipe.train[0].prefix == str(tmp_path / "corpus/a")
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read"):
+        load_recipe(str(tmp_path / "none.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nmae": "x"}, "unknown key 'nmae'; did you mean 'name'"),
+        ({"filters": {"max_lenght": 3}}, r"unknown key 'filters\.max_lenght'; did you mean 'max_length'"),
+        ({"train": [{"kind": "local", "prefx": "a"}]}, r"unknown key 'train\.0\.local\.prefx'; did you mean 'prefix'"),
+        ({"downloads": {"a": {"url": "https://a", "sha265": "0"}}}, r"downloads\.a\.sha265'; did you mean 'sha256'"),
+        ({"downloads": {"a": {"url": "ftp://a"}}}, "must begin with http"),
+        ({"train": [{"kind": "locl", "prefix": "a"}]}, "'archive'.*'local'"),
+        ({"train": []}, "train"),
+        ({"target_lang": "en"}, "both 'en'"),
+        ({"target_lang": False}, "Quote language codes"),
+        ({"target_lang": "../x"}, "language code"),
+        ({"name": "../x"}, "folder name"),
+        ({"filters": {"max_length": "many"}}, r"filters\.max_length.*given: 'many'"),
+        ({"train": [{"kind": "files", "name": "a", "files": {"en": "a", "de": "b"}}]}, "'a' is not among the downloads"),
+        ({"train": [{"kind": "files", "name": "a", "files": {"en": "a", "fr": "b"}}]}, "text for en, fr; needed are de and en"),
+        ({"valid": [{"kind": "held-out"}, {"kind": "toy"}]}, "held-out pairs cannot be mixed"),
+        ({"train": [{"kind": "held-out"}]}, "held-out"),
+        (
+            {"train": [{"kind": "archive", "name": "a", "download": "a", "members": {"en": "../a", "de": "b"}}]},
+            r"'\.\./a' leads out",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_key_or_value_is_named(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        changed(**changes)
+
+
+def test_a_missing_key_is_named():
+    with pytest.raises(ConfigError, match="'train' is missing"):
+        parse_recipe({key: value for key, value in MINIMAL.items() if key != "train"}, name="mine.yaml")
+
+
+def test_filters_change_under_the_same_checks():
+    recipe = with_filters(changed(), {"max_length": 9, "dedup": False})
+    assert (recipe.filters.max_length, recipe.filters.dedup, recipe.filters.max_ratio) == (9, False, 4.0)
+    with pytest.raises(ConfigError, match="max_ratio"):
+        with_filters(changed(), {"max_ratio": 0.5})
+
+
+def test_own_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = own_recipe("news", source_lang="en", target_lang="de", train=["a", "sub/b"], test=["t"])
+    assert isinstance(recipe, Recipe)
+    assert [corpus.prefix for corpus in recipe.train] == [str(tmp_path / "a"), str(tmp_path / "sub/b")]
+    assert [corpus.kind for corpus in (*recipe.valid, *recipe.test)] == ["held-out", "local"]
+
+
+def test_own_files_may_have_their_languages_in_the_name():
+    recipe = own_recipe("news-en-cs", source_lang=None, target_lang=None, train=["a"])
+    assert (recipe.source_lang, recipe.target_lang) == ("en", "cs")
+    with pytest.raises(ConfigError, match="--source-lang and --target-lang"):
+        own_recipe("news", source_lang="en", target_lang=None, train=["a"])
+    with pytest.raises(ConfigError, match="another name"):
+        own_recipe("toy-en-de", source_lang="en", target_lang="de", train=["a"])

@@ -1,0 +1,130 @@
+"""sacreBLEU's test sets, through our downloader into its cache."""
+
+import hashlib
+import io
+import tarfile
+
+import pytest
+import sacrebleu.dataset
+
+from nmt.corpora.download import RemoteFile
+from nmt.corpora.testsets import fetch_test_set, listed_files
+from nmt.errors import DataError, DownloadError
+
+SOURCE = ["A  first\u2028line .", "Fish &amp; chips", "The end"]
+REFERENCE = ["Eine erste Zeile .", "Fisch", "Das Ende"]
+
+
+def sgml(side, lang, lines):
+    segments = "".join(f'<seg id="{n}"> {line} </seg>\n' for n, line in enumerate(lines, start=1))
+    return (
+        f'<{side}set setid="x" srclang="any">\n<doc docid="d" origlang="en" lang="{lang}">\n{segments}</doc>\n'.encode()
+    )
+
+
+def packed(reference=REFERENCE):
+    members = {
+        "test-full/newstest2014-deen-src.en.sgm": sgml("src", "en", SOURCE),
+        "test-full/newstest2014-deen-ref.de.sgm": sgml("ref", "de", reference),
+        "test-full/newstest2014-deen-src.de.sgm": sgml("src", "de", reference),
+        "test-full/newstest2014-deen-ref.en.sgm": sgml("ref", "en", SOURCE),
+    }
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
+
+
+@pytest.fixture
+def listed(monkeypatch, file_server):
+    """sacreBLEU's entry of wmt14/full, with a miniature in place of its archive."""
+    content = packed()
+    file_server.files["wmt14/test-full.tgz"] = content
+    dataset = sacrebleu.dataset.DATASETS["wmt14/full"]
+    monkeypatch.setattr(dataset, "data", [f"{file_server.url}/wmt14/test-full.tgz"])
+    monkeypatch.setattr(dataset, "md5", [hashlib.md5(content).hexdigest()])
+    return file_server
+
+
+def test_a_test_set_is_read_by_sacrebleu(listed, tmp_path):
+    test_set = fetch_test_set("wmt14/full", "en-de", cache=tmp_path)
+    assert test_set.source == ["A first line .", "Fish &amp; chips", "The end"]
+    assert test_set.references == [REFERENCE]
+    reversed_set = fetch_test_set("wmt14/full", "de-en", cache=tmp_path)
+    assert (reversed_set.source, reversed_set.references) == (REFERENCE, [test_set.source])
+    assert len(listed.requests) == 1
+
+
+def test_the_cache_is_laid_out_as_sacrebleu_has_it(listed, tmp_path, monkeypatch):
+    fetch_test_set("wmt14/full", "en-de", cache=tmp_path)
+    folder = tmp_path / "wmt14" / "full"
+    assert (folder / "raw" / "wmt14_full.test-full.tgz").is_file()
+    dataset = sacrebleu.dataset.DATASETS["wmt14/full"]
+    monkeypatch.setattr(dataset, "_outdir", str(folder))
+    monkeypatch.setattr(dataset, "_rawdir", str(folder / "raw"))
+    monkeypatch.setattr(dataset, "maybe_download", lambda: pytest.fail("sacreBLEU should find all in its cache"))
+    assert list(dataset.source("en-de")) == ["A first line .", "Fish &amp; chips", "The end"]
+    assert not any(entry.name.startswith(".") for entry in folder.iterdir())
+
+
+def test_half_a_text_of_an_earlier_process_is_not_trusted(listed, tmp_path):
+    folder = tmp_path / "wmt14" / "full"
+    folder.mkdir(parents=True)
+    (folder / "wmt14_full.en-de.src").write_text("A first")
+    assert len(fetch_test_set("wmt14/full", "en-de", cache=tmp_path).source) == 3
+    assert len((folder / "wmt14_full.en-de.src").read_text().splitlines()) == 3
+
+
+def test_a_damaged_archive_is_refused(listed, tmp_path):
+    listed.files["wmt14/test-full.tgz"] = packed()[:-1] + b"!"
+    with pytest.raises(DownloadError, match="md5"):
+        fetch_test_set("wmt14/full", "en-de", cache=tmp_path)
+
+
+def test_mirrors_and_offline(listed, tmp_path):
+    with pytest.raises(DownloadError, match=r"test-full\.tgz.*\n.*offline"):
+        fetch_test_set("wmt14/full", "en-de", cache=tmp_path / "cache", offline=True)
+    (tmp_path / "test-full.tgz").write_bytes(listed.files["wmt14/test-full.tgz"])
+    fetch_test_set("wmt14/full", "en-de", cache=tmp_path / "cache", offline=True, mirrors=[str(tmp_path)])
+    assert len(fetch_test_set("wmt14/full", "en-de", cache=tmp_path / "cache", offline=True).source) == 3
+    assert listed.requests == []
+
+
+def test_a_file_may_be_given_in_place_of_the_listed_one(file_server, tmp_path):
+    content = packed()
+    file_server.files["mine.tgz"] = content
+    file = RemoteFile(f"{file_server.url}/mine.tgz", sha256=hashlib.sha256(content).hexdigest())
+    test_set = fetch_test_set("wmt14/full", "en-de", file=file, cache=tmp_path)
+    assert test_set.references == [REFERENCE]
+    assert [known for known, _ in test_set.files] == [file]
+
+
+def test_sides_of_unequal_length_are_refused(file_server, tmp_path):
+    file_server.files["mine.tgz"] = packed(REFERENCE[:2])
+    with pytest.raises(DataError, match=r"\[2, 3\] lines"):
+        fetch_test_set("wmt14/full", "en-de", file=RemoteFile(f"{file_server.url}/mine.tgz"), cache=tmp_path)
+
+
+def test_a_missing_side_is_no_crash(file_server, tmp_path):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz"):
+        pass
+    file_server.files["mine.tgz"] = stream.getvalue()
+    with pytest.raises(DataError, match="sacreBLEU cannot read"):
+        fetch_test_set("wmt14/full", "en-de", file=RemoteFile(f"{file_server.url}/mine.tgz"), cache=tmp_path)
+
+
+def test_unknown_names_and_languages(tmp_path):
+    with pytest.raises(DataError, match="did you mean 'wmt14/full'"):
+        fetch_test_set("wmt14/ful", "en-de", cache=tmp_path)
+    with pytest.raises(DataError, match=r"no 'en-xx'; it has .*en-de"):
+        fetch_test_set("wmt14/full", "en-xx", cache=tmp_path)
+
+
+def test_the_two_newstest2014_are_told_apart():
+    filtered, full = listed_files("wmt14"), listed_files("wmt14/full")
+    assert filtered[0].name == "test-filtered.tgz"
+    assert full[0].name == "test-full.tgz"
