@@ -33,7 +33,7 @@ MODEL = model()
 
 def translator(beam: int = 3, **options) -> Translator:
     decoding = DecodingConfig(beam=beam, max_extra_length=5)
-    return Translator([MODEL], VOCAB, CONFIG, decoding, choose_hardware("cpu", "fp32"), **options)
+    return Translator([MODEL], VOCAB, CONFIG, decoding, choose_hardware("cpu", "fp32", 1), **options)
 
 
 def some_lines(count: int) -> list[str]:
@@ -135,7 +135,7 @@ def test_source_text_is_normalised_as_in_training():
     torch.manual_seed(0)
     built = Transformer(CONFIG.model, vocab.size).eval()
     torch.nn.init.normal_(built.embedding.weight, std=0.7)
-    hardware = choose_hardware("cpu", "fp32")
+    hardware = choose_hardware("cpu", "fp32", 1)
 
     def texts(config):
         made = Translator([built], vocab, config, config.decoding, hardware).translate([composed, decomposed])

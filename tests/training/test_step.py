@@ -39,7 +39,7 @@ def updated(batches, dropout=0.0, updates=1):
     for update in range(1, updates + 1):
         result = take_update(
             model, optimizer, batches, update=update, learning_rate=1e-3, label_smoothing=0.1, seed=1,
-            hardware=choose_hardware("cpu", "fp32"),
+            hardware=choose_hardware("cpu", "fp32", 1),
         )  # fmt: skip
     return torch.cat([p.detach().flatten() for p in model.parameters()]), result
 
