@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -57,7 +58,7 @@ def hold_out(chunks: Iterable[Chunk], wanted: Mapping[str, HeldOut]) -> dict[str
     ordered = iter(sorted(candidates))
     held = {}
     for split, share in wanted.items():
-        count = min(share.pairs, int(share.max_share * survivors))
+        count = min(share.pairs, math.ceil(share.max_share * survivors))
         chosen = sorted(
             (candidates[source_hash] for source_hash in itertools.islice(ordered, count)),
             key=lambda candidate: candidate.position,

@@ -111,7 +111,7 @@ class HeldOut(Section):
     kind: Literal["held-out"]
     name: str = "held-out"
     pairs: int = Field(2_000, ge=1)
-    max_share: float = Field(0.05, gt=0, le=0.5, description="of the training pairs, at most")
+    max_share: float = Field(0.05, gt=0, le=0.5, description="of the training pairs, at most; rounded up")
 
 
 TextCorpus = Annotated[

@@ -190,7 +190,8 @@ from nmt.corpora.recipe import Filters, Normalisation
 def anonymous():
     return int(next(line for line in open("/proc/self/status") if line.startswith("RssAnon")).split()[1])
 
-pairs = ((f"sentence {n} of many words that are there", f"Satz {n} aus vielen Woertern") for n in range(int(sys.argv[1])))
+count = int(sys.argv[1])
+pairs = ((f"sentence {n} of many words that are there", f"Satz {n} aus vielen Woertern") for n in range(count))
 rules = Rules("en", "de", Filters(), Normalisation())
 peak = 0
 for _ in clean(pairs, rules, Evaluation(), {}, scratch=Path(sys.argv[2])):

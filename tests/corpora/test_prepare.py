@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import lzma
+from pathlib import Path
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_text_and_manifest(own, tmp_path):
         content = (out / name).read_bytes()
         assert (record.lines, record.sha256) == (content.count(b"\n"), hashlib.sha256(content).hexdigest())
     for record in manifest.sources:
-        content = open(record.file, "rb").read()
+        content = Path(record.file).read_bytes()
         assert (record.bytes, record.sha256) == (len(content), hashlib.sha256(content).hexdigest())
     assert len(manifest.sources) == 6
     assert parse_recipe(manifest.recipe, name="manifest") == own

@@ -113,8 +113,8 @@ def test_a_recipe_file_finds_its_files_beside_it(tmp_path):
         ({"target_lang": "../x"}, "language code"),
         ({"name": "../x"}, "folder name"),
         ({"filters": {"max_length": "many"}}, r"filters\.max_length.*given: 'many'"),
-        ({"train": [{"kind": "files", "name": "a", "files": {"en": "a", "de": "b"}}]}, "'a' is not among the downloads"),
-        ({"train": [{"kind": "files", "name": "a", "files": {"en": "a", "fr": "b"}}]}, "text for en, fr; needed are de and en"),
+        ({"train": [{"kind": "files", "name": "a", "files": {"en": "a", "de": "b"}}]}, "'a' is not among the down"),
+        ({"train": [{"kind": "files", "name": "a", "files": {"en": "a", "fr": "b"}}]}, "for en, fr; needed are de and"),
         ({"valid": [{"kind": "held-out"}, {"kind": "toy"}]}, "held-out pairs cannot be mixed"),
         ({"train": [{"kind": "held-out"}]}, "held-out"),
         (

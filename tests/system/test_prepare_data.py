@@ -1,0 +1,214 @@
+"""``nmt prepare-data`` as a user types it."""
+
+import gzip
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+CAPTIONS = {"en": "A dog number {n} runs .\n", "de": "Ein Hund Nummer {n} läuft .\n"}
+
+
+@pytest.fixture
+def nmt(tmp_path):
+    """Run the command in an empty folder, with a cache of its own."""
+
+    def run(*arguments, expect=0, **environment):
+        done = subprocess.run(
+            [sys.executable, "-m", "nmt", *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "xdg"), "NO_PROXY": "127.0.0.1"} | environment,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=120,
+        )
+        assert done.returncode == expect, done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return run
+
+
+def captions(language, start, count):
+    return "".join(CAPTIONS[language].format(n=n) for n in range(start, start + count)).encode()
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A copy of the Multi30k recipe for captions of our own, and a mirror that holds them."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "nmt", "prepare-data", "multi30k-en-de", "--show-recipe"],
+        capture_output=True,
+        check=True,
+    ).stdout
+    values = yaml.safe_load(shown)
+    values["name"] = "mine-en-de"
+    (tmp_path / "mirror").mkdir()
+    starts = {"train": (0, 300), "val": (300, 20), "test_2016_flickr": (320, 10)}
+    for entry in values["downloads"].values():
+        base = entry["url"].rsplit("/", 1)[1]
+        split, language, _ = base.split(".")
+        packed = gzip.compress(captions(language, *starts[split]))
+        (tmp_path / "mirror" / base).write_bytes(packed)
+        entry["sha256"] = hashlib.sha256(packed).hexdigest()
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(values, allow_unicode=True))
+    return tmp_path / "mine.yaml"
+
+
+def test_a_copied_recipe_from_a_mirror(nmt, mine, tmp_path):
+    done = nmt("prepare-data", "mine.yaml", "--mirror", "mirror", "--offline")
+    assert done.stdout == ""
+    assert "train: 300 pairs" in done.stderr
+    assert "train has 300 pairs, where 29,000 are published" in done.stderr
+    folder = tmp_path / "data" / "mine-en-de"
+    assert (folder / "train.de").read_bytes() == captions("de", 0, 300)
+    assert (folder / "test.en").read_bytes() == captions("en", 320, 10)
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    assert manifest["recipe"]["vocab_size"] == 8000
+    assert len(manifest["sources"]) == 6
+
+    again = nmt("prepare-data", "mine.yaml", "--offline")
+    assert "nothing to do" in again.stderr
+
+
+def test_a_server_that_breaks_off(nmt, mine, tmp_path, file_server):
+    for path in (tmp_path / "mirror").iterdir():
+        file_server.files[path.name] = path.read_bytes()
+    file_server.cut_after["train.en.gz"] = [50]
+    nmt("prepare-data", "mine.yaml", "--mirror", file_server.url, "--cache", "cache", "--out", "here")
+    assert (tmp_path / "here" / "train.en").read_bytes() == captions("en", 0, 300)
+    assert ("train.en.gz", "bytes=50-") in file_server.requests
+    assert list((tmp_path / "cache").rglob("train.en.gz"))
+
+
+def test_offline_says_what_is_missing(nmt):
+    done = nmt("prepare-data", "multi30k-en-de", "--offline", expect=2)
+    for part in ("train.en.gz", "test_2016_flickr.de.gz", "https://raw.githubusercontent.com", "--mirror"):
+        assert part in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_wrong_file_in_the_mirror_is_named(nmt, mine, tmp_path):
+    (tmp_path / "mirror" / "val.de.gz").write_bytes(b"something else")
+    done = nmt("prepare-data", "mine.yaml", "--mirror", "mirror", "--offline", expect=2)
+    assert "val.de.gz: its sha256 is" in done.stderr
+    assert not (tmp_path / "data" / "mine-en-de").exists()
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    for language in ("en", "de"):
+        (tmp_path / "corpus" / f"a.{language}").write_bytes(captions(language, 0, 200))
+        with gzip.open(tmp_path / "corpus" / f"b.{language}.gz", "wb") as packed:
+            packed.write(captions(language, 200, 100))
+        (tmp_path / "corpus" / f"v.{language}").write_bytes(captions(language, 300, 10))
+
+
+def test_own_files(nmt, own, tmp_path):
+    languages = ["--source-lang", "en", "--target-lang", "de"]
+    files = ["--train", "corpus/a", "--train", "corpus/b", "--valid", "corpus/v"]
+    done = nmt("prepare-data", "captions", *languages, *files, LC_ALL="C")
+    folder = tmp_path / "data" / "captions"
+    assert "test: 15 pairs are held out of the training text." in done.stderr
+    counts = {path.name: len(path.read_bytes().splitlines()) for path in folder.glob("*.de")}
+    assert counts == {"train.de": 285, "valid.de": 10, "test.de": 15}
+
+    assert "nothing to do" in nmt("prepare-data", "captions", *languages, *files).stderr
+    shorter = nmt("prepare-data", "captions", *languages, *files, "--max-length", "5", expect=2)
+    assert "of 300 train pairs none is left. Dropped: too_long 300." in shorter.stderr
+    assert len((folder / "train.de").read_bytes().splitlines()) == 285
+
+
+def test_limits_may_be_lifted(nmt, own, tmp_path):
+    with (tmp_path / "corpus" / "a.en").open("ab") as english, (tmp_path / "corpus" / "a.de").open("ab") as german:
+        english.write(b"word " * 400 + b"\n")
+        german.write(b"wort\n")
+    arguments = [
+        "prepare-data",
+        "own-en-de",
+        "--train",
+        "corpus/a",
+        "--max-length",
+        "0",
+        "--max-ratio",
+        "0",
+        "--no-dedup",
+    ]
+    shown = yaml.safe_load(nmt(*arguments, "--show-recipe").stdout)
+    assert shown["filters"] | {"max_length": None, "max_ratio": None, "dedup": False} == shown["filters"]
+    done = nmt(*arguments)
+    assert "too_long" not in done.stderr
+    assert "ratio" not in done.stderr
+
+
+def test_a_built_in_pair_reversed(nmt):
+    shown = yaml.safe_load(nmt("prepare-data", "multi30k-de-en", "--show-recipe").stdout)
+    assert (shown["name"], shown["source_lang"], shown["target_lang"]) == ("multi30k-de-en", "de", "en")
+
+
+def test_the_list(nmt):
+    names = [line.split("\t")[0] for line in nmt("prepare-data", "--list").stdout.splitlines()]
+    assert names == ["iwslt14-de-en", "multi30k-en-de", "toy-en-de", "wmt14-en-de", "wmt14-en-fr"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a data set"),
+        (["toy-en-d"], "did you mean 'toy-en-de'"),
+        (["toy-en-de", "--valid", "x"], "--valid: only for text of your own"),
+        (["own", "--train", "x"], "--source-lang"),
+        (["own-en-de", "--train", "nowhere/x"], "there is no "),
+        (["toy-en-de", "--max-ratio", "0.5"], "filters.max_ratio"),
+        (["none.yaml"], "none.yaml: cannot be read"),
+    ],
+)
+def test_mistakes_are_explained(nmt, arguments, message):
+    done = nmt("prepare-data", *arguments, expect=2)
+    assert message in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+
+def test_help_has_an_example(nmt):
+    assert "Example: nmt prepare-data" in " ".join(nmt("prepare-data", "--help").stdout.split())
+
+
+def test_a_killed_process_leaves_nothing_half_written(nmt, tmp_path):
+    (tmp_path / "corpus").mkdir()
+    for language in ("en", "de"):
+        (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 150_000))
+    arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--workers", "1"]
+    process = subprocess.Popen([sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
+    workspace = tmp_path / "data" / ".big-en-de.preparing"
+    until = time.monotonic() + 60
+    while not (workspace / "train.en").exists():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / "data" / "big-en-de").exists()
+
+    nmt(*arguments)
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["big-en-de"]
+
+
+@pytest.mark.skipif(not os.environ.get("NMT_TEST_DATA"), reason="NMT_TEST_DATA names no folder of real text")
+def test_real_captions_by_mirror(nmt, tmp_path):
+    mirror = Path(os.environ["NMT_TEST_DATA"]) / "multi30k-en-de"
+    nmt("prepare-data", "multi30k-en-de", "--mirror", str(mirror), "--offline")
+    manifest = json.loads((tmp_path / "data" / "multi30k-en-de" / "manifest.json").read_text("utf-8"))
+    lines = {name: record["lines"] for name, record in manifest["files"].items()}
+    assert lines["valid.de"] == 1014
+    assert lines["test.de"] == 1000
+    assert lines["train.en"] + sum(manifest["filters"].values()) == 29_000
+    assert lines["train.en"] > 28_900
