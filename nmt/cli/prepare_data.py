@@ -10,7 +10,7 @@ import typer
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.corpora.recipe import Recipe
+    from nmt.corpora.schema import Recipe
     from nmt.data.manifest import Manifest
 
 

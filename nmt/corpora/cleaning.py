@@ -7,18 +7,16 @@ come by) is kept as hashes on disk, so that memory does not grow with the corpus
 from __future__ import annotations
 
 import itertools
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
 from nmt.corpora.hashes import Hashes, SeenHashes, contains, hash_lines, hash_set, no_hashes
-from nmt.corpora.recipe import Filters, Normalisation
+from nmt.corpora.parallel import map_in_order
+from nmt.corpora.schema import Filters, Normalisation
 from nmt.text import comparison_key, normalizer, sentence_length
 
 Pair = tuple[str, str]
@@ -124,7 +122,7 @@ def clean(
         counts[name] += int(dropped.sum())
         return chunk.keep(~dropped)
 
-    for chunk, dropped in _map_chunks(partial(_examine, rules=rules), _chunks(pairs), workers):
+    for chunk, dropped in map_in_order(partial(_examine, rules=rules), _chunks(pairs), workers):
         for name, count in dropped.items():
             counts[name] += count
         if seen is not None:
@@ -203,22 +201,3 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     iterator = iter(pairs)
     while chunk := list(itertools.islice(iterator, _CHUNK)):
         yield chunk
-
-
-def _map_chunks(
-    function: Callable[[list[Pair]], tuple[Chunk, dict[str, int]]], chunks: Iterator[list[Pair]], workers: int
-) -> Iterator[tuple[Chunk, dict[str, int]]]:
-    """Apply a function to chunks, in order, with no more of them in flight than keep the workers busy."""
-    beginning = list(itertools.islice(chunks, 4))
-    if workers <= 1 or len(beginning) < 4:
-        yield from map(function, itertools.chain(beginning, chunks))
-        return
-    # A fresh interpreter for each worker: a fork would copy whatever threads the caller has, half-way through.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = deque(pool.submit(function, chunk) for chunk in beginning)
-        for chunk in chunks:
-            waiting.append(pool.submit(function, chunk))
-            if len(waiting) > 2 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

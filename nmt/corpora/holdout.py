@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.corpora.cleaning import Chunk, Pair
 from nmt.corpora.hashes import Hashes
-from nmt.corpora.recipe import HeldOut
+from nmt.corpora.schema import HeldOut
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nmt.corpora.download import Notify, Progress, sha256_of
 from nmt.corpora.locking import exclusive
-from nmt.corpora.recipe import Recipe
+from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, local_records
 from nmt.corpora.writing import write_text
 from nmt.data.manifest import MANIFEST_NAME, Manifest, SourceRecord, read_manifest, write_manifest

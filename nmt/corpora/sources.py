@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from nmt.corpora.archive import unpack
 from nmt.corpora.download import Notify, Progress, RemoteFile, fetch, sha256_of
-from nmt.corpora.recipe import (
+from nmt.corpora.schema import (
     ArchiveCorpus,
     FilesCorpus,
     Format,

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from nmt.corpora.cleaning import Evaluation, Pair, Rules, clean
 from nmt.corpora.download import Notify, Progress
 from nmt.corpora.holdout import hold_out
-from nmt.corpora.recipe import HeldOut
+from nmt.corpora.schema import HeldOut
 from nmt.corpora.sources import Sources
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
 from nmt.errors import DataError

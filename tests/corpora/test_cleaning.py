@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nmt.corpora import cleaning
 from nmt.corpora.cleaning import Evaluation, Rules, clean, filter_names
-from nmt.corpora.recipe import Filters, Normalisation
+from nmt.corpora.schema import Filters, Normalisation
 from nmt.text import comparison_key
 
 LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
@@ -185,7 +185,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
 import sys
 from pathlib import Path
 from nmt.corpora.cleaning import Evaluation, Rules, clean
-from nmt.corpora.recipe import Filters, Normalisation
+from nmt.corpora.schema import Filters, Normalisation
 
 def anonymous():
     return int(next(line for line in open("/proc/self/status") if line.startswith("RssAnon")).split()[1])

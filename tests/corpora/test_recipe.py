@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 from nmt.corpora.recipe import (
-    Recipe,
     builtin_names,
     builtin_text,
     dump_recipe,
@@ -14,6 +13,7 @@ from nmt.corpora.recipe import (
     reverse,
     with_filters,
 )
+from nmt.corpora.schema import Recipe
 from nmt.corpora.testsets import listed_files
 from nmt.errors import ConfigError
 

@@ -1,0 +1,218 @@
+"""What a recipe may say: its keys, their types and defaults, and how they must fit together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from nmt.config import Section
+from nmt.corpora.archive import safe_member
+from nmt.corpora.download import RemoteFile
+
+_LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{2,8})*")
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
+
+Format = Literal["plain", "ted-tags", "ted-segments"]
+
+
+class Download(Section):
+    """A file to fetch."""
+
+    url: str
+    sha256: str | None = Field(None, pattern="^[0-9a-fA-F]{64}$", description="noted on first use if unset")
+    md5: str | None = Field(None, pattern="^[0-9a-fA-F]{32}$", description="where no sha256 is published")
+    size: int | None = Field(None, ge=0, description="bytes")
+
+    @field_validator("url")
+    @classmethod
+    def _is_web_address(cls, url: str) -> str:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://; for files of your own use kind: local")
+        return url
+
+    def remote(self) -> RemoteFile:
+        """The file as the downloader takes it."""
+        return RemoteFile(self.url, sha256=self.sha256, md5=self.md5, size=self.size)
+
+
+class ArchiveCorpus(Section):
+    """Two members of an archive, one a language."""
+
+    kind: Literal["archive"]
+    name: str
+    download: str = Field(description="a key of downloads")
+    members: dict[str, str] = Field(description="by language; a member that ends in .gz or .xz is unpacked too")
+    format: Format = "plain"
+    lines: int | None = Field(None, ge=0, description="as published; a difference is told")
+
+    @field_validator("members")
+    @classmethod
+    def _stay_below(cls, members: dict[str, str]) -> dict[str, str]:
+        for member in members.values():
+            if not safe_member(member):
+                raise ValueError(f"the member {member!r} leads out of the folder that the archive is unpacked to")
+        return members
+
+
+class FilesCorpus(Section):
+    """Two downloads, one a language."""
+
+    kind: Literal["files"]
+    name: str
+    files: dict[str, str] = Field(description="keys of downloads, by language")
+    format: Format = "plain"
+    lines: int | None = Field(None, ge=0)
+
+
+class TestSetCorpus(Section):
+    """A test set as sacreBLEU knows it: same text, same checksum, same name in the score's signature."""
+
+    kind: Literal["test-set"]
+    name: str = Field(description="sacreBLEU's name, for example wmt14/full")
+    download: str | None = Field(None, description="a key of downloads; where sacreBLEU says it is, if unset")
+    lines: int | None = Field(None, ge=0)
+
+
+class ToyCorpus(Section):
+    """The embedded pair: this split of the toy grammar."""
+
+    kind: Literal["toy"]
+    name: str = "toy"
+    seed: int = Field(1, ge=0)
+
+
+class LocalCorpus(Section):
+    """Files of the user's own: PREFIX.LANGUAGE, plain, ``.gz`` or ``.xz``."""
+
+    kind: Literal["local"]
+    prefix: str = Field(description="relative to the recipe's folder")
+
+    @property
+    def name(self) -> str:
+        """The prefix's last part."""
+        return Path(self.prefix).name
+
+
+class HeldOut(Section):
+    """Pairs taken out of the training text: those whose source has the smallest hashes, so that the choice is the
+    same in every run and hardly changes as the corpus grows."""
+
+    kind: Literal["held-out"]
+    name: str = "held-out"
+    pairs: int = Field(2_000, ge=1)
+    max_share: float = Field(0.05, gt=0, le=0.5, description="of the training pairs, at most; rounded up")
+
+
+TextCorpus = Annotated[
+    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus, Field(discriminator="kind")
+]
+AnyCorpus = Annotated[
+    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | HeldOut, Field(discriminator="kind")
+]
+
+
+class Normalisation(Section):
+    """Changes to training text, both sides, which translate does again to its input. Raw text needs none."""
+
+    nfc: bool = Field(False, description="Unicode normal form C")
+    punctuation: bool = Field(False, description="Moses: normalise punctuation, remove non-printing characters")
+
+
+class Filters(Section):
+    """Which training pairs are dropped. Pairs with an empty side always are. Valid and test are never filtered."""
+
+    invalid_utf8: Literal["error", "drop"] = Field("error", description="what becomes of text that is not UTF-8")
+    max_length: int | None = Field(250, ge=1, description="words (characters for zh, ja, th, km, lo, my) of a side")
+    max_ratio: float | None = Field(4.0, ge=1, description="of the longer side to the shorter")
+    dedup: bool = Field(True, description="drop exact repetitions of a pair")
+    leakage: Literal["drop", "count"] = Field("drop", description="pairs of which a side stands in valid or test")
+
+
+class Recipe(Section):
+    """A parallel corpus, from its sources to clean text."""
+
+    name: str
+    description: str = ""
+    licence: str = ""
+    source_lang: str
+    target_lang: str
+    vocab_size: int | None = Field(None, ge=1, description="what build-vocab takes without --size")
+    downloads: dict[str, Download] = Field(default_factory=dict)
+    train: list[TextCorpus] = Field(min_length=1)
+    valid: list[AnyCorpus] = Field(min_length=1)
+    test: list[AnyCorpus] = Field(min_length=1)
+    normalisation: Normalisation = Normalisation()
+    filters: Filters = Filters()
+
+    @field_validator("name")
+    @classmethod
+    def _is_folder_name(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError("must be a plain folder name: letters, digits, '.', '_', '+' and '-'")
+        return name
+
+    @field_validator("source_lang", "target_lang")
+    @classmethod
+    def _is_language(cls, code: str) -> str:
+        if not _LANGUAGE.fullmatch(code):
+            raise ValueError("must be a language code such as en or pt-BR")
+        return code
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        languages = {self.source_lang, self.target_lang}
+        if len(languages) == 1:
+            raise ValueError(f"source_lang and target_lang are both {self.source_lang!r}")
+        for split, corpus in self.corpora():
+            sides = _sides(corpus)
+            if sides is not None and set(sides) != languages:
+                raise ValueError(
+                    f"{split}, {corpus.name}: has text for {', '.join(sorted(sides))}; "
+                    f"needed are {' and '.join(sorted(languages))}"
+                )
+            for key in _downloads_of(corpus):
+                if key not in self.downloads:
+                    raise ValueError(f"{split}, {corpus.name}: {key!r} is not among the downloads")
+        for split, corpora in (("valid", self.valid), ("test", self.test)):
+            if len(corpora) > 1 and any(isinstance(corpus, HeldOut) for corpus in corpora):
+                raise ValueError(f"{split}: held-out pairs cannot be mixed with other text")
+        return self
+
+    def corpora(self) -> Iterator[tuple[str, AnyCorpus]]:
+        """Each corpus with the name of its split."""
+        for split in ("train", "valid", "test"):
+            for corpus in getattr(self, split):
+                yield split, corpus
+
+    def used_downloads(self) -> dict[str, RemoteFile]:
+        """The files that corpora are read from, by their keys, in the order of use; test sets are not among them."""
+        corpora = (corpus for _, corpus in self.corpora() if not isinstance(corpus, TestSetCorpus))
+        keys = [key for corpus in corpora for key in _downloads_of(corpus)]
+        return {key: self.downloads[key].remote() for key in dict.fromkeys(keys)}
+
+    def test_sets(self) -> dict[str, RemoteFile | None]:
+        """The names of sacreBLEU's test sets among the corpora, and the files to read them from if given."""
+        return {
+            corpus.name: self.downloads[corpus.download].remote() if corpus.download else None
+            for _, corpus in self.corpora()
+            if isinstance(corpus, TestSetCorpus)
+        }
+
+
+def _sides(corpus: AnyCorpus) -> Mapping[str, str] | None:
+    """What a corpus names for each language; None if it finds both by itself."""
+    if isinstance(corpus, ArchiveCorpus):
+        return corpus.members
+    return corpus.files if isinstance(corpus, FilesCorpus) else None
+
+
+def _downloads_of(corpus: AnyCorpus) -> list[str]:
+    if isinstance(corpus, ArchiveCorpus):
+        return [corpus.download]
+    if isinstance(corpus, TestSetCorpus):
+        return [corpus.download] if corpus.download else []
+    return list(corpus.files.values()) if isinstance(corpus, FilesCorpus) else []

@@ -1,0 +1,50 @@
+"""Work shared out to processes: in order, bounded, and gone when its owner is."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nmt.corpora.parallel import map_in_order
+
+
+def test_results_come_in_order():
+    assert list(map_in_order(abs, range(-50, 0), workers=2)) == list(range(50, 0, -1))
+    assert list(map_in_order(abs, [], workers=2)) == []
+
+
+def test_an_error_comes_through():
+    with pytest.raises(TypeError):
+        list(map_in_order(abs, [1, 2, 3, 4, 5, "six"], workers=2))
+
+
+def alive(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="looks for processes in /proc")
+def test_workers_do_not_outlive_a_killed_parent():
+    program = """
+import itertools
+from nmt.corpora.parallel import map_in_order
+if __name__ == "__main__":
+    for result in map_in_order(abs, itertools.count(), 2):
+        if result == 20:
+            import multiprocessing
+            print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    children = [int(word) for word in parent.stdout.readline().split()]
+    assert len(children) == 2
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    until = time.monotonic() + 10
+    while any(map(alive, children)):
+        assert time.monotonic() < until
+        time.sleep(0.02)
