@@ -4,20 +4,46 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 import nmt
 from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.build_vocab import build_vocab
 from nmt.cli.prepare_data import prepare_data
+from nmt.cli.score import score
 from nmt.cli.train import train
 from nmt.cli.translate import translate
 from nmt.errors import NmtError
 
+
+class _Commands(typer.core.TyperGroup):
+    """Turns what a command raises into a message and an exit code: 2 for a user's mistake, 130 for Ctrl-C."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except NmtError as error:
+            if os.environ.get("NMT_DEBUG"):
+                raise
+            _print_error(str(error))
+            sys.exit(2)
+        except BrokenPipeError:
+            # Whoever read our output has gone, which is no error; the interpreter's own flush at exit must not
+            # complain about it either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except KeyboardInterrupt:
+            sys.exit(130)
+        return result
+
+
 app = typer.Typer(
     name="nmt",
+    cls=_Commands,
     help="Neural machine translation, from raw parallel text to a scored translator.",
     no_args_is_help=True,
     add_completion=False,
@@ -30,6 +56,7 @@ app.command("build-vocab")(build_vocab)
 app.command("train")(train)
 app.command("average-checkpoints")(average_checkpoints)
 app.command("translate")(translate)
+app.command("score")(score)
 
 
 def _print_version(wanted: bool) -> None:
@@ -48,21 +75,8 @@ def root(
 
 
 def main() -> None:
-    """Run the command line and end the process: 0 on success, 2 on a user's mistake, 130 on Ctrl-C."""
-    try:
-        app()
-    except NmtError as error:
-        if os.environ.get("NMT_DEBUG"):
-            raise
-        _print_error(str(error))
-        sys.exit(2)
-    except BrokenPipeError:
-        # Whoever read our output has gone, which is no error; the interpreter's own flush at exit must not
-        # complain about it either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    """Run the command line and end the process."""
+    app()
 
 
 def _print_error(message: str) -> None:

@@ -86,4 +86,4 @@ def translate(
             if prompt:
                 stderr().print("> ", end="")
     if cut:
-        warn(f"{cut} lines were longer than the model can read, and were cut: split them into sentences")
+        warn(f"lines longer than the model can read, and cut: {cut}. Split them into sentences.")

@@ -1,0 +1,147 @@
+"""``nmt score``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from nmt.evaluation import Comparison, MetricName, Score
+
+
+def score(
+    hypothesis: Annotated[list[Path], typer.Argument(help="Translations, a line each; - is standard input.")],
+    reference: Annotated[
+        list[Path] | None, typer.Option(help="What they are compared with; several are several references.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="What was translated: its lines are counted.")] = None,
+    test_set: Annotated[str | None, typer.Option(help="A test set as sacreBLEU names it, such as wmt14/full.")] = None,
+    langpair: Annotated[str | None, typer.Option(help="Languages of the test set, such as en-de.")] = None,
+    metric: Annotated[
+        list[Literal["bleu", "chrf", "ter"]] | None, typer.Option(help="May be repeated.  [bleu]")
+    ] = None,
+    paper_bleu: Annotated[
+        bool, typer.Option("--paper-bleu", help="Add BLEU as in the paper: tokenised, compounds split.")
+    ] = False,
+    target_lang: Annotated[
+        str | None,
+        typer.Option(help="Language of the translations; by the test set or the reference's suffix if left out."),
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Where test sets are kept; sacreBLEU's folder if left out.")
+    ] = None,
+    mirror: Annotated[
+        list[str] | None, typer.Option(help="Folder or URL that holds the test sets by name; tried first.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Use no network; say what is missing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Score translations: BLEU, chrF and TER by sacreBLEU, with its signatures.
+
+    Several hypotheses are compared with the first, by paired bootstrap resampling.
+
+    Example: nmt translate < test.en | nmt score --reference test.de -
+    """
+    import json
+    import sys
+    from dataclasses import asdict
+
+    from nmt.cli.console import warn
+    from nmt.errors import ConfigError, DataError
+    from nmt.evaluation import compare, hypothesis_warnings
+    from nmt.evaluation import paper_bleu as score_as_paper
+    from nmt.evaluation import score as score_text
+    from nmt.text import read_lines
+
+    if (test_set is None) == (not reference):
+        raise ConfigError("give either --reference FILE or --test-set NAME with --langpair.")
+    if [str(path) for path in hypothesis].count("-") > 1:
+        raise ConfigError("standard input (-) can be one hypothesis only.")
+    if len({str(path) for path in hypothesis}) < len(hypothesis):
+        raise ConfigError("a hypothesis was given twice.")
+    if test_set is not None:
+        references = _test_set_references(test_set, langpair, cache, mirror or [], offline)
+    else:
+        references = [list(read_lines(path)) for path in reference or []]
+    language = target_lang or _language(langpair, reference or [])
+    if paper_bleu and not language:
+        raise ConfigError("--paper-bleu needs the language for its tokeniser: --target-lang.")
+
+    systems = {str(path): list(read_lines(path)) for path in hypothesis}
+    if source is not None and (lines := sum(1 for _ in read_lines(source))) != len(references[0]):
+        raise DataError(f"{source} has {lines:,} lines, but the reference has {len(references[0]):,}.")
+    for name, lines_of_system in systems.items():
+        for message in hypothesis_warnings(lines_of_system, references):
+            warn(message if len(systems) == 1 else f"{name}: {message}")
+
+    names: list[MetricName] = list(dict.fromkeys(metric or ["bleu"]))
+    scores = {
+        system: [score_text(name, lines, references, target_lang=language) for name in names]
+        + ([score_as_paper(lines, references, target_lang=language)] if paper_bleu else [])
+        for system, lines in systems.items()
+    }
+    comparisons = compare(systems, references, names, target_lang=language) if len(systems) > 1 else []
+    if as_json:
+        record = {
+            "test_set": test_set,
+            "langpair": langpair,
+            "systems": [{"hypothesis": name, "scores": [asdict(s) for s in each]} for name, each in scores.items()],
+            "comparisons": [asdict(comparison) for comparison in comparisons],
+        }
+        sys.stdout.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(_as_text(scores, comparisons, test_set, langpair))
+
+
+def _test_set_references(
+    test_set: str, langpair: str | None, cache: Path | None, mirrors: list[str], offline: bool
+) -> list[list[str]]:
+    from nmt.cli.console import notice
+    from nmt.cli.progress import progress_display
+    from nmt.corpora.testsets import fetch_test_set
+    from nmt.errors import ConfigError
+
+    if langpair is None:
+        raise ConfigError(f"--test-set {test_set} needs --langpair, for example --langpair en-de.")
+    with progress_display() as display:
+        found = fetch_test_set(
+            test_set, langpair, cache=cache, mirrors=mirrors, offline=offline, progress=display("bytes"), notify=notice
+        )
+    return found.references
+
+
+def _language(langpair: str | None, references: list[Path]) -> str:
+    """The target language, by the test set's languages, the reference's suffix, or the manifest beside it."""
+    from nmt.data.manifest import MANIFEST_NAME, read_manifest
+
+    if langpair is not None:
+        return langpair.split("-")[-1]
+    suffix = references[0].with_suffix("").suffix if references[0].suffix in (".gz", ".xz") else references[0].suffix
+    if 2 <= len(suffix.removeprefix(".")) <= 3 and suffix != ".txt":
+        return suffix.removeprefix(".")
+    if (references[0].parent / MANIFEST_NAME).is_file():
+        return read_manifest(references[0].parent).target_lang
+    return ""
+
+
+def _as_text(
+    scores: dict[str, list[Score]], comparisons: list[Comparison], test_set: str | None, langpair: str | None
+) -> str:
+    lines = [] if test_set is None else [f"test set: {test_set}, {langpair}"]
+    for system, each in scores.items():
+        if len(scores) > 1:
+            lines.append(f"{system}:")
+        indent = "  " if len(scores) > 1 else ""
+        lines += [f"{indent}{score.name} = {score.detail}\n{indent}  {score.signature}" for score in each]
+    for comparison in comparisons:
+        lines.append(f"\n{comparison.name}, paired bootstrap against {comparison.systems[0].system}:")
+        for system_score in comparison.systems:
+            p_value = "baseline" if system_score.p_value is None else f"p = {system_score.p_value:.4f}"
+            lines.append(
+                f"  {system_score.value:6.2f}  ({system_score.mean:.2f} ± {system_score.interval:.2f})  "
+                f"{p_value}  {system_score.system}"
+            )
+        lines.append(f"  {comparison.signature}")
+    return "\n".join(lines) + "\n"
