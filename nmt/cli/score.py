@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from nmt.evaluation import Comparison, MetricName, Score
+
+
+class Metric(StrEnum):
+    """The metrics; typer takes no list of literals."""
+
+    BLEU = "bleu"
+    CHRF = "chrf"
+    TER = "ter"
 
 
 def score(
@@ -19,9 +28,7 @@ def score(
     source: Annotated[Path | None, typer.Option(help="What was translated: its lines are counted.")] = None,
     test_set: Annotated[str | None, typer.Option(help="A test set as sacreBLEU names it, such as wmt14/full.")] = None,
     langpair: Annotated[str | None, typer.Option(help="Languages of the test set, such as en-de.")] = None,
-    metric: Annotated[
-        list[Literal["bleu", "chrf", "ter"]] | None, typer.Option(help="May be repeated.  [bleu]")
-    ] = None,
+    metric: Annotated[list[Metric] | None, typer.Option(help="May be repeated.  [bleu]")] = None,
     paper_bleu: Annotated[
         bool, typer.Option("--paper-bleu", help="Add BLEU as in the paper: tokenised, compounds split.")
     ] = False,
@@ -76,7 +83,7 @@ def score(
         for message in hypothesis_warnings(lines_of_system, references):
             warn(message if len(systems) == 1 else f"{name}: {message}")
 
-    names: list[MetricName] = list(dict.fromkeys(metric or ["bleu"]))
+    names: list[MetricName] = [choice.value for choice in dict.fromkeys(metric or [Metric.BLEU])]
     scores = {
         system: [score_text(name, lines, references, target_lang=language) for name in names]
         + ([score_as_paper(lines, references, target_lang=language)] if paper_bleu else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nmt.corpora.archive import unpack
@@ -27,6 +29,9 @@ from nmt.corpora.testsets import TestSet, fetch_test_set, listed_files
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError, DownloadError
 from nmt.text import InvalidUtf8, read_lines, read_parallel
+
+if TYPE_CHECKING:
+    from nmt.corpora.toy import ToyCorpus as ToyPairs
 
 Pair = tuple[str, str]
 
@@ -178,16 +183,23 @@ def local_records(recipe: Recipe) -> list[SourceRecord]:
         elif isinstance(corpus, ToyCorpus):
             from nmt.corpora import toy
 
-            paths["nmt/corpora/toy.py"] = Path(toy.__file__)
+            program = sorted(Path(toy.__file__).parent.glob("*.py"))
+            paths |= {f"nmt/corpora/toy/{path.name}": path for path in program}
     return [SourceRecord(file=name, sha256=sha256_of(path), bytes=path.stat().st_size) for name, path in paths.items()]
 
 
-def _toy_pairs(corpus: ToyCorpus, split: str, source: str, target: str) -> Iterator[Pair]:
+@functools.lru_cache(maxsize=1)
+def _toy(seed: int) -> ToyPairs:
+    """The toy corpus, of which three splits are read one after another."""
     from nmt.corpora.toy import generate
 
+    return generate(seed)
+
+
+def _toy_pairs(corpus: ToyCorpus, split: str, source: str, target: str) -> Iterator[Pair]:
     if {source, target} != {"en", "de"}:
         raise DataError(f"the toy grammar speaks en and de, not {source} and {target}.")
-    pairs = getattr(generate(corpus.seed), split)
+    pairs = getattr(_toy(corpus.seed), split)
     return iter(pairs) if source == "en" else ((german, english) for english, german in pairs)
 
 

@@ -1,5 +1,6 @@
 """Work shared out to processes: in order, bounded, and gone when its owner is."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -42,9 +43,14 @@ if __name__ == "__main__":
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     children = [int(word) for word in parent.stdout.readline().split()]
     assert len(children) == 2
-    parent.send_signal(signal.SIGKILL)
-    parent.communicate()
-    until = time.monotonic() + 10
-    while any(map(alive, children)):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    try:
+        parent.kill()
+        parent.wait()
+        until = time.monotonic() + 10
+        while any(map(alive, children)):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    finally:
+        parent.stdout.close()
+        for child in filter(alive, children):
+            os.kill(child, signal.SIGKILL)

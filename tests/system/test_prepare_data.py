@@ -155,6 +155,19 @@ def test_a_built_in_pair_reversed(nmt):
     assert (shown["name"], shown["source_lang"], shown["target_lang"]) == ("multi30k-de-en", "de", "en")
 
 
+def test_the_embedded_pair_both_ways(nmt, tmp_path):
+    nmt("prepare-data", "toy-en-de", "--offline")
+    nmt("prepare-data", "toy-de-en", "--offline")
+    assert "nothing to do" in nmt("prepare-data", "toy-en-de", "--offline").stderr
+    there, back = (tmp_path / "data" / name for name in ("toy-en-de", "toy-de-en"))
+    for split in ("train", "valid", "test"):
+        for language in ("en", "de"):
+            assert (there / f"{split}.{language}").read_bytes() == (back / f"{split}.{language}").read_bytes()
+    manifest = json.loads((back / "manifest.json").read_text("utf-8"))
+    assert (manifest["source_lang"], manifest["target_lang"]) == ("de", "en")
+    assert manifest["files"]["train.de"]["lines"] > 29_000
+
+
 def test_the_list(nmt):
     names = [line.split("\t")[0] for line in nmt("prepare-data", "--list").stdout.splitlines()]
     assert names == ["iwslt14-de-en", "multi30k-en-de", "toy-en-de", "wmt14-en-de", "wmt14-en-fr"]
