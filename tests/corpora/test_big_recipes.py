@@ -11,6 +11,8 @@ import yaml
 from nmt.corpora import download
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import builtin_text, parse_recipe
+from nmt.data.build import build_vocabulary
+from nmt.data.shards import ParallelShards
 from nmt.errors import DownloadError
 
 
@@ -110,7 +112,7 @@ def content(folder, name):
         ("wmt14-en-fr", "fr", {"europarl": 40, "crawl": 30, "un": 25, "commentary": 20, "giga": 50}),
     ],
 )
-def test_from_archives_to_text(file_server, tmp_path, name, language, corpora):
+def test_from_archives_to_shards(file_server, tmp_path, name, language, corpora):
     recipe = served_recipe(file_server, name, miniatures(language))
     # The largest archive comes in three pieces.
     largest = max(file_server.files, key=lambda base: len(file_server.files[base]))
@@ -133,6 +135,13 @@ def test_from_archives_to_text(file_server, tmp_path, name, language, corpora):
     assert sum(manifest.filters.values()) == 0
     assert manifest.recipe["vocab_size"] == recipe.vocab_size
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+    # More pieces than so little text can fill: the paper's number is lowered, and all pairs are encoded.
+    built = build_vocabulary(tmp_path / name)
+    assert built.trained is not None
+    assert built.trained.asked_size == recipe.vocab_size
+    for split, pairs in (("train", sum(corpora.values())), ("valid", 6)):
+        assert len(ParallelShards.open(tmp_path / name, split)) == pairs
 
     file_server.files.clear()
     assert not prepare(recipe, tmp_path / name, cache=tmp_path / "cache").changed
