@@ -21,6 +21,7 @@ ModelType = Literal["bpe", "unigram"]
 _LONGEST_TRAINING_LINE_BYTES = 4_192
 _TOO_HIGH = re.compile(r"<= (\d+)")
 _ERRORS_ALONE = 2
+_SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 
 
 class Vocabulary:
@@ -153,6 +154,9 @@ def train_vocabulary(
 
 def _train(lines: list[str], size: int, model_type: str, coverage: float, normalization: str) -> bytes:
     out = io.BytesIO()
+    # The trainer passes over what looks like a special piece. So that it can be spelt as the text that it is, its
+    # characters are made sure of.
+    special = [piece for piece in _SPECIAL_PIECES if any(piece in line for line in lines)]
     SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
         model_writer=out,
@@ -165,6 +169,7 @@ def _train(lines: list[str], size: int, model_type: str, coverage: float, normal
         bos_id=Vocabulary.BOS,
         eos_id=Vocabulary.EOS,
         max_sentence_length=_LONGEST_TRAINING_LINE_BYTES,
+        required_chars="".join(sorted(set("".join(special)))),
         minloglevel=_ERRORS_ALONE,
     )
     return out.getvalue()

@@ -1,0 +1,135 @@
+"""Shards: what is written is read, what is too long is counted, and what does not match is refused."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.data.batching import collate
+from nmt.data.build import build_vocabulary, warnings
+from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
+from nmt.data.shards import ParallelShards, are_current, write_shards
+from nmt.data.vocab import train_vocabulary
+from nmt.errors import DataError
+
+SOURCE = ["one two", "three", "one two three four five six seven eight", "two"]
+TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
+VOCAB = train_vocabulary(SOURCE + TARGET, size=40).vocab
+
+
+def data_set(folder: Path, *, nfc: bool = False, source=SOURCE, target=TARGET) -> Path:
+    folder.mkdir(exist_ok=True)
+    files = {}
+    for split in ("train", "valid", "test"):
+        for language, lines in (("en", source), ("de", target)):
+            content = "".join(line + "\n" for line in lines).encode()
+            (folder / f"{split}.{language}").write_bytes(content)
+            files[f"{split}.{language}"] = FileRecord(lines=len(lines), sha256=hashlib.sha256(content).hexdigest())
+    manifest = Manifest(
+        name="small", source_lang="en", target_lang="de", recipe={}, sources=[], filters={}, files=files,
+        nfc=nfc, punctuation=False, fingerprint=fingerprint(files),
+    )  # fmt: skip
+    write_manifest(manifest, folder)
+    return folder
+
+
+def test_pairs_come_back_as_they_were_encoded(tmp_path):
+    data = data_set(tmp_path / "data")
+    index = write_shards(data, VOCAB)
+    shards = ParallelShards.open(data, "train")
+    assert len(shards) == index.splits["train"].pairs == 4
+    for i, (source, target) in enumerate(zip(VOCAB.encode(SOURCE), VOCAB.encode(TARGET), strict=True)):
+        assert shards.pair(i)[0].tolist() == source
+        assert shards.pair(i)[1].tolist() == target
+        assert (shards.source_lengths[i], shards.target_lengths[i]) == (len(source), len(target))
+    assert shards.pair(0)[0].dtype == np.uint16
+    assert (shards.vocab_fingerprint, shards.data_fingerprint) == (index.vocab_fingerprint, index.data_fingerprint)
+
+
+def test_long_pairs_are_left_out_and_counted(tmp_path):
+    data = data_set(tmp_path / "data")
+    limit = len(VOCAB.encode([SOURCE[2]])[0]) - 1
+    index = write_shards(data, VOCAB, max_length=limit)
+    assert (index.splits["train"].pairs, index.splits["train"].too_long) == (3, 1)
+    assert ParallelShards.open(data, "train").pair(2)[0].tolist() == VOCAB.encode([SOURCE[3]])[0]
+
+
+def test_a_batch_has_bos_eos_and_padding_where_they_belong(tmp_path):
+    data = data_set(tmp_path / "data")
+    write_shards(data, VOCAB)
+    batch = collate(ParallelShards.open(data, "train"), np.array([1, 2]))
+    sources, targets = VOCAB.encode([SOURCE[1], SOURCE[2]]), VOCAB.encode([TARGET[1], TARGET[2]])
+    for row in range(2):
+        source, target = sources[row], targets[row]
+        assert batch.source_BS[row].tolist() == [*source, 3] + [0] * (batch.source_BS.shape[1] - len(source) - 1)
+        rest = [0] * (batch.target_output_BT.shape[1] - len(target) - 1)
+        assert batch.target_input_BT[row].tolist() == [2, *target, *rest]
+        assert batch.target_output_BT[row].tolist() == [*target, 3, *rest]
+    assert batch.target_tokens == len(targets[0]) + len(targets[1]) + 2
+    assert batch.source_BS.dtype == np.int64
+
+
+def test_a_valid_source_is_normalised_as_translate_will_do(tmp_path):
+    composed, decomposed = "sch\u00f6n", "scho\u0308n"
+    vocab = train_vocabulary([composed, decomposed, "schon"] * 4, size=30, normalization="identity").vocab
+    data = data_set(tmp_path / "data", nfc=True, source=[decomposed], target=["x"])
+    write_shards(data, vocab)
+    assert ParallelShards.open(data, "valid").pair(0)[0].tolist() == vocab.encode([composed])[0]
+
+
+def test_shards_know_whether_they_are_current(tmp_path):
+    data = data_set(tmp_path / "data")
+    assert not are_current(data, VOCAB, 256)
+    write_shards(data, VOCAB)
+    assert are_current(data, VOCAB, 256)
+    assert not are_current(data, VOCAB, 100)
+    assert not are_current(data, train_vocabulary(SOURCE, size=30).vocab, 256)
+    data_set(data, source=["other", "text", "of", "four"])
+    assert not are_current(data, VOCAB, 256)
+
+
+def test_damaged_or_missing_shards_are_refused(tmp_path):
+    data = data_set(tmp_path / "data")
+    with pytest.raises(DataError, match="nmt build-vocab"):
+        ParallelShards.open(data, "train")
+    write_shards(data, VOCAB)
+    tokens = data / "shards" / "train.source.tokens"
+    tokens.write_bytes(tokens.read_bytes()[:-2])
+    with pytest.raises(DataError, match="damaged"):
+        ParallelShards.open(data, "train")
+    index = data / "shards" / "index.json"
+    index.write_text(json.dumps({"version": 99}))
+    with pytest.raises(DataError, match="version 99"):
+        ParallelShards.open(data, "train")
+
+
+def test_an_error_leaves_the_old_shards(tmp_path):
+    data = data_set(tmp_path / "data")
+    write_shards(data, VOCAB)
+    (data / "valid.de").write_bytes(b"one line\n")
+    with pytest.raises(DataError, match="parallel"):
+        write_shards(data, VOCAB)
+    assert len(ParallelShards.open(data, "train")) == 4
+    assert not list(data.glob(".*"))
+
+
+def test_build_vocabulary_does_nothing_twice_and_takes_an_existing_model(tmp_path):
+    data = data_set(tmp_path / "data")
+    first = build_vocabulary(data, size=40)
+    assert first.changed
+    assert not build_vocabulary(data, size=40).changed
+    other = data_set(tmp_path / "other")
+    built = build_vocabulary(other, existing=data / "vocab.model")
+    assert built.trained is None
+    assert built.vocab.fingerprint == first.vocab.fingerprint
+    assert (other / "vocab.model").read_bytes() == (data / "vocab.model").read_bytes()
+
+
+def test_an_unfit_vocabulary_warns(tmp_path):
+    assert warnings(build_vocabulary(data_set(tmp_path / "fit"), size=60)) == []
+    path = tmp_path / "foreign.model"
+    train_vocabulary(["абв где жз", "где абв"], size=20).vocab.save(path)
+    found = warnings(build_vocabulary(data_set(tmp_path / "unfit"), existing=path))
+    assert any("unknown" in message for message in found)

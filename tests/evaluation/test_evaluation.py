@@ -1,0 +1,123 @@
+"""Scores against sacreBLEU's own, and the paper's BLEU against its procedure written out."""
+
+import math
+import re
+from collections import Counter
+
+import pytest
+import sacrebleu
+
+from nmt.errors import DataError
+from nmt.evaluation import bleu, compare, hypothesis_warnings, paper_bleu, score
+from nmt.evaluation.paper_bleu import paper_tokenizer, split_compounds
+
+REFERENCES = [
+    "Der Zug nach Köln-Deutz fährt um 9 Uhr ab.",
+    "Sie sagte: „Das ist – leider – nicht möglich.“",
+    "Ein E-Mail-Konto kostet 3,50 Euro im Monat.",
+    "Wir haben gestern im Garten gegessen.",
+    "Die Kinder spielen, während es regnet.",
+]
+HYPOTHESES = [
+    "Der Zug nach Köln-Deutz geht um 9 Uhr.",
+    "Sie sagte: „Das ist leider nicht möglich.“",
+    "Ein E-Mail-Konto kostet 3,50 Euro pro Monat.",
+    "Gestern haben wir im Garten gegessen.",
+    "Die Kinder spielen, während es regnet.",
+]
+
+
+def test_figures_are_sacrebleus_own():
+    assert bleu(HYPOTHESES, REFERENCES, target_lang="de").value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    assert score("chrf", HYPOTHESES, [REFERENCES]).value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert score("ter", HYPOTHESES, [REFERENCES]).value == sacrebleu.corpus_ter(HYPOTHESES, [REFERENCES]).score
+
+
+def test_signatures_say_what_was_done():
+    signature = bleu(HYPOTHESES, REFERENCES, target_lang="de").signature
+    assert "tok:13a" in signature
+    assert "nrefs:2" in score("bleu", HYPOTHESES, [REFERENCES, HYPOTHESES]).signature
+    assert "tok:zh" in bleu(["你好吗"], ["你好吗"], target_lang="zh").signature
+
+
+def multi_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> float:
+    """Papineni et al. 2002, as Moses' multi-bleu counts it: cased, one reference, no smoothing."""
+    matches, totals = [0] * 4, [0] * 4
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        for n in range(1, 5):
+            found = Counter(tuple(hypothesis[i : i + n]) for i in range(len(hypothesis) - n + 1))
+            there = Counter(tuple(reference[i : i + n]) for i in range(len(reference) - n + 1))
+            matches[n - 1] += sum((found & there).values())
+            totals[n - 1] += sum(found.values())
+    length, wanted = sum(map(len, hypotheses)), sum(map(len, references))
+    brevity = 1.0 if length >= wanted else math.exp(1 - wanted / length)
+    return 100 * brevity * math.exp(sum(math.log(m / t) for m, t in zip(matches, totals, strict=True)) / 4)
+
+
+# What the authors' steps make of the lines above, written down by hand.
+TOKENISED = {
+    REFERENCES[0]: "Der Zug nach Köln ##AT##-##AT## Deutz fährt um 9 Uhr ab .",
+    REFERENCES[1]: "Sie sagte : „ Das ist – leider – nicht möglich . &quot;",
+    REFERENCES[2]: "Ein E ##AT##-##AT## Mail ##AT##-##AT## Konto kostet 3,50 Euro im Monat .",
+    HYPOTHESES[1]: "Sie sagte : „ Das ist leider nicht möglich . &quot;",
+}
+
+
+@pytest.mark.parametrize("line", TOKENISED)
+def test_each_line_goes_through_the_authors_steps(line):
+    assert paper_tokenizer("de")(line) == TOKENISED[line]
+
+
+def test_paper_bleu_equals_the_procedure_step_by_step():
+    def steps(line: str) -> list[str]:
+        if line in TOKENISED:
+            return TOKENISED[line].split()
+        tokens = re.sub(r"([.,])(?=\s|$)", r" \1", line)
+        return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", tokens).split()
+
+    expected = multi_bleu([steps(line) for line in HYPOTHESES], [steps(line) for line in REFERENCES])
+    found = paper_bleu(HYPOTHESES, [REFERENCES], target_lang="de")
+    assert found.value == pytest.approx(expected, abs=1e-9)
+    assert found.name == "paper BLEU"
+    assert found.value != bleu(HYPOTHESES, REFERENCES, target_lang="de").value
+
+
+def test_compounds_are_split_for_german_alone():
+    assert split_compounds("a-b-c -d e- f") == "a ##AT##-##AT## b-c -d e- f"  # as the authors' pattern, without overlap
+    assert "##AT##" not in paper_tokenizer("fr")("un porte-monnaie")
+    assert "compounds:split" in paper_bleu(HYPOTHESES, [REFERENCES], target_lang="de").signature
+    assert "compounds:whole" in paper_bleu(HYPOTHESES, [REFERENCES], target_lang="fr").signature
+
+
+def test_without_smoothing_no_match_is_zero():
+    assert paper_bleu(["ganz anders"], [["kein Wort davon"]], target_lang="de").value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "words"),
+    [(3, 5, ["3 lines", "5"]), (0, 5, ["empty"]), (3003, 2737, ["wmt14/full"]), (2737, 3003, ["test-set wmt14."])],
+)
+def test_unequal_counts_are_refused(hypotheses, references, words):
+    with pytest.raises(DataError) as error:
+        bleu(["x"] * hypotheses, ["x"] * references, target_lang="de")
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_subword_marks_and_tokenised_text_warn():
+    assert hypothesis_warnings(HYPOTHESES, [REFERENCES]) == []
+    assert "▁" in hypothesis_warnings(["▁Ein ▁Haus"], [["Ein Haus"]])[0]
+    assert "@@" in hypothesis_warnings(["Ein Ha@@ us"], [["Ein Haus"]])[0]
+    tokenised = [re.sub(r"([.,:])", r" \1", line) for line in HYPOTHESES]
+    assert "tokenised" in hypothesis_warnings(tokenised, [REFERENCES])[0]
+    assert hypothesis_warnings(tokenised, [tokenised]) == []
+
+
+def test_systems_are_compared_with_the_first():
+    systems = {"base": HYPOTHESES * 20, "same": HYPOTHESES * 20, "gold": REFERENCES * 20}
+    [comparison] = compare(systems, [REFERENCES * 20], ["bleu"], target_lang="de", samples=200)
+    base, same, gold = comparison.systems
+    assert base.p_value is None
+    assert same.value == base.value == bleu(HYPOTHESES * 20, REFERENCES * 20, target_lang="de").value
+    assert gold.p_value is not None
+    assert gold.p_value < 0.01
