@@ -168,17 +168,18 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
 
 def _download(url: str, part: Path, file: RemoteFile, progress: Progress) -> None:
     """Add to the part what is missing, over as many connections as it takes while each brings something."""
+    checked = file.sha256 is not None or file.md5 is not None
     validator: str | None = None
+    furthest = _size(part)
     attempt = 0
     with httpx.Client(follow_redirects=True, timeout=_TIMEOUT, headers=_HEADERS) as client:
         while True:
-            before = _size(part)
             try:
-                with client.stream("GET", url, headers=_range(before, validator)) as response:
+                with client.stream("GET", url, headers=_range(_size(part), validator)) as response:
                     if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
                         return  # Nothing lies beyond the part: it is whole, or its checksum will tell.
                     response.raise_for_status()
-                    validator = response.headers.get("ETag", validator)
+                    validator = _strong_validator(response)
                     _receive(response, part, file, progress)
                     return
             except httpx.HTTPStatusError as error:
@@ -190,11 +191,13 @@ def _download(url: str, part: Path, file: RemoteFile, progress: Progress) -> Non
                 if attempt or not isinstance(error, httpx.ConnectError):
                     raise _UnavailableError(f"cannot be reached ({error})") from None
             except httpx.HTTPError as error:
-                if _size(part) > before:
+                if _size(part) > furthest:
+                    furthest = _size(part)
                     attempt = 0
                 if attempt >= len(_BACKOFF):
                     raise _UnavailableError(f"the connection breaks off ({error})") from None
-            if validator is None and file.sha256 is None and file.md5 is None:
+            if validator is None and not checked:
+                # Nothing would tell whether the rest is of the same copy.
                 part.unlink(missing_ok=True)
             time.sleep(_BACKOFF[attempt])
             attempt += 1
@@ -204,6 +207,12 @@ def _range(have: int, validator: str | None) -> dict[str, str]:
     if not have:
         return {}
     return {"Range": f"bytes={have}-"} | ({"If-Range": validator} if validator else {})
+
+
+def _strong_validator(response: httpx.Response) -> str | None:
+    """What names the very copy that a server sends, so that the rest can be asked of that copy alone."""
+    tag: str = response.headers.get("ETag", "")
+    return tag if tag.startswith('"') else None
 
 
 def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: Progress) -> None:

@@ -74,10 +74,12 @@ def test_leaks_are_found_on_either_side_whatever_their_spacing_and_composition(t
 
 def test_leaks_are_found_in_text_as_read(tmp_path):
     """Punctuation is normalised in training text alone; a leaked sentence is no less leaked for it."""
-    pair = ("\u201eHello\u201c", "Hallo")
-    kept, counts = run([pair], tmp_path, evaluation=[pair], normalisation=Normalisation(punctuation=True), **LOOSE)
+    evaluation = [("\u201eHello\u201c", "\u201eHallo\u201c")]
+    pairs = [("\u201eHello\u201c", "Guten Tag"), ("Good day", "\u201eHallo\u201c")]
+    punctuation = Normalisation(punctuation=True)
+    kept, counts = run(pairs, tmp_path, evaluation=evaluation, normalisation=punctuation, **LOOSE)
     assert kept == []
-    assert dropped(counts) == {"leaked": 1}
+    assert dropped(counts) == {"leaked": 2}
 
 
 def test_normalisation_changes_both_sides_before_the_filters(tmp_path):

@@ -199,6 +199,39 @@ def test_halves_that_nothing_vouches_for_are_not_joined(server, tmp_path):
     assert [asked for _, asked in server.requests] == [None, None]
 
 
+def test_the_rest_is_asked_of_the_same_copy(server, tmp_path):
+    server.headers["ETag"] = '"first"'
+    server.cut_after["corpus.tgz"] = [100_000]
+    assert fetch(RemoteFile(f"{server.url}/corpus.tgz"), tmp_path).read_bytes() == CONTENT
+    assert [asked for _, asked in server.requests] == [None, "bytes=100000-"]
+    assert server.conditions == [None, '"first"']
+
+
+def test_a_copy_that_changed_meanwhile_is_fetched_whole(server, tmp_path):
+    server.headers["ETag"] = '"first"'
+    server.cut_after["corpus.tgz"] = [100_000]
+    server.then["corpus.tgz"] = (b"second edition", '"second"')
+    assert fetch(RemoteFile(f"{server.url}/corpus.tgz"), tmp_path).read_bytes() == b"second edition"
+
+
+def test_a_weak_validator_hinders_no_resumption_where_a_checksum_is_known(server, tmp_path):
+    server.headers["ETag"] = 'W/"weak"'
+    server.cut_after["corpus.tgz"] = [100_000]
+    fetch(remote(server), tmp_path)
+    assert server.conditions == [None, None]
+    assert server.requests[1] == ("corpus.tgz", "bytes=100000-")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_server_that_always_breaks_off_at_the_same_byte_is_given_up(server, tmp_path, known):
+    server.ranges = False
+    server.cut_after["corpus.tgz"] = [100_000] * 20
+    file = remote(server) if known else RemoteFile(f"{server.url}/corpus.tgz")
+    with pytest.raises(DownloadError, match="breaks off"):
+        fetch(file, tmp_path)
+    assert len(server.requests) < 10
+
+
 def test_packed_bytes_arrive_as_they_lie_on_the_server(file_server, tmp_path):
     """Some servers declare a .gz as an encoding of its content; unpacked on the way it would fail its checksum."""
     packed = gzip.compress(b"text\n" * 1000)
