@@ -45,7 +45,7 @@ def train(
     import sys
 
     from nmt.cli.console import notice
-    from nmt.cli.training_view import TrainingView, summary_text
+    from nmt.cli.training_view import TrainingView, summary_lines, summary_text
     from nmt.data.manifest import newest_data_set
     from nmt.training.setup import resolve_config, run_folder, summarize
     from nmt.training.setup import train as train_run
@@ -70,6 +70,8 @@ def train(
 
     run = out or run_folder(Path("runs"), resolved.data.name, name, fresh=fresh)
     notice(f"run: {run}")
+    for line in summary_lines(summarize(data, resolved)):
+        notice(line)
     with TrainingView() as view:
         outcome = train_run(data, run, resolved, view, accept_changes=accept_changes, init_from=init_from)
     if outcome.was_over:

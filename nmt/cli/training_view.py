@@ -112,12 +112,10 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
-def summary_text(summary: Summary) -> str:
-    """What ``--dry-run`` prints: YAML that ``--config`` reads, with the rest in comments."""
-    from nmt.config import dump_config
-
+def summary_lines(summary: Summary) -> list[str]:
+    """What a run comes to, before it begins."""
     total = sum(summary.parameters.values())
-    lines = [
+    return [
         f"hardware: {summary.hardware}",
         f"parameters: {total:,}",
         *(f"  {part}: {count:,}" for part, count in summary.parameters.items() if count),
@@ -125,4 +123,10 @@ def summary_text(summary: Summary) -> str:
         f"updates an epoch: {summary.updates_per_epoch:,}",
         f"peak learning rate: {summary.peak_learning_rate:.3e} at update {summary.config.schedule.warmup:,}",
     ]
-    return "".join(f"# {line}\n" for line in lines) + "\n" + dump_config(summary.config)
+
+
+def summary_text(summary: Summary) -> str:
+    """What ``--dry-run`` prints: YAML that ``--config`` reads, with the rest in comments."""
+    from nmt.config import dump_config
+
+    return "".join(f"# {line}\n" for line in summary_lines(summary)) + "\n" + dump_config(summary.config)

@@ -85,7 +85,7 @@ def test_a_saved_vocabulary_loads_and_lists_its_pieces(tmp_path):
 
 def test_a_foreign_model_is_refused(tmp_path):
     out = io.BytesIO()
-    SentencePieceTrainer.train(sentence_iterator=iter(LINES), model_writer=out, vocab_size=60, minloglevel=2)
+    SentencePieceTrainer.train(sentence_iterator=iter(LINES), model_writer=out, vocab_size=30, minloglevel=2)
     with pytest.raises(VocabularyError, match="--pad_id=0"):
         Vocabulary(out.getvalue())
     with pytest.raises(VocabularyError, match="not a SentencePiece model"):

@@ -1,0 +1,145 @@
+"""Bundles: written whole or not at all, verified when read, and readable for good."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+import nmt.checkpoint.bundle as bundle_module
+from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
+from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state, save_bundle, verify
+from nmt.checkpoint.run import checkpoint_folder
+from nmt.config import Config, ModelConfig
+from nmt.data.vocab import train_vocabulary
+from nmt.errors import CheckpointError
+from nmt.model.transformer import Transformer
+
+VOCAB = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, size=40).vocab
+CONFIG = Config(model=ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2))
+
+
+def weights(seed: int = 0, config: Config = CONFIG):
+    torch.manual_seed(seed)
+    return Transformer(config.model, VOCAB.size).state_dict()
+
+
+def state(update: int, scores: dict[int, float]) -> TrainingState:
+    return TrainingState(
+        {"exp_avg.x": torch.ones(2)}, {"update": update, "scores": {str(u): s for u, s in scores.items()}}
+    )
+
+
+def save(folder: Path, seed: int = 0, **options) -> Path:
+    save_bundle(folder, weights(seed), CONFIG, VOCAB, **options)
+    return folder
+
+
+def test_a_bundle_comes_back(tmp_path):
+    loaded = load_bundle(save(tmp_path / "bundle"))
+    assert loaded.config == CONFIG
+    assert loaded.vocab.fingerprint == VOCAB.fingerprint
+    assert all(torch.equal(tensor, loaded.weights[name]) for name, tensor in weights().items())
+    model = loaded.build_model()
+    assert torch.equal(model.embedding.weight, weights()["embedding.weight"])
+    assert not model.training
+
+
+def test_the_shared_matrix_is_stored_once(tmp_path):
+    names = load_bundle(save(tmp_path / "bundle")).weights
+    assert sum(tensor.shape[0] == 40 for tensor in names.values()) == 1
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.yaml", "vocab.model", "checksums.json"])
+def test_a_damaged_or_missing_file_is_named(tmp_path, name):
+    folder = save(tmp_path / "bundle")
+    path = folder / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged") as error:
+        load_bundle(folder)
+    assert str(folder) in str(error.value)
+    if name != "checksums.json":
+        path.unlink()
+        with pytest.raises(CheckpointError, match=f"{name} is missing"):
+            load_bundle(folder)
+
+
+def test_without_checksums_three_files_are_a_bundle(tmp_path):
+    folder = save(tmp_path / "bundle")
+    (folder / "checksums.json").unlink()
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "model.safetensors", "vocab.model"]
+    load_bundle(folder)
+
+
+def test_a_bundle_alone_cannot_go_on_training(tmp_path):
+    with pytest.raises(CheckpointError, match="no training state"):
+        load_training_state(save(tmp_path / "bundle"))
+
+
+def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
+    folder = save(tmp_path / "bundle", seed=1)
+    before = (folder / "model.safetensors").read_bytes()
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(bundle_module, "_write_json", full)
+    with pytest.raises(CheckpointError, match="No space left"):
+        save(folder, seed=2)
+    assert (folder / "model.safetensors").read_bytes() == before
+    verify(folder)
+    assert os.listdir(tmp_path) == ["bundle"]  # noqa: PTH208
+
+
+def test_an_average_is_the_mean_and_lists_what_it_is_of(tmp_path):
+    folders = [save(tmp_path / str(seed), seed) for seed in range(3)]
+    average(folders, tmp_path / "average")
+    loaded = load_bundle(tmp_path / "average")
+    for name, tensor in loaded.weights.items():
+        expected = sum(weights(seed)[name].double() for seed in range(3)) / 3
+        torch.testing.assert_close(tensor.double(), expected, rtol=1e-7, atol=1e-9)
+    notes = json.loads((tmp_path / "average" / "notes.json").read_text())
+    assert notes["averaged"] == [str(folder) for folder in folders]
+
+
+def test_other_models_and_vocabularies_are_not_averaged(tmp_path):
+    one = save(tmp_path / "one")
+    wider = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"d_ff": 16})})
+    save_bundle(tmp_path / "wider", weights(config=wider), wider, VOCAB)
+    with pytest.raises(CheckpointError, match=r"model\.d_ff"):
+        average([one, tmp_path / "wider"], tmp_path / "out")
+    other = train_vocabulary(["ganz andere Wörter hier"] * 5, size=VOCAB.size - 10).vocab
+    save_bundle(tmp_path / "other", weights(), CONFIG, other)
+    with pytest.raises(CheckpointError, match="another vocabulary"):
+        average([one, tmp_path / "other"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_last_are_by_update_and_the_best_by_score(tmp_path):
+    scores = {5: 9.0, 20: 1.0, 100: 5.0}
+    for update in (5, 20, 100, 1000):
+        save(checkpoint_folder(tmp_path, update), training=state(update, scores))
+    folder = {update: checkpoint_folder(tmp_path, update) for update in (5, 20, 100, 1000)}
+    assert last_checkpoints(tmp_path, 2) == [folder[100], folder[1000]]
+    assert last_checkpoints(tmp_path, 9) == list(folder.values())
+    assert best_checkpoints(tmp_path, 2) == [folder[5], folder[100]]
+
+
+BUNDLES = sorted((Path(__file__).parent.parent / "bundles").glob("*/"))
+
+
+@pytest.mark.parametrize("folder", BUNDLES, ids=lambda folder: folder.name)
+def test_a_bundle_of_every_release_still_loads_and_translates_the_same(folder):
+    from nmt.decoding.translator import Translator
+    from nmt.device import choose_hardware
+
+    expected = json.loads((folder / "notes.json").read_text("utf-8"))["translations"]
+    translator = Translator.load([folder], choose_hardware("cpu", "fp32", 1))
+    assert {t.source: t.text for t in translator.translate(expected)} == expected
+
+
+def test_there_is_a_bundle_to_test():
+    assert BUNDLES

@@ -1,0 +1,177 @@
+"""The six commands, one after the other, as a person types them."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+
+def head(path, count: int) -> str:
+    return "".join(path.read_text("utf-8").splitlines(keepends=True)[:count])
+
+
+def test_bare_commands_take_the_newest_and_say_so(trained, nmt):
+    data = trained / "data" / "toy-en-de"
+    again = nmt("prepare-data", "toy-en-de", cwd=trained)
+    assert "nothing to do" in again.stderr
+    result = nmt("build-vocab", cwd=trained)
+    assert "data/toy-en-de (the newest)" in result.stderr
+    assert "Nothing to do" in result.stderr
+    assert "unknown 0.000%" in result.stderr
+    translated = nmt("translate", "--max-extra-length", "2", cwd=trained, text=head(data / "test.en", 30))
+    assert "model: runs/toy-en-de-tiny/average" in translated.stderr
+    assert translated.stdout.count("\n") == 30
+    (trained / "reference.de").write_text(head(data / "test.de", 30), "utf-8")
+    scored = nmt("score", "--reference", "reference.de", "-", cwd=trained, text=translated.stdout)
+    assert scored.stdout.startswith("BLEU = ")
+    assert "tok:13a" in scored.stdout
+    assert scored.stderr == ""
+
+
+def test_stdout_is_data_alone(trained, nmt):
+    for arguments in (["prepare-data", "toy-en-de"], ["build-vocab"], ["average-checkpoints", "--out", "elsewhere"]):
+        assert nmt(*arguments, cwd=trained).stdout == ""
+
+
+def test_validation_bleu_is_that_of_translate_and_score(trained, nmt):
+    run = trained / "runs" / "toy-en-de-tiny"
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    validation = [record for record in records if record["kind"] == "validation"][-1]
+    data = trained / "data" / "toy-en-de"
+    checkpoint = run / "checkpoints" / f"step-{validation['update']:08d}"
+    decoding = yaml.safe_load((run / "config.yaml").read_text())["validation"]["decoding"]
+    options = [f"--{key.replace('_', '-')}={value}" for key, value in decoding.items()]
+    translated = nmt("translate", "--model", checkpoint, *options, cwd=trained, text=head(data / "valid.en", 20))
+    (trained / "valid20.de").write_text(head(data / "valid.de", 20), "utf-8")
+    scored = nmt("score", "--json", "--reference", "valid20.de", "-", cwd=trained, text=translated.stdout)
+    [system] = json.loads(scored.stdout)["systems"]
+    assert system["scores"][0]["value"] == pytest.approx(validation["valid_bleu"], abs=1e-9)
+
+
+def test_a_dry_run_tells_what_training_would_be_and_touches_nothing(trained, nmt):
+    result = nmt("train", "--dry-run", "--preset", "base", "--out", "nowhere", cwd=trained)
+    settings = yaml.safe_load(result.stdout)
+    assert settings["model"]["d_model"] == 512
+    assert settings["data"]["vocab_size"] == 1000
+    for words in ("parameters: ", "decoder: ", "updates an epoch: ", "peak learning rate: 6.988e-04 at update 4,000"):
+        assert words in result.stdout
+    assert not (trained / "nowhere").exists()
+    (trained / "mine.yaml").write_text(result.stdout)
+    assert nmt("train", "--dry-run", "--config", "mine.yaml", cwd=trained).stdout == result.stdout
+
+
+def test_a_finished_run_says_so(trained, nmt):
+    settings = ["--set", "checkpoints.every_updates=20", "--set", "validation.bleu_sentences=20"]
+    again = nmt("train", "--max-updates", "60", "--set", "schedule.warmup=60", *settings, cwd=trained)
+    assert "Nothing to do" in again.stderr
+    changed = nmt("train", "--max-updates", "60", cwd=trained, check=False)
+    assert changed.returncode == 2
+    assert "schedule.warmup: 60 -> 400" in changed.stderr
+    assert "--fresh" in changed.stderr
+
+
+def test_fresh_starts_in_the_next_free_folder(trained, nmt, tmp_path):
+    shutil.copytree(trained / "data", tmp_path / "data")
+    for expected in ("toy-en-de-tiny", "toy-en-de-tiny-2", "toy-en-de-tiny-3"):
+        result = nmt(
+            "train", "--fresh", "--max-updates", "1", "--set", "validation.bleu=false", cwd=tmp_path, LC_ALL="C"
+        )
+        assert f"run: runs/{expected}\n" in result.stderr
+        assert "\x1b" not in result.stderr
+        assert "peak learning rate" in result.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_the_same_command_goes_on(trained, nmt, tmp_path, number, code):
+    shutil.copytree(trained / "data", tmp_path / "data")
+    command = [sys.executable, "-m", "nmt", "train", "--set", "logging.every_updates=1"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("update "):
+                process.send_signal(number)
+                break
+        rest = process.stderr.read()
+    assert process.returncode == code, rest
+    assert "Saved" in rest
+    assert "Traceback" not in rest
+    checkpoint = next((tmp_path / "runs" / "toy-en-de-tiny" / "checkpoints").iterdir())
+    update = int(checkpoint.name.removeprefix("step-"))
+    resumed = nmt("train", "--set", "logging.every_updates=1", "--max-updates", str(update + 1), cwd=tmp_path)
+    assert f"Going on from runs/toy-en-de-tiny/checkpoints/{checkpoint.name}" in resumed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--set", "model.drop=1"], ["model.drop", "model.dropout"]),
+        (["train", "--preset", "smal"], ["small"]),
+        (["train", "--data", "nowhere"], ["nowhere", "nmt prepare-data"]),
+        (["train", "--device", "cuda"], ["cuda", "available"]),
+        (["build-vocab", "--data", "nowhere"], ["nowhere", "nmt prepare-data"]),
+        (["average-checkpoints", "nowhere"], ["nowhere", "checkpoints"]),
+        (["score", "--reference", "data/toy-en-de/test.de", "data/toy-en-de/train.de"], ["30,000", "500"]),
+        (["score", "data/toy-en-de/train.de"], ["--reference"]),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(trained, nmt, arguments, words):
+    if "cuda" in arguments:
+        torch = pytest.importorskip("torch")
+        if torch.cuda.is_available():
+            pytest.skip("there is a GPU here")
+    result = nmt(*arguments, cwd=trained, check=False)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "error: " in result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+def test_an_empty_folder_says_where_to_begin(nmt, tmp_path):
+    for command in ("build-vocab", "train"):
+        result = nmt(command, cwd=tmp_path, check=False)
+        assert result.returncode == 2
+        assert "nmt prepare-data" in result.stderr
+    for command in ("average-checkpoints", "translate"):
+        result = nmt(command, cwd=tmp_path, check=False)
+        assert result.returncode == 2
+        assert "nmt train" in result.stderr
+
+
+def test_every_command_explains_itself_with_an_example(nmt, tmp_path):
+    overview = nmt("--help", cwd=tmp_path).stdout
+    for command in ("prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score"):
+        assert command in overview
+        assert "Example: nmt" in nmt(command, "--help", cwd=tmp_path).stdout
+
+
+def test_files_of_a_run_hold_no_pickle(trained):
+    run = trained / "runs" / "toy-en-de-tiny"
+    for path in run.rglob("*"):
+        if path.is_file():
+            assert path.suffix in (".safetensors", ".yaml", ".json", ".jsonl", ".model"), path
+            assert not path.read_bytes().startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK"))
+
+
+def test_interrupting_a_command_exits_with_130(trained):
+    command = [sys.executable, "-m", "nmt", "translate", "--interactive"]
+    with subprocess.Popen(
+        command, cwd=trained, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("The man sleeps.\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in error
