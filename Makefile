@@ -19,8 +19,9 @@ INDEX  := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
 
+# Two workers of one thread each: on small tensors, threads that wait for each other are slower than none.
 test: lint
-	$(BIN)/pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -m slow

@@ -1,0 +1,60 @@
+"""The commands of README and docs do what they say, at reduced size.
+
+A block ``sh`` is run in a folder where the toy pair is prepared, encoded and trained for a moment; a block
+``sh no-test`` is left out: it sets a machine up, downloads, or speaks of files that only its reader has.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks() -> list:
+    found = []
+    for page in PAGES:
+        for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")), start=1):
+            found.append(pytest.param(match[1], id=f"{page.name}-{number}"))
+    return found
+
+
+def reduced(script: str) -> str:
+    """Fewer updates, and a fresh folder for each training."""
+    script = re.sub(r"\bnmt train\b", "nmt train --fresh --max-updates 2 --set validation.bleu=false", script)
+    return re.sub(r"< (\S+test\.en)", r"< short.en", re.sub(r"--reference \S+test\.de", "--reference short.de", script))
+
+
+@pytest.mark.parametrize("script", blocks())
+def test_commands_run(script, trained, tmp_path):
+    shutil.copytree(trained / "data", tmp_path / "data")
+    shutil.copytree(trained / "runs", tmp_path / "runs", symlinks=True)
+    data = tmp_path / "data" / "toy-en-de"
+    for language in ("en", "de"):
+        (tmp_path / f"short.{language}").write_text("".join((data / f"test.{language}").open().readlines()[:5]))
+    shutil.copy(tmp_path / "short.en", tmp_path / "input.txt")
+    shutil.copy(tmp_path / "short.de", tmp_path / "hypothesis.de")
+    # The nmt of this very environment, whatever else is on the path.
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (bin_folder / "nmt").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m nmt "$@"\n')
+    (bin_folder / "nmt").chmod(0o755)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+    result = subprocess.run(
+        ["sh", "-eu", "-c", reduced(script)], cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
+    )
+    assert result.returncode == 0, f"{script}\n{result.stdout}\n{result.stderr}"
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
