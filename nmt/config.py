@@ -87,6 +87,18 @@ class ScheduleConfig(Section):
 
     warmup: int = Field(4_000, ge=1, description="updates of linear growth")
     factor: float = Field(1.0, gt=0)
+    decay: Literal["inverse_sqrt", "linear"] = Field(
+        "inverse_sqrt", description="after the warmup: the paper's, or down a straight line to 0 at decay_updates"
+    )
+    decay_updates: int | None = Field(None, ge=2, description="where a linear decay ends")
+
+    @model_validator(mode="after")
+    def _decay_has_an_end(self) -> Self:
+        if self.decay == "linear" and (self.decay_updates is None or self.decay_updates <= self.warmup):
+            raise ValueError(f"a linear decay needs decay_updates, greater than warmup {self.warmup}")
+        if self.decay != "linear" and self.decay_updates is not None:
+            raise ValueError("decay_updates belongs to a linear decay: set decay: linear too, or leave it out")
+        return self
 
 
 class TrainingConfig(Section):
@@ -161,6 +173,16 @@ class Config(Section):
     decoding: DecodingConfig = DecodingConfig()
     logging: LoggingConfig = LoggingConfig()
     data: DataConfig = DataConfig()
+
+    @model_validator(mode="after")
+    def _rate_lasts(self) -> Self:
+        end, most = self.schedule.decay_updates, self.training.max_updates
+        if end is not None and (most is None or most > end):
+            raise ValueError(
+                f"the learning rate is 0 from update {end:,} on (schedule.decay_updates), but training.max_updates is "
+                f"{most}: set schedule.decay_updates={most or 'N'} too"
+            )
+        return self
 
 
 # What may differ when a run goes on: it changes how long, where and how visibly it runs, not what is learnt.

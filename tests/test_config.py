@@ -58,6 +58,8 @@ def test_numbers_may_be_written_as_yaml_reads_them_as_text():
         ("model.heads=many", ["model.heads", "'many'"]),
         ("model.dropout=1.5", ["model.dropout", "1.5"]),
         ("model.heads=7", ["heads 7", "d_k"]),
+        ("schedule.decay=linear", ["decay_updates"]),
+        ("schedule.decay_updates=10", ["decay: linear"]),
         ("model.norm=sandwich", ["model.norm", "post", "pre"]),
     ],
 )
@@ -72,6 +74,11 @@ def test_a_wrong_setting_is_named_with_what_to_do(setting, words):
 def test_a_malformed_set_is_an_error(setting):
     with pytest.raises(ConfigError, match="--set"):
         parsed(setting)
+
+
+def test_a_rate_that_ends_before_the_run_is_an_error():
+    with pytest.raises(ConfigError, match=r"schedule\.decay_updates=9000"):
+        parsed("schedule.decay=linear", "schedule.decay_updates=8000", "training.max_updates=9000")
 
 
 def test_settings_leave_their_base_as_it_was():
