@@ -51,12 +51,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("prepare-data")(prepare_data)
-app.command("build-vocab")(build_vocab)
-app.command("train")(train)
-app.command("average-checkpoints")(average_checkpoints)
-app.command("translate")(translate)
-app.command("score")(score)
+app.command("prepare-data", short_help="Fetch parallel text, or take your own, and clean it.")(prepare_data)
+app.command("build-vocab", short_help="Train a vocabulary, and encode the text with it.")(build_vocab)
+app.command("train", short_help="Train a Transformer, or go on training it.")(train)
+app.command("average-checkpoints", short_help="Average the weights of several checkpoints.")(average_checkpoints)
+app.command("translate", short_help="Translate lines of text.")(translate)
+app.command("score", short_help="Score translations: BLEU, chrF, TER.")(score)
 
 
 def _print_version(wanted: bool) -> None:

@@ -82,7 +82,7 @@ class TrainingView:
         """Show a record as a line."""
         if record["kind"] == "update":
             self._status = (
-                f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}  "
+                f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}  lr {record['learning_rate']:.2e}  "
                 f"{record['target_tokens_per_second']:,.0f} tokens/s"
             )
             notice(

@@ -112,24 +112,30 @@ def rank_micro_batches(
     """The micro-batches of one rank in one update.
 
     The update's pairs are sorted by length and dealt out so that the ranks get like numbers of tokens; a rank may get
-    none. Each share is cut into micro-batches of at most ``max_tokens`` padded positions (rows times the longest
-    side); a single pair may have more.
+    none. Each share is cut as :func:`micro_batches` does.
     """
     pairs = plan.update(index)
     longest = np.maximum(source_lengths[pairs], target_lengths[pairs]).astype(np.int64) + 1
     order = np.argsort(longest, kind="stable")
     total = np.cumsum(longest[order])
     owner = (total - longest[order] / 2) * ranks // max(int(total[-1]), 1) if len(pairs) else total
-    mine = order[owner == rank]
-    pairs, longest = pairs[mine], longest[mine]
-    micro_batches, start = [], 0
+    return micro_batches(pairs[order[owner == rank]], max_tokens, source_lengths, target_lengths)
+
+
+def micro_batches(pairs: Indices, max_tokens: int, source_lengths: Indices, target_lengths: Indices) -> list[Indices]:
+    """Cut pairs, sorted by length, into stretches of at most ``max_tokens`` padded positions (rows times the longest
+    side); a single pair may have more."""
+    longest = np.maximum(source_lengths[pairs], target_lengths[pairs]).astype(np.int64) + 1
+    order = np.argsort(longest, kind="stable")
+    pairs, longest = pairs[order], longest[order]
+    cut, start = [], 0
     while start < len(pairs):
         rows = np.arange(1, len(pairs) - start + 1)
         fitting = int(np.searchsorted(rows * longest[start:], max_tokens, side="right"))
         end = start + max(1, fitting)
-        micro_batches.append(pairs[start:end])
+        cut.append(pairs[start:end])
         start = end
-    return micro_batches
+    return cut
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from nmt.model.transformer import PAD, DecodingState, Transformer
+from nmt.data.vocab import Vocabulary
+from nmt.model.transformer import DecodingState, Transformer
 
-UNK, BOS, EOS = 1, 2, 3
+PAD, UNK, BOS, EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
 
 
 @dataclass(frozen=True)

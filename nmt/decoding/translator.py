@@ -12,10 +12,10 @@ import torch
 from nmt.checkpoint.bundle import load_bundle
 from nmt.config import Config, DecodingConfig
 from nmt.data.vocab import Vocabulary
-from nmt.decoding.search import EOS, SearchSettings, beam_search
+from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
 from nmt.device import Hardware
 from nmt.errors import CheckpointError, ConfigError
-from nmt.model.transformer import PAD, Transformer
+from nmt.model.transformer import Transformer
 from nmt.text import normalizer
 
 

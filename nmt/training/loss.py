@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-PAD = 0
+from nmt.model.transformer import PAD
 
 
 class Losses(NamedTuple):

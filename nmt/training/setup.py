@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import nmt
-from nmt.checkpoint.bundle import CONFIG_FILE, load_bundle, load_training_state
+from nmt.checkpoint.bundle import CONFIG_FILE, VOCAB_FILE, load_bundle, load_training_state
 from nmt.checkpoint.run import METRICS_FILE, checkpoints, latest_intact_checkpoint
 from nmt.config import (
     Config,
@@ -25,6 +25,7 @@ from nmt.config import (
     parse_config,
 )
 from nmt.data.batching import plan_epoch
+from nmt.data.build import VOCAB_NAME
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
@@ -36,8 +37,6 @@ from nmt.training.metrics import Listener, MetricsFile
 from nmt.training.schedule import peak_learning_rate
 from nmt.training.step import derived_seed
 from nmt.training.trainer import Ending, Progress, Trainer
-
-VOCAB_NAME = "vocab.model"
 
 
 @dataclass(frozen=True)
@@ -253,7 +252,7 @@ def _initial_model(folder: Path, config: Config, vocab: Vocabulary) -> Transform
     if bundle.vocab.fingerprint != vocab.fingerprint:
         raise CheckpointError(
             f"{folder} has another vocabulary than the data. Encode the data with it: "
-            f"`nmt build-vocab --vocab {folder / VOCAB_NAME}`."
+            f"`nmt build-vocab --vocab {folder / VOCAB_FILE}`."
         )
     for key, theirs, ours in differences(bundle.config, config):
         if key.startswith("model.") and "dropout" not in key:

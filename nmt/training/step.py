@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nmt.config import OptimizerConfig
 from nmt.data.batching import Batch
 from nmt.device import Hardware
+from nmt.model.transformer import PAD
 from nmt.training.loss import Losses, label_smoothed_loss
 
 
@@ -61,7 +62,7 @@ def take_update(
         group["lr"] = learning_rate
     optimizer.step()
     optimizer.zero_grad(set_to_none=False)
-    source_tokens = sum(int((batch.source_BS != 0).sum()) for batch in batches)
+    source_tokens = sum(int((batch.source_BS != PAD).sum()) for batch in batches)
     return UpdateResult(smoothed / target_tokens, cross_entropy / target_tokens, target_tokens, source_tokens)
 
 

@@ -136,6 +136,10 @@ class Trainer:
                         self._validate()
                     progress.seconds = time.perf_counter() - begin
                     ending = ending or self._ending()
+                if ending is Ending.MINUTES:
+                    # All of the time is spent, also what was kept free for the validation and not needed: the same
+                    # command again must find the run over.
+                    progress.seconds = max(progress.seconds, 60 * (config.training.max_minutes or 0))
                 if ending is not None or self._saving_is_due():
                     self._save()
                 if ending is not None:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import collate
+from nmt.data.batching import collate, micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
 from nmt.decoding.translator import Translator
@@ -86,19 +86,12 @@ class Validator:
         return Validation(loss, score, time.perf_counter() - begin, samples)
 
     def _loss(self, model: Transformer) -> float:
-        order = np.argsort(self._shards.target_lengths + self._shards.source_lengths, kind="stable")
-        longest = np.maximum(self._shards.source_lengths, self._shards.target_lengths)[order] + 1
-        total, tokens, start = 0.0, 0, 0
-        while start < len(order):
-            end = start + 1
-            width = longest[start]
-            while end < len(order) and max(width, longest[end]) * (end + 1 - start) <= 4_096:
-                width = max(width, longest[end])
-                end += 1
-            batch = collate(self._shards, order[start:end])
+        shards, max_tokens = self._shards, self._config.batching.micro_batch_tokens
+        total, tokens = 0.0, 0
+        for pairs in micro_batches(np.arange(len(shards)), max_tokens, shards.source_lengths, shards.target_lengths):
+            batch = collate(shards, pairs)
             total += batch_losses(model, batch, 0.0, self._hardware).cross_entropy.item()
             tokens += batch.target_tokens
-            start = end
         return total / tokens
 
     def _translate(self, model: Transformer) -> list[str]:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,33 @@ def test_a_damaged_bundle_is_refused_by_name(bundle, tmp_path):
     assert result.returncode == 2
     assert b"vocab.model" in result.stderr
     assert b"damaged" in result.stderr
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_input(bundle):
+    """Ten times the lines, the same anonymous memory."""
+
+    def peak(lines: int) -> int:
+        command = [*NMT, "translate", "--model", str(bundle), "--beam", "1", "--threads", "1"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            feeder = threading.Thread(
+                target=lambda: (process.stdin.write(b"ba do ki\n" * lines), process.stdin.close())
+            )
+            feeder.start()
+            most = count = 0
+            for _ in process.stdout:
+                count += 1
+                if count % 1000 == 0:
+                    status = Path(f"/proc/{process.pid}/status").read_text()
+                    most = max(most, int(status.split("RssAnon:")[1].split()[0]))
+            feeder.join()
+        assert count == lines
+        return most
+
+    assert peak(100_000) <= peak(10_000) * 1.1
 
 
 def test_help_needs_no_torch():
