@@ -150,6 +150,20 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def completing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes its name once it is complete; until then, and after an error, it is ``PATH.partial``.
+
+    For work that took long to make: what there is of it is kept whatever happens.
+    """
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as stream:
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)
+
+
 def sentence_length(line: str, language: str) -> int:
     """Length of a line in words, or in characters for languages written without spaces."""
     if language.split("-")[0].split("_")[0].lower() in _UNSPACED_LANGUAGES:

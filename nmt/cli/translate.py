@@ -54,7 +54,8 @@ def translate(
     from nmt.decoding.output import formatted
     from nmt.decoding.translator import Translator
     from nmt.device import choose_hardware
-    from nmt.text import STDIN, encode_line, read_lines, replacing
+    from nmt.errors import DataError
+    from nmt.text import STDIN, completing, encode_line, read_lines
 
     hardware = choose_hardware(device, precision, threads)
     folders = [bundle_to_use(path) for path in model or [newest_run()]]
@@ -70,8 +71,10 @@ def translate(
         window=1 if interactive else 2_048,
     )
 
+    if str(output) != STDIN and not output.parent.is_dir():
+        raise DataError(f"{output.parent}: there is no such folder to write to.")
     with contextlib.ExitStack() as stack:
-        out: IO[bytes] = sys.stdout.buffer if str(output) == STDIN else stack.enter_context(replacing(output))
+        out: IO[bytes] = sys.stdout.buffer if str(output) == STDIN else stack.enter_context(completing(output))
         prompt = interactive and str(input) == STDIN and sys.stdin.isatty() and is_terminal()
         lines = read_lines(input, invalid=invalid_utf8)
         cut = 0

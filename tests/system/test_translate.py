@@ -122,6 +122,16 @@ def test_files_in_and_out(bundle, tmp_path):
     assert (tmp_path / "out.txt").read_bytes() == translate(bundle, b"ba do\nki\n").stdout
 
 
+def test_what_was_translated_before_an_error_is_kept(bundle, tmp_path):
+    out = tmp_path / "out.txt"
+    out.write_text("of an earlier time")
+    result = translate(bundle, b"ba do\nki\n\xff\n", "--output", str(out))
+    assert result.returncode == 2
+    assert out.read_text() == "of an earlier time"
+    assert out.with_name("out.txt.partial").read_bytes() == translate(bundle, b"ba do\nki\n").stdout
+    assert b"no such folder" in translate(bundle, b"", "--output", str(tmp_path / "none" / "x")).stderr
+
+
 def test_jsonl_and_nbest(bundle):
     result = translate(bundle, b"ba do\n\n", "--nbest", "2", "--format", "jsonl")
     records = [json.loads(line) for line in result.stdout.splitlines()]
