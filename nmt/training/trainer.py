@@ -126,10 +126,10 @@ class Trainer:
                 result = self._take_update(plan, pairs)
                 progress.seconds = time.perf_counter() - begin
                 meter.add(result, time.perf_counter() - update_begin)
-                self._listener.progressed(progress.update, progress.seconds)
-
                 if progress.update % config.logging.every_updates == 0:
                     self._log(meter)
+                self._listener.progressed(progress.update, progress.seconds)
+
                 ending = Ending.INTERRUPTED if signalled else self._ending()
                 if ending is not Ending.INTERRUPTED:
                     if self._validation_is_due(ending):

@@ -226,6 +226,28 @@ def test_a_new_run_may_begin_with_the_weights_of_a_bundle(run_training, tmp_path
         torch.testing.assert_close(tensor, weights(straight, 20)[name])
 
 
+def test_bf16_learns_what_fp32_does_and_saves_fp32(run_training, tmp_path, straight):
+    run_training(tmp_path / "bf16", "training.precision=bf16")
+
+    def losses(run):
+        records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return [r["loss"] for r in records if r["kind"] == "update"]
+
+    assert losses(tmp_path / "bf16") == pytest.approx(losses(straight), rel=0.02)
+    assert losses(tmp_path / "bf16") != losses(straight)
+    assert {tensor.dtype for tensor in weights(tmp_path / "bf16", 20).values()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["model.norm=pre", "model.positions=learned", "model.attention_bias=false", "model.attention_dropout=0.1",
+     "model.activation_dropout=0.1", "model.d_k=3"],
+)  # fmt: skip
+def test_every_kind_of_model_trains_and_resumes(run_training, tmp_path, change):
+    run_training(tmp_path / "run", change, "training.max_updates=5")
+    assert run_training(tmp_path / "run", change, "training.max_updates=7").progress.update == 7
+
+
 def test_a_bundle_of_another_model_cannot_be_begun_with(run_training, tmp_path, straight):
     with pytest.raises(CheckpointError, match=r"model\.d_ff"):
         run_training(tmp_path / "tuned", "model.d_ff=64", init_from=checkpoint_folder(straight, 20))
