@@ -13,7 +13,7 @@ import torch
 
 import nmt
 from nmt.checkpoint.bundle import CONFIG_FILE, VOCAB_FILE, load_bundle, load_training_state
-from nmt.checkpoint.run import METRICS_FILE, checkpoints, latest_intact_checkpoint
+from nmt.checkpoint.run import METRICS_FILE, latest_intact_checkpoint
 from nmt.config import (
     Config,
     apply_settings,
@@ -227,7 +227,7 @@ def train(
         model = _initial_model(init_from, config, vocab)
     else:
         model = build_model(config, vocab)
-    _write_run_config(run, config, hardware)
+    _write_run_config(run, config, hardware, update=0 if state is None else state.values["update"])
     trainer = Trainer(run, config, data, model, vocab, hardware, listener, resume=state)
     ending = trainer.train()
     return Outcome(run, ending, False, trainer.progress, trainer.stopped_by)
@@ -262,7 +262,7 @@ def _initial_model(folder: Path, config: Config, vocab: Vocabulary) -> Transform
     return model
 
 
-def _write_run_config(run: Path, config: Config, hardware: Hardware) -> None:
+def _write_run_config(run: Path, config: Config, hardware: Hardware, *, update: int) -> None:
     versions: Mapping[str, Any] = {
         "nmt": nmt.__version__,
         "torch": torch.__version__,
@@ -273,7 +273,7 @@ def _write_run_config(run: Path, config: Config, hardware: Hardware) -> None:
     MetricsFile(run / METRICS_FILE).append(
         {
             "kind": "start",
-            "update": max(checkpoints(run), default=0),
+            "update": update,
             "versions": versions,
             "hardware": str(hardware),
         }
