@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.shards import ParallelShards
+from nmt.data.shards import Indices, PairSource
 from nmt.data.vocab import Vocabulary
-
-Indices = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -149,24 +147,37 @@ class Batch:
     target_output_BT: NDArray[np.int64]
     """Pieces + eos."""
     target_tokens: int
+    """Pieces + eos, without padding."""
+
+    @property
+    def source_tokens(self) -> int:
+        """Pieces + eos, without padding."""
+        return int(np.count_nonzero(self.source_BS != Vocabulary.PAD))
 
 
-def collate(shards: ParallelShards, indices: Indices) -> Batch:
+def collate(shards: PairSource, pairs: Indices) -> Batch:
     """Put pairs into one batch."""
-    sources, targets = zip(*(shards.pair(int(index)) for index in indices), strict=True)
-    target_input, target_output = _padded(targets, before=Vocabulary.BOS), _padded(targets, after=Vocabulary.EOS)
-    tokens = sum(len(target) + 1 for target in targets)
-    return Batch(_padded(sources, after=Vocabulary.EOS), target_input, target_output, tokens)
+    source_lengths, target_lengths = shards.source_lengths[pairs], shards.target_lengths[pairs]
+    targets = shards.tokens("target", pairs)
+    return Batch(
+        source_BS=_padded(shards.tokens("source", pairs), source_lengths, after=Vocabulary.EOS),
+        target_input_BT=_padded(targets, target_lengths, before=Vocabulary.BOS),
+        target_output_BT=_padded(targets, target_lengths, after=Vocabulary.EOS),
+        target_tokens=len(targets) + len(pairs),
+    )
 
 
-def _padded(rows: tuple[Indices, ...], *, before: int | None = None, after: int | None = None) -> NDArray[np.int64]:
-    width = max(len(row) for row in rows) + 1
-    padded = np.full((len(rows), width), Vocabulary.PAD, dtype=np.int64)
-    shift = 0 if before is None else 1
-    for index, row in enumerate(rows):
-        padded[index, shift : shift + len(row)] = row
-        if before is not None:
-            padded[index, 0] = before
-        if after is not None:
-            padded[index, len(row)] = after
+def _padded(
+    tokens: NDArray[Any], lengths: Indices, *, before: int | None = None, after: int | None = None
+) -> NDArray[np.int64]:
+    """Sentences that lie one after the other, as rows of one array."""
+    longest = int(lengths.max(initial=0))
+    padded = np.full((len(lengths), longest + 1), Vocabulary.PAD, dtype=np.int64)
+    pieces = padded[:, :-1] if before is None else padded[:, 1:]
+    # A mask is filled row by row, which is the order that the tokens lie in.
+    pieces[np.arange(longest) < lengths[:, None]] = tokens
+    if before is not None:
+        padded[:, 0] = before
+    if after is not None:
+        padded[np.arange(len(lengths)), lengths] = after
     return padded

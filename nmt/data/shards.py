@@ -10,10 +10,10 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,12 @@ from nmt.text import normalizer, read_parallel, sentence_length
 
 SHARDS_FOLDER = "shards"
 INDEX_NAME = "index.json"
-SIDES = ("source", "target")
+Side = Literal["source", "target"]
+SIDES: tuple[Side, ...] = get_args(Side)
 VERSION = 1
 _CHUNK_PAIRS = 50_000
+
+Indices = NDArray[np.integer[Any]]
 
 
 @dataclass
@@ -65,11 +68,28 @@ class ShardIndex:
     splits: dict[str, SplitStatistics]
 
 
+class PairSource(Protocol):
+    """Encoded pairs, numbered from 0: what plans and batches are made of."""
+
+    @property
+    def source_lengths(self) -> NDArray[np.int32]:
+        """Pieces of each source, without eos."""
+
+    @property
+    def target_lengths(self) -> NDArray[np.int32]:
+        """Pieces of each target, without bos and eos."""
+
+    def __len__(self) -> int: ...
+
+    def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
+        """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``."""
+
+
 class ParallelShards:
     """The pairs of one split."""
 
     def __init__(
-        self, index: ShardIndex, tokens: dict[str, NDArray[Any]], offsets: dict[str, NDArray[np.int64]]
+        self, index: ShardIndex, tokens: Mapping[Side, NDArray[Any]], offsets: Mapping[Side, NDArray[np.int64]]
     ) -> None:
         self.vocab_fingerprint = index.vocab_fingerprint
         self.data_fingerprint = index.data_fingerprint
@@ -89,7 +109,8 @@ class ParallelShards:
         """
         index = read_index(data)
         folder = data / SHARDS_FOLDER
-        tokens, offsets = {}, {}
+        tokens: dict[Side, NDArray[Any]] = {}
+        offsets: dict[Side, NDArray[np.int64]] = {}
         for side in SIDES:
             offsets[side] = _mapped(folder / f"{split}.{side}.offsets", np.dtype(np.int64))
             tokens[side] = _mapped(folder / f"{split}.{side}.tokens", np.dtype(index.dtype))
@@ -109,12 +130,22 @@ class ParallelShards:
         )
         return source, target
 
+    def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
+        """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``."""
+        starts = self._offsets[side][pairs]
+        lengths = self._offsets[side][pairs + 1] - starts
+        # Where each piece lies in the file: its place in the result, shifted by what lies between the two there.
+        shifts = starts - (np.cumsum(lengths) - lengths)
+        tokens: NDArray[Any] = self._tokens[side][np.arange(lengths.sum()) + np.repeat(shifts, lengths)]
+        return tokens
+
 
 def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
         if path.stat().st_size == 0:  # which cannot be mapped
             return np.zeros(0, dtype)
-        return np.memmap(path, dtype=dtype, mode="r")
+        # As a plain array over the same memory: indexing a memmap is slower.
+        return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read ({error}). Run `nmt build-vocab` again.") from None
 

@@ -1,11 +1,14 @@
 """The plan of an epoch, and what ranks and devices get of it."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.batching import plan_epoch, rank_micro_batches
+from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
+from nmt.data.shards import SIDES, ParallelShards, ShardIndex
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=300).map(
     lambda pairs: tuple(np.array(side, dtype=np.int32) for side in zip(*pairs, strict=True))
@@ -30,6 +33,20 @@ def test_every_pair_comes_once_and_tokens_are_counted(lengths, update, group):
     for index in range(len(made)):
         assert made.target_tokens(index) == (lengths[1][made.update(index)] + 1).sum()
         assert made.target_tokens(index) > 0
+
+
+@pytest.mark.parametrize(
+    ("epoch", "digest"),
+    [
+        (0, "7fc091885d17519777cb299f27850ff03fbd99d7295260e980a669d4400b1936"),
+        (3, "1c51d0440125e5b9954e76d6d92b6134f5075b74c6096e5209346fcb0f16740d"),
+    ],
+)
+def test_the_plan_stays_the_same_from_release_to_release(epoch, digest):
+    """Or a run that goes on would meet other pairs than those that are left of its epoch."""
+    made = plan(random_lengths(5_000), update=2_000, group=500, epoch=epoch)
+    content = b"".join(array.astype("<i8").tobytes() for array in (made.pairs, made.starts, made.tokens))
+    assert hashlib.sha256(content).hexdigest() == digest
 
 
 def test_updates_come_near_their_budget():
@@ -110,3 +127,44 @@ def test_a_tiny_corpus_is_one_update(count):
     made = plan(lengths, update=10_000, group=4_096)
     assert len(made) == 1
     assert made.target_tokens(0) == 7 * count
+
+
+SENTENCES = st.lists(st.integers(4, 65_535), max_size=8)
+
+
+def shards_of(pairs: list[tuple[list[int], list[int]]]) -> ParallelShards:
+    sides = {side: [pair[number] for pair in pairs] for number, side in enumerate(SIDES)}
+    return ParallelShards(
+        ShardIndex(1, "", "", 256, "uint16", {}),
+        {side: np.array([token for row in rows for token in row], np.uint16) for side, rows in sides.items()},
+        {side: np.cumsum([0, *map(len, rows)], dtype=np.int64) for side, rows in sides.items()},
+    )
+
+
+def collated_row_by_row(pairs: list[tuple[list[int], list[int]]]) -> Batch:
+    def padded(rows: list[list[int]]) -> np.ndarray:
+        return np.array([row + [0] * (max(map(len, rows)) - len(row)) for row in rows])
+
+    return Batch(
+        padded([[*source, 3] for source, _ in pairs]),
+        padded([[2, *target] for _, target in pairs]),
+        padded([[*target, 3] for _, target in pairs]),
+        sum(len(target) + 1 for _, target in pairs),
+    )
+
+
+@given(st.data(), st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=12))
+def test_a_batch_holds_the_pairs_asked_for(data, pairs):
+    chosen = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=20))
+    shards = shards_of(pairs)
+    batch, expected = collate(shards, np.array(chosen)), collated_row_by_row([pairs[index] for index in chosen])
+    for name in ("source_BS", "target_input_BT", "target_output_BT"):
+        ours, theirs = getattr(batch, name), getattr(expected, name)
+        assert ours.dtype == np.int64
+        assert np.array_equal(ours, theirs), name
+    assert batch.target_tokens == expected.target_tokens
+    assert batch.source_tokens == sum(len(pairs[index][0]) + 1 for index in chosen)
+    for number, side in enumerate(SIDES):
+        tokens = shards.tokens(side, np.array(chosen))
+        assert tokens.tolist() == [token for index in chosen for token in pairs[index][number]]
+        assert tokens.dtype == np.uint16
