@@ -17,10 +17,10 @@ from nmt.data.vocab import Vocabulary
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """Which pairs each update of an epoch takes, in order; 4 bytes a pair (8 from four billion pairs on)."""
+    """Which pairs each update of an epoch takes, in order; 4 bytes a pair (8 from two billion pairs on)."""
 
     pairs: Indices
-    """Every pair once."""
+    """Every pair once, or as often as the population of the epoch has it."""
     starts: NDArray[np.int64]
     """Where in ``pairs`` each update begins; one more entry for the end."""
     tokens: NDArray[np.int64]
@@ -46,21 +46,28 @@ def plan_epoch(
     group_tokens: int,
     seed: int,
     epoch: int,
+    pairs: Indices | None = None,
 ) -> EpochPlan:
     """Plan an epoch: a pure function of its arguments, the same for any number of ranks.
 
     Pairs are sorted by length, equal ones in random order, and cut into groups of ``group_tokens`` target tokens
     (section 5.1: batched together by approximate sequence length). The groups are shuffled, and each update takes
     groups until it has ``update_tokens``. A group or update ends with the pair that fills it.
+
+    Args:
+        pairs: what the epoch consists of, as indices into the lengths, a pair as often as it is to come; every pair
+            once if not given.
     """
     random = np.random.default_rng([seed, epoch])
-    count = len(target_lengths)
-    index_type = np.int32 if count <= np.iinfo(np.int32).max else np.int64
+    count = len(target_lengths) if pairs is None else len(pairs)
+    index_type = np.int32 if max(count, len(target_lengths)) <= np.iinfo(np.int32).max else np.int64
     # Two sort keys, packed into one integer: the longer side decides what padding costs, then the target. The
     # pairs come shuffled and the sort is stable, so pairs of equal lengths meet in another order each epoch.
     longer = np.maximum(source_lengths, target_lengths).astype(np.int64)
     key = longer * (int(longer.max(initial=0)) + 1) + target_lengths
     shuffled = random.permutation(count).astype(index_type)
+    if pairs is not None:
+        shuffled = pairs[shuffled].astype(index_type)
     by_length = shuffled[np.argsort(key[shuffled], kind="stable")]
 
     tokens_by_length = target_lengths[by_length].astype(np.int64) + 1
@@ -71,14 +78,13 @@ def plan_epoch(
     # Positions of the pairs, group after group in the new order.
     offsets = np.repeat(group_starts[order] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
     positions = np.arange(count, dtype=np.int64) + offsets
-    pairs = by_length[positions]
 
     group_tokens_in_order = np.add.reduceat(tokens_by_length, group_starts)[order] if count else np.zeros(0, np.int64)
     update_ends_in_groups = _cuts(group_tokens_in_order, update_tokens)
     pair_ends = np.cumsum(sizes)[update_ends_in_groups - 1]
     token_ends = np.cumsum(group_tokens_in_order)[update_ends_in_groups - 1]
     starts = np.concatenate([[0], pair_ends]).astype(np.int64)
-    return EpochPlan(pairs, starts, np.diff(np.concatenate([[0], token_ends])).astype(np.int64))
+    return EpochPlan(by_length[positions], starts, np.diff(np.concatenate([[0], token_ends])).astype(np.int64))
 
 
 def _cuts(tokens: NDArray[np.int64], budget: int) -> NDArray[np.int64]:

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
-from nmt.data.shards import SIDES, ParallelShards, ShardIndex
+from nmt.data.shards import SIDES
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=300).map(
     lambda pairs: tuple(np.array(side, dtype=np.int32) for side in zip(*pairs, strict=True))
 )
 
 
-def plan(lengths, *, update=200, group=80, seed=1, epoch=0):
-    return plan_epoch(*lengths, update_tokens=update, group_tokens=group, seed=seed, epoch=epoch)
+def plan(lengths, *, update=200, group=80, seed=1, epoch=0, pairs=None):
+    return plan_epoch(*lengths, update_tokens=update, group_tokens=group, seed=seed, epoch=epoch, pairs=pairs)
 
 
 def random_lengths(count: int, seed: int = 0):
@@ -56,6 +56,18 @@ def test_updates_come_near_their_budget():
     assert abs(tokens.mean() / 5_000 - 1) < 0.02
     assert tokens.max() < 5_000 * 1.25
     assert tokens.min() > 5_000 * 0.75
+
+
+def test_an_epoch_has_each_pair_as_often_as_its_population():
+    lengths = random_lengths(3_000)
+    population = np.sort(np.random.default_rng(0).integers(0, 3_000, 5_000).astype(np.int32))
+    made = plan(lengths, pairs=population)
+    assert np.array_equal(np.sort(made.pairs), population)
+    assert made.pairs.dtype == np.int32
+    assert (made.pairs.nbytes + made.starts.nbytes + made.tokens.nbytes) / len(population) <= 16
+    for index in range(len(made)):
+        assert made.target_tokens(index) == (lengths[1][made.update(index)] + 1).sum()
+    assert np.array_equal(plan(lengths, pairs=np.arange(3_000)).pairs, plan(lengths).pairs)
 
 
 def test_a_group_holds_pairs_of_like_length():
@@ -132,15 +144,6 @@ def test_a_tiny_corpus_is_one_update(count):
 SENTENCES = st.lists(st.integers(4, 65_535), max_size=8)
 
 
-def shards_of(pairs: list[tuple[list[int], list[int]]]) -> ParallelShards:
-    sides = {side: [pair[number] for pair in pairs] for number, side in enumerate(SIDES)}
-    return ParallelShards(
-        ShardIndex(1, "", "", 256, "uint16", {}),
-        {side: np.array([token for row in rows for token in row], np.uint16) for side, rows in sides.items()},
-        {side: np.cumsum([0, *map(len, rows)], dtype=np.int64) for side, rows in sides.items()},
-    )
-
-
 def collated_row_by_row(pairs: list[tuple[list[int], list[int]]]) -> Batch:
     def padded(rows: list[list[int]]) -> np.ndarray:
         return np.array([row + [0] * (max(map(len, rows)) - len(row)) for row in rows])
@@ -154,7 +157,7 @@ def collated_row_by_row(pairs: list[tuple[list[int], list[int]]]) -> Batch:
 
 
 @given(st.data(), st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=12))
-def test_a_batch_holds_the_pairs_asked_for(data, pairs):
+def test_a_batch_holds_the_pairs_asked_for(shards_of, data, pairs):
     chosen = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=20))
     shards = shards_of(pairs)
     batch, expected = collate(shards, np.array(chosen)), collated_row_by_row([pairs[index] for index in chosen])

@@ -1,6 +1,5 @@
 """Shards: what is written is read, what is too long is counted, and what does not match is refused."""
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 
 from nmt.data.batching import collate
 from nmt.data.build import build_vocabulary, warnings
-from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.data.shards import ParallelShards, are_current, write_shards
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import DataError
@@ -19,23 +17,17 @@ TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
 VOCAB = train_vocabulary(SOURCE + TARGET, size=40).vocab
 
 
-def data_set(folder: Path, *, nfc: bool = False, source=SOURCE, target=TARGET) -> Path:
-    folder.mkdir(exist_ok=True)
-    files = {}
-    for split in ("train", "valid", "test"):
-        for language, lines in (("en", source), ("de", target)):
-            content = "".join(line + "\n" for line in lines).encode()
-            (folder / f"{split}.{language}").write_bytes(content)
-            files[f"{split}.{language}"] = FileRecord(lines=len(lines), sha256=hashlib.sha256(content).hexdigest())
-    manifest = Manifest(
-        name="small", source_lang="en", target_lang="de", recipe={}, sources=[], filters={}, files=files,
-        nfc=nfc, punctuation=False, fingerprint=fingerprint(files),
-    )  # fmt: skip
-    write_manifest(manifest, folder)
-    return folder
+@pytest.fixture
+def data_set(write_data_set):
+    """Write the small data set, or one with other lines."""
+
+    def write(folder: Path, *, source=SOURCE, target=TARGET, nfc=False) -> Path:
+        return write_data_set(folder, source, target, nfc=nfc)
+
+    return write
 
 
-def test_pairs_come_back_as_they_were_encoded(tmp_path):
+def test_pairs_come_back_as_they_were_encoded(data_set, tmp_path):
     data = data_set(tmp_path / "data")
     index = write_shards(data, VOCAB)
     shards = ParallelShards.open(data, "train")
@@ -48,7 +40,7 @@ def test_pairs_come_back_as_they_were_encoded(tmp_path):
     assert (shards.vocab_fingerprint, shards.data_fingerprint) == (index.vocab_fingerprint, index.data_fingerprint)
 
 
-def test_long_pairs_are_left_out_and_counted(tmp_path):
+def test_long_pairs_are_left_out_and_counted(data_set, tmp_path):
     data = data_set(tmp_path / "data")
     limit = len(VOCAB.encode([SOURCE[2]])[0]) - 1
     index = write_shards(data, VOCAB, max_length=limit)
@@ -56,7 +48,7 @@ def test_long_pairs_are_left_out_and_counted(tmp_path):
     assert ParallelShards.open(data, "train").pair(2)[0].tolist() == VOCAB.encode([SOURCE[3]])[0]
 
 
-def test_a_batch_has_bos_eos_and_padding_where_they_belong(tmp_path):
+def test_a_batch_has_bos_eos_and_padding_where_they_belong(data_set, tmp_path):
     data = data_set(tmp_path / "data")
     write_shards(data, VOCAB)
     batch = collate(ParallelShards.open(data, "train"), np.array([1, 2]))
@@ -71,7 +63,7 @@ def test_a_batch_has_bos_eos_and_padding_where_they_belong(tmp_path):
     assert batch.source_BS.dtype == np.int64
 
 
-def test_a_valid_source_is_normalised_as_translate_will_do(tmp_path):
+def test_a_valid_source_is_normalised_as_translate_will_do(data_set, tmp_path):
     composed, decomposed = "sch\u00f6n", "scho\u0308n"
     vocab = train_vocabulary([composed, decomposed, "schon"] * 4, size=30, normalization="identity").vocab
     data = data_set(tmp_path / "data", nfc=True, source=[decomposed], target=["x"])
@@ -79,7 +71,7 @@ def test_a_valid_source_is_normalised_as_translate_will_do(tmp_path):
     assert ParallelShards.open(data, "valid").pair(0)[0].tolist() == vocab.encode([composed])[0]
 
 
-def test_shards_know_whether_they_are_current(tmp_path):
+def test_shards_know_whether_they_are_current(data_set, tmp_path):
     data = data_set(tmp_path / "data")
     assert not are_current(data, VOCAB, 256)
     write_shards(data, VOCAB)
@@ -90,7 +82,7 @@ def test_shards_know_whether_they_are_current(tmp_path):
     assert not are_current(data, VOCAB, 256)
 
 
-def test_damaged_or_missing_shards_are_refused(tmp_path):
+def test_damaged_or_missing_shards_are_refused(data_set, tmp_path):
     data = data_set(tmp_path / "data")
     with pytest.raises(DataError, match="nmt build-vocab"):
         ParallelShards.open(data, "train")
@@ -105,7 +97,7 @@ def test_damaged_or_missing_shards_are_refused(tmp_path):
         ParallelShards.open(data, "train")
 
 
-def test_an_error_leaves_the_old_shards(tmp_path):
+def test_an_error_leaves_the_old_shards(data_set, tmp_path):
     data = data_set(tmp_path / "data")
     write_shards(data, VOCAB)
     (data / "valid.de").write_bytes(b"one line\n")
@@ -115,7 +107,7 @@ def test_an_error_leaves_the_old_shards(tmp_path):
     assert not list(data.glob(".*"))
 
 
-def test_build_vocabulary_does_nothing_twice_and_takes_an_existing_model(tmp_path):
+def test_build_vocabulary_does_nothing_twice_and_takes_an_existing_model(data_set, tmp_path):
     data = data_set(tmp_path / "data")
     first = build_vocabulary(data, size=40)
     assert first.changed
@@ -127,7 +119,7 @@ def test_build_vocabulary_does_nothing_twice_and_takes_an_existing_model(tmp_pat
     assert (other / "vocab.model").read_bytes() == (data / "vocab.model").read_bytes()
 
 
-def test_an_unfit_vocabulary_warns(tmp_path):
+def test_an_unfit_vocabulary_warns(data_set, tmp_path):
     assert warnings(build_vocabulary(data_set(tmp_path / "fit"), size=60)) == []
     path = tmp_path / "foreign.model"
     train_vocabulary(["абв где жз", "где абв"], size=20).vocab.save(path)

@@ -1,0 +1,125 @@
+"""Several data sets mixed by weight: a corpus of weight w gives each of its pairs w times an epoch on average."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.build import VOCAB_NAME
+from nmt.data.shards import Indices, ParallelShards, Side
+from nmt.errors import DataError
+
+
+class MixedShards:
+    """The pairs of several corpora, one corpus after the other: those of each follow those of all before it."""
+
+    def __init__(self, parts: Sequence[ParallelShards]) -> None:
+        self.parts = tuple(parts)
+        self._starts = np.array([0, *accumulate(len(part) for part in parts)], dtype=np.int64)
+        self.source_lengths: NDArray[np.int32] = np.concatenate([part.source_lengths for part in parts])
+        """Pieces of each source, without eos."""
+        self.target_lengths: NDArray[np.int32] = np.concatenate([part.target_lengths for part in parts])
+        """Pieces of each target, without bos and eos."""
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @property
+    def sizes(self) -> list[int]:
+        """Pairs of each corpus."""
+        return [len(part) for part in self.parts]
+
+    def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
+        """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``."""
+        lengths = (self.source_lengths if side == "source" else self.target_lengths)[pairs]
+        owners = np.searchsorted(self._starts, pairs, side="right") - 1
+        # One vocabulary, so the tokens of all corpora are of one type.
+        tokens = np.empty(int(lengths.sum()), dtype=self.parts[0].tokens(side, pairs[:0]).dtype)
+        for owner in np.unique(owners):
+            is_its = owners == owner
+            its_pairs = pairs[is_its].astype(np.int64) - self._starts[owner]
+            tokens[np.repeat(is_its, lengths)] = self.parts[owner].tokens(side, its_pairs)
+        return tokens
+
+
+def open_mixture(parts: Sequence[tuple[Path, float]], split: str = "train") -> ParallelShards | MixedShards:
+    """Map a split of each data set of a mixture of folders and weights.
+
+    The weights take effect through :func:`epoch_population`; here one data set of weight 1 is no mixture.
+
+    Raises:
+        DataError: a data set cannot be read, or two were encoded with different vocabularies.
+    """
+    opened = [ParallelShards.open(data, split) for data, _ in parts]
+    first = parts[0][0]
+    for (data, _), shards in zip(parts, opened, strict=True):
+        if shards.vocab_fingerprint != opened[0].vocab_fingerprint:
+            raise DataError(
+                f"{data}: was encoded with another vocabulary than {first}. To mix them, run "
+                f"`nmt build-vocab --data {data} --vocab {first / VOCAB_NAME}`."
+            )
+    return opened[0] if len(opened) == 1 and parts[0][1] == 1 else MixedShards(opened)
+
+
+def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Indices | None:
+    """The pairs that an epoch of a mixture consists of, each as often as it comes in it.
+
+    Every pair of a corpus of weight 2.5 comes twice, and a random half of them a third time. What is random is a pure
+    function of the seed, the epoch and the corpus's place among the others; where its share is no whole number of
+    pairs, chance decides between the two next to it, so that the mean over epochs is the weight.
+
+    Args:
+        sizes: pairs of each corpus.
+        weights: positive, one a corpus.
+
+    Returns:
+        Indices into the mixture, in order; 4 bytes each (8 from two billion pairs on). None where every weight is 1,
+        and so every pair comes once.
+
+    Raises:
+        DataError: the weights are so small that no pair is left.
+    """
+    if all(weight == 1 for weight in weights):
+        return None
+    index_type = np.int32 if sum(sizes) <= np.iinfo(np.int32).max else np.int64
+    population, start = [], 0
+    for position, (size, weight) in enumerate(zip(sizes, weights, strict=True), start=1):
+        # Counted from 1: NumPy takes a missing number of a seed for 0, and [seed, epoch] is the plan's own.
+        random = np.random.default_rng([seed, epoch, position])
+        times = math.floor(weight)
+        more = math.floor((weight - times) * size + random.random())
+        counts = np.full(size, times, dtype=np.int64)
+        counts[random.permutation(size)[:more]] += 1
+        population.append(np.repeat(np.arange(start, start + size, dtype=index_type), counts))
+        start += size
+    pairs: Indices = np.concatenate(population)
+    if len(pairs) == 0:
+        raise DataError(f"the weights {', '.join(f'{weight:g}' for weight in weights)} leave no pair. Raise them.")
+    return pairs
+
+
+def parse_weighted(text: str) -> tuple[Path, float]:
+    """Read ``DIR[:WEIGHT]``; a folder whose name holds the colon comes first. The weight is 1 if not given.
+
+    Raises:
+        DataError: the weight is not a positive number.
+    """
+    folder, colon, weight = text.rpartition(":")
+    if not colon or Path(text).is_dir():
+        return Path(text), 1.0
+    try:
+        value = float(weight)
+    except ValueError:
+        value = math.nan
+    if not (folder and math.isfinite(value) and value > 0):
+        raise DataError(
+            f"{text}: is not a folder, nor a folder with a weight behind it. Give DIR or DIR:WEIGHT with a positive, "
+            "finite number: data/own:4 takes each pair of data/own four times an epoch, data/own:0.5 half of them once."
+        )
+    return Path(folder), value

@@ -1,0 +1,153 @@
+"""Mixing: each pair comes as often as its corpus weighs, and a mixture reads like one corpus."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.data.batching import collate
+from nmt.data.build import build_vocabulary
+from nmt.data.mixing import MixedShards, epoch_population, open_mixture, parse_weighted
+from nmt.data.shards import SIDES, ParallelShards
+from nmt.errors import DataError
+
+SIZES = st.lists(st.integers(0, 50), min_size=1, max_size=4)
+WEIGHTS = st.floats(0.05, 6)
+
+
+@settings(deadline=None)
+@given(st.data(), SIZES, st.integers(0, 9), st.integers(0, 9))
+def test_each_pair_comes_as_often_as_its_corpus_weighs(data, sizes, seed, epoch):
+    weights = [data.draw(WEIGHTS) for _ in sizes]
+    sizes = [60, *sizes]
+    weights = [0.5, *weights]
+    pairs = epoch_population(sizes, weights, seed, epoch)
+    counts = np.bincount(pairs, minlength=sum(sizes))
+    assert len(counts) == sum(sizes)
+    for start, size, weight in zip(np.cumsum([0, *sizes]), sizes, weights, strict=False):
+        ours = counts[start : start + size]
+        assert set(ours.tolist()) <= {int(weight), int(weight) + 1}
+        assert abs(ours.sum() - weight * size) < 1
+
+
+def test_weights_of_two_halves_leave_the_rest_to_chance():
+    def counts(epoch, seed=1):
+        return np.bincount(epoch_population([100, 40], [2.5, 4], seed, epoch), minlength=140)
+
+    assert sorted(counts(0)[:100]) == [2] * 50 + [3] * 50
+    assert counts(0)[100:].tolist() == [4] * 40
+    assert np.array_equal(counts(0), counts(0))
+    assert not np.array_equal(counts(0), counts(1))
+    assert not np.array_equal(counts(0), counts(0, seed=2))
+    mean = np.mean([counts(epoch)[:100] for epoch in range(400)], axis=0)
+    assert mean.min() > 2.35
+    assert mean.max() < 2.65
+
+
+def test_equal_corpora_do_not_draw_alike():
+    counts = np.bincount(epoch_population([100, 100], [0.5, 0.5], 1, 0), minlength=200)
+    assert not np.array_equal(counts[:100], counts[100:])
+
+
+def test_the_mean_is_the_weight_even_where_an_epoch_cannot_meet_it():
+    epochs = [len(epoch_population([2, 1], [1, 0.25], 1, epoch)) for epoch in range(2_000)]
+    assert set(epochs) == {2, 3}
+    assert np.mean(epochs) == pytest.approx(2.25, abs=0.04)
+
+
+def test_the_chance_is_not_that_of_the_plan():
+    """Else the pairs that come once more would be those that the plan shuffles to the front."""
+    once_more = set(epoch_population([100], [0.5], 7, 3).tolist())
+    assert once_more != set(np.random.default_rng([7, 3]).permutation(100)[:50].tolist())
+
+
+def test_weights_of_one_are_every_pair_once():
+    assert epoch_population([5, 7], [1, 1.0], 1, 0) is None
+    assert epoch_population([5, 7], [1, 2], 1, 0).tolist() == [*range(5), *np.repeat(np.arange(5, 12), 2)]
+
+
+def test_weights_that_leave_nothing_are_an_error():
+    with pytest.raises(DataError, match="leave no pair"):
+        epoch_population([3], [1e-9], 1, 0)
+
+
+SENTENCES = st.lists(st.integers(4, 65_535), max_size=8)
+CORPORA = st.lists(st.lists(st.tuples(SENTENCES, SENTENCES), max_size=5), min_size=1, max_size=4).filter(any)
+
+
+@given(st.data(), CORPORA)
+def test_a_mixture_reads_like_its_corpora_in_one(shards_of, data, corpora):
+    mixed = MixedShards([shards_of(corpus) for corpus in corpora])
+    whole = shards_of([pair for corpus in corpora for pair in corpus])
+    assert mixed.sizes == [len(corpus) for corpus in corpora]
+    assert len(mixed) == len(whole)
+    assert np.array_equal(mixed.source_lengths, whole.source_lengths)
+    assert np.array_equal(mixed.target_lengths, whole.target_lengths)
+    assert mixed.source_lengths.dtype == np.int32
+    chosen = np.array(data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1, max_size=12)), np.int32)
+    for side in SIDES:
+        assert mixed.tokens(side, chosen).tolist() == whole.tokens(side, chosen).tolist()
+        assert mixed.tokens(side, chosen).dtype == np.uint16
+    ours, theirs = collate(mixed, chosen), collate(whole, chosen)
+    assert np.array_equal(ours.source_BS, theirs.source_BS)
+    assert np.array_equal(ours.target_output_BT, theirs.target_output_BT)
+
+
+@pytest.fixture
+def two_data_sets(write_data_set, tmp_path) -> tuple[Path, Path]:
+    first = write_data_set(
+        tmp_path / "first", ["one two", "three", "one", "two"], ["eins zwei", "drei", "eins", "zwei"]
+    )
+    second = write_data_set(tmp_path / "second", ["two", "one"], ["zwei", "eins"])
+    build_vocabulary(first, size=35, threads=1)
+    build_vocabulary(second, existing=first / "vocab.model", threads=1)
+    return first, second
+
+
+def test_data_sets_of_one_vocabulary_open_as_a_mixture(two_data_sets):
+    first, second = two_data_sets
+    mixed = open_mixture([(first, 1.0), (second, 4.0)])
+    assert isinstance(mixed, MixedShards)
+    assert mixed.sizes == [4, 2]
+    assert mixed.tokens("source", np.array([4])).tolist() == ParallelShards.open(second, "train").pair(0)[0].tolist()
+    assert isinstance(open_mixture([(first, 1.0)]), ParallelShards)
+    assert isinstance(open_mixture([(first, 2.0)]), MixedShards)
+    assert len(open_mixture([(first, 1.0), (second, 1.0)], split="valid")) == 6
+
+
+def test_data_sets_of_two_vocabularies_are_refused(two_data_sets):
+    first, second = two_data_sets
+    build_vocabulary(second, size=28, threads=1)
+    with pytest.raises(DataError) as error:
+        open_mixture([(first, 1.0), (second, 1.0)])
+    assert f"{second}: was encoded with another vocabulary than {first}" in str(error.value)
+    assert f"nmt build-vocab --data {second} --vocab {first / 'vocab.model'}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("data/own", (Path("data/own"), 1.0)),
+        ("data/own:4", (Path("data/own"), 4.0)),
+        ("data/own:0.5", (Path("data/own"), 0.5)),
+        ("data/a:b:2", (Path("data/a:b"), 2.0)),
+    ],
+)
+def test_a_weight_stands_behind_the_folder(text, expected):
+    assert parse_weighted(text) == expected
+
+
+@pytest.mark.parametrize("text", ["own:0", "own:-1", "own:nan", "own:inf", "own:many", "own:", ":2"])
+def test_a_weight_is_a_positive_number(text):
+    with pytest.raises(DataError, match="positive, finite number"):
+        parse_weighted(text)
+
+
+def test_a_folder_with_a_colon_in_its_name_wins(tmp_path):
+    (tmp_path / "own:2").mkdir()
+    (tmp_path / "own").mkdir()
+    assert parse_weighted(f"{tmp_path}/own:2") == (tmp_path / "own:2", 1.0)
+    assert parse_weighted(f"{tmp_path}/own:2:3") == (tmp_path / "own:2", 3.0)
+    assert parse_weighted(f"{tmp_path}/own:3") == (tmp_path / "own", 3.0)
