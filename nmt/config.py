@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -69,8 +69,9 @@ class BatchingConfig(Section):
 
     update_tokens: int = Field(25_000, ge=1, description="target tokens of an update, over all ranks")
     group_tokens: int = Field(4_096, ge=1, description="target tokens of a group of pairs of like length")
-    micro_batch_tokens: int = Field(
-        8_192, ge=1, description="padded positions, source or target, that a device takes at once"
+    micro_batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        8_192,
+        description="padded positions, source or target, that a device takes at once; auto: the most that fits",
     )
 
 
@@ -80,6 +81,7 @@ class OptimizerConfig(Section):
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.98, ge=0, lt=1)
     epsilon: float = Field(1e-9, gt=0)
+    clip_norm: float | None = Field(None, gt=0, description="longer gradients are scaled down to it; none in the paper")
 
 
 class ScheduleConfig(Section):
@@ -87,17 +89,26 @@ class ScheduleConfig(Section):
 
     warmup: int = Field(4_000, ge=1, description="updates of linear growth")
     factor: float = Field(1.0, gt=0)
-    decay: Literal["inverse_sqrt", "linear"] = Field(
-        "inverse_sqrt", description="after the warmup: the paper's, or down a straight line to 0 at decay_updates"
+    decay: Literal["inverse_sqrt", "linear", "cosine", "wsd"] = Field(
+        "inverse_sqrt",
+        description="after the warmup: the paper's; down to 0 at decay_updates in a straight line or half a cosine; "
+        "or constant, and down in a straight line over the last decay_share of the run (warmup-stable-decay)",
     )
-    decay_updates: int | None = Field(None, ge=2, description="where a linear decay ends")
+    decay_updates: int | None = Field(
+        None, ge=2, description="where the rate reaches 0; wsd may land on training.max_minutes instead"
+    )
+    decay_share: float = Field(0.2, gt=0, lt=1, description="of the run, that wsd comes down in")
 
     @model_validator(mode="after")
     def _decay_has_an_end(self) -> Self:
-        if self.decay == "linear" and (self.decay_updates is None or self.decay_updates <= self.warmup):
-            raise ValueError(f"a linear decay needs decay_updates, greater than warmup {self.warmup}")
-        if self.decay != "linear" and self.decay_updates is not None:
-            raise ValueError("decay_updates belongs to a linear decay: set decay: linear too, or leave it out")
+        if self.decay == "inverse_sqrt" and self.decay_updates is not None:
+            raise ValueError(
+                "decay_updates belongs to another decay: set decay: linear, cosine or wsd, or leave it out"
+            )
+        if self.decay in ("linear", "cosine") and self.decay_updates is None:
+            raise ValueError(f"a {self.decay} decay needs decay_updates, greater than warmup {self.warmup}")
+        if self.decay_updates is not None and self.decay_updates <= self.warmup:
+            raise ValueError(f"decay_updates {self.decay_updates} must be greater than warmup {self.warmup}")
         return self
 
 
@@ -110,8 +121,19 @@ class TrainingConfig(Section):
     max_minutes: float | None = Field(None, gt=0, description="of the whole run, resumes and validation included")
     patience: int | None = Field(10, ge=1, description="validations without a better score before the run ends")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    threads: int | None = Field(None, ge=1, description="CPU threads; all cores if unset")
+    precision: Literal["auto", "fp32", "bf16", "fp16", "fp64"] = "auto"
+    threads: int | None = Field(None, ge=1, description="CPU threads; all cores, shared by a machine's ranks, if unset")
+    compile: bool = Field(False, description="torch.compile, over shapes rounded up so that they stay few")
+    max_skipped: int = Field(10, ge=1, description="updates in a row with a gradient that is not finite end the run")
+    freeze: tuple[str, ...] = Field(
+        (), description="parameters that keep their values, by name: encoder.*, embedding.*"
+    )
+    ema_decay: float | None = Field(
+        None, gt=0, lt=1, description="average the weights as they are learnt; validated and saved in their place"
+    )
+    subword_sampling: float = Field(
+        0.0, ge=0, lt=1, description="each epoch cuts words anew: BPE-dropout with this probability; unigram: its alpha"
+    )
 
 
 class DecodingConfig(Section):
@@ -145,6 +167,15 @@ class LoggingConfig(Section):
     """What is told while the run goes on."""
 
     every_updates: int = Field(50, ge=1)
+    tensorboard: bool = Field(False, description="write RUN/tensorboard/ too; needs the extra of that name")
+
+
+class CorpusShare(Section):
+    """A further data set of a mixture."""
+
+    name: str
+    fingerprint: str
+    weight: float = Field(1.0, gt=0, description="how often an epoch takes each of its pairs")
 
 
 class DataConfig(Section):
@@ -158,6 +189,8 @@ class DataConfig(Section):
     vocab_size: int = Field(0, ge=0)
     nfc: bool = Field(False, description="source text is brought to Unicode NFC before it is encoded")
     punctuation: bool = Field(False, description="source text goes through the Moses punctuation steps")
+    weight: float = Field(1.0, gt=0, description="how often an epoch takes each pair")
+    mixed_with: tuple[CorpusShare, ...] = Field((), description="further data sets, where several were given")
 
 
 class Config(Section):
@@ -182,6 +215,8 @@ class Config(Section):
                 f"the learning rate is 0 from update {end:,} on (schedule.decay_updates), but training.max_updates is "
                 f"{most}: set schedule.decay_updates={most or 'N'} too"
             )
+        if self.schedule.decay == "wsd" and end is None and self.training.max_minutes is None:
+            raise ValueError("a wsd decay needs an end: set schedule.decay_updates, or training.max_minutes")
         return self
 
 
@@ -192,6 +227,8 @@ _CHANGEABLE_ON_RESUME = (
     "training.patience",
     "training.device",
     "training.threads",
+    "training.compile",
+    "training.max_skipped",
     "batching.micro_batch_tokens",
     "checkpoints.",
     "logging.",

@@ -13,7 +13,10 @@ import torch
 from nmt.errors import ConfigError
 
 DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
-PrecisionChoice = Literal["auto", "fp32", "bf16"]
+PrecisionChoice = Literal["auto", "fp32", "bf16", "fp16", "fp64"]
+Precision = Literal["fp32", "bf16", "fp16", "fp64"]
+
+_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Hardware:
     """What a command computes on."""
 
     device: torch.device
-    precision: Literal["fp32", "bf16"]
+    precision: Precision
     threads: int
     reason: str
     """Why this precision, for people."""
@@ -30,22 +33,106 @@ class Hardware:
         threads = f", {self.threads} threads" if self.device.type == "cpu" else ""
         return f"{self.device}{threads}, {self.precision} ({self.reason})"
 
+    @property
+    def weights_dtype(self) -> torch.dtype:
+        """Of weights, gradients and optimiser, whatever the matrix products take."""
+        return torch.float64 if self.precision == "fp64" else torch.float32
+
+    @property
+    def products_dtype(self) -> torch.dtype:
+        """That matrix products take their factors in."""
+        return _AUTOCAST.get(self.precision, self.weights_dtype)
+
+    def autocast(self) -> torch.autocast:
+        """Within it, matrix products take the precision that was chosen."""
+        is_mixed = self.precision in _AUTOCAST
+        return torch.autocast(self.device.type, _AUTOCAST.get(self.precision, torch.bfloat16), enabled=is_mixed)
+
 
 def choose_hardware(
-    device: DeviceChoice = "auto", precision: PrecisionChoice = "auto", threads: int | None = None
+    device: DeviceChoice = "auto",
+    precision: PrecisionChoice = "auto",
+    threads: int | None = None,
+    *,
+    local_rank: int = 0,
+    local_ranks: int = 1,
 ) -> Hardware:
     """Settle device, precision and threads, and set the process up for them.
+
+    Args:
+        local_rank, local_ranks: of this process among those that share the machine: it takes the GPU of that number,
+            or its share of the cores.
 
     Raises:
         ConfigError: the device that was asked for is not there.
     """
     found = _choose_device(device)
+    if found.type == "cuda":
+        found = _own_gpu(found, local_rank, local_ranks)
     chosen, reason = _choose_precision(found, precision)
     if threads is not None:
         torch.set_num_threads(threads)
+    elif local_ranks > 1:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // local_ranks))
     if found.type == "cpu":
         _keep_freed_memory()
+    if found.type == "cuda" and chosen == "fp32":
+        # TF32: the exponent of fp32 with 10 bits of mantissa, several times as fast.
+        torch.set_float32_matmul_precision("high")
     return Hardware(found, chosen, torch.get_num_threads(), reason)
+
+
+def _own_gpu(device: torch.device, local_rank: int, local_ranks: int) -> torch.device:
+    if local_ranks == 1:
+        return device
+    if local_rank >= torch.cuda.device_count():
+        raise ConfigError(
+            f"{local_ranks} processes on this machine, but it has {torch.cuda.device_count()} GPUs: a process needs a "
+            "GPU of its own. Start as many as there are GPUs, or use --device cpu."
+        )
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory, of a GPU or of the machine, did not suffice."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def memory_in_use(device: torch.device) -> int:
+    """Bytes that this process holds: on a GPU the most since :func:`forget_peak_memory`, else anonymous memory now.
+
+    Files that are mapped, such as shards, do not count: the system takes their pages back when it likes. 0 where the
+    system does not tell.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+def forget_peak_memory(device: torch.device) -> None:
+    """Let a GPU's peak begin anew."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def memory_for_use(device: torch.device) -> int | None:
+    """Bytes that this process may come to hold in all; None where the system does not tell."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device)
+    try:
+        with open("/proc/meminfo", encoding="ascii") as meminfo:  # noqa: PTH123
+            available = next(int(line.split()[1]) * 1024 for line in meminfo if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
+    return available + memory_in_use(device)
 
 
 def _choose_device(device: DeviceChoice) -> torch.device:
@@ -58,13 +145,15 @@ def _choose_device(device: DeviceChoice) -> torch.device:
     return torch.device(device)
 
 
-def _choose_precision(device: torch.device, precision: PrecisionChoice) -> tuple[Literal["fp32", "bf16"], str]:
+def _choose_precision(device: torch.device, precision: PrecisionChoice) -> tuple[Precision, str]:
     if precision != "auto":
         return precision, "as asked"
     if device.type == "cuda":
         if torch.cuda.get_device_capability(device)[0] >= 8:
             return "bf16", "this GPU has it in hardware"
-        return "fp32", "this GPU has no bf16 in hardware"
+        if torch.cuda.get_device_capability(device)[0] >= 7:
+            return "fp16", "this GPU has fp16 in hardware, but no bf16"
+        return "fp32", "this GPU has neither bf16 nor fast fp16 in hardware"
     if device.type == "cpu":
         if _cpu_has_fast_bf16():
             return "bf16", "this processor has AMX"

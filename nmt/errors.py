@@ -26,3 +26,7 @@ class CheckpointError(NmtError):
 
 class DownloadError(NmtError):
     """A file that could not be fetched, or that is not the file that was asked for."""
+
+
+class TrainingError(NmtError):
+    """Training cannot go on: a gradient that stays infinite, or a pair of sentences that no memory holds."""

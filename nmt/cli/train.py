@@ -9,7 +9,10 @@ import typer
 
 
 def train(
-    data: Annotated[Path | None, typer.Option(help="A prepared data set; the newest below data/ if left out.")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR[:WEIGHT]", help="A prepared data set; the newest if left out. Repeat it to mix."),
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="tiny, small, base or big; chosen by the corpus if left out.")
     ] = None,
@@ -24,15 +27,21 @@ def train(
     max_minutes: Annotated[
         float | None, typer.Option(min=0.0, help="End after so many minutes, resumes and validation included.")
     ] = None,
-    init_from: Annotated[Path | None, typer.Option(help="Begin with the weights of a bundle.")] = None,
+    init_from: Annotated[
+        Path | None, typer.Option(help="Begin with the weights of a bundle or run, and its settings.")
+    ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the settings and what they come to, and end.")
+        bool, typer.Option("--dry-run", help="Try the worst batch, print what the run would take, and end.")
     ] = False,
+    nproc: Annotated[
+        int | None, typer.Option(min=1, help="Processes on this machine: one a GPU, or parts of a CPU.  [1]")
+    ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda", "mps"] | None, typer.Option(help="Where to compute.  [auto]")
     ] = None,
     precision: Annotated[
-        Literal["auto", "fp32", "bf16"] | None, typer.Option(help="auto takes bf16 where the hardware has it.  [auto]")
+        Literal["auto", "fp32", "bf16", "fp16"] | None,
+        typer.Option(help="auto takes bf16 where the hardware has it.  [auto]"),
     ] = None,
 ) -> None:
     """Train a Transformer; the same command again goes on where it stopped.
@@ -45,15 +54,24 @@ def train(
     import sys
 
     from nmt.cli.console import notice
-    from nmt.cli.training_view import TrainingView, summary_lines, summary_text
+    from nmt.cli.training_view import SilentView, TrainingView, summary_lines, summary_text
     from nmt.data.manifest import newest_data_set
+    from nmt.data.mixing import parse_weighted
+    from nmt.training.distributed import is_started_by_torchrun, ranks_of_environment
+    from nmt.training.launch import launch
+    from nmt.training.progress import Ending
+    from nmt.training.run import rehearse
+    from nmt.training.run import train as train_run
     from nmt.training.setup import resolve_config, run_folder, summarize
-    from nmt.training.setup import train as train_run
-    from nmt.training.trainer import Ending
 
+    is_main = ranks_of_environment().is_main
+    say = notice if is_main else lambda message: None
     if data is None:
-        data = newest_data_set()
-        notice(f"data: {data} (the newest)")
+        weighted = [(newest_data_set(), 1.0)]
+        say(f"data: {weighted[0][0]} (the newest)")
+    else:
+        weighted = [parse_weighted(text) for text in data]
+    folders = [folder for folder, _ in weighted]
     given = {
         "training.max_updates": max_updates,
         "training.max_minutes": max_minutes,
@@ -61,23 +79,27 @@ def train(
         "training.precision": precision,
     }
     settings = [*(set_ or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
-    resolved, name = resolve_config(data, preset=preset, config_file=config, settings=settings)
-    if preset is None and config is None:
-        notice(f"preset: {name} (chosen for this corpus; --preset takes another)")
-    if dry_run:
-        sys.stdout.write(summary_text(summarize(data, resolved)))
-        return
-
+    resolved, name = resolve_config(weighted, preset=preset, config_file=config, init_from=init_from, settings=settings)
+    if preset is None and config is None and init_from is None:
+        say(f"preset: {name} (chosen for this corpus; --preset takes another)")
     run = out or run_folder(Path("runs"), resolved.data.name, name, fresh=fresh)
-    notice(f"run: {run}")
-    for line in summary_lines(summarize(data, resolved)):
-        notice(line)
-    with TrainingView() as view:
-        outcome = train_run(data, run, resolved, view, accept_changes=accept_changes, init_from=init_from)
-    if outcome.was_over:
-        notice(f"Nothing to do: {run} ended before, since {outcome.ending.value} (update {outcome.progress.update:,}).")
+    if dry_run:
+        found = rehearse(folders, run, resolved, init_from=init_from)
+        sys.stdout.write(summary_text(summarize(folders, resolved), found))
         return
-    notice(f"Ended at update {outcome.progress.update:,}, since {outcome.ending.value}.")
+    if nproc is not None and not is_started_by_torchrun():
+        summarize(folders, resolved)  # what is wrong with the settings is told once, not by each rank
+        raise typer.Exit(launch(sys.argv[1:], nproc))
+
+    say(f"run: {run}")
+    for line in summary_lines(summarize(folders, resolved)):
+        say(line)
+    with TrainingView() if is_main else SilentView() as view:
+        outcome = train_run(folders, run, resolved, view, accept_changes=accept_changes, init_from=init_from)
+    if outcome.was_over:
+        say(f"Nothing to do: {run} ended before, since {outcome.ending.value} (update {outcome.progress.update:,}).")
+        return
+    say(f"Ended at update {outcome.progress.update:,}, since {outcome.ending.value}.")
     if outcome.ending is Ending.INTERRUPTED:
-        notice("Saved. The same command goes on from here.")
+        say("Saved. The same command goes on from here.")
         raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))

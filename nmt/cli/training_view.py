@@ -10,6 +10,7 @@ from nmt.cli.console import is_terminal, notice, stderr
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from nmt.training.preflight import Preflight
     from nmt.training.setup import Summary
 
 
@@ -44,6 +45,11 @@ class TrainingView:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def measured(self, found: Preflight) -> None:
+        """Show what the run will take."""
+        for line in preflight_lines(found):
+            notice(line)
 
     def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
         """Show the bar, where a run has an end that is known."""
@@ -81,14 +87,15 @@ class TrainingView:
     def recorded(self, record: dict[str, Any]) -> None:
         """Show a record as a line."""
         if record["kind"] == "update":
+            loss = "every update was skipped"
+            if record["loss"] is not None:
+                loss = f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}"
             self._status = (
-                f"loss {record['loss']:.3f}  ppl {record['perplexity']:.2f}  lr {record['learning_rate']:.2e}  "
-                f"{record['target_tokens_per_second']:,.0f} tokens/s"
+                f"{loss}  lr {record['learning_rate']:.2e}  {record['target_tokens_per_second']:,.0f} tokens/s"
             )
             notice(
-                f"update {record['update']:>7,}  epoch {record['epoch'] + 1}  loss {record['loss']:.3f}  "
-                f"ppl {record['perplexity']:.2f}  lr {record['learning_rate']:.2e}  "
-                f"{record['target_tokens_per_second']:,.0f} tokens/s  {duration(record['seconds'])}"
+                f"update {record['update']:>7,}  epoch {record['epoch'] + 1}  {self._status}  "
+                f"{duration(record['seconds'])}"
             )
         elif record["kind"] == "validation":
             score = "" if record["valid_bleu"] is None else f"  BLEU {record['valid_bleu']:.2f}"
@@ -100,6 +107,31 @@ class TrainingView:
     def noticed(self, message: str) -> None:
         """Show a message."""
         notice(message)
+
+
+class SilentView:
+    """Shows nothing: what a rank other than the main one has to say, the main one says."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    def measured(self, found: Preflight) -> None:
+        """Nothing."""
+
+    def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
+        """Nothing."""
+
+    def progressed(self, update: int, seconds: float) -> None:
+        """Nothing."""
+
+    def recorded(self, record: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def noticed(self, message: str) -> None:
+        """Nothing."""
 
 
 def duration(seconds: float) -> str:
@@ -117,16 +149,49 @@ def summary_lines(summary: Summary) -> list[str]:
     total = sum(summary.parameters.values())
     return [
         f"hardware: {summary.hardware}",
-        f"parameters: {total:,}",
+        f"parameters: {total:,}" + (f" ({summary.frozen:,} frozen)" if summary.frozen else ""),
         *(f"  {part}: {count:,}" for part, count in summary.parameters.items() if count),
-        f"training pairs: {summary.pairs:,}",
+        *_mixture_lines(summary),
+        f"training pairs an epoch: {summary.pairs:,}",
         f"updates an epoch: {summary.updates_per_epoch:,}",
         f"peak learning rate: {summary.peak_learning_rate:.3e} at update {summary.config.schedule.warmup:,}",
     ]
 
 
-def summary_text(summary: Summary) -> str:
+def _mixture_lines(summary: Summary) -> list[str]:
+    data = summary.config.data
+    parts = [(data.name, data.weight), *((part.name, part.weight) for part in data.mixed_with)]
+    return [f"data: {name}, weight {weight:g}" for name, weight in parts] if len(parts) > 1 else []
+
+
+def preflight_lines(found: Preflight) -> list[str]:
+    """What the worst micro-batch has shown."""
+    usable = f" of {_gigabytes(found.memory_for_use)}" if found.memory_for_use is not None else ""
+    lines = [
+        f"worst micro-batch: {found.micro_batch_tokens:,} padded positions, {_gigabytes(found.memory_bytes)}{usable}",
+        f"speed: {found.target_tokens_per_second:,.0f} target tokens/s, {found.share_of_matrix_rate:.0%} of the "
+        f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach",
+    ]
+    if found.seconds_left is not None:
+        lines.append(f"time to finish: {duration(found.seconds_left)} at most, validation apart")
+    lines.append(
+        f"checkpoints: {_gigabytes(found.checkpoint_bytes)} each, {_gigabytes(found.checkpoints_bytes)} in all; "
+        f"{_gigabytes(found.disk_free)} free"
+    )
+    if found.checkpoints_bytes > found.disk_free:
+        lines.append(
+            "warning: the disk will be full before the run ends: free some room, or lower checkpoints.keep_last"
+        )
+    return lines
+
+
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:.2f} GB" if count < 1e10 else f"{count / 1e9:,.0f} GB"
+
+
+def summary_text(summary: Summary, found: Preflight) -> str:
     """What ``--dry-run`` prints: YAML that ``--config`` reads, with the rest in comments."""
     from nmt.config import dump_config
 
-    return "".join(f"# {line}\n" for line in summary_lines(summary)) + "\n" + dump_config(summary.config)
+    lines = [*summary_lines(summary), *preflight_lines(found)]
+    return "".join(f"# {line}\n" for line in lines) + "\n" + dump_config(summary.config)

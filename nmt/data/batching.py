@@ -160,6 +160,31 @@ class Batch:
         """Pieces + eos, without padding."""
         return int(np.count_nonzero(self.source_BS != Vocabulary.PAD))
 
+    @property
+    def positions(self) -> int:
+        """Rows times the longer side: what counts towards ``micro_batch_tokens``."""
+        return len(self.source_BS) * int(max(self.source_BS.shape[1], self.target_input_BT.shape[1]))
+
+
+def halves(batch: Batch) -> tuple[Batch, Batch]:
+    """A batch of at least two pairs as two, each without the padding that it no longer needs."""
+    middle = len(batch.source_BS) // 2
+    first, second = (_trimmed(batch, rows) for rows in (slice(None, middle), slice(middle, None)))
+    return first, second
+
+
+def _trimmed(batch: Batch, rows: slice) -> Batch:
+    source, target_input, target_output = (
+        side[rows] for side in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
+    )
+    width_S, width_T = (int((side != Vocabulary.PAD).sum(axis=1).max()) for side in (source, target_output))
+    return Batch(
+        np.ascontiguousarray(source[:, :width_S]),
+        np.ascontiguousarray(target_input[:, :width_T]),
+        np.ascontiguousarray(target_output[:, :width_T]),
+        int(np.count_nonzero(target_output)),
+    )
+
 
 def collate(shards: PairSource, pairs: Indices) -> Batch:
     """Put pairs into one batch."""

@@ -180,7 +180,7 @@ class Translator:
         width = max(map(len, sources))
         source_BS = torch.tensor([source + [PAD] * (width - len(source)) for source in sources])
         device = self._hardware.device
-        with torch.autocast(device.type, torch.bfloat16, enabled=self._hardware.precision == "bf16"):
+        with self._hardware.autocast():
             found = beam_search(self._models, source_BS.to(device), self._settings)
         texts = iter(self._vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
         return [

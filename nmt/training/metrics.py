@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nmt.text import read_lines, replacing
+from nmt.training.preflight import Preflight
 from nmt.training.step import UpdateResult, perplexity
 
 
 class Listener(Protocol):
     """Whoever wants to see a run go on."""
+
+    def measured(self, found: Preflight) -> None:
+        """The preflight of the run is done."""
 
     def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
         """The loop begins, after so many updates."""
@@ -67,36 +71,59 @@ class Meter:
     """Gathers what happened between two update records."""
 
     def __init__(self) -> None:
-        self._results: list[UpdateResult] = []
-        self._seconds = 0.0
+        self._clear()
 
-    def add(self, result: UpdateResult, seconds: float) -> None:
-        """Count one update, which took so long, waiting for its data included."""
+    def _clear(self) -> None:
+        self._results: list[UpdateResult] = []
+        self._seconds = self._waited = 0.0
+        self._memory = 0
+
+    def add(self, result: UpdateResult, seconds: float, waited: float, memory: int) -> None:
+        """Count one update.
+
+        Args:
+            seconds: it took so long, waiting included.
+            waited: for its batches.
+            memory: in use, in bytes.
+        """
         self._results.append(result)
         self._seconds += seconds
+        self._waited += waited
+        self._memory = max(self._memory, memory)
 
     def record(self, update: int, *, epoch: int, learning_rate: float, seconds: float) -> dict[str, Any]:
-        """The record of the updates since the last one.
+        """The record of the updates since the last one; losses and norm without those that were skipped.
 
         Args:
             seconds: of the whole run.
         """
         tokens = sum(result.target_tokens for result in self._results)
-        source_tokens = sum(result.source_tokens for result in self._results)
-        cross_entropy = sum(result.cross_entropy * result.target_tokens for result in self._results) / tokens
-        smoothed = sum(result.smoothed_loss * result.target_tokens for result in self._results) / tokens
-        record = {
+        made = [result for result in self._results if not result.is_skipped]
+        record: dict[str, Any] = {
             "kind": "update",
             "update": update,
             "epoch": epoch,
-            "loss": cross_entropy,
-            "smoothed_loss": smoothed,
-            "perplexity": perplexity(cross_entropy),
+            "loss": None,
+            "smoothed_loss": None,
+            "perplexity": None,
+            "gradient_norm": None,
             "learning_rate": learning_rate,
             "target_tokens": tokens,
             "target_tokens_per_second": tokens / self._seconds,
-            "source_tokens_per_second": source_tokens / self._seconds,
+            "source_tokens_per_second": sum(result.source_tokens for result in self._results) / self._seconds,
+            "data_wait_share": self._waited / self._seconds,
+            "peak_memory_bytes": self._memory,
+            "skipped_updates": len(self._results) - len(made),
             "seconds": seconds,
         }
-        self._results, self._seconds = [], 0.0
+        if made:
+            tokens = sum(result.target_tokens for result in made)
+            record["loss"] = sum(result.cross_entropy * result.target_tokens for result in made) / tokens
+            record["smoothed_loss"] = sum(result.smoothed_loss * result.target_tokens for result in made) / tokens
+            record["perplexity"] = perplexity(record["loss"])
+            record["gradient_norm"] = sum(result.gradient_norm for result in made) / len(made)
+        by_rank = list(zip(*(result.rank_tokens_per_second for result in self._results), strict=True))
+        if len(by_rank) > 1:
+            record["rank_target_tokens_per_second"] = [sum(rates) / len(rates) for rates in by_rank]
+        self._clear()
         return record

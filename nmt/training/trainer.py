@@ -4,210 +4,224 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from nmt.checkpoint.bundle import TrainingState, save_bundle
-from nmt.checkpoint.run import METRICS_FILE, best_updates, checkpoint_folder, prune, update_links
+from nmt.checkpoint.run import METRICS_FILE, best_updates
 from nmt.config import Config
-from nmt.data.batching import EpochPlan, collate, plan_epoch, rank_micro_batches
-from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
-from nmt.device import Hardware
-from nmt.model.transformer import Transformer
+from nmt.device import memory_in_use
+from nmt.errors import TrainingError
+from nmt.training.distributed import NO_OTHERS, Ranks
+from nmt.training.feed import Epochs, PlannedUpdate, ahead, pinned
 from nmt.training.metrics import Listener, Meter, MetricsFile
-from nmt.training.schedule import learning_rate
-from nmt.training.step import UpdateResult, make_optimizer, optimizer_tensors, restore_optimizer, take_update
+from nmt.training.progress import Ending, Progress
+from nmt.training.saving import CheckpointWriter
+from nmt.training.schedule import landing, learning_rate
+from nmt.training.step import Learner, Report, UpdateResult
 from nmt.training.validation import Validator
 
-
-class Ending(Enum):
-    """Why a run ended."""
-
-    UPDATES = "the updates that were asked for are made"
-    MINUTES = "the time that was given is over"
-    PATIENCE = "validation has not improved for long enough"
-    INTERRUPTED = "it was interrupted"
-
-
-@dataclass
-class Progress:
-    """Where a run stands. What is here goes into each checkpoint."""
-
-    update: int = 0
-    epoch: int = 0
-    index: int = 0
-    """The next update of the epoch's plan."""
-    seconds: float = 0.0
-    """Spent in the loop, all resumes together."""
-    scores: dict[int, float] = field(default_factory=dict)
-    """Of each validation by update, more is better."""
-    validations_without_gain: int = 0
-
-    def values(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "update": self.update,
-            "epoch": self.epoch,
-            "index": self.index,
-            "seconds": self.seconds,
-            "scores": {str(update): score for update, score in self.scores.items()},
-            "validations_without_gain": self.validations_without_gain,
-        }
-
-    @staticmethod
-    def from_values(values: dict[str, Any]) -> Progress:
-        """Read what :meth:`values` wrote."""
-        scores = {int(update): score for update, score in values["scores"].items()}
-        return Progress(**(values | {"scores": scores}))
-
-    def ending(self, config: Config) -> Ending | None:
-        """Whether the run is over by its limits."""
-        training = config.training
-        if training.max_updates is not None and self.update >= training.max_updates:
-            return Ending.UPDATES
-        if training.max_minutes is not None and self.seconds >= training.max_minutes * 60:
-            return Ending.MINUTES
-        if training.patience is not None and self.validations_without_gain >= training.patience:
-            return Ending.PATIENCE
-        return None
+# Of the pairs of a skipped update, so many are named in its record.
+_NAMED_PAIRS = 1_000
+# A second Ctrl-C acts at once; what comes sooner than this is the first one, by another way.
+_SECONDS_OF_ONE_SIGNAL = 1.0
 
 
 class Trainer:
-    """A run under way."""
+    """A run under way, on one of its ranks. Only the main one writes to the run's folder and speaks to the listener."""
 
     def __init__(
         self,
         run: Path,
         config: Config,
-        data: Path,
-        model: Transformer,
         vocab: Vocabulary,
-        hardware: Hardware,
+        learner: Learner,
+        epochs: Epochs,
+        validator: Validator,
         listener: Listener,
-        resume: TrainingState | None = None,
+        *,
+        progress: Progress,
+        micro_batch_tokens: int,
+        ranks: Ranks = NO_OTHERS,
     ) -> None:
-        self.progress = Progress() if resume is None else Progress.from_values(dict(resume.values))
-        self._run = run
+        self.progress = progress
         self._config = config
-        self._model = model.to(hardware.device).train()
-        self._vocab = vocab
-        self._hardware = hardware
+        self._learner = learner
+        self._epochs = epochs
+        self._validator = validator
         self._listener = listener
-        self._shards = ParallelShards.open(data, "train")
-        self._validator = Validator(data, config, vocab, hardware)
-        self._optimizer = make_optimizer(self._model, config.optimizer)
-        if resume is not None:
-            restore_optimizer(self._model, self._optimizer, resume.tensors, self.progress.update)
+        self._ranks = ranks
+        self._device = next(learner.model.parameters()).device
+        self._micro_batch_tokens = micro_batch_tokens
         self._metrics = MetricsFile(run / METRICS_FILE)
-        self._metrics.cut_back(self.progress.update)
-        self._saved_update = self.progress.update if resume is not None else -1
-        self._saved_seconds = self.progress.seconds
+        self._writer = CheckpointWriter(run, config, vocab)
+        self._saved_update = progress.update
+        self._saved_seconds = progress.seconds
         self._validation_seconds = 0.0
         self.stopped_by: int | None = None
-        """The signal that interrupted the run."""
+        """The signal that interrupted the run, where it came to this rank."""
 
     def train(self) -> Ending:
-        """Train until a limit or a signal; what was learnt is saved whichever ends it."""
+        """Train until a limit or a signal; what was learnt is saved whichever ends it.
+
+        Raises:
+            TrainingError: gradients stayed infinite, or a pair does not fit into memory.
+            CheckpointError: a checkpoint could not be written.
+            LostPeerError: another rank is gone.
+        """
+        try:
+            with closing(self._planned_updates()) as planned, _stopping_on_signals() as signalled:
+                return self._train(planned, signalled)
+        except Exception as error:
+            error.add_note(f"It happened at update {self.progress.update:,}.")
+            raise
+        finally:
+            self._writer.finish()
+
+    def _train(self, planned: Iterator[PlannedUpdate], signalled: list[int]) -> Ending:
         config, progress, meter = self._config, self.progress, Meter()
-        self._listener.started(progress.update, config.training.max_updates, config.training.max_minutes)
         begin = time.perf_counter() - progress.seconds
         update_begin = time.perf_counter()
-        with _stopping_on_signals() as signalled:
-            for plan, pairs in self._updates():
-                result = self._take_update(plan, pairs)
-                progress.seconds = time.perf_counter() - begin
-                meter.add(result, time.perf_counter() - update_begin)
-                if progress.update % config.logging.every_updates == 0:
-                    self._log(meter)
+        if self._ranks.is_main:
+            self._listener.started(progress.update, config.training.max_updates, config.training.max_minutes)
+
+        def report() -> Report:
+            now = time.perf_counter()
+            return Report(bool(signalled), now - begin, now - update_begin)
+
+        for plan in planned:
+            waited = time.perf_counter() - update_begin
+            result = self._update(plan, report)
+            meter.add(result, time.perf_counter() - update_begin, waited, memory_in_use(self._device))
+            update_begin = time.perf_counter()
+            self._writer.check()
+            if progress.update % config.logging.every_updates == 0:
+                self._log(meter)
+            if self._ranks.is_main:
                 self._listener.progressed(progress.update, progress.seconds)
 
-                ending = Ending.INTERRUPTED if signalled else self._ending()
-                if ending is not Ending.INTERRUPTED:
-                    if self._validation_is_due(ending):
-                        self._validate()
-                    progress.seconds = time.perf_counter() - begin
-                    ending = ending or self._ending()
-                if ending is Ending.MINUTES:
-                    # All of the time is spent, also what was kept free for the validation and not needed: the same
-                    # command again must find the run over.
-                    progress.seconds = max(progress.seconds, 60 * (config.training.max_minutes or 0))
-                if ending is not None or self._saving_is_due():
-                    self._save()
-                if ending is not None:
-                    self.stopped_by = signalled[0] if signalled else None
-                    return ending
-                update_begin = time.perf_counter()
+            ending = Ending.INTERRUPTED if self._is_interrupted(result, signalled) else self._ending()
+            if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
+                self._validate(lambda: time.perf_counter() - begin)
+                ending = ending or self._ending()
+            if ending is Ending.MINUTES:
+                # All of the time is spent, also what was kept free for the validation and not needed: the same
+                # command again must find the run over.
+                progress.seconds = max(progress.seconds, 60 * (config.training.max_minutes or 0))
+            if ending is not None or self._saving_is_due():
+                self._save()
+            if ending is not None:
+                self.stopped_by = signalled[0] if signalled else None
+                return ending
         raise AssertionError("the updates of a plan never end")
 
-    def _updates(self) -> Iterator[tuple[EpochPlan, NDArray[np.integer[Any]]]]:
-        """The pairs of one update after another, from where the run stands, epoch by epoch for ever."""
-        shards, batching, progress = self._shards, self._config.batching, self.progress
-        while True:
-            plan = plan_epoch(
-                shards.source_lengths,
-                shards.target_lengths,
-                update_tokens=batching.update_tokens,
-                group_tokens=batching.group_tokens,
-                seed=self._config.training.seed,
-                epoch=progress.epoch,
-            )
-            while progress.index < len(plan):
-                progress.index += 1
-                progress.update += 1
-                yield plan, plan.update(progress.index - 1)
-            progress.epoch += 1
-            progress.index = 0
+    def _planned_updates(self) -> Generator[PlannedUpdate]:
+        updates = self._epochs.updates(
+            self.progress.epoch,
+            self.progress.index,
+            micro_batch_tokens=self._micro_batch_tokens,
+            ranks=self._ranks,
+        )
+        return ahead(pinned(updates) if self._device.type == "cuda" else updates)
 
-    def _take_update(self, plan: EpochPlan, pairs: NDArray[np.integer[Any]]) -> UpdateResult:
-        config, update = self._config, self.progress.update
-        micro_batches = rank_micro_batches(
-            plan,
-            self.progress.index - 1,
-            rank=0,
-            ranks=1,
-            max_tokens=config.batching.micro_batch_tokens,
-            source_lengths=self._shards.source_lengths,
-            target_lengths=self._shards.target_lengths,
+    def _update(self, plan: PlannedUpdate, report: Callable[[], Report]) -> UpdateResult:
+        progress, limit_before = self.progress, self._learner.micro_batch_limit
+        progress.update += 1
+        progress.epoch, progress.index = plan.epoch, plan.index + 1
+        result = self._learner.update(
+            plan.batches,
+            update=progress.update,
+            target_tokens=plan.target_tokens,
+            learning_rate=self._learning_rate(),
+            report=report,
         )
-        return take_update(
-            self._model,
-            self._optimizer,
-            [collate(self._shards, indices) for indices in micro_batches],
-            update=update,
-            learning_rate=learning_rate(update, config.schedule, config.model.d_model),
-            label_smoothing=config.training.label_smoothing,
-            seed=config.training.seed,
-            hardware=self._hardware,
+        progress.seconds = result.run_seconds
+        scale = self._learner.loss_scale
+        progress.loss_scale, progress.loss_scale_good_updates = scale.value, scale.good_updates
+        progress.micro_batch_limit = self._learner.micro_batch_limit
+        if progress.micro_batch_limit != limit_before:
+            self._tell(
+                "micro-batch",
+                f"A micro-batch did not fit into memory: halved, and limited to {progress.micro_batch_limit:,} padded "
+                "positions from now on.",
+                micro_batch_limit=progress.micro_batch_limit,
+            )
+        self._count_skipped(plan, result)
+        return result
+
+    def _count_skipped(self, plan: PlannedUpdate, result: UpdateResult) -> None:
+        """Note an update that changed nothing; end the run, saved, when there are too many in a row.
+
+        Raises:
+            TrainingError: there are.
+        """
+        progress = self.progress
+        if not result.is_skipped:
+            progress.skipped_in_a_row = 0
+            return
+        progress.skipped += 1
+        progress.skipped_in_a_row += 1
+        self._tell(
+            "skipped",
+            f"Update {progress.update:,} was skipped: its gradient is not finite (epoch {plan.epoch + 1}, "
+            f"update {plan.index + 1:,} of it).",
+            epoch=plan.epoch,
+            index=plan.index,
+            pairs=plan.pairs[:_NAMED_PAIRS].tolist(),
         )
+        if progress.skipped_in_a_row >= self._config.training.max_skipped:
+            count, progress.skipped_in_a_row = progress.skipped_in_a_row, 0
+            self._save()
+            raise TrainingError(
+                f"{count} updates in a row had gradients that are not finite, the last one update {progress.update:,}; "
+                "all were skipped, and the weights from before them are saved. Usual causes: too high a learning rate "
+                "(schedule.factor, schedule.warmup), or fp16 where bf16 or fp32 is needed (--precision)."
+            )
+
+    def _learning_rate(self) -> float:
+        config = self._config
+        return learning_rate(self.progress.update, config.schedule, config.model.d_model, self.progress.decay_span)
+
+    def _is_interrupted(self, result: UpdateResult, signalled: list[int]) -> bool:
+        # Several ranks stop at the same update, the one whose gradients carried the news; one alone stops at once.
+        return result.wants_to_stop or (self._ranks.size == 1 and bool(signalled))
 
     def _ending(self) -> Ending | None:
         """A limit that is reached; time for the validation at the end is kept free."""
-        ending = self.progress.ending(self._config)
-        minutes = self._config.training.max_minutes
-        if ending is None and minutes is not None:
-            reserve = self._validation_seconds if self._validation_seconds < minutes * 60 / 2 else 0.0
-            if self.progress.seconds + reserve >= minutes * 60:
+        progress, limits = self.progress, self._config.training
+        if (ending := progress.ending(self._config)) is not None:
+            return ending
+        if limits.max_minutes is not None:
+            limit = limits.max_minutes * 60
+            reserve = self._validation_seconds if self._validation_seconds < limit / 2 else 0.0
+            if progress.seconds + reserve >= limit:
                 return Ending.MINUTES
-        return ending
+            schedule = self._config.schedule
+            if schedule.decay == "wsd" and schedule.decay_updates is None and progress.decay_span is None:
+                progress.decay_span = landing(progress.update, progress.seconds, schedule, limit - reserve)
+        return None
 
     def _log(self, meter: Meter) -> None:
-        update = self.progress.update
-        rate = learning_rate(update, self._config.schedule, self._config.model.d_model)
-        record = meter.record(update, epoch=self.progress.epoch, learning_rate=rate, seconds=self.progress.seconds)
-        self._record(record)
+        progress = self.progress
+        self._record(
+            meter.record(
+                progress.update, epoch=progress.epoch, learning_rate=self._learning_rate(), seconds=progress.seconds
+            )
+        )
+
+    def _tell(self, event: str, message: str, **details: Any) -> None:
+        """Record something out of the ordinary, and tell it to people."""
+        self._record({"kind": "event", "update": self.progress.update, "event": event, "message": message} | details)
+        if self._ranks.is_main:
+            self._listener.noticed(message)
 
     def _record(self, record: dict[str, Any]) -> None:
-        self._metrics.append(record)
-        self._listener.recorded(record)
+        if self._ranks.is_main:
+            self._metrics.append(record)
+            self._listener.recorded(record)
 
     def _validation_is_due(self, ending: Ending | None) -> bool:
         update = self.progress.update
@@ -215,10 +229,11 @@ class Trainer:
             return False
         return ending is not None or update % self._config.validation.every_updates == 0
 
-    def _validate(self) -> None:
+    def _validate(self, run_seconds: Callable[[], float]) -> None:
         progress = self.progress
-        validation = self._validator.validate(self._model)
-        self._validation_seconds = validation.seconds
+        with self._learner.weights_in_use():
+            validation = self._validator.validate(self._learner.model)
+        progress.seconds, self._validation_seconds = self._ranks.told_by_main((run_seconds(), validation.seconds))
         best = max(progress.scores.values(), default=-float("inf"))
         progress.validations_without_gain = 0 if validation.score > best else progress.validations_without_gain + 1
         progress.scores[progress.update] = validation.score
@@ -236,28 +251,33 @@ class Trainer:
         return update in best_updates(self.progress.scores, settings.keep_best)
 
     def _save(self) -> None:
-        """Write a checkpoint, then move the links to it, then delete what need not be kept: in this order a crash
-        at any moment leaves whole checkpoints and links that lead to one."""
         progress = self.progress
         if progress.update == self._saved_update:
             return
-        folder = checkpoint_folder(self._run, progress.update)
-        state = TrainingState(optimizer_tensors(self._model, self._optimizer), progress.values())
-        save_bundle(folder, self._model.state_dict(), self._config, self._vocab, training=state)
         self._saved_update, self._saved_seconds = progress.update, progress.seconds
-        update_links(self._run, progress.scores)
-        prune(self._run, progress.scores, self._config.checkpoints)
+        if self._ranks.is_main:
+            learner = self._learner
+            self._writer.save(
+                progress.update, learner.weights(), learner.training_tensors(), progress.values(), progress.scores
+            )
 
 
 @contextmanager
 def _stopping_on_signals() -> Iterator[list[int]]:
-    """SIGTERM and SIGINT let the update under way end, and are noted; a second one acts at once."""
+    """SIGTERM and SIGINT let the update under way end, and are noted. Later ones are left to what was there before,
+    which acts at once; but not in the seconds in which a terminal and torchrun both send the same."""
     received: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    first = 0.0
 
     def note(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        signal.signal(number, before[signal.Signals(number)])
+        nonlocal first
+        if not received:
+            first = time.monotonic()
+            received.append(number)
+        elif time.monotonic() - first > _SECONDS_OF_ONE_SIGNAL:
+            signal.signal(number, before[signal.Signals(number)])
+            signal.raise_signal(number)
 
     for number in before:
         signal.signal(number, note)

@@ -21,9 +21,11 @@ from nmt.errors import DataError
 from nmt.evaluation import bleu
 from nmt.model.transformer import Transformer
 from nmt.text import read_parallel
+from nmt.training.distributed import NO_OTHERS, Ranks
 from nmt.training.step import batch_losses, perplexity
 
 SAMPLES = 3
+_BATCH_TOKENS = 4_096
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,13 @@ class Validation:
 class Validator:
     """Holds the valid set, ready to be asked again and again. Touches no random state of training."""
 
-    def __init__(self, data: Path, config: Config, vocab: Vocabulary, hardware: Hardware) -> None:
+    def __init__(
+        self, data: Path, config: Config, vocab: Vocabulary, hardware: Hardware, ranks: Ranks = NO_OTHERS
+    ) -> None:
         self._config = config
         self._vocab = vocab
         self._hardware = hardware
+        self._ranks = ranks
         self._shards = ParallelShards.open(data, "valid")
         if len(self._shards) == 0:
             raise DataError(f"{data}: the valid set is empty. Prepare the data with --valid.")
@@ -68,7 +73,8 @@ class Validator:
         self._pairs = list(pairs) if config.validation.bleu else []
 
     def validate(self, model: Transformer) -> Validation:
-        """Measure the model as it is; it goes on training afterwards."""
+        """Measure the model as it is; it goes on training afterwards. The ranks share the work; each gets the whole
+        result."""
         begin = time.perf_counter()
         model.eval()
         try:
@@ -86,16 +92,23 @@ class Validator:
         return Validation(loss, score, time.perf_counter() - begin, samples)
 
     def _loss(self, model: Transformer) -> float:
-        shards, max_tokens = self._shards, self._config.batching.micro_batch_tokens
-        total, tokens = 0.0, 0
-        for pairs in micro_batches(np.arange(len(shards)), max_tokens, shards.source_lengths, shards.target_lengths):
+        shards, ranks = self._shards, self._ranks
+        # Batches of a fixed size, so that the figure does not hang on what fits into memory.
+        batches = micro_batches(np.arange(len(shards)), _BATCH_TOKENS, shards.source_lengths, shards.target_lengths)
+        sums = torch.zeros(2, dtype=torch.float64)
+        for pairs in batches[ranks.rank :: ranks.size]:
             batch = collate(shards, pairs)
-            total += batch_losses(model, batch, 0.0, self._hardware).cross_entropy.item()
-            tokens += batch.target_tokens
-        return total / tokens
+            losses = batch_losses(model, batch, 0.0, self._hardware)
+            sums += torch.tensor([losses.cross_entropy.item(), batch.target_tokens], dtype=torch.float64)
+        ranks.sum(sums)
+        return float(sums[0] / sums[1])
 
     def _translate(self, model: Transformer) -> list[str]:
         if not self._pairs:
             return []
+        ranks = self._ranks
         translator = Translator([model], self._vocab, self._config, self._config.validation.decoding, self._hardware)
-        return [translation.text for translation in translator.translate(source for source, _ in self._pairs)]
+        sources = (source for source, _ in self._pairs[ranks.rank :: ranks.size])
+        shares = ranks.gather([translation.text for translation in translator.translate(sources)])
+        # Dealt out like cards, and picked up again in that order.
+        return [shares[index % ranks.size][index // ranks.size] for index in range(len(self._pairs))]

@@ -9,7 +9,8 @@ import pytest
 from nmt.config import Config
 from nmt.data.build import build_vocabulary
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
-from nmt.training.setup import Outcome, resolve_config, train
+from nmt.training.run import Outcome, train
+from nmt.training.setup import resolve_config
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 
@@ -55,6 +56,9 @@ class Silent:
         self.updates: list[int] = []
         self.at_update = lambda update: None
 
+    def measured(self, found) -> None:
+        self.preflight = found
+
     def started(self, update, max_updates, max_minutes) -> None:
         pass
 
@@ -91,7 +95,7 @@ def settled(reversed_words, settings_file):
     """The settings of a run on the data, with changes."""
 
     def settle(*changes: str, data: Path = reversed_words) -> Config:
-        return resolve_config(data, config_file=settings_file, settings=changes)[0]
+        return resolve_config([(data, 1.0)], config_file=settings_file, settings=changes)[0]
 
     return settle
 
@@ -101,6 +105,6 @@ def run_training(reversed_words, listener, settled):
     """Start a run, or go on with it."""
 
     def run(folder: Path, *changes: str, data: Path = reversed_words, **options) -> Outcome:
-        return train(data, folder, settled(*changes, data=data), listener, **options)
+        return train([data], folder, settled(*changes, data=data), listener, **options)
 
     return run

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from nmt.checkpoint.run import checkpoint_folder, checkpoints
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.training.trainer import Ending
+from nmt.training.progress import Ending
 
 
 def weights(run, update):
@@ -34,15 +34,16 @@ def assert_same_checkpoint(one, other, update):
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory, reversed_words, settings_file):
     """A run of 20 updates that nothing disturbed."""
-    from nmt.training.setup import resolve_config, train
+    from nmt.training.run import train
+    from nmt.training.setup import resolve_config
 
     class Quiet:
         def __getattr__(self, name):
             return lambda *arguments: None
 
     run = tmp_path_factory.mktemp("runs") / "straight"
-    config, _ = resolve_config(reversed_words, config_file=settings_file)
-    train(reversed_words, run, config, Quiet())
+    config, _ = resolve_config([(reversed_words, 1.0)], config_file=settings_file)
+    train([reversed_words], run, config, Quiet())
     return run
 
 
@@ -72,7 +73,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import nmt.checkpoint.bundle as bundle
-from nmt.training.setup import resolve_config, train
+from nmt.training.run import train
+from nmt.training.setup import resolve_config
 
 data, settings, run, moment, update = sys.argv[1:]
 
@@ -99,8 +101,8 @@ def dying(function, calls):
 
 if moment == "save":
     bundle.save_file = dying(bundle.save_file, int(update))
-config, _ = resolve_config(Path(data), config_file=Path(settings))
-train(Path(data), Path(run), config, Listener())
+config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
+train([Path(data)], Path(run), config, Listener())
 """
 
 

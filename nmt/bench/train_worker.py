@@ -1,0 +1,137 @@
+"""One contestant of ``nmt bench train``: ``python -m nmt.bench.train_worker NAME FOLDER``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from nmt.bench.train import load_batches
+from nmt.bench.turns import serve
+from nmt.config import Config, load_yaml, parse_config
+from nmt.data.batching import Batch
+
+Update = Callable[[list[Batch], int], None]
+
+
+def main() -> None:
+    """Set a contestant up, warm it up, then run the batches once for each line on stdin."""
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    config = parse_config(load_yaml(folder / "config.yaml"), name=str(folder))
+    updates = load_batches(folder / "batches.npz")
+    tokens = sum(batch.target_tokens for update in updates for batch in update)
+    description, update, synchronize = {"nmt": _ours, "transformers": _transformers}[name](config)
+    made = 0
+
+    def run() -> Mapping[str, Any]:
+        nonlocal made
+        begin = time.perf_counter()
+        for batches in updates:
+            made += 1
+            update(batches, made)
+        synchronize()
+        return {"seconds": time.perf_counter() - begin, "tokens": tokens}
+
+    run()
+    serve(description | {"threads": torch.get_num_threads()}, run)
+
+
+def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
+    from nmt.device import choose_hardware
+    from nmt.model.transformer import Transformer
+    from nmt.training.step import Learner
+
+    training = config.training
+    hardware = choose_hardware(training.device, training.precision, training.threads)
+    model = Transformer(config.model, config.data.vocab_size)
+    learner = Learner(
+        model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),
+        config.optimizer,
+        hardware,
+        label_smoothing=training.label_smoothing,
+        seed=training.seed,
+        compiled=training.compile,
+    )
+
+    def update(batches: list[Batch], number: int) -> None:
+        tokens = sum(batch.target_tokens for batch in batches)
+        learner.update(batches, update=number, target_tokens=tokens, learning_rate=1e-4)
+
+    description = {
+        "device": str(hardware.device),
+        "precision": hardware.precision,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
+    return description, update, torch.cuda.synchronize if hardware.device.type == "cuda" else lambda: None
+
+
+def _transformers(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
+    """MarianMT of Hugging Face transformers in a plain loop: fp32, Adam, the same smoothed loss."""
+    import transformers
+
+    if config.training.threads is not None:
+        torch.set_num_threads(config.training.threads)
+    device = torch.device("cuda" if torch.cuda.is_available() and config.training.device != "cpu" else "cpu")
+    ours = config.model
+    model = transformers.MarianMTModel(
+        transformers.MarianConfig(
+            vocab_size=config.data.vocab_size,
+            d_model=ours.d_model,
+            encoder_layers=ours.encoder_layers,
+            decoder_layers=ours.decoder_layers,
+            encoder_attention_heads=ours.heads,
+            decoder_attention_heads=ours.heads,
+            encoder_ffn_dim=ours.d_ff,
+            decoder_ffn_dim=ours.d_ff,
+            dropout=ours.dropout,
+            attention_dropout=ours.attention_dropout,
+            activation_dropout=ours.activation_dropout,
+            activation_function="relu",
+            max_position_embeddings=ours.max_positions,
+            scale_embedding=True,
+            share_encoder_decoder_embeddings=True,
+            tie_word_embeddings=True,
+            use_cache=False,
+            pad_token_id=0,
+            bos_token_id=2,
+            decoder_start_token_id=2,
+            eos_token_id=3,
+        )
+    )
+    model.to(device).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+
+    def update(batches: list[Batch], number: int) -> None:
+        tokens = sum(batch.target_tokens for batch in batches)
+        optimizer.zero_grad()
+        for batch in batches:
+            source = torch.from_numpy(batch.source_BS).to(device)
+            target_input = torch.from_numpy(batch.target_input_BT).to(device)
+            target_output = torch.from_numpy(batch.target_output_BT).to(device)
+            logits = model(input_ids=source, attention_mask=(source != 0).long(), decoder_input_ids=target_input).logits
+            loss = F.cross_entropy(
+                logits.flatten(0, 1),
+                target_output.flatten(),
+                ignore_index=0,
+                label_smoothing=config.training.label_smoothing,
+                reduction="sum",
+            )
+            (loss / tokens).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    description = {
+        "device": str(device),
+        "precision": "fp32",
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "version": transformers.__version__,
+    }
+    return description, update, torch.cuda.synchronize if device.type == "cuda" else lambda: None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Contestants of a benchmark: each in a process of its own, measured in turn.
+
+A machine's speed changes from minute to minute. What is compared must therefore run side by side: all contestants are
+started and warmed up, then each runs once in every round while the others wait on their standard input, which costs
+nothing. A process of its own gives each its own allocator and its own threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from nmt.errors import NmtError
+
+
+class Contestant:
+    """A worker process: started and ready when this is made."""
+
+    def __init__(self, name: str, module: str, arguments: Sequence[str]) -> None:
+        self.name = name
+        command = [sys.executable, "-m", module, *arguments]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.description = self._answer()
+
+    def run(self) -> Mapping[str, Any]:
+        """Let it run once; what it measured."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        try:
+            stdin.write("run\n")
+            stdin.flush()
+        except BrokenPipeError:
+            self._fail()
+        return self._answer()
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _answer(self) -> Mapping[str, Any]:
+        stdout = self._process.stdout
+        assert stdout is not None
+        line = stdout.readline()
+        if not line:
+            self._fail()
+        answer: Mapping[str, Any] = json.loads(line)
+        return answer
+
+    def _fail(self) -> None:
+        _, error = self._process.communicate()
+        last = error.strip().splitlines()[-1:] or [f"exit code {self._process.returncode}"]
+        raise NmtError(f"the benchmark of {self.name} failed: {last[0]}")
+
+
+@contextmanager
+def contestants(commands: Mapping[str, tuple[str, Sequence[str]]]) -> Iterator[list[Contestant]]:
+    """Start one process for each name, given its module and arguments; end them all afterwards."""
+    started: list[Contestant] = []
+    try:
+        for name, (module, arguments) in commands.items():
+            started.append(Contestant(name, module, arguments))
+        yield started
+    finally:
+        for contestant in started:
+            contestant.close()
+
+
+def measure_in_turn(
+    entrants: Sequence[Contestant], rounds: int, told: Callable[[str], None]
+) -> dict[str, list[Mapping[str, Any]]]:
+    """Let each contestant run once a round; what each measured, round by round."""
+    measured: dict[str, list[Mapping[str, Any]]] = {entrant.name: [] for entrant in entrants}
+    for number in range(1, rounds + 1):
+        for entrant in entrants:
+            result = entrant.run()
+            measured[entrant.name].append(result)
+            told(f"round {number} of {rounds}: {entrant.name} {result['tokens'] / result['seconds']:,.0f} tokens/s")
+    return measured
+
+
+def median_rate(results: Sequence[Mapping[str, Any]]) -> float:
+    """Tokens a second, the median over the rounds."""
+    return float(statistics.median(result["tokens"] / result["seconds"] for result in results))
+
+
+def serve(description: Mapping[str, Any], run: Callable[[], Mapping[str, Any]]) -> None:
+    """The worker's side: say what it is, then run once for each line that comes."""
+    answers = _own_stdout()
+    answers.write(json.dumps(description) + "\n")
+    answers.flush()
+    for _ in sys.stdin:
+        answers.write(json.dumps(run()) + "\n")
+        answers.flush()
+
+
+def _own_stdout() -> TextIO:
+    # Libraries that print to stdout must not get between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return answers

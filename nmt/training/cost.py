@@ -1,0 +1,60 @@
+"""What training costs: the floating-point operations of a batch, and how fast this machine multiplies matrices."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from nmt.config import Config
+from nmt.device import Hardware
+from nmt.model.transformer import Transformer
+from nmt.training.loss import label_smoothed_loss
+
+_TRIALS = 5
+
+
+def training_flops(config: Config, rows: int, source_length: int, target_length: int) -> int:
+    """Operations of the matrix products of one pass forward and backward over a padded batch.
+
+    Counted by torch over a model without numbers, so that no formula has to follow the model.
+    """
+    with torch.device("meta"):
+        model = Transformer(config.model, config.data.vocab_size).train()
+        source_BS = torch.ones(rows, source_length, dtype=torch.long)
+        target_BT = torch.ones(rows, target_length, dtype=torch.long)
+        with FlopCounterMode(display=False) as counter:
+            logits_BTV = model(source_BS, target_BT)
+            loss = label_smoothed_loss(logits_BTV, target_BT, config.training.label_smoothing).smoothed
+            loss.backward()  # type: ignore[no-untyped-call]
+    return int(counter.get_total_flops())
+
+
+def matrix_rate(config: Config, hardware: Hardware, rows: int) -> float:
+    """Operations a second of the model's largest product alone, ``rows`` positions by d_model by d_ff: the rate that
+    training could reach at best."""
+    d_model, d_ff = config.model.d_model, config.model.d_ff
+    dtype = hardware.products_dtype
+    x = torch.ones(rows, d_model, dtype=dtype, device=hardware.device)
+    weight = torch.ones(d_model, d_ff, dtype=dtype, device=hardware.device)
+    out = torch.empty(rows, d_ff, dtype=dtype, device=hardware.device)
+    _multiply(x, weight, out)
+    seconds = statistics.median(_multiply(x, weight, out) for _ in range(_TRIALS))
+    return 2 * rows * d_model * d_ff / seconds
+
+
+def _multiply(x: Tensor, weight: Tensor, out: Tensor) -> float:
+    synchronize(x.device)
+    begin = time.perf_counter()
+    torch.mm(x, weight, out=out)
+    synchronize(x.device)
+    return time.perf_counter() - begin
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a GPU has done all that it was asked for."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,144 @@
+"""The ranks of a run: who they are, what they tell each other, and what happens when one of them fails.
+
+torchrun starts the processes, and ends them all when one fails. The error of a rank that fails names the rank, and is
+left in the file where torchrun looks for the cause. A rank that only lost touch with another waits to be ended: its own
+complaint would hide the cause.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from nmt.errors import NmtError
+
+T = TypeVar("T")
+
+# A rank may validate or look for a batch that fits for a while; a rank that has died is noticed at once.
+_PATIENCE = timedelta(minutes=30)
+_SECONDS_UNTIL_ENDED = 40
+
+
+class LostPeerError(NmtError):
+    """Another rank is gone, so that this one cannot go on."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those that train together. What is said here is a no-op where there is but one."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    """Among those on the same machine."""
+    local_size: int = 1
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the rank that writes the run's folder and speaks to people."""
+        return self.rank == 0
+
+    def sum(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all ranks."""
+        if self.size > 1:
+            self._together(lambda: dist.all_reduce(tensor))
+
+    def copy_from_main(self, tensor: Tensor) -> None:
+        """Replace a tensor by the main rank's."""
+        if self.size > 1:
+            self._together(lambda: dist.broadcast(tensor, src=0))
+
+    def told_by_main(self, value: T) -> T:
+        """The main rank's value (something small that can be pickled)."""
+        if self.size == 1:
+            return value
+        box = [value]
+        self._together(lambda: dist.broadcast_object_list(box, src=0))
+        return box[0]
+
+    def gather(self, value: T) -> list[T]:
+        """Every rank's value, in the order of the ranks."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        self._together(lambda: dist.all_gather_object(values, value))
+        return values
+
+    def _together(self, exchange: Callable[[], object]) -> None:
+        try:
+            exchange()
+        except RuntimeError as error:
+            raise LostPeerError(f"rank {self.rank}: another rank is gone ({error}).") from error
+
+
+NO_OTHERS = Ranks()
+
+
+def is_started_by_torchrun() -> bool:
+    """Whether this process is one of several ranks, or of one."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def ranks_of_environment() -> Ranks:
+    """Which rank this process is, as torchrun tells it; the only one without torchrun."""
+    if not is_started_by_torchrun():
+        return Ranks()
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return Ranks(rank, size, int(os.environ.get("LOCAL_RANK", rank)), int(os.environ.get("LOCAL_WORLD_SIZE", size)))
+
+
+@contextmanager
+def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
+    """Be in touch with the other ranks while the body runs: through NCCL between GPUs, gloo for all else."""
+    if ranks.size == 1:
+        yield
+        return
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=_PATIENCE)
+    try:
+        with _failures_named(ranks):
+            yield
+            # Nobody leaves while another still needs it.
+            ranks.gather(None)
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def _failures_named(ranks: Ranks) -> Iterator[None]:
+    try:
+        yield
+    except LostPeerError:
+        _wait_to_be_ended()
+        raise
+    except NmtError as error:
+        _tell_torchrun(error)
+        raise type(error)(f"rank {ranks.rank}: {error}") from error
+    except Exception as error:
+        _tell_torchrun(error)
+        error.add_note(f"This was rank {ranks.rank} of {ranks.size}.")
+        raise
+
+
+def _wait_to_be_ended() -> None:
+    """Wait for torchrun's signal, so that the rank that failed first is seen to have failed first."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    time.sleep(_SECONDS_UNTIL_ENDED)
+
+
+def _tell_torchrun(error: Exception) -> None:
+    if "TORCHELASTIC_ERROR_FILE" in os.environ:
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
+        get_error_handler().record_exception(error)

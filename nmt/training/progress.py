@@ -1,0 +1,71 @@
+"""Where a run stands, and whether it is over. What is here goes into each checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+from nmt.config import Config
+from nmt.training.schedule import DecaySpan
+
+
+class Ending(Enum):
+    """Why a run ended."""
+
+    UPDATES = "the updates that were asked for are made"
+    MINUTES = "the time that was given is over"
+    SCHEDULE = "the learning rate has come down to 0"
+    PATIENCE = "validation has not improved for long enough"
+    INTERRUPTED = "it was interrupted"
+
+
+@dataclass
+class Progress:
+    """Where a run stands."""
+
+    update: int = 0
+    epoch: int = 0
+    index: int = 0
+    """The next update of the epoch's plan."""
+    seconds: float = 0.0
+    """Spent in the loop, all resumes together."""
+    scores: dict[int, float] = field(default_factory=dict)
+    """Of each validation by update, more is better."""
+    validations_without_gain: int = 0
+    skipped: int = 0
+    """Updates that changed nothing, since a gradient was not finite."""
+    skipped_in_a_row: int = 0
+    micro_batch_tokens: int | None = None
+    """What ``auto`` came to."""
+    micro_batch_limit: int | None = None
+    """Set where a larger micro-batch did not fit into memory."""
+    loss_scale: float | None = None
+    loss_scale_good_updates: int = 0
+    decay_span: DecaySpan | None = None
+    """Where a decay began that lands on a limit of time."""
+
+    def values(self) -> dict[str, Any]:
+        """As JSON."""
+        scores = {str(update): score for update, score in self.scores.items()}
+        return asdict(self) | {"scores": scores, "decay_span": self.decay_span and list(self.decay_span)}
+
+    @staticmethod
+    def from_values(values: dict[str, Any]) -> Progress:
+        """Read what :meth:`values` wrote."""
+        scores = {int(update): score for update, score in values["scores"].items()}
+        span = values.get("decay_span")
+        return Progress(**(values | {"scores": scores, "decay_span": span and DecaySpan(*span)}))
+
+    def ending(self, config: Config) -> Ending | None:
+        """Whether the run is over by its limits."""
+        training = config.training
+        if training.max_updates is not None and self.update >= training.max_updates:
+            return Ending.UPDATES
+        if training.max_minutes is not None and self.seconds >= training.max_minutes * 60:
+            return Ending.MINUTES
+        if self.decay_span is not None and self.update >= self.decay_span.last:
+            return Ending.SCHEDULE
+        if training.patience is not None and self.validations_without_gain >= training.patience:
+            return Ending.PATIENCE
+        return None

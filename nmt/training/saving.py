@@ -1,0 +1,95 @@
+"""Checkpoints written in the background: training stops for a copy in memory, not for the disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.checkpoint.bundle import TrainingState, save_bundle
+from nmt.checkpoint.run import checkpoint_folder, prune, update_links
+from nmt.config import Config
+from nmt.data.vocab import Vocabulary
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of a run, one after the other, in a thread."""
+
+    def __init__(self, run: Path, config: Config, vocab: Vocabulary) -> None:
+        self._run = run
+        self._config = config
+        self._vocab = vocab
+        self._copies: dict[str, Tensor] = {}
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+
+    def save(
+        self,
+        update: int,
+        weights: Mapping[str, Tensor],
+        training: Mapping[str, Tensor],
+        values: Mapping[str, Any],
+        scores: Mapping[int, float],
+    ) -> None:
+        """Copy what is to be saved, and begin to write it. Waits first for a checkpoint that is still being written.
+
+        Raises:
+            CheckpointError: the checkpoint before could not be written.
+        """
+        self.finish()
+        self._copy({f"model {name}": tensor for name, tensor in weights.items()})
+        self._copy({f"training {name}": tensor for name, tensor in training.items()})
+        arguments = (update, list(weights), list(training), dict(values), dict(scores))
+        self._thread = threading.Thread(target=self._write, args=arguments, name="checkpoint")
+        self._thread.start()
+
+    def check(self) -> None:
+        """Go on, unless a checkpoint could not be written.
+
+        Raises:
+            CheckpointError: it could not.
+        """
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def finish(self) -> None:
+        """Wait until everything is on disk.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.check()
+
+    def _copy(self, tensors: Mapping[str, Tensor]) -> None:
+        # The same memory each time: fresh pages would cost more than the copy.
+        for name, tensor in tensors.items():
+            if name not in self._copies:
+                self._copies[name] = torch.empty(tensor.shape, dtype=torch.float32)
+            self._copies[name].copy_(tensor.detach())
+
+    def _write(
+        self,
+        update: int,
+        weight_names: list[str],
+        training_names: list[str],
+        values: dict[str, Any],
+        scores: dict[int, float],
+    ) -> None:
+        """Write a checkpoint, then move the links to it, then delete what need not be kept: in this order a crash
+        at any moment leaves whole checkpoints and links that lead to one."""
+        try:
+            weights = {name: self._copies[f"model {name}"] for name in weight_names}
+            state = TrainingState({name: self._copies[f"training {name}"] for name in training_names}, values)
+            save_bundle(checkpoint_folder(self._run, update), weights, self._config, self._vocab, training=state)
+            update_links(self._run, scores)
+            prune(self._run, scores, self._config.checkpoints)
+        except Exception as error:  # raised in the loop, by check or finish
+            self._error = error

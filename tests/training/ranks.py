@@ -1,0 +1,105 @@
+"""Starts the ranks of a run as torchrun would, and lets a test see and disturb what goes on in each.
+
+Run as a program: ``ranks.py DATA SETTINGS RUN OUT [WHAT RANK UPDATE]`` is one rank, which leaves in ``OUT.RANK.npz``
+its parameters and the pairs of each update. ``WHAT`` happens at an update on one rank: ``raise``, ``kill``,
+``terminate``, or ``memory`` (a micro-batch does not fit).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__)
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def start_ranks(count: int, *arguments: object) -> list[subprocess.Popen]:
+    """One process a rank, without torchrun: nobody ends the others when one fails."""
+    port = str(free_port())
+    return [
+        subprocess.Popen(
+            [sys.executable, str(SCRIPT), *map(str, arguments)],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ
+            | {
+                "RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count),
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+            },
+        )
+        for rank in range(count)
+    ]  # fmt: skip
+
+
+def main() -> None:
+    import numpy as np
+    import torch
+
+    from nmt.training import run as run_module
+    from nmt.training.run import train
+    from nmt.training.setup import resolve_config
+    from nmt.training.step import Learner
+    from nmt.training.trainer import Trainer
+
+    data, settings, run, out, *rest = sys.argv[1:]
+    what, at_rank, at_update = (rest[0], int(rest[1]), int(rest[2])) if len(rest) == 3 else (None, -1, -1)
+    rank = int(os.environ.get("RANK", "0"))
+    learners: list[Learner] = []
+
+    class WatchedLearner(Learner):
+        def __init__(self, *arguments, **options) -> None:
+            super().__init__(*arguments, **options)
+            learners.append(self)
+
+        def update(self, batches, *, update, **options):
+            if rank == at_rank and update == at_update:
+                if what == "raise":
+                    raise ValueError("a mistake of this test")
+                if what in ("kill", "terminate"):
+                    os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGTERM)
+                if what == "memory":
+                    self.fails_once = True
+            return super().update(batches, update=update, **options)
+
+        def _try_gradients(self, batches, *arguments):
+            if getattr(self, "fails_once", False) and batches:
+                self.fails_once = False
+                return max(batches, key=lambda batch: batch.positions)
+            return super()._try_gradients(batches, *arguments)
+
+    class WatchedTrainer(Trainer):
+        def _update(self, plan, report):
+            result = super()._update(plan, report)
+            with Path(f"{out}.{rank}.order").open("a") as stream:
+                stream.write(f"{self.progress.update} {plan.pairs.tolist()}\n")
+            return result
+
+    class Quiet:
+        def __getattr__(self, name):
+            return lambda *arguments: None
+
+    run_module.Learner, run_module.Trainer = WatchedLearner, WatchedTrainer
+    config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
+    outcome = train([Path(data)], Path(run), config, Quiet())
+    parameters = torch.cat([p.detach().flatten() for p in learners[0].model.parameters()]).double()
+    np.savez(
+        f"{out}.{rank}.npz",
+        parameters=parameters.numpy(),
+        update=outcome.progress.update,
+        ending=outcome.ending.name,
+        limit=outcome.progress.micro_batch_limit or 0,
+    )
+
+
+if __name__ == "__main__":
+    main()

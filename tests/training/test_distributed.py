@@ -1,0 +1,204 @@
+"""Many ranks make the updates that one makes, share the work, and end together."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.training.ranks import SCRIPT, start_ranks
+
+EXACT = ["training.precision=fp64", "model.dropout=0", "logging.every_updates=1"]
+
+
+@pytest.fixture
+def settings(settled, tmp_path):
+    """A settings file with changes, for processes of their own."""
+
+    def write(*changes: str, name: str = "settings") -> Path:
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(settled(*changes).model_dump(mode="json")))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run_ranks(reversed_words, tmp_path):
+    """Run as many ranks as asked; what each of them left behind."""
+
+    def run(count: int, settings: Path, name: str, *disturbance: object) -> list:
+        out = tmp_path / f"{name}-{count}"
+        processes = start_ranks(count, reversed_words, settings, tmp_path / name, out, *disturbance)
+        errors = [process.communicate(timeout=120)[1] for process in processes]
+        assert [process.returncode for process in processes] == [0] * count, errors
+        return [np.load(f"{out}.{rank}.npz") for rank in range(count)]
+
+    return run
+
+
+def records(run: Path, kind: str) -> list[dict]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+def distance(one, other) -> float:
+    return np.linalg.norm(one["parameters"] - other["parameters"]) / np.linalg.norm(other["parameters"])
+
+
+def order(path: Path) -> dict[int, list[int]]:
+    """The pairs of each update, as written last."""
+    return {int(update): json.loads(pairs) for update, _, pairs in (r.partition(" ") for r in path.open())}
+
+
+def test_two_ranks_learn_what_one_learns(run_ranks, settings, tmp_path):
+    exact = settings(*EXACT)
+    [one], two = run_ranks(1, exact, "alone"), run_ranks(2, exact, "together")
+    assert int(one["update"]) == int(two[0]["update"]) == 20
+    assert distance(two[0], one) <= 1e-9
+    assert np.array_equal(two[0]["parameters"], two[1]["parameters"])
+    assert order(tmp_path / "alone-1.0.order") == order(tmp_path / "together-2.0.order")
+    alone, together = (records(tmp_path / name, "validation") for name in ("alone", "together"))
+    for theirs, ours in zip(alone, together, strict=True):
+        assert ours["valid_loss"] == pytest.approx(theirs["valid_loss"], rel=1e-9)
+        assert ours["valid_bleu"] == theirs["valid_bleu"]
+        assert ours["samples"] == theirs["samples"]
+
+
+def test_three_ranks_with_fewer_pairs_than_ranks_learn_the_same(run_ranks, settings):
+    # Updates of a few pairs: some ranks get none of them.
+    small = settings(*EXACT, "batching.update_tokens=8", "batching.group_tokens=8")
+    [one], three = run_ranks(1, small, "alone"), run_ranks(3, small, "together")
+    assert distance(three[2], one) <= 1e-9
+
+
+def test_losses_in_fp32_are_those_of_one_rank_and_each_ranks_speed_is_told(run_ranks, settings, tmp_path):
+    plain = settings("model.dropout=0", "logging.every_updates=1")
+    run_ranks(1, plain, "alone")
+    run_ranks(2, plain, "together")
+    alone, together = (records(tmp_path / name, "update") for name in ("alone", "together"))
+    assert [r["loss"] for r in together] == pytest.approx([r["loss"] for r in alone], rel=1e-4)
+    assert [r["target_tokens"] for r in together] == [r["target_tokens"] for r in alone]
+    assert all(len(r["rank_target_tokens_per_second"]) == 2 for r in together)
+    assert all(max(r["rank_target_tokens_per_second"]) > 0 for r in together)
+
+
+def test_a_rank_out_of_memory_halves_and_all_keep_to_its_limit(run_ranks, settings, tmp_path):
+    exact = settings(*EXACT, "batching.micro_batch_tokens=1000")
+    [one] = run_ranks(1, exact, "alone")
+    two = run_ranks(2, exact, "together", "memory", 1, 7)
+    assert distance(two[0], one) <= 1e-9
+    assert int(two[0]["limit"]) == int(two[1]["limit"]) > 0
+    [event] = records(tmp_path / "together", "event")
+    assert (event["event"], event["update"]) == ("micro-batch", 7)
+
+
+def test_a_run_killed_on_two_ranks_goes_on_on_one_in_the_same_order(run_ranks, settings, tmp_path, reversed_words):
+    plain, run = settings(), tmp_path / "run"
+    run_ranks(1, plain, "straight")
+    processes = start_ranks(2, reversed_words, plain, run, tmp_path / "killed", "kill", 1, 13)
+    assert processes[1].wait(60) == -signal.SIGKILL
+    processes[0].kill()
+    processes[0].communicate()
+    [resumed] = run_ranks(1, plain, "run")
+    assert int(resumed["update"]) == 20
+    straight = order(tmp_path / "straight-1.0.order")
+    there = order(tmp_path / "killed.0.order") | order(tmp_path / "run-1.0.order")
+    assert there == straight
+    assert 1 not in order(tmp_path / "run-1.0.order")
+    assert [r["ranks"] for r in records(run, "start")] == [2, 1]
+
+
+def test_a_signal_to_one_rank_saves_and_ends_all_at_the_same_update(run_ranks, settings, tmp_path):
+    two = run_ranks(2, settings(), "run", "terminate", 1, 7)
+    assert [str(rank["ending"]) for rank in two] == ["INTERRUPTED"] * 2
+    assert [int(rank["update"]) for rank in two] == [7, 7]
+    assert (tmp_path / "run" / "last").resolve().name == "step-00000007"
+
+
+def test_an_exception_on_one_rank_ends_the_job_and_names_the_rank(settings, tmp_path, reversed_words):
+    begin = time.monotonic()
+    result = subprocess.run(
+        [
+            sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(SCRIPT),
+            str(reversed_words), str(settings()), str(tmp_path / "run"), str(tmp_path / "out"), "raise", "1", "5",
+        ],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert result.returncode != 0
+    assert time.monotonic() - begin < 60
+    assert "a mistake of this test" in result.stderr
+    assert "It happened at update 5." in result.stderr
+    assert "This was rank 1 of 2." in result.stderr
+    # torchrun's own account names the first to fail, not the one that lost touch with it.
+    assert "rank      : 1 " in result.stderr.split("Root Cause")[1]
+    assert not (tmp_path / "run" / "checkpoints" / "step-00000005").exists()
+
+
+def test_the_command_starts_ranks_and_tells_which_one_was_killed(settings, tmp_path, reversed_words):
+    command = [sys.executable, "-m", "nmt", "train", "--nproc", "2", "--data", str(reversed_words)]
+    endless = settings("training.max_updates=100000", "training.patience=null", "logging.every_updates=1")
+    with subprocess.Popen(
+        [*command, "--config", str(endless), "--out", str(tmp_path / "run")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("update "):
+                break
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        ranks = {int(_environment(child)["RANK"]): int(child) for child in children}
+        assert sorted(ranks) == [0, 1]
+        os.kill(ranks[1], signal.SIGKILL)
+        rest = process.stderr.read()
+    assert process.returncode == 2, rest
+    assert "rank 1 was killed by SIGKILL" in rest
+    assert "Traceback" not in rest
+    finished = subprocess.run(
+        [*command, "--config", str(settings("training.max_updates=40", name="end")), "--out", str(tmp_path / "done")],
+        capture_output=True, text=True, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stderr.count("Ended at update 40") == 1
+
+
+def _environment(pid: str) -> dict[str, str]:
+    entries = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_command_saves_on_all_ranks(settings, tmp_path, reversed_words, number):
+    endless = settings("training.max_updates=100000", "training.patience=null", "logging.every_updates=1")
+    with subprocess.Popen(
+        [
+            sys.executable, "-m", "nmt", "train", "--nproc", "2", "--data", str(reversed_words),
+            "--config", str(endless), "--out", str(tmp_path / "run"),
+        ],
+        stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("update "):
+                process.send_signal(number)
+                break
+        rest = process.stderr.read()
+    assert process.returncode == 128 + number, rest
+    assert "Saved. The same command goes on from here." in rest
+    assert "Traceback" not in rest
+    assert (tmp_path / "run" / "last").exists()
+
+
+def test_mistakes_are_told_once_before_any_rank_starts(tmp_path, reversed_words):
+    result = subprocess.run(
+        [sys.executable, "-m", "nmt", "train", "--nproc", "2", "--data", str(reversed_words), "--set", "model.drop=1"],
+        capture_output=True, text=True, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert result.stderr.count("model.dropout") == 1
