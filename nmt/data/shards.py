@@ -18,6 +18,7 @@ from typing import IO, Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.arrays import Indices, gather_rows
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError
@@ -30,7 +31,6 @@ SIDES: tuple[Side, ...] = get_args(Side)
 VERSION = 1
 _CHUNK_PAIRS = 50_000
 
-Indices = NDArray[np.integer[Any]]
 Encode = Callable[[Sequence[str], Side, int], list[list[int]]]
 """From the lines of one side of a chunk of pairs, and the chunk's number, to their ids."""
 
@@ -150,11 +150,7 @@ class ParallelShards:
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
         """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``."""
         starts = self._offsets[side][pairs]
-        lengths = self._offsets[side][pairs + 1] - starts
-        # Where each piece lies in the file: its place in the result, shifted by what lies between the two there.
-        shifts = starts - (np.cumsum(lengths) - lengths)
-        tokens: NDArray[Any] = self._tokens[side][np.arange(lengths.sum()) + np.repeat(shifts, lengths)]
-        return tokens
+        return gather_rows(self._tokens[side], starts, self._offsets[side][pairs + 1] - starts)
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], remedy: str) -> NDArray[Any]:
