@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.shards import Indices, PairSource
+from nmt.data.arrays import Indices
+from nmt.data.shards import PairSource
 from nmt.data.vocab import Vocabulary
 
 

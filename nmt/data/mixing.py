@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.arrays import Indices
 from nmt.data.build import VOCAB_NAME
-from nmt.data.shards import Indices, ParallelShards, Side
+from nmt.data.shards import ParallelShards, Side
 from nmt.errors import DataError
 
 

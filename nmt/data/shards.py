@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol, get_args
@@ -18,6 +18,7 @@ from typing import IO, Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.arrays import Indices, gather_rows
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError
@@ -30,7 +31,8 @@ SIDES: tuple[Side, ...] = get_args(Side)
 VERSION = 1
 _CHUNK_PAIRS = 50_000
 
-Indices = NDArray[np.integer[Any]]
+Encode = Callable[[Sequence[str], Side, int], list[list[int]]]
+"""From the lines of one side of a chunk of pairs, and the chunk's number, to their ids."""
 
 
 @dataclass
@@ -108,16 +110,31 @@ class ParallelShards:
             DataError: there are no shards, or they are damaged.
         """
         index = read_index(data)
-        folder = data / SHARDS_FOLDER
+        return cls._open(data / SHARDS_FOLDER, index, split, f"Run `nmt build-vocab --data {data}` again.")
+
+    @classmethod
+    def open_folder(cls, folder: Path, split: str) -> ParallelShards:
+        """Map a split of shards that lie elsewhere than in their data set.
+
+        Raises:
+            DataError: there are no shards, or they are damaged.
+        """
+        remedy = "Remove the folder, so that it is made again."
+        try:
+            index = _read_index(folder, remedy)
+        except FileNotFoundError:
+            raise DataError(f"{folder}: holds no shards (no {INDEX_NAME}).") from None
+        return cls._open(folder, index, split, remedy)
+
+    @classmethod
+    def _open(cls, folder: Path, index: ShardIndex, split: str, remedy: str) -> ParallelShards:
         tokens: dict[Side, NDArray[Any]] = {}
         offsets: dict[Side, NDArray[np.int64]] = {}
         for side in SIDES:
-            offsets[side] = _mapped(folder / f"{split}.{side}.offsets", np.dtype(np.int64))
-            tokens[side] = _mapped(folder / f"{split}.{side}.tokens", np.dtype(index.dtype))
+            offsets[side] = _mapped(folder / f"{split}.{side}.offsets", np.dtype(np.int64), remedy)
+            tokens[side] = _mapped(folder / f"{split}.{side}.tokens", np.dtype(index.dtype), remedy)
             if len(offsets[side]) != index.splits[split].pairs + 1 or offsets[side][-1] != len(tokens[side]):
-                raise DataError(
-                    f"{folder}: the shards of {split} are damaged. Run `nmt build-vocab --data {data}` again."
-                )
+                raise DataError(f"{folder}: the shards of {split} are damaged. {remedy}")
         return cls(index, tokens, offsets)
 
     def __len__(self) -> int:
@@ -133,21 +150,17 @@ class ParallelShards:
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
         """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``."""
         starts = self._offsets[side][pairs]
-        lengths = self._offsets[side][pairs + 1] - starts
-        # Where each piece lies in the file: its place in the result, shifted by what lies between the two there.
-        shifts = starts - (np.cumsum(lengths) - lengths)
-        tokens: NDArray[Any] = self._tokens[side][np.arange(lengths.sum()) + np.repeat(shifts, lengths)]
-        return tokens
+        return gather_rows(self._tokens[side], starts, self._offsets[side][pairs + 1] - starts)
 
 
-def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _mapped(path: Path, dtype: np.dtype[Any], remedy: str) -> NDArray[Any]:
     try:
         if path.stat().st_size == 0:  # which cannot be mapped
             return np.zeros(0, dtype)
         # As a plain array over the same memory: indexing a memmap is slower.
         return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read ({error}). Run `nmt build-vocab` again.") from None
+        raise DataError(f"{path}: cannot be read ({error}). {remedy}") from None
 
 
 def read_index(data: Path) -> ShardIndex:
@@ -156,13 +169,17 @@ def read_index(data: Path) -> ShardIndex:
     Raises:
         DataError: there are none, or they are of another version.
     """
-    path = data / SHARDS_FOLDER / INDEX_NAME
     try:
-        values = json.loads(path.read_text("utf-8"))
+        return _read_index(data / SHARDS_FOLDER, f"Run `nmt build-vocab --data {data}` again.")
     except FileNotFoundError:
         raise DataError(f"{data}: has no shards yet. Run `nmt build-vocab --data {data}` first.") from None
+
+
+def _read_index(folder: Path, remedy: str) -> ShardIndex:
+    path = folder / INDEX_NAME
+    values = json.loads(path.read_text("utf-8"))
     if values.get("version") != VERSION:
-        raise DataError(f"{path}: is of version {values.get('version')}. Run `nmt build-vocab --data {data}` again.")
+        raise DataError(f"{path}: is of version {values.get('version')}. {remedy}")
     splits = {
         name: SplitStatistics(**(split | {"sides": {side: SideStatistics(**s) for side, s in split["sides"].items()}}))
         for name, split in values["splits"].items()
@@ -189,19 +206,47 @@ def write_shards(data: Path, vocab: Vocabulary, *, max_length: int = 256, thread
     Raises:
         DataError: a file of the data set cannot be read.
     """
+
+    def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
+        return vocab.encode(lines, threads=threads)
+
+    return write_encoded(data, data / SHARDS_FOLDER, vocab, encode, ("train", "valid"), max_length=max_length)
+
+
+def write_encoded(
+    data: Path,
+    folder: Path,
+    vocab: Vocabulary,
+    encode: Encode,
+    splits: Sequence[str],
+    *,
+    max_length: int,
+    beside: Mapping[str, bytes] | None = None,
+) -> ShardIndex:
+    """Write shards of some splits of a data set into a folder, which takes its name only once it is complete.
+
+    Args:
+        encode: from lines to ids.
+        max_length: pairs with a side of more pieces are left out and counted.
+        beside: further files, by name, to stand in the folder from the first.
+
+    Raises:
+        DataError: a file of the data set cannot be read.
+    """
     manifest = read_manifest(data)
     dtype = np.dtype(np.uint16 if vocab.size <= 1 << 16 else np.uint32)
-    folder = data / SHARDS_FOLDER
-    temporary = data / f".{SHARDS_FOLDER}.{os.getpid()}.tmp"
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
+    temporary.mkdir(parents=True)
     try:
-        splits = {
-            split: _write_split(data, manifest, split, vocab, temporary, dtype, max_length, threads)
-            for split in ("train", "valid")
+        written = {
+            split: _write_split(data, manifest, split, encode, vocab.UNK, temporary, dtype, max_length)
+            for split in splits
         }
-        index = ShardIndex(VERSION, vocab.fingerprint, manifest.fingerprint, max_length, dtype.name, splits)
+        index = ShardIndex(VERSION, vocab.fingerprint, manifest.fingerprint, max_length, dtype.name, written)
         (temporary / INDEX_NAME).write_text(json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        for name, content in (beside or {}).items():
+            (temporary / name).write_bytes(content)
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:
@@ -213,13 +258,13 @@ def _write_split(
     data: Path,
     manifest: Manifest,
     split: str,
-    vocab: Vocabulary,
+    encode: Encode,
+    unknown: int,
     folder: Path,
     dtype: np.dtype[Any],
     max_length: int,
-    threads: int,
 ) -> SplitStatistics:
-    languages = {"source": manifest.source_lang, "target": manifest.target_lang}
+    languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}
     names = {side: data / f"{split}.{language}" for side, language in languages.items()}
     # The text of train was normalised when it was prepared; valid is kept as it came, so its source is done here,
     # as translate will do it.
@@ -231,11 +276,14 @@ def _write_split(
     statistics = SplitStatistics()
     writers = {side: _SideWriter(folder, f"{split}.{side}", dtype) for side in SIDES}
     try:
-        for pairs in _chunks(read_parallel(names["source"], names["target"])):
-            texts = {"source": [normalize(pair[0]) for pair in pairs], "target": [pair[1] for pair in pairs]}
-            encoded = {side: vocab.encode(texts[side], threads=threads) for side in SIDES}
+        for chunk, pairs in enumerate(_chunks(read_parallel(names["source"], names["target"]))):
+            texts: dict[Side, list[str]] = {
+                "source": [normalize(pair[0]) for pair in pairs],
+                "target": [pair[1] for pair in pairs],
+            }
+            encoded = {side: encode(texts[side], side, chunk) for side in SIDES}
             for side in SIDES:
-                _count(statistics.sides[side], texts[side], encoded[side], languages[side], vocab)
+                _count(statistics.sides[side], texts[side], encoded[side], languages[side], unknown)
             for source, target in zip(encoded["source"], encoded["target"], strict=True):
                 if max(len(source), len(target)) > max_length:
                     statistics.too_long += 1
@@ -256,12 +304,10 @@ def _chunks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]
         yield chunk
 
 
-def _count(
-    statistics: SideStatistics, texts: list[str], encoded: list[list[int]], language: str, vocab: Vocabulary
-) -> None:
+def _count(statistics: SideStatistics, texts: list[str], encoded: list[list[int]], language: str, unknown: int) -> None:
     statistics.words += sum(sentence_length(text, language) for text in texts)
     statistics.pieces += sum(map(len, encoded))
-    statistics.unknown += sum(ids.count(vocab.UNK) for ids in encoded)
+    statistics.unknown += sum(ids.count(unknown) for ids in encoded)
     statistics.longest = max(statistics.longest, max(map(len, encoded), default=0))
 
 

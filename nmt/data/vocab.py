@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import re
@@ -10,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
 from nmt.text import replacing
 
@@ -87,6 +90,31 @@ class Vocabulary:
         cleaned = [line.replace("\0", " ") for line in lines]
         encoded: list[list[int]] = self._processor.encode(cleaned, num_threads=threads)
         return encoded
+
+    def encode_sampled(
+        self, lines: Sequence[str], *, dropout: float, seed: int | Sequence[int], threads: int = 1
+    ) -> list[list[int]]:
+        """Ids of a random segmentation of each line, for subword regularisation: a pure function of its arguments.
+
+        Args:
+            dropout: 0 for none, which is :meth:`encode`. With a BPE model the probability that a merge is dropped
+                (BPE-dropout, Provilkov et al. 2020); with a unigram model the α of Kudo (2018): the nearer to 0, the
+                more even are the probabilities of all segmentations.
+            threads: of SentencePiece; -1 takes all cores.
+
+        Raises:
+            VocabularyError: ``dropout`` is not from 0 to 1.
+        """
+        if not 0 <= dropout <= 1:
+            raise VocabularyError(f"a dropout of {dropout:g} was asked of the segmentation: give a number from 0 to 1.")
+        encoded = self.encode(lines, threads=threads)
+        if dropout == 0:
+            return encoded
+        return self._sampler.sample(encoded, dropout, np.random.default_rng(seed))
+
+    @functools.cached_property
+    def _sampler(self) -> SegmentationSampler:
+        return SegmentationSampler(self._processor)
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids."""

@@ -1,0 +1,247 @@
+"""Subword regularisation: the training text segmented anew each epoch, at random, and encoded ahead of the training.
+
+Encoding takes a processor's whole attention, so the next epoch is encoded by another process while this one trains.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from nmt.data.build import VOCAB_NAME
+from nmt.data.manifest import read_manifest
+from nmt.data.shards import SIDES, ParallelShards, ShardIndex, Side, read_index, write_encoded
+from nmt.data.vocab import Vocabulary
+from nmt.errors import DataError, NmtError
+
+SETTINGS_NAME = "sampled.json"
+"""Beside the shards: all that they depend on."""
+_POLL_SECONDS = 0.2
+_NICENESS = 10
+
+
+def write_sampled_shards(
+    data: Path, folder: Path, vocab: Vocabulary, *, dropout: float, seed: int, epoch: int
+) -> ShardIndex:
+    """Encode the training text of a data set with random segmentations, both sides, as shards in ``folder``.
+
+    The bytes are a pure function of the text, the vocabulary, the dropout, the seed and the epoch. Pairs with too many
+    pieces are left out and counted, by the limit of the data set's own shards; which these are differs from epoch to
+    epoch, so a pair's number is its own in each. The folder takes its name only once it is complete.
+
+    Args:
+        dropout: as in :meth:`Vocabulary.encode_sampled`.
+
+    Raises:
+        DataError: the data set has no shards yet, or cannot be read.
+    """
+
+    def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
+        # The 1 sets it apart from shorter seeds, as of the epoch's plan, whose missing numbers NumPy takes for 0.
+        return vocab.encode_sampled(lines, dropout=dropout, seed=[seed, epoch, SIDES.index(side), chunk, 1])
+
+    return write_encoded(
+        data,
+        folder,
+        vocab,
+        encode,
+        ["train"],
+        max_length=read_index(data).max_length,
+        beside={SETTINGS_NAME: _settings_text(data, vocab, dropout, seed, epoch).encode()},
+    )
+
+
+def _settings_text(data: Path, vocab: Vocabulary, dropout: float, seed: int, epoch: int) -> str:
+    """What sampled shards depend on; those of an earlier run are taken only where it is the same."""
+    settings = {
+        "data_fingerprint": read_manifest(data).fingerprint,
+        "vocab_fingerprint": vocab.fingerprint,
+        "max_length": read_index(data).max_length,
+        "dropout": float(dropout),
+        "seed": seed,
+        "epoch": epoch,
+    }
+    return json.dumps(settings, indent=2) + "\n"
+
+
+class SampledEpochs:
+    """The sampled shards of one epoch after the other, each made in the background while the one before is trained on.
+
+    Used as a context manager, or closed by :meth:`close`.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        folder: Path,
+        vocab: Vocabulary,
+        *,
+        dropout: float,
+        seed: int,
+        writer: bool = True,
+        timeout_seconds: float = 3_600,
+    ) -> None:
+        """Nothing is made before the first :meth:`open`.
+
+        Args:
+            folder: of the run; holds ``epoch-00003`` and so on, of which only the present and the next are kept.
+            writer: whether this process makes the shards. Of all processes that share a folder one must; the others
+                wait for what it makes.
+            timeout_seconds: how long the others wait.
+        """
+        self._data, self._folder, self._vocab = data, folder, vocab
+        self._dropout, self._seed = dropout, seed
+        self._writer, self._timeout_seconds = writer, timeout_seconds
+        self._child: _Child | None = None
+        if writer:
+            vocab.save(self._folder / VOCAB_NAME)
+            self._remove_unfinished()  # of a run that was killed
+
+    def open(self, epoch: int) -> ParallelShards:
+        """The shards of an epoch, counted from 0; those of the next are begun, those of all others removed.
+
+        Raises:
+            DataError: they could not be made, or did not come in time.
+        """
+        folder = self._path(epoch)
+        if not self._writer:
+            self._wait_for(epoch)
+            return ParallelShards.open_folder(folder, "train")
+        self._make(epoch)
+        shards = ParallelShards.open_folder(folder, "train")
+        # Whoever still reads an epoch before has mapped it, and its files last until that ends.
+        for other in self._folder.glob("epoch-*"):
+            if other not in (folder, self._path(epoch + 1)):
+                shutil.rmtree(other, ignore_errors=True)
+        self._begin(epoch + 1)
+        return shards
+
+    def close(self) -> None:
+        """End what is being made in the background; what is complete stays."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+            self._remove_unfinished()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _path(self, epoch: int) -> Path:
+        return self._folder / f"epoch-{epoch:05}"
+
+    def _remove_unfinished(self) -> None:
+        for folder in self._folder.glob(".epoch-*.tmp"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _is_there(self, epoch: int) -> bool:
+        try:
+            settings = (self._path(epoch) / SETTINGS_NAME).read_text("utf-8")
+        except OSError:
+            return False
+        return settings == _settings_text(self._data, self._vocab, self._dropout, self._seed, epoch)
+
+    def _begin(self, epoch: int) -> None:
+        if self._child is None and not self._is_there(epoch):
+            self._child = _Child(
+                epoch, self._data, self._path(epoch), self._folder / VOCAB_NAME, self._dropout, self._seed
+            )
+
+    def _make(self, epoch: int) -> None:
+        makes_it = self._child is not None and self._child.epoch == epoch
+        if not makes_it and self._is_there(epoch):
+            return
+        if not makes_it:
+            self.close()
+            self._begin(epoch)
+        if self._child is not None:
+            try:
+                self._child.wait()
+            finally:
+                self.close()
+
+    def _wait_for(self, epoch: int) -> None:
+        end = time.monotonic() + self._timeout_seconds
+        while not self._is_there(epoch):
+            if time.monotonic() > end:
+                raise DataError(
+                    f"{self._path(epoch)}: did not come in {self._timeout_seconds:g} seconds. Look at what the process "
+                    "says that makes the sampled shards; it is the first of this machine."
+                )
+            time.sleep(_POLL_SECONDS)
+
+
+class _Child:
+    """A process that writes the sampled shards of one epoch, and ends when this process does, however that comes."""
+
+    def __init__(self, epoch: int, data: Path, folder: Path, vocab: Path, dropout: float, seed: int) -> None:
+        self.epoch = epoch
+        self._folder = folder
+        # An ordinary process rather than one of multiprocessing, which would run the caller's main module again. A
+        # session of its own keeps Ctrl-C from it, which is this process's to act on. Its input is never written to:
+        # it ends when this process closes it or dies, and then so does the child.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, data, folder, vocab, repr(float(dropout)), str(seed), str(epoch)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
+            start_new_session=True,
+        )
+
+    def wait(self) -> None:
+        """Wait for the shards.
+
+        Raises:
+            DataError: the process failed.
+        """
+        assert self._process.stderr is not None
+        said = self._process.stderr.read().decode("utf-8", errors="replace").strip()
+        code = self._process.wait()
+        if code != 0:
+            raise DataError(f"{self._folder}: the sampled shards could not be made. {said or f'Exit status {code}.'}")
+
+    def end(self) -> None:
+        """End the process, if it still runs."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+def _end_with_parent() -> None:
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
+def _run_child(data: str, folder: str, vocab: str, dropout: str, seed: str, epoch: str) -> int:
+    """What the child does; its exit status."""
+    os.nice(_NICENESS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        write_sampled_shards(
+            Path(data), Path(folder), Vocabulary.load(Path(vocab)),
+            dropout=float(dropout), seed=int(seed), epoch=int(epoch),
+        )  # fmt: skip
+    except NmtError as error:
+        sys.stderr.write(str(error))
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(_run_child(*sys.argv[1:]))

@@ -1,0 +1,223 @@
+"""Sampled shards: a function of seed and epoch, made ahead by another process, and nothing of it is left behind."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from nmt.data.build import build_vocabulary
+from nmt.data.sampling import SampledEpochs, write_sampled_shards
+from nmt.data.shards import ParallelShards, read_index
+from nmt.data.vocab import Vocabulary
+from nmt.errors import DataError
+
+PAIRS = 60
+
+
+@pytest.fixture
+def data(write_data_set, tmp_path) -> Path:
+    draw = random.Random(0)
+    words = ["house", "mouse", "blouse", "spouse", "grouse", "using", "housing"]
+    lines = [" ".join(draw.choices(words, k=draw.randint(1, 6))) for _ in range(PAIRS)]
+    folder = write_data_set(tmp_path / "data", lines, [" ".join(line.split()[::-1]) for line in lines])
+    build_vocabulary(folder, size=45, threads=1)
+    return folder
+
+
+@pytest.fixture
+def vocab(data) -> Vocabulary:
+    return Vocabulary.load(data / "vocab.model")
+
+
+@pytest.fixture
+def sampled(data, vocab, tmp_path):
+    """Sampled epochs of a run, which are closed in the end."""
+    made = []
+
+    def make(**options) -> SampledEpochs:
+        options = {"dropout": 0.3, "seed": 1} | options
+        made.append(SampledEpochs(data, tmp_path / "run" / "sampled", vocab, **options))
+        return made[-1]
+
+    yield make
+    for epochs in made:
+        epochs.close()
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def texts(shards: ParallelShards, vocab: Vocabulary) -> list[list[str]]:
+    return [vocab.decode([ids.tolist() for ids in shards.pair(index)]) for index in range(len(shards))]
+
+
+def wait_until(is_so, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)
+
+
+def runs(pid: int) -> bool:
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+    return state != "" and not state.startswith("Z")
+
+
+@pytest.fixture
+def hanging_data(data) -> Path:
+    """A data set that is never read to its end, so that whoever encodes it is caught in the act."""
+    (data / "train.en").unlink()
+    os.mkfifo(data / "train.en")
+    return data
+
+
+def test_sampled_shards_hold_the_same_text_in_other_pieces(data, vocab, tmp_path):
+    index = write_sampled_shards(data, tmp_path / "sampled", vocab, dropout=0.3, seed=1, epoch=0)
+    plain, sampled = ParallelShards.open(data, "train"), ParallelShards.open_folder(tmp_path / "sampled", "train")
+    assert len(sampled) == index.splits["train"].pairs == PAIRS
+    assert texts(sampled, vocab) == texts(plain, vocab)
+    assert sampled.source_lengths.sum() > plain.source_lengths.sum() * 1.1
+    assert sampled.target_lengths.sum() > plain.target_lengths.sum() * 1.1
+    assert (sampled.vocab_fingerprint, sampled.data_fingerprint) == (plain.vocab_fingerprint, plain.data_fingerprint)
+    assert index.max_length == read_index(data).max_length
+
+
+def test_pairs_that_grow_too_long_are_left_out_and_counted(data, vocab, tmp_path):
+    limit = max(statistics.longest for statistics in read_index(data).splits["train"].sides.values())
+    build_vocabulary(data, existing=data / "vocab.model", max_length=limit, threads=1)
+    assert read_index(data).splits["train"].too_long == 0
+    index = write_sampled_shards(data, tmp_path / "sampled", vocab, dropout=0.5, seed=1, epoch=0)
+    statistics = index.splits["train"]
+    assert statistics.too_long > 0
+    assert statistics.pairs + statistics.too_long == PAIRS
+    sampled = ParallelShards.open_folder(tmp_path / "sampled", "train")
+    assert max(sampled.source_lengths.max(), sampled.target_lengths.max()) <= limit
+
+
+def test_a_seed_and_an_epoch_make_the_same_bytes_in_any_process(data, vocab, sampled, tmp_path):
+    def written(**changes) -> dict[str, bytes]:
+        folder = tmp_path / "direct"
+        write_sampled_shards(data, folder, vocab, **({"dropout": 0.3, "seed": 1, "epoch": 3} | changes))
+        return content(folder)
+
+    first = written()
+    vocab.encode_sampled(["house"], dropout=0.5, seed=0)
+    assert written() == first
+    sampled().open(3)  # which another process makes
+    assert content(tmp_path / "run" / "sampled" / "epoch-00003") == first
+    tokens = first["train.source.tokens"]
+    for changes in ({"epoch": 4}, {"seed": 2}, {"dropout": 0.2}):
+        assert written(**changes)["train.source.tokens"] != tokens
+
+
+def test_the_next_epoch_is_made_ahead_and_earlier_ones_go(sampled, tmp_path):
+    folder = tmp_path / "run" / "sampled"
+    epochs = sampled()
+    first = epochs.open(0)
+    wait_until((folder / "epoch-00001").is_dir)
+    before = (folder / "epoch-00001").stat().st_ino
+    second = epochs.open(1)
+    assert (folder / "epoch-00001").stat().st_ino == before
+    assert not (folder / "epoch-00000").exists()
+    assert len(first.pair(0)[0]) > 0  # what was mapped can still be read
+    assert first.pair(0)[0].tolist() != second.pair(0)[0].tolist() or first.pair(1)[0].tolist() != second.pair(1)[0]
+    wait_until((folder / "epoch-00002").is_dir)
+    epochs.open(7)
+    epochs.close()
+    assert {path.name for path in folder.glob("epoch-*")} <= {"epoch-00007", "epoch-00008"}
+
+
+def test_a_run_that_goes_on_takes_what_is_there_unless_it_was_made_otherwise(sampled, tmp_path):
+    folder = tmp_path / "run" / "sampled" / "epoch-00002"
+    sampled().open(2)
+    first = content(folder)
+    made = folder.stat().st_ino
+    sampled().open(2)
+    assert folder.stat().st_ino == made
+    sampled(seed=5).open(2)
+    assert json.loads((folder / "sampled.json").read_text())["seed"] == 5
+    assert content(folder)["train.source.tokens"] != first["train.source.tokens"]
+
+
+def test_a_failure_in_the_background_is_told_when_the_epoch_is_asked_for(data, sampled):
+    epochs = sampled()
+    (data / "train.de").write_text("one line\n")
+    with pytest.raises(DataError, match=r"epoch-00000: the sampled shards could not be made.*must be parallel"):
+        epochs.open(0)
+    assert not list((data.parent / "run" / "sampled").glob(".epoch-*"))
+
+
+def test_closing_ends_what_is_under_way(hanging_data, sampled, tmp_path):
+    folder = tmp_path / "run" / "sampled"
+    epochs = sampled()
+    epochs._begin(0)
+    wait_until(lambda: list(folder.glob(".epoch-*.tmp")))
+    pid = epochs._child._process.pid
+    epochs.close()
+    assert not runs(pid)
+    assert not list(folder.glob("*epoch-*"))
+
+
+def test_a_child_ends_with_its_parent_and_the_next_run_tidies_up(hanging_data, sampled, tmp_path):
+    folder = tmp_path / "run" / "sampled"
+    program = """
+import sys
+from pathlib import Path
+from nmt.data.sampling import SampledEpochs
+from nmt.data.vocab import Vocabulary
+data, folder = map(Path, sys.argv[1:])
+epochs = SampledEpochs(data, folder, Vocabulary.load(data / "vocab.model"), dropout=0.3, seed=1)
+epochs._begin(0)
+print(epochs._child._process.pid, flush=True)
+epochs.open(0)
+"""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, hanging_data, folder],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    with parent:
+        child = int(parent.stdout.readline())
+        wait_until(lambda: list(folder.glob(".epoch-*.tmp")))
+        assert runs(child)
+        parent.send_signal(signal.SIGKILL)
+    wait_until(lambda: not runs(child))
+    assert list(folder.glob(".epoch-*.tmp"))
+    sampled()
+    assert not list(folder.glob("*epoch-*"))
+
+
+def test_others_wait_for_the_one_that_writes(sampled):
+    opened = []
+    other = sampled(writer=False)
+    waiting = threading.Thread(target=lambda: opened.append(other.open(0)))
+    waiting.start()
+    time.sleep(0.3)
+    assert not opened
+    ours = sampled().open(0)
+    waiting.join(20)
+    assert opened[0].pair(5)[1].tolist() == ours.pair(5)[1].tolist()
+
+
+def test_others_do_not_wait_for_ever(sampled):
+    with pytest.raises(DataError, match=r"did not come in 0\.1 seconds"):
+        sampled(writer=False, timeout_seconds=0.1).open(0)
+
+
+def test_a_folder_without_shards_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="holds no shards"):
+        ParallelShards.open_folder(tmp_path, "train")
+
+
+def test_the_child_need_not_load_torch():
+    program = "import sys, nmt.data.sampling; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": os.pathsep.join(sys.path)})
