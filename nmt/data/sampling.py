@@ -88,19 +88,21 @@ class SampledEpochs:
         dropout: float,
         seed: int,
         writer: bool = True,
+        keep: int = 0,
         timeout_seconds: float = 3_600,
     ) -> None:
         """Nothing is made before the first :meth:`open`.
 
         Args:
-            folder: of the run; holds ``epoch-00003`` and so on, of which only the present and the next are kept.
+            folder: of the run; holds ``epoch-00003`` and so on, of which the present and the next are kept.
             writer: whether this process makes the shards. Of all processes that share a folder one must; the others
                 wait for what it makes.
+            keep: epochs before the present one that stay, for processes that have not come as far.
             timeout_seconds: how long the others wait.
         """
         self._data, self._folder, self._vocab = data, folder, vocab
         self._dropout, self._seed = dropout, seed
-        self._writer, self._timeout_seconds = writer, timeout_seconds
+        self._writer, self._keep, self._timeout_seconds = writer, keep, timeout_seconds
         self._child: _Child | None = None
         if writer:
             vocab.save(self._folder / VOCAB_NAME)
@@ -119,8 +121,9 @@ class SampledEpochs:
         self._make(epoch)
         shards = ParallelShards.open_folder(folder, "train")
         # Whoever still reads an epoch before has mapped it, and its files last until that ends.
+        needed = [self._path(number) for number in range(epoch - self._keep, epoch + 2)]
         for other in self._folder.glob("epoch-*"):
-            if other not in (folder, self._path(epoch + 1)):
+            if other not in needed:
                 shutil.rmtree(other, ignore_errors=True)
         self._begin(epoch + 1)
         return shards

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from nmt.config import Config
+from nmt.data.arrays import Indices
 from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.build import VOCAB_NAME
 from nmt.data.mixing import MixedShards, epoch_population, open_mixture
-from nmt.data.shards import Indices, ParallelShards
+from nmt.data.sampling import SampledEpochs
+from nmt.data.shards import ParallelShards, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import ConfigError, DataError
-from nmt.training.feed import Epochs
+from nmt.training.distributed import Ranks
+from nmt.training.feed import UPDATES_AHEAD, Epochs
+
+SAMPLED_FOLDER = "sampled"
+"""In a run's folder: the coming epochs' pieces, where subwords are sampled."""
 
 Shards = ParallelShards | MixedShards
 
@@ -28,6 +36,8 @@ class TrainingData:
     vocab: Vocabulary
     shards: Shards
     weights: tuple[float, ...]
+    longest: int
+    """Side of a pair, in pieces with eos."""
 
     @staticmethod
     def open(data: Sequence[Path], config: Config) -> TrainingData:
@@ -46,27 +56,18 @@ class TrainingData:
         for folder, fingerprint in zip(data, fingerprints, strict=True):
             _check_shards(folder, fingerprint, config)
         shards = open_mixture(list(zip(data, weights, strict=True)))
-        found = TrainingData(tuple(data), vocab, shards, weights)
-        if found.longest > config.model.max_positions:
+        longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1
+        if config.training.subword_sampling:
+            longest = max(read_index(folder).max_length for folder in data) + 1
+        if longest > config.model.max_positions:
             raise ConfigError(
-                f"model.max_positions is {config.model.max_positions}, but the data holds sentences of {found.longest} "
+                f"model.max_positions is {config.model.max_positions}, but the data holds sentences of {longest} "
                 f"pieces. Raise it, or run `nmt build-vocab --max-length {config.model.max_positions - 1}`."
             )
-        return found
-
-    @property
-    def longest(self) -> int:
-        """Side of a pair, in pieces with eos."""
-        return int(max(np.max(self.shards.source_lengths), np.max(self.shards.target_lengths))) + 1
-
-    def population(self, seed: int, epoch: int) -> Indices | None:
-        """The pairs that an epoch takes, where it is not each one once."""
-        if isinstance(self.shards, ParallelShards):
-            return None
-        return epoch_population(self.shards.sizes, self.weights, seed, epoch)
+        return TrainingData(tuple(data), vocab, shards, weights, longest)
 
     def plan(self, config: Config) -> EpochPlan:
-        """The plan of the first epoch."""
+        """The plan of the first epoch, without sampling of subwords."""
         return plan_epoch(
             self.shards.source_lengths,
             self.shards.target_lengths,
@@ -74,13 +75,45 @@ class TrainingData:
             group_tokens=config.batching.group_tokens,
             seed=config.training.seed,
             epoch=0,
-            pairs=self.population(config.training.seed, 0),
+            pairs=self._population(self.shards, config.training.seed, 0),
         )
 
-    def epochs(self, config: Config) -> Epochs:
-        """All epochs of the run."""
-        seed = config.training.seed
-        return Epochs(lambda epoch: self.shards, lambda epoch: self.population(seed, epoch), config.batching, seed)
+    @contextmanager
+    def epochs(self, config: Config, run: Path, ranks: Ranks) -> Iterator[Epochs]:
+        """All epochs of the run; while the body runs, another process prepares them where each is sampled anew."""
+        seed, dropout = config.training.seed, config.training.subword_sampling
+        if not dropout:
+            yield Epochs(lambda epoch: (self.shards, self._population(self.shards, seed, epoch)), config.batching, seed)
+            return
+        with ExitStack() as stack:
+            # One rank of each machine writes, into a folder of that machine's own: whether machines share their
+            # disks is not known.
+            sampled = [
+                stack.enter_context(
+                    SampledEpochs(
+                        folder,
+                        run / SAMPLED_FOLDER / socket.gethostname() / folder.name,
+                        self.vocab,
+                        dropout=dropout,
+                        seed=seed,
+                        writer=ranks.local_rank == 0,
+                        keep=UPDATES_AHEAD + 1 if ranks.local_size > 1 else 0,
+                    )
+                )
+                for folder in self.folders
+            ]
+
+            def open_epoch(epoch: int) -> tuple[Shards, Indices | None]:
+                opened = [part.open(epoch) for part in sampled]
+                shards = opened[0] if isinstance(self.shards, ParallelShards) else MixedShards(opened)
+                return shards, self._population(shards, seed, epoch)
+
+            yield Epochs(open_epoch, config.batching, seed)
+
+    def _population(self, shards: Shards, seed: int, epoch: int) -> Indices | None:
+        if isinstance(shards, ParallelShards):
+            return None
+        return epoch_population(shards.sizes, self.weights, seed, epoch)
 
 
 def load_vocabulary(data: Path) -> Vocabulary:

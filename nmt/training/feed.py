@@ -11,14 +11,15 @@ from typing import TypeVar
 import torch
 
 from nmt.config import BatchingConfig
+from nmt.data.arrays import Indices
 from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
-from nmt.data.shards import Indices, PairSource
+from nmt.data.shards import PairSource
 from nmt.training.distributed import Ranks
 
 T = TypeVar("T")
 
-# Enough that an update which is quick to compute and slow to collate does not stop the loop.
-_AHEAD = 4
+UPDATES_AHEAD = 4
+"""Enough that an update which is quick to compute and slow to collate does not stop the loop."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +41,19 @@ class PlannedUpdate:
 class Epochs:
     """The endless row of epochs: what each one holds, and how it is planned."""
 
-    open: Callable[[int], PairSource]
-    """The shards of an epoch."""
-    population: Callable[[int], Indices | None]
-    """Which pairs an epoch takes; each once where None."""
+    open: Callable[[int], tuple[PairSource, Indices | None]]
+    """The shards of an epoch, and which pairs it takes of them; each once where None."""
     batching: BatchingConfig
     seed: int
 
     def updates(self, epoch: int, index: int, *, micro_batch_tokens: int, ranks: Ranks) -> Iterator[PlannedUpdate]:
         """All updates from a place in the plan on, for ever. Seeks there at once; replays nothing."""
         while True:
-            shards = self.open(epoch)
+            shards, population = self.open(epoch)
             lengths = shards.source_lengths, shards.target_lengths
             plan = plan_epoch(
                 *lengths,
-                pairs=self.population(epoch),
+                pairs=population,
                 update_tokens=self.batching.update_tokens,
                 group_tokens=self.batching.group_tokens,
                 seed=self.seed,
@@ -91,7 +90,7 @@ def _pinned(batch: Batch) -> Batch:
     return Batch(source, target_input, target_output, batch.target_tokens)
 
 
-def ahead(items: Iterator[T], depth: int = _AHEAD) -> Generator[T]:
+def ahead(items: Iterator[T], depth: int = UPDATES_AHEAD) -> Generator[T]:
     """Serve what an iterator serves, made by a thread up to ``depth`` items ahead.
 
     What the iterator raises is raised here, in its place. Closing this iterator ends the thread.

