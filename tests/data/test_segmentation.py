@@ -135,7 +135,7 @@ def test_words_are_drawn_apart_and_lines_stay_in_order(vocab, monkeypatch):
 def test_pieces_that_span_spaces_may_be_sampled_too():
     """As models have that were trained elsewhere: then nothing but the line bounds a merge."""
     spanning = SegmentationSampler(SpanningModel())
-    assert spanning.sample([[4]], 0.0, np.random.default_rng(0)) == [[4]]
+    assert spanning.sample([[4], [5, 5]], 0.0, np.random.default_rng(0)) == [[4], [4]]
     assert spanning.sample([[4]], 1.0, np.random.default_rng(0)) == [[6, 7, 6, 7]]
 
 
