@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from nmt.reports.html import NOTHING, Html, element, join, text
@@ -22,6 +22,8 @@ MOST_POINTS = 1_000
 COLOURS = 8
 """How many there are, in ``assets/charts.css``; the ninth curve has the colour of the first."""
 
+# A noisy curve of more points than this is drawn faintly behind the means of so many stretches of it.
+_STRETCHES = 150
 # A curve of so few points shows each of them.
 _MOST_MARKERS = 40
 # Curves are drawn on a square of this size, which the browser stretches.
@@ -53,6 +55,8 @@ class Series:
     colour: int = 0
     """Counted from 0."""
     dashed: bool = False
+    noisy: bool = False
+    """Whether its trend is hard to see among its points where there are many."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,17 @@ def thin(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
     return [*kept, points[-1]]
 
 
+def trend(points: Sequence[Point], stretches: int = _STRETCHES) -> list[Point]:
+    """The means of so many stretches of a curve, with its first and last point's place."""
+    means = []
+    for number in range(stretches):
+        stretch = points[number * len(points) // stretches : (number + 1) * len(points) // stretches]
+        # In the middle of the stretch, and at the ends of the curve at its ends.
+        place = stretch[0 if number == 0 else -1 if number == stretches - 1 else len(stretch) // 2]
+        means.append(place._replace(value=sum(point.value for point in stretch) / len(stretch)))
+    return means
+
+
 def ticks(low: float, high: float, most: int) -> list[float]:
     """Round numbers at even steps of 1, 2 or 5 times a power of ten, from below ``low`` to above ``high``."""
     size = max(abs(low), abs(high))
@@ -119,30 +134,34 @@ def chart(title: str, unit: str, series: Sequence[Series], extent: Extent, *, fr
     """A figure with its curves.
 
     Args:
-        unit: of the values.
+        unit: of the values; may be empty.
         from_zero: whether the y-axis begins at 0 in any case.
         note: a remark below the chart.
 
     Returns:
         The figure; nothing where no curve has a point.
     """
-    shown = [
-        Series(each.label, thin(each.points), each.colour % COLOURS, each.dashed) for each in series if each.points
-    ]
-    if not shown:
+    series = [replace(each, colour=each.colour % COLOURS) for each in series if each.points]
+    if not series:
         return NOTHING
+    shown = [replace(each, points=thin(each.points)) for each in series]
+    trends = [replace(s, points=trend(s.points)) for s in series if _has_trend(s)]
     values = [point.value for each in shown for point in each.points]
     y_ticks = ticks(min([0.0] * from_zero + values), max([0.0] * from_zero + values), most=6)
-    plots = [_plot(f"{title} ({unit})", shown, axis, getattr(extent, axis), y_ticks) for axis in AXES]
+    plots = [_plot(title, shown, trends, axis, getattr(extent, axis), y_ticks) for axis in AXES]
     return element(
         "figure",
-        element("figcaption", text(title), text(" "), element("span", text(unit), class_="unit")),
+        element("figcaption", text(f"{title} "), element("span", text(unit), class_="unit")),
         _legend(shown),
         element("div", *plots, class_="plots"),
         element("p", text(note), class_="note") if note else NOTHING,
         _data(shown),
         class_="chart",
     )
+
+
+def _has_trend(series: Series) -> bool:
+    return series.noisy and len(series.points) > 2 * _STRETCHES
 
 
 def _legend(series: Sequence[Series]) -> Html:
@@ -160,17 +179,25 @@ def _line_class(series: Series) -> str:
     return f"curve colour-{series.colour}" + (" dashed" if series.dashed else "")
 
 
-def _plot(title: str, series: Sequence[Series], axis: Axis, x_end: float, y_ticks: Sequence[float]) -> Html:
-    places = [(each, _places(each, axis, x_end, y_ticks[0], y_ticks[-1])) for each in series]
-    curves = (
-        element("polyline", points=" ".join(f"{x * _SIZE:.1f},{y * _SIZE:.1f}" for x, y in xys), class_=_line_class(s))
-        for s, xys in places
-    )
+def _plot(
+    title: str,
+    series: Sequence[Series],
+    trends: Sequence[Series],
+    axis: Axis,
+    x_end: float,
+    y_ticks: Sequence[float],
+) -> Html:
+    low, high = y_ticks[0], y_ticks[-1]
+    faint = [each for each in series if _has_trend(each)]
+    # What is drawn later lies above: the sparse, dashed curves last.
+    clear = sorted([*trends, *(each for each in series if not _has_trend(each))], key=lambda each: each.dashed)
+    curves = [_curve(each, axis, x_end, low, high, faint=True) for each in faint]
+    curves += [_curve(each, axis, x_end, low, high) for each in clear]
     markers = (
-        element("circle", cx=_percent(x), cy=_percent(y), r="3", class_=f"marker colour-{s.colour}")
-        for s, xys in places
-        if len(xys) <= _MOST_MARKERS
-        for x, y in xys
+        element("circle", cx=_percent(x), cy=_percent(y), r="3", class_=f"marker colour-{each.colour}")
+        for each in clear
+        if len(each.points) <= _MOST_MARKERS
+        for x, y in _places(each, axis, x_end, low, high)
     )
     # Nested, so that this part alone is stretched.
     stretched = element(
@@ -189,6 +216,11 @@ def _plot(title: str, series: Sequence[Series], axis: Axis, x_end: float, y_tick
         data_axis=axis,
         data_end=f"{x_end:g}",
     )
+
+
+def _curve(series: Series, axis: Axis, x_end: float, low: float, high: float, *, faint: bool = False) -> Html:
+    points = (f"{x * _SIZE:.1f},{y * _SIZE:.1f}" for x, y in _places(series, axis, x_end, low, high))
+    return element("polyline", points=" ".join(points), class_=_line_class(series) + (" faint" if faint else ""))
 
 
 def _places(series: Series, axis: Axis, x_end: float, low: float, high: float) -> list[tuple[float, float]]:

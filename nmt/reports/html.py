@@ -16,8 +16,8 @@ Html = NewType("Html", str)
 
 NOTHING = Html("")
 _ASSETS = resources.files("nmt.reports") / "assets"
-# Elements that have no end tag.
-_VOID = frozenset({"br", "circle", "img", "input", "line", "meta", "polyline", "rect"})
+# The elements of HTML (not of SVG) that have no end tag.
+_VOID = frozenset({"br", "img", "input", "meta"})
 
 
 def text(value: object) -> Html:
@@ -58,12 +58,15 @@ def details(summary: str, *children: Html, open_: bool = False) -> Html:
     return element("details", element("summary", text(summary)), *children, open=open_)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Html]], *, numbers: Container[int] = ()) -> Html:
-    """A table that scrolls by itself where it is larger than its place.
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[Html]], *, numbers: Container[int] = (), long: bool = False
+) -> Html:
+    """A table that scrolls sideways by itself where it is wider than the page.
 
     Args:
         header: no header row where it is empty.
         numbers: the columns, from 0, that are aligned as numbers.
+        long: it may have many rows, and scrolls down by itself too.
     """
 
     def cells(name: str, row: Sequence[Html]) -> Html:
@@ -72,7 +75,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Html]], *, numbers: Con
 
     head = element("thead", cells("th", [text(title) for title in header])) if header else NOTHING
     body = element("tbody", *(cells("td", row) for row in rows))
-    return element("div", element("table", head, body), class_="scrolling")
+    return element("div", element("table", head, body), class_="scrolling long" if long else "scrolling")
 
 
 def page(title: str, *body: Html, styles: Sequence[str] = (), scripts: Sequence[str] = ()) -> str:

@@ -20,6 +20,7 @@ class _Curve:
     field: str
     scale: float = 1.0
     """From the field's unit to that of the chart."""
+    noisy: bool = False
 
     def records(self, run: RunHistory) -> list[Record]:
         return run.updates if self.kind == "update" else run.validations
@@ -39,14 +40,20 @@ _CHARTS = (
     _Chart(
         "Loss",
         "nats per target token",
-        (_Curve("training", "update", "loss"), _Curve("validation", "validation", "valid_loss")),
+        (_Curve("training", "update", "loss", noisy=True), _Curve("validation", "validation", "valid_loss")),
         from_zero=False,
     ),
     _Chart("Validation BLEU", "points", (_Curve("BLEU", "validation", "valid_bleu"),)),
-    _Chart("Learning rate", "per update", (_Curve("rate", "update", "learning_rate"),)),
-    _Chart("Throughput", "target tokens per second", (_Curve("throughput", "update", "target_tokens_per_second"),)),
-    _Chart("Gradient norm", "before the update", (_Curve("norm", "update", "gradient_norm"),)),
-    _Chart("Waiting for data", "% of the time", (_Curve("waiting", "update", "data_wait_share", scale=100),)),
+    _Chart("Learning rate", "", (_Curve("rate", "update", "learning_rate"),)),
+    _Chart(
+        "Throughput",
+        "target tokens per second",
+        (_Curve("throughput", "update", "target_tokens_per_second", noisy=True),),
+    ),
+    _Chart("Gradient norm", "", (_Curve("norm", "update", "gradient_norm", noisy=True),)),
+    _Chart(
+        "Waiting for data", "% of the time", (_Curve("waiting", "update", "data_wait_share", scale=100, noisy=True),)
+    ),
     _Chart("Peak memory", "GiB", (_Curve("memory", "update", "peak_memory_bytes", scale=2**-30),)),
 )
 
@@ -74,7 +81,7 @@ def _series(chart: _Chart, runs: Sequence[RunHistory]) -> list[Series]:
                 label = f"{run.label}, {curve.name}"
             colour = curve_number if len(runs) == 1 else run_number
             points = _points(curve, run)
-            found.append(Series(label, points, colour, dashed=curve_number > 0))
+            found.append(Series(label, points, colour, dashed=curve_number > 0, noisy=curve.noisy))
     return found
 
 

@@ -207,35 +207,36 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def samples(runs: Sequence[RunHistory]) -> Html:
-    """Each sentence that validation shows, and how its translation came about, update by update."""
-    found: dict[tuple[str, str], list[tuple[RunHistory, int, str]]] = {}
+    """Each sentence that validation shows, and how its translation came about: a row an update, a column a run."""
+    found: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
     for run in runs:
         for record in run.validations:
             for sample in _list(record.get("samples")):
-                if isinstance(sample, dict):
-                    source, reference, translation = (
-                        str(sample.get(key, "")) for key in ("source", "reference", "translation")
-                    )
-                    found.setdefault((source, reference), []).append((run, record["update"], translation))
-    return join(_sample(source, reference, rows, several=len(runs) > 1) for (source, reference), rows in found.items())
+                source, reference, translation = (
+                    str(_dict(sample).get(field, "")) for field in ("source", "reference", "translation")
+                )
+                by_update = found.setdefault((source, reference), {})
+                by_update.setdefault(record["update"], {})[run.label] = translation
+    return join(_sample(source, reference, by_update, runs) for (source, reference), by_update in found.items())
 
 
-def _sample(source: str, reference: str, rows: Sequence[tuple[RunHistory, int, str]], *, several: bool) -> Html:
-    source_lang, target_lang = rows[0][0].languages
-    heading = [
-        [text("source"), _sentence(source, source_lang)],
-        [text("reference"), _sentence(reference, target_lang)],
-    ]
-    translations = []
-    for run, update, translation in rows:
-        cells = [text(f"{update:,}"), _sentence(translation, run.languages[1])]
-        translations.append([text(run.label), *cells] if several else cells)
-    header = ["run", "update", "translation"] if several else ["update", "translation"]
+def _sample(
+    source: str, reference: str, by_update: Mapping[int, Mapping[str, str]], runs: Sequence[RunHistory]
+) -> Html:
+    translators = [run for run in runs if any(run.label in row for row in by_update.values())]
+    source_lang, target_lang = translators[0].languages
+    rows = (
+        [text(f"{update:,}"), *(_sentence(row.get(run.label, ""), run.languages[1]) for run in translators)]
+        for update, row in sorted(by_update.items())
+    )
+    titles = ["translation"] if len(runs) == 1 else [run.label for run in translators]
     return element(
         "article",
-        table([], heading),
-        table(header, translations, numbers={len(header) - 2}),
-        class_="sample",
+        table(
+            [],
+            [[text("source"), _sentence(source, source_lang)], [text("reference"), _sentence(reference, target_lang)]],
+        ),
+        table(["update", *titles], rows, numbers={0}, long=True),
     )
 
 
@@ -245,21 +246,23 @@ def _sentence(sentence: str, language: str) -> Html:
 
 def events(runs: Sequence[RunHistory]) -> Html:
     """When each run began and went on, and whatever happened to it, in the order of the updates."""
+    several = len(runs) > 1
     rows = []
     for run in runs:
         starts = [(start, *_start(start)) for start in run.starts]
         others = [(event, str(event.get("event", "")), str(event.get("message", ""))) for event in run.events]
         for record, name, message in sorted([*starts, *others], key=lambda each: each[0]["update"]):
-            cells = [text(f"{record['update']:,}"), text(name), text(message)]
-            rows.append([text(run.label), *cells] if len(runs) > 1 else cells)
+            rows.append([text(run.label)] * several + [text(f"{record['update']:,}"), text(name), text(message)])
     if not rows:
         return NOTHING
-    header = ["update", "event", "what happened"]
-    shown = table(
-        ["run", *header] if len(runs) > 1 else header, rows[:_MOST_EVENTS], numbers={1 if len(runs) > 1 else 0}
-    )
+    header = ["run"] * several + ["update", "event", "what happened"]
     more = len(rows) - _MOST_EVENTS
-    return join([shown, element("p", text(f"And {more:,} more.")) if more > 0 else NOTHING])
+    return join(
+        [
+            table(header, rows[:_MOST_EVENTS], numbers={header.index("update")}, long=True),
+            element("p", text(f"And {more:,} more.")) if more > 0 else NOTHING,
+        ]
+    )
 
 
 def _start(start: Record) -> tuple[str, str]:
