@@ -79,8 +79,8 @@ def _read_run(folder: Path, label: str) -> RunHistory:
             )
     records: dict[str, list[Record]] = {"start": [], "update": [], "validation": [], "event": []}
     for record in MetricsFile(folder / METRICS_FILE).records():
-        if isinstance(record, dict) and isinstance(record.get("update"), int) and record.get("kind") in records:
-            records[record["kind"]].append(record)
+        if isinstance(record, dict) and isinstance(record.get("update"), int):
+            records.setdefault(str(record.get("kind")), []).append(record)
     return RunHistory(
         label=label,
         settings=dict(flatten(load_yaml(folder / CONFIG_FILE))),

@@ -164,7 +164,7 @@ def _data_set(file_name: str, manifest: Any, *, used_by: Sequence[str]) -> Html:
             numbers={1},
         ),
         _titled_table(
-            ["filter", "pairs dropped"],
+            ["filter", "pairs"],
             [[text(name), text(_count(count))] for name, count in filters.items()],
             numbers={1},
         ),
