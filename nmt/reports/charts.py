@@ -145,10 +145,15 @@ def chart(title: str, unit: str, series: Sequence[Series], extent: Extent, *, fr
     if not series:
         return NOTHING
     shown = [replace(each, points=thin(each.points)) for each in series]
-    trends = [replace(s, points=trend(s.points)) for s in series if _has_trend(s)]
-    values = [point.value for each in shown for point in each.points]
-    y_ticks = ticks(min([0.0] * from_zero + values), max([0.0] * from_zero + values), most=6)
-    plots = [_plot(title, shown, trends, axis, getattr(extent, axis), y_ticks) for axis in AXES]
+    values = [point.value for each in shown for point in each.points] + [0.0] * from_zero
+    y_ticks = ticks(min(values), max(values), most=6)
+    with_trend = [each.noisy and len(each.points) > 2 * _STRETCHES for each in series]
+    faint = [each for each, noisy in zip(shown, with_trend, strict=True) if noisy]
+    clear = [
+        replace(every, points=trend(every.points)) if noisy else thinned
+        for every, thinned, noisy in zip(series, shown, with_trend, strict=True)
+    ]
+    plots = [_plot(title, faint, clear, axis, getattr(extent, axis), y_ticks) for axis in AXES]
     return element(
         "figure",
         element("figcaption", text(f"{title} "), element("span", text(unit), class_="unit")),
@@ -158,10 +163,6 @@ def chart(title: str, unit: str, series: Sequence[Series], extent: Extent, *, fr
         _data(shown),
         class_="chart",
     )
-
-
-def _has_trend(series: Series) -> bool:
-    return series.noisy and len(series.points) > 2 * _STRETCHES
 
 
 def _legend(series: Sequence[Series]) -> Html:
@@ -180,17 +181,11 @@ def _line_class(series: Series) -> str:
 
 
 def _plot(
-    title: str,
-    series: Sequence[Series],
-    trends: Sequence[Series],
-    axis: Axis,
-    x_end: float,
-    y_ticks: Sequence[float],
+    title: str, faint: Sequence[Series], clear: Sequence[Series], axis: Axis, x_end: float, y_ticks: Sequence[float]
 ) -> Html:
     low, high = y_ticks[0], y_ticks[-1]
-    faint = [each for each in series if _has_trend(each)]
-    # What is drawn later lies above: the sparse, dashed curves last.
-    clear = sorted([*trends, *(each for each in series if not _has_trend(each))], key=lambda each: each.dashed)
+    # What is drawn later lies above: the dashed curves last, since what is below them is seen through their gaps.
+    clear = sorted(clear, key=lambda each: each.dashed)
     curves = [_curve(each, axis, x_end, low, high, faint=True) for each in faint]
     curves += [_curve(each, axis, x_end, low, high) for each in clear]
     markers = (
@@ -214,7 +209,7 @@ def _plot(
         role="img",
         aria_label=f"{title} by {axis}",
         data_axis=axis,
-        data_end=f"{x_end:g}",
+        data_end=f"{x_end:.10g}",
     )
 
 
@@ -255,7 +250,7 @@ def _x_axis(axis: Axis, end: float) -> Html:
         x = _percent(tick / end)
         # On a narrow screen every second number is left out.
         kind = "spare" if number % 2 else None
-        parts.append(element("line", x1=x, x2=x, y1="100%", y2="100%", class_="tick"))
+        parts.append(element("line", x1=x, x2=x, y1="0", y2="100%", class_="grid"))
         label = text(tick_label(tick, step))
         parts.append(element("text", label, x=x, y="100%", dy="1.5em", text_anchor="middle", class_=kind))
     name = element("text", text(axis), x="100%", y="100%", dy="2.9em", text_anchor="end", class_="axis-name")

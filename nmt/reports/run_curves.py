@@ -97,7 +97,7 @@ def _points(curve: _Curve, run: RunHistory) -> list[Point]:
 
 def _note(chart: _Chart, runs: Sequence[RunHistory]) -> str:
     count = sum(not_finite(curve.records(run), curve.field) for run in runs for curve in chart.curves)
-    return f"{count:,} values that are infinite or not a number are left out." if count else ""
+    return f"Left out, being infinite or not a number: {count:,}." if count else ""
 
 
 def _axis_choice() -> Html:

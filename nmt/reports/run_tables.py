@@ -19,27 +19,27 @@ def figures(runs: Sequence[RunHistory]) -> Html:
     """What each run came to: tiles for one run, a table for several."""
     found = [_figures(run) for run in runs]
     if len(runs) == 1:
-        tiles = (element("div", element("dt", text(name)), element("dd", text(value))) for name, value in found[0])
+        tiles = (
+            element("div", element("dt", text(name)), element("dd", text(value))) for name, value in found[0].items()
+        )
         return element("dl", *tiles, class_="figures")
-    rows = [
-        [text(name), *(text(each[row][1]) for each in found)] for row, name in enumerate(name for name, _ in found[0])
-    ]
+    rows = [[text(name), *(text(each[name]) for each in found)] for name in found[0]]
     return table(["", *(run.label for run in runs)], rows)
 
 
-def _figures(run: RunHistory) -> list[tuple[str, str]]:
-    return [
-        ("updates", f"{run.last_update:,}"),
-        ("time trained", _duration(run.seconds)),
-        ("best validation BLEU", _best(run.validations, "valid_bleu", "{:.2f}", highest=True)),
-        ("best validation loss", _best(run.validations, "valid_loss", "{:.3f}", highest=False)),
-        ("final training loss", _last(run.updates, "loss")),
-        ("final validation loss", _last(run.validations, "valid_loss")),
-        ("median target tokens/s", _median(run.updates, "target_tokens_per_second")),
-        ("skipped updates", f"{sum(event.get('event') == 'skipped' for event in run.events):,}"),
-        ("hardware", _distinct(str(start.get("hardware") or "") for start in run.starts)),
-        ("versions", _distinct(_versions(start) for start in run.starts)),
-    ]
+def _figures(run: RunHistory) -> dict[str, str]:
+    return {
+        "updates": f"{run.last_update:,}",
+        "time trained": _duration(run.seconds),
+        "best validation BLEU": _best(run.validations, "valid_bleu", "{:.2f}", highest=True),
+        "best validation loss": _best(run.validations, "valid_loss", "{:.3f}", highest=False),
+        "final training loss": _last(run.updates, "loss"),
+        "final validation loss": _last(run.validations, "valid_loss"),
+        "median target tokens/s": _median(run.updates, "target_tokens_per_second"),
+        "skipped updates": f"{sum(event.get('event') == 'skipped' for event in run.events):,}",
+        "hardware": _distinct(str(start.get("hardware") or "") for start in run.starts),
+        "versions": _distinct(_versions(start) for start in run.starts),
+    }
 
 
 def _duration(seconds: float | None) -> str:
@@ -148,43 +148,23 @@ def _data_set(file_name: str, manifest: Any, *, used_by: Sequence[str]) -> Html:
         "fingerprint": manifest.get("fingerprint"),
         "used by": ", ".join(used_by),
     }
-    sources = [entry for entry in _list(manifest.get("sources")) if isinstance(entry, dict)]
-    files = _dict(manifest.get("files"))
-    filters = _dict(manifest.get("filters"))
+    sources = [
+        [_source(entry), text(_count(entry.get("bytes"))), _code(entry.get("sha256"))]
+        for entry in map(_dict, _list(manifest.get("sources")))
+    ]
+    filters = [[text(name), text(_count(count))] for name, count in _dict(manifest.get("filters")).items()]
+    files = [
+        [text(name), text(_count(_dict(file).get("lines"))), _code(_dict(file).get("sha256"))]
+        for name, file in _dict(manifest.get("files")).items()
+    ]
     return element(
         "article",
         element("h3", text(manifest.get("name") or file_name)),
         table([], [[text(name), text(value)] for name, value in facts.items() if value]),
-        _titled_table(
-            ["source", "bytes", "sha256"],
-            [
-                [_source(entry), text(_count(entry.get("bytes"))), element("code", text(entry.get("sha256", _ABSENT)))]
-                for entry in sources
-            ],
-            numbers={1},
-        ),
-        _titled_table(
-            ["filter", "pairs"],
-            [[text(name), text(_count(count))] for name, count in filters.items()],
-            numbers={1},
-        ),
-        _titled_table(
-            ["file", "lines", "sha256"],
-            [
-                [
-                    text(name),
-                    text(_count(_dict(file).get("lines"))),
-                    element("code", text(_dict(file).get("sha256", "–"))),
-                ]
-                for name, file in files.items()
-            ],
-            numbers={1},
-        ),
+        table(["source", "bytes", "sha256"], sources, numbers={1}) if sources else NOTHING,
+        table(["filter", "pairs"], filters, numbers={1}) if filters else NOTHING,
+        table(["file", "lines", "sha256"], files, numbers={1}) if files else NOTHING,
     )
-
-
-def _titled_table(header: Sequence[str], rows: Sequence[Sequence[Html]], *, numbers: set[int]) -> Html:
-    return table(header, rows, numbers=numbers) if rows else NOTHING
 
 
 def _source(entry: Mapping[str, Any]) -> Html:
@@ -192,6 +172,10 @@ def _source(entry: Mapping[str, Any]) -> Html:
     url = entry.get("url")
     name = text(entry.get("file", _ABSENT))
     return join([name, element("div", text(url), class_="note")]) if url else name
+
+
+def _code(value: Any) -> Html:
+    return element("code", text(value or _ABSENT))
 
 
 def _count(value: Any) -> str:
@@ -211,9 +195,9 @@ def samples(runs: Sequence[RunHistory]) -> Html:
     found: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
     for run in runs:
         for record in run.validations:
-            for sample in _list(record.get("samples")):
+            for sample in filter(None, map(_dict, _list(record.get("samples")))):
                 source, reference, translation = (
-                    str(_dict(sample).get(field, "")) for field in ("source", "reference", "translation")
+                    str(sample.get(field, "")) for field in ("source", "reference", "translation")
                 )
                 by_update = found.setdefault((source, reference), {})
                 by_update.setdefault(record["update"], {})[run.label] = translation
@@ -245,7 +229,7 @@ def _sentence(sentence: str, language: str) -> Html:
 
 
 def events(runs: Sequence[RunHistory]) -> Html:
-    """When each run began and went on, and whatever happened to it, in the order of the updates."""
+    """When each run began and went on, and whatever happened to it; run by run, in the order of the updates."""
     several = len(runs) > 1
     rows = []
     for run in runs:

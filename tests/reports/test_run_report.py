@@ -114,7 +114,7 @@ def test_values_that_are_no_numbers_are_left_out(make_run, parsed, wrong):
     assert chart_data(page, "Loss")[0]["update"] == [10, 30]
     assert chart_data(page, "Learning rate")[0]["minutes"] == [0.1, None, 0.3]
     assert "NaN" not in page.scripts[0] and "Infinity" not in page.scripts[0]
-    assert ("1 values that are infinite or not a number" in page.text) == isinstance(wrong, float)
+    assert ("Left out, being infinite or not a number: 1." in page.text) == isinstance(wrong, float)
 
 
 @pytest.mark.parametrize("records", [[], [start()], [{"kind": "update"}, {"kind": "other", "update": 1}, {}]])
@@ -122,6 +122,12 @@ def test_a_run_without_figures_still_has_a_page(make_run, parsed, records):
     page = parsed(run_report([make_run("toy", records)]))
     assert "Nothing is recorded yet." in page.text
     assert figures(page)["best validation BLEU"] == "–"
+
+
+@pytest.mark.parametrize("samples", [None, "text", [1, None, {}]])
+def test_samples_of_another_shape_are_passed_over(make_run, parsed, samples):
+    page = parsed(run_report([make_run("toy", [validation(10, samples=samples)])]))
+    assert "Sample translations" not in page.text
 
 
 def test_lines_of_another_shape_are_passed_over(make_run, parsed):
