@@ -92,7 +92,7 @@ def _points(curve: _Curve, run: RunHistory) -> list[Point]:
         if value is not None:
             minutes = None if seconds is None else seconds / 60
             points.append(Point(record["update"], minutes, value * curve.scale))
-    return sorted(points, key=lambda point: point.update)
+    return points
 
 
 def _note(chart: _Chart, runs: Sequence[RunHistory]) -> str:

@@ -130,6 +130,11 @@ def test_a_legend_names_the_curves_where_there_are_several(parsed):
     assert not parsed(draw(two[0])).having("ul")
 
 
+def test_dashed_curves_lie_above_the_others(parsed):
+    page = parsed(draw(Series("valid", points([2, 3]), dashed=True), Series("train", points([2, 3]))))
+    assert ["dashed" in curve["class"] for curve in page.having("polyline")] == [False, True] * 2
+
+
 def test_a_long_noisy_curve_lies_faintly_behind_its_trend(parsed):
     values = [i % 2 for i in range(5_000)]
     page = parsed(draw(Series("a", points(values), noisy=True)))
