@@ -58,7 +58,7 @@ app.command("train", short_help="Train a Transformer, or go on training it.")(tr
 app.command("average-checkpoints", short_help="Average the weights of several checkpoints.")(average_checkpoints)
 app.command("translate", short_help="Translate lines of text.")(translate)
 app.command("score", short_help="Score translations: BLEU, chrF, TER.")(score)
-app.command("report", short_help="Write a page about training runs: curves, settings, samples.")(report)
+app.command("report", short_help="Write a page about training runs.")(report)
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 def report(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RUN]...", help="Folders of runs; the newest below runs/ if left out."),
+        typer.Argument(metavar="RUN", help="Folders of runs; the newest below runs/ if left out."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The file to write; RUN/report.html for one run, ./report.html for several.")

@@ -253,7 +253,7 @@ def _x_axis(axis: Axis, end: float) -> Html:
         parts.append(element("line", x1=x, x2=x, y1="0", y2="100%", class_="grid"))
         label = text(tick_label(tick, step))
         parts.append(element("text", label, x=x, y="100%", dy="1.5em", text_anchor="middle", class_=kind))
-    name = element("text", text(axis), x="100%", y="100%", dy="2.9em", text_anchor="end", class_="axis-name")
+    name = element("text", text(axis), x="100%", y="100%", dy="2.9em", text_anchor="end")
     return join([*parts, name])
 
 
