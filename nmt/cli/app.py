@@ -13,6 +13,7 @@ import nmt
 from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.build_vocab import build_vocab
 from nmt.cli.prepare_data import prepare_data
+from nmt.cli.report import report
 from nmt.cli.score import score
 from nmt.cli.train import train
 from nmt.cli.translate import translate
@@ -57,6 +58,7 @@ app.command("train", short_help="Train a Transformer, or go on training it.")(tr
 app.command("average-checkpoints", short_help="Average the weights of several checkpoints.")(average_checkpoints)
 app.command("translate", short_help="Translate lines of text.")(translate)
 app.command("score", short_help="Score translations: BLEU, chrF, TER.")(score)
+app.command("report", short_help="Write a page about training runs.")(report)
 
 
 def _print_version(wanted: bool) -> None:

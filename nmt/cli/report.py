@@ -1,0 +1,33 @@
+"""``nmt report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="RUN", help="Folders of runs; the newest below runs/ if left out."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write; RUN/report.html for one run, ./report.html for several.")
+    ] = None,
+) -> None:
+    """Write a page about a training run, to be opened in a browser; of several runs, a comparison.
+
+    Example: nmt report runs/toy-en-de-tiny runs/toy-en-de-tiny-2 --out comparison.html
+    """
+    from nmt.checkpoint.run import newest_run
+    from nmt.cli.console import notice
+    from nmt.reports.run_report import REPORT_FILE, write_run_report
+
+    if not runs:
+        runs = [newest_run()]
+        notice(f"run: {runs[0]} (the newest)")
+    out = out or (runs[0] / REPORT_FILE if len(runs) == 1 else Path(REPORT_FILE))
+    write_run_report(runs, out)
+    notice(f"written: {out}")

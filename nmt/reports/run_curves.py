@@ -1,0 +1,112 @@
+"""The charts of a training run: what is drawn of which records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nmt.reports.charts import AXES, Point, Series, chart, extent
+from nmt.reports.html import Html, element, join, text
+from nmt.reports.run_history import Record, RunHistory, not_finite, number
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """A field of a kind of records."""
+
+    name: str
+    kind: Literal["update", "validation"]
+    field: str
+    scale: float = 1.0
+    """From the field's unit to that of the chart."""
+    noisy: bool = False
+
+    def records(self, run: RunHistory) -> list[Record]:
+        return run.updates if self.kind == "update" else run.validations
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """Curves that share their axes."""
+
+    title: str
+    unit: str
+    curves: tuple[_Curve, ...]
+    from_zero: bool = True
+
+
+_CHARTS = (
+    _Chart(
+        "Loss",
+        "nats per target token",
+        (_Curve("training", "update", "loss", noisy=True), _Curve("validation", "validation", "valid_loss")),
+        from_zero=False,
+    ),
+    _Chart("Validation BLEU", "points", (_Curve("BLEU", "validation", "valid_bleu"),)),
+    _Chart("Learning rate", "", (_Curve("rate", "update", "learning_rate"),)),
+    _Chart(
+        "Throughput",
+        "target tokens per second",
+        (_Curve("throughput", "update", "target_tokens_per_second", noisy=True),),
+    ),
+    _Chart("Gradient norm", "", (_Curve("norm", "update", "gradient_norm", noisy=True),)),
+    _Chart(
+        "Waiting for data", "% of the time", (_Curve("waiting", "update", "data_wait_share", scale=100, noisy=True),)
+    ),
+    _Chart("Peak memory", "GiB", (_Curve("memory", "update", "peak_memory_bytes", scale=2**-30),)),
+)
+
+
+def curves(runs: Sequence[RunHistory]) -> Html:
+    """Every chart that there is data for, and the choice of their x-axis."""
+    drawn = [(each, _series(each, runs)) for each in _CHARTS]
+    whole = extent(series for _, each in drawn for series in each)
+    figures = [
+        chart(each.title, each.unit, series, whole, from_zero=each.from_zero, note=_note(each, runs))
+        for each, series in drawn
+    ]
+    if not any(figures):
+        return element("p", text("Nothing is recorded yet."))
+    return join([_axis_choice(), element("div", *figures, class_="charts")])
+
+
+def _series(chart: _Chart, runs: Sequence[RunHistory]) -> list[Series]:
+    """A run has a colour; in a report about one run, each curve has. The second curve of a chart is dashed."""
+    found = []
+    for run_number, run in enumerate(runs):
+        for curve_number, curve in enumerate(chart.curves):
+            label = curve.name if len(runs) == 1 else run.label
+            if len(runs) > 1 and len(chart.curves) > 1:
+                label = f"{run.label}, {curve.name}"
+            colour = curve_number if len(runs) == 1 else run_number
+            points = _points(curve, run)
+            found.append(Series(label, points, colour, dashed=curve_number > 0, noisy=curve.noisy))
+    return found
+
+
+def _points(curve: _Curve, run: RunHistory) -> list[Point]:
+    points = []
+    for record in curve.records(run):
+        value, seconds = number(record, curve.field), number(record, "seconds")
+        if value is not None:
+            minutes = None if seconds is None else seconds / 60
+            points.append(Point(record["update"], minutes, value * curve.scale))
+    return points
+
+
+def _note(chart: _Chart, runs: Sequence[RunHistory]) -> str:
+    count = sum(not_finite(curve.records(run), curve.field) for run in runs for curve in chart.curves)
+    return f"Left out, being infinite or not a number: {count:,}." if count else ""
+
+
+def _axis_choice() -> Html:
+    choices = (
+        element(
+            "label",
+            element("input", type="radio", name="axis", id=f"axis-{axis}", checked=axis == AXES[0]),
+            text(f" {axis}"),
+        )
+        for axis in AXES
+    )
+    return element("fieldset", element("legend", text("x-axis")), *choices, class_="axis-choice")

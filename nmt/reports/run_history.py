@@ -1,0 +1,120 @@
+"""What a run's folder tells of the run, read so that older, unfinished and slightly damaged ones tell what they can."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from nmt.checkpoint.bundle import CONFIG_FILE
+from nmt.checkpoint.run import METRICS_FILE
+from nmt.config import flatten, load_yaml
+from nmt.errors import CheckpointError, ConfigError
+from nmt.training.metrics import MetricsFile
+
+MANIFESTS_FOLDER = "manifests"
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    """A run as its files tell it. Any field of a record may be missing or null."""
+
+    label: str
+    """What it is called on the page."""
+    settings: dict[str, Any]
+    """By full name, such as ``model.heads``."""
+    starts: list[Record]
+    """One for each time that the run was started or went on."""
+    updates: list[Record]
+    validations: list[Record]
+    events: list[Record]
+    manifests: dict[str, Any]
+    """What the data sets say of themselves, by file name; None where a file is not JSON."""
+
+    @property
+    def last_update(self) -> int:
+        """How far the run has come, as far as it is recorded."""
+        records = (*self.starts, *self.updates, *self.validations, *self.events)
+        return max((record["update"] for record in records), default=0)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the run has taken, resumes and validation included."""
+        return max(values(self.updates, "seconds") + values(self.validations, "seconds"), default=None)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target; empty where they are not known."""
+        return str(self.settings.get("data.source_lang") or ""), str(self.settings.get("data.target_lang") or "")
+
+
+def read_runs(folders: Sequence[Path]) -> list[RunHistory]:
+    """Read several runs, each under a label of its own.
+
+    Raises:
+        CheckpointError: a folder is no run.
+        ConfigError: a run was named twice, or its settings cannot be read.
+    """
+    resolved = [folder.resolve() for folder in folders]
+    if len(set(resolved)) < len(resolved):
+        raise ConfigError("a run was named twice. Name each once.")
+    names = [folder.name for folder in resolved]
+    # Runs of the same name in different places are told apart by their paths.
+    labels = [name if names.count(name) == 1 else str(folder) for name, folder in zip(names, folders, strict=True)]
+    return [_read_run(folder, label) for folder, label in zip(folders, labels, strict=True)]
+
+
+def _read_run(folder: Path, label: str) -> RunHistory:
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: there is no such run.")
+    for name in (CONFIG_FILE, METRICS_FILE):
+        if not (folder / name).is_file():
+            raise CheckpointError(
+                f"{folder}: is not the folder of a run (it holds no {name}). Name a folder that `nmt train` wrote."
+            )
+    records: dict[str, list[Record]] = {"start": [], "update": [], "validation": [], "event": []}
+    for record in MetricsFile(folder / METRICS_FILE).records():
+        if isinstance(record, dict) and isinstance(record.get("update"), int):
+            records.setdefault(str(record.get("kind")), []).append(record)
+    return RunHistory(
+        label=label,
+        settings=dict(flatten(load_yaml(folder / CONFIG_FILE))),
+        starts=records["start"],
+        updates=records["update"],
+        validations=records["validation"],
+        events=records["event"],
+        manifests={path.name: _read_json(path) for path in sorted((folder / MANIFESTS_FOLDER).glob("*.json"))},
+    )
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return None
+
+
+def number(record: Record, field: str) -> float | None:
+    """A finite number of a record; None where there is none."""
+    value = record.get(field)
+    return float(value) if _is_number(value) and math.isfinite(value) else None
+
+
+def values(records: Sequence[Record], field: str) -> list[float]:
+    """The finite numbers of a field."""
+    return [value for record in records if (value := number(record, field)) is not None]
+
+
+def not_finite(records: Sequence[Record], field: str) -> int:
+    """In how many records a field is a number that went wrong: infinite, or none at all (NaN)."""
+    found = (record.get(field) for record in records)
+    return sum(_is_number(value) and not math.isfinite(value) for value in found)
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,61 @@
+"""The page about a training run, or about several side by side: ``nmt report``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import nmt
+from nmt.errors import ConfigError
+from nmt.reports.html import element, page, section, text
+from nmt.reports.run_curves import curves
+from nmt.reports.run_history import read_runs
+from nmt.reports.run_tables import data_sets, events, figures, samples, settings
+from nmt.text import replacing
+
+REPORT_FILE = "report.html"
+
+
+def run_report(folders: Sequence[Path]) -> str:
+    """The page about one or more runs.
+
+    Raises:
+        CheckpointError: a folder is no run.
+        ConfigError: a run was named twice, or its settings cannot be read.
+    """
+    runs = read_runs(folders)
+    title = f"Training report: {', '.join(run.label for run in runs)}"
+    return page(
+        title,
+        element("h1", text(title)),
+        figures(runs),
+        section("Curves", curves(runs)),
+        section("Sample translations", samples(runs)),
+        section("Settings", settings(runs)),
+        section("Data", data_sets(runs)),
+        section("Events", events(runs)),
+        element("footer", text(f"Written by nmt {nmt.__version__}.")),
+        styles=["charts.css"],
+        scripts=["charts.js"],
+    )
+
+
+def write_run_report(folders: Sequence[Path], out: Path) -> None:
+    """Write the page, whole or not at all.
+
+    Raises:
+        CheckpointError: a folder is no run.
+        ConfigError: a run was named twice, its settings cannot be read, or the file cannot be written.
+    """
+    content = run_report(folders).encode("utf-8", errors="replace")
+    parent = out.parent
+    before = parent.stat() if parent.resolve() in [folder.resolve() for folder in folders] else None
+    try:
+        with replacing(out) as stream:
+            stream.write(content)
+        if before is not None:
+            # The run that was at work last is found by the times of its files: to be looked at is no work.
+            os.utime(parent, ns=(before.st_atime_ns, before.st_mtime_ns))
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot be written ({error.strerror}). Name another file with --out.") from None

@@ -1,0 +1,325 @@
+"""The page about training runs tells what their folders hold, and nothing that it loads from elsewhere."""
+
+import itertools
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt.checkpoint.run import newest_run
+from nmt.errors import CheckpointError, ConfigError
+from nmt.reports.run_report import run_report, write_run_report
+
+
+def update(number: int, **fields) -> dict:
+    return {
+        "kind": "update", "update": number, "epoch": 0, "loss": 4.0, "learning_rate": 1e-4,
+        "target_tokens_per_second": 1000.0, "seconds": number * 0.6,
+    } | fields  # fmt: skip
+
+
+def validation(number: int, **fields) -> dict:
+    return {
+        "kind": "validation", "update": number, "valid_loss": 3.0, "valid_bleu": 20.0, "seconds": number * 0.6,
+        "samples": [],
+    } | fields  # fmt: skip
+
+
+def start(number: int = 0, **fields) -> dict:
+    versions = {"nmt": "0.1.0", "torch": "2.13.0"}
+    return {"kind": "start", "update": number, "versions": versions, "hardware": "cpu, 2 threads"} | fields
+
+
+def event(number: int, name: str, message: str) -> dict:
+    return {"kind": "event", "update": number, "event": name, "message": message}
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Write a run's folder out of its records."""
+
+    def make(name: str, records: list[dict], *, settings: str = "model: {heads: 4}\n", manifests=None) -> Path:
+        run = tmp_path / "runs" / name
+        run.mkdir(parents=True)
+        (run / "config.yaml").write_text(settings, "utf-8")
+        (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+        for file_name, content in (manifests or {}).items():
+            (run / "manifests").mkdir(exist_ok=True)
+            (run / "manifests" / file_name).write_text(content, "utf-8")
+        return run
+
+    return make
+
+
+TOY = [start(), *(update(u, loss=9 - u / 10) for u in (10, 20, 30)), validation(20), validation(30, valid_bleu=31.5)]
+
+
+def figures(page) -> dict[str, str]:
+    """The headline figures of one run."""
+    words = [word for word in page.text.split("\n") if word]
+    return dict(itertools.pairwise(words))
+
+
+def chart_titles(page) -> list[str]:
+    return [attributes["aria-label"].removesuffix(" by update") for attributes in page.having("svg", "by-update")]
+
+
+def chart_data(page, title: str) -> list[dict]:
+    """The curves of a chart, by its place among the charts."""
+    return json.loads(page.scripts[chart_titles(page).index(title)])
+
+
+def test_headline_figures(make_run, parsed):
+    run = make_run("toy", [*TOY, event(30, "skipped", "not finite"), event(31, "budget_lowered", "out of memory")])
+    found = figures(parsed(run_report([run])))
+    assert found["updates"] == "31"
+    assert found["time trained"] == "0 min 18 s"
+    assert found["best validation BLEU"] == "31.50 at update 30"
+    assert found["best validation loss"] == "3.000 at update 20"
+    assert found["final training loss"] == "6.000"
+    assert found["median target tokens/s"] == "1,000"
+    assert found["skipped updates"] == "1"
+    assert found["hardware"] == "cpu, 2 threads"
+    assert found["versions"] == "nmt 0.1.0, torch 2.13.0"
+
+
+def test_a_run_that_went_on_elsewhere_names_both_machines(make_run, parsed):
+    page = parsed(run_report([make_run("toy", [*TOY, start(30, hardware="cuda"), start(30, hardware="cuda")])]))
+    assert figures(page)["hardware"] == "cpu, 2 threads; then cuda"
+
+
+def test_curves_hold_the_recorded_values(make_run, parsed):
+    page = parsed(run_report([make_run("toy", TOY)]))
+    training, valid = chart_data(page, "Loss")
+    assert (training["update"], training["value"]) == ([10, 20, 30], [8, 7, 6])
+    assert training["minutes"] == [0.1, 0.2, 0.3]
+    assert (valid["update"], valid["value"]) == ([20, 30], [3, 3])
+    assert chart_data(page, "Validation BLEU")[0]["value"] == [20, 31.5]
+
+
+def test_a_chart_without_data_is_left_out(make_run, parsed):
+    old = chart_titles(parsed(run_report([make_run("old", [update(10), update(20)])])))
+    assert old == ["Loss", "Learning rate", "Throughput"]
+    new = [update(10, gradient_norm=1.5, data_wait_share=0.1, peak_memory_bytes=2**30)]
+    page = parsed(run_report([make_run("new", new)]))
+    assert chart_titles(page) == [*old, "Gradient norm", "Waiting for data", "Peak memory"]
+    assert [chart_data(page, title)[0]["value"] for title in chart_titles(page)[-3:]] == [[1.5], [10], [1]]
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, None, "7", True])
+def test_values_that_are_no_numbers_are_left_out(make_run, parsed, wrong):
+    page = parsed(run_report([make_run("toy", [update(10), update(20, loss=wrong, seconds=wrong), update(30)])]))
+    assert chart_data(page, "Loss")[0]["update"] == [10, 30]
+    assert chart_data(page, "Learning rate")[0]["minutes"] == [0.1, None, 0.3]
+    assert "NaN" not in page.scripts[0] and "Infinity" not in page.scripts[0]
+    assert ("Left out, being infinite or not a number: 1." in page.text) == isinstance(wrong, float)
+
+
+@pytest.mark.parametrize("records", [[], [start()], [{"kind": "update"}, {"kind": "other", "update": 1}, {}]])
+def test_a_run_without_figures_still_has_a_page(make_run, parsed, records):
+    page = parsed(run_report([make_run("toy", records)]))
+    assert "Nothing is recorded yet." in page.text
+    assert figures(page)["best validation BLEU"] == "–"
+
+
+@pytest.mark.parametrize("samples", [None, "text", [1, None, {}]])
+def test_samples_of_another_shape_are_passed_over(make_run, parsed, samples):
+    page = parsed(run_report([make_run("toy", [validation(10, samples=samples)])]))
+    assert "Sample translations" not in page.text
+
+
+def test_lines_of_another_shape_are_passed_over(make_run, parsed):
+    run = make_run("toy", TOY)
+    (run / "metrics.jsonl").write_text('[1]\n"x"\n{"kind": ["update"], "update": 1}\n' + json.dumps(update(5)) + "\n")
+    assert figures(parsed(run_report([run])))["updates"] == "5"
+
+
+def test_all_text_is_escaped(make_run, parsed):
+    evil = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
+    sample = {"source": evil, "reference": evil, "translation": evil}
+    manifest = json.dumps({"name": evil, "licence": evil, "sources": [{"file": evil, "url": evil, "sha256": evil}]})
+    records = [start(hardware=evil, versions={evil: evil}), update(10), validation(10, samples=[sample])]
+    settings = f"data: {{source_lang: '\" onload=\"alert(3)', name: '{evil}'}}\n"
+    first = make_run(
+        "<script>alert(4)<", [*records, event(10, evil, evil)], settings=settings, manifests={"a.json": manifest}
+    )
+    second = make_run("other", TOY)
+    for runs in ([first], [first, second]):
+        page = parsed(run_report(runs))
+        assert not page.having("img")
+        *data, read_out = page.scripts
+        assert len(data) == len(chart_titles(page)) and "alert" not in read_out
+        assert all(isinstance(json.loads(script), list) for script in data)
+        assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+        assert evil in page.text
+
+
+def test_the_page_loads_nothing(make_run, parsed):
+    manifest = json.dumps({"name": "d", "sources": [{"file": "a", "url": "https://example.org/a.tgz", "sha256": "0"}]})
+    content = run_report([make_run("toy", TOY, manifests={"d.json": manifest})])
+    page = parsed(content)
+    assert "https://example.org/a.tgz" in page.text
+    assert not any({"src", "href", "srcset", "action"} & set(attributes) for _, attributes in page.elements)
+    without_the_source = content.replace("https://example.org/a.tgz", "")
+    for word in ("http://", "https://", "@import", "url(", "fetch(", "<link"):
+        assert word not in without_the_source
+
+
+def test_settings_of_one_run(make_run, parsed):
+    settings = "model: {heads: 4, d_k: null, attention_bias: true}\nvalidation: {decoding: {beam: 1}}\n"
+    words = parsed(run_report([make_run("toy", TOY, settings=settings)])).text.split("\n")
+    for row in (["heads", "4"], ["d_k", "null"], ["attention_bias", "true"], ["validation.decoding", "beam", "1"]):
+        assert any(words[at : at + len(row)] == row for at in range(len(words))), row
+
+
+def test_of_several_runs_the_settings_that_differ_stand_first(make_run, parsed):
+    one = make_run("one", TOY, settings="model: {heads: 4, d_ff: 64, norm: post}\n")
+    two = make_run("two", TOY, settings="model: {heads: 8, d_ff: 64}\n")
+    page = parsed(run_report([one, two]))
+    comparison = page.text.partition("setting that differs")[2].partition("All settings of one")[0].split()
+    assert comparison == ["one", "two", "model.heads", "4", "8", "model.norm", "post", "–"]
+    assert len(page.having("details")) == 2
+
+
+def test_the_same_settings_are_said_to_be_the_same(make_run, parsed):
+    assert "All settings are the same." in parsed(run_report([make_run("a", TOY), make_run("b", TOY)])).text
+
+
+def test_several_runs_have_a_colour_each(make_run, parsed):
+    page = parsed(run_report([make_run("one", TOY), make_run("two", [start(), update(10, loss=5), validation(10)])]))
+    curves = [(each["label"], each["colour"]) for each in chart_data(page, "Loss")]
+    assert curves == [("one, training", 0), ("one, validation", 0), ("two, training", 1), ("two, validation", 1)]
+    assert [each["label"] for each in chart_data(page, "Learning rate")] == ["one", "two"]
+
+
+def test_runs_of_the_same_name_are_told_apart(make_run, tmp_path, parsed):
+    one = make_run("toy", TOY)
+    two = make_run("../elsewhere/toy", TOY)
+    labels = [each["label"] for each in chart_data(parsed(run_report([one, two])), "Throughput")]
+    assert labels == [str(one), str(two)]
+
+
+def test_samples_show_how_a_translation_came_about(make_run, parsed):
+    def sample(translation: str) -> list[dict]:
+        return [{"source": "A dog.", "reference": "Ein Hund.", "translation": translation}]
+
+    settings = "data: {source_lang: en, target_lang: de}\n"
+    one = make_run(
+        "one",
+        [validation(1000, samples=sample("Ein")), validation(2000, samples=sample("Ein Hund"))],
+        settings=settings,
+    )
+    page = parsed(run_report([one]))
+    after = page.text.partition("Sample translations")[2].partition("Settings")[0].split("\n")
+    expected = [
+        "source",
+        "A dog.",
+        "reference",
+        "Ein Hund.",
+        "update",
+        "translation",
+        "1,000",
+        "Ein",
+        "2,000",
+        "Ein Hund",
+    ]
+    assert [word for word in after if word] == expected
+    assert [attributes.get("lang") for attributes in page.having("span") if "dir" in attributes] == [
+        "en",
+        "de",
+        "de",
+        "de",
+    ]
+
+    two = make_run("two", [validation(500, samples=sample("Der")), validation(2000, samples=sample("Hund"))])
+    after = parsed(run_report([one, two])).text.partition("Sample translations")[2].partition("Settings")[0].split("\n")
+    assert [word for word in after if word][4:] == [
+        "update", "one", "two", "500", "Der", "1,000", "Ein", "2,000", "Ein Hund", "Hund",
+    ]  # fmt: skip
+
+
+MANIFEST = {
+    "name": "tiny", "source_lang": "en", "target_lang": "de", "licence": "CC0", "fingerprint": "f00d",
+    "sources": [{"file": "a.tgz", "url": None, "sha256": "abc123", "bytes": 12345}],
+    "filters": {"too_long": 1234}, "files": {"train.en": {"lines": 29000, "sha256": "beef"}},
+}  # fmt: skip
+
+
+def test_data_sets_are_described(make_run, parsed):
+    page = parsed(run_report([make_run("toy", TOY, manifests={"tiny.json": json.dumps(MANIFEST)})]))
+    words = page.text.partition("\nData\n")[2].split("\n")
+    for word in (
+        "tiny",
+        "en → de",
+        "CC0",
+        "f00d",
+        "a.tgz",
+        "12,345",
+        "abc123",
+        "too_long",
+        "1,234",
+        "train.en",
+        "29,000",
+    ):
+        assert word in words
+
+
+def test_a_data_set_that_runs_share_stands_there_once(make_run, parsed):
+    manifests = {"tiny.json": json.dumps(MANIFEST)}
+    runs = [make_run(name, TOY, manifests=manifests) for name in ("one", "two")]
+    text = parsed(run_report(runs)).text
+    assert text.count("f00d") == 1
+    assert "one, two" in text.partition("used by")[2]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"sources": [1], "files": {"a": 1}, "filters": 7}'])
+def test_a_manifest_of_another_shape_does_no_harm(make_run, parsed, content):
+    assert "odd.json" in parsed(run_report([make_run("toy", TOY, manifests={"odd.json": content})])).text
+
+
+def test_events_are_told_in_the_order_of_their_updates(make_run, parsed):
+    run = make_run("toy", [start(), event(15, "skipped", "first"), start(20), event(25, "skipped", "second")])
+    words = parsed(run_report([run])).text.partition("\nEvents\n")[2].split("\n")
+    told = [word for word in words if word in ("started", "went on", "first", "second")]
+    assert told == ["started", "first", "went on", "second"]
+
+
+def test_countless_events_are_cut_short(make_run, parsed):
+    page = parsed(run_report([make_run("toy", [event(number, "skipped", "again") for number in range(1, 701)])]))
+    assert page.text.count("again") == 500
+    assert "And 200 more." in page.text
+    assert figures(page)["skipped updates"] == "700"
+
+
+def test_the_page_of_a_long_run_stays_small(make_run):
+    run = make_run("long", [update(number, loss=math.sin(number)) for number in range(1, 30_001)])
+    assert len(run_report([run])) < 400_000
+
+
+def test_what_is_no_run_is_refused(make_run, tmp_path):
+    with pytest.raises(CheckpointError, match="there is no such run"):
+        run_report([tmp_path / "nowhere"])
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "config.yaml").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"holds no metrics\.jsonl"):
+        run_report([tmp_path / "bundle"])
+    run = make_run("toy", TOY)
+    with pytest.raises(ConfigError, match="named twice"):
+        run_report([run, run / ".." / "toy"])
+
+
+def test_looking_at_a_run_does_not_make_it_the_newest(make_run, tmp_path):
+    old, new = make_run("old", TOY), make_run("new", TOY)
+    for run, when in ((old, 1_000_000), (new, 2_000_000)):
+        for path in (*run.iterdir(), run):
+            os.utime(path, (when, when))
+    write_run_report([old], old / "report.html")
+    assert (old / "report.html").is_file()
+    assert newest_run(tmp_path / "runs") == new
+
+
+def test_a_file_that_cannot_be_written_is_a_users_mistake(make_run, tmp_path):
+    with pytest.raises(ConfigError, match="cannot be written"):
+        write_run_report([make_run("toy", TOY)], tmp_path)
