@@ -1,6 +1,7 @@
 # make demo       set up, then train a translator on the embedded pair and show what it says
 # make test       set up, then lint, types, import layers and the tests that fit ten minutes
 # make test-slow  the longer tests
+# make bench      training speed beside Hugging Face transformers, which it installs first
 # make lint       ruff, mypy and import-linter alone
 # make format     rewrite the code in the house's format
 #
@@ -14,7 +15,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python;
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 INDEX  := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-slow lint format clean
+.PHONY: demo test test-slow bench lint format clean
 
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
@@ -25,6 +26,11 @@ test: lint
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -m slow
+
+bench: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[bench]'
+	test -d data/toy-en-de/shards || { $(BIN)/nmt prepare-data toy-en-de && $(BIN)/nmt build-vocab --data data/toy-en-de; }
+	$(BIN)/nmt bench train --preset base --against transformers
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ import platform
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from nmt.config import Config, dump_config
 from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.errors import NmtError
+from nmt.training.cost import training_flops
 
-Peer = Literal["transformers"]
 _WORKER = "nmt.bench.train_worker"
 _MICRO_BATCH_TOKENS = 8_192
 
@@ -29,7 +29,7 @@ def bench_train(
     data: Path,
     config: Config,
     *,
-    against: Peer | None = None,
+    against: str | None = None,
     rounds: int = 5,
     updates: int = 3,
     told: Callable[[str], None] = lambda message: None,
@@ -37,6 +37,7 @@ def bench_train(
     """Measure training, in turn with a peer where one is named.
 
     Args:
+        against: a toolkit that ``nmt.bench.train_worker`` knows.
         config: its ``batching.update_tokens`` is the size of an update, its device and precision are ours; the peer
             trains a plain loop in fp32 with the allocator as it comes.
         updates: of a round, after a round that warms up.
@@ -49,7 +50,7 @@ def bench_train(
         NmtError: the peer is not installed, or a process failed.
     """
     if against is not None and importlib.util.find_spec(against) is None:
-        raise NmtError(f"--against {against}: is not installed here. Install the extra: pip install -e '.[bench]'.")
+        raise NmtError(f"--against {against}: is not installed here. Install it: `pip install transformers`.")
     batches = bench_batches(data, config, updates)
     with tempfile.TemporaryDirectory() as folder:
         save_batches(Path(folder) / "batches.npz", batches)
@@ -71,6 +72,10 @@ def bench_train(
     for name, results in measured.items():
         rates = [result["tokens"] / result["seconds"] for result in results]
         result[name] = described[name] | {"target_tokens_per_second": median_rate(results), "rounds": rates}
+    ours = result["nmt"]
+    flops = sum(training_flops(config, *_shape(batch)) for update in batches for batch in update)
+    seconds = sum(_tokens(update) for update in batches) / ours["target_tokens_per_second"]
+    ours["share_of_matrix_rate"] = flops / seconds / ours["matrix_flops_per_second"]
     if against is not None:
         result["ratio"] = result["nmt"]["target_tokens_per_second"] / result[against]["target_tokens_per_second"]
     return result
@@ -132,6 +137,10 @@ def load_batches(path: Path) -> list[list[Batch]]:
 
 def _tokens(update: list[Batch]) -> int:
     return sum(batch.target_tokens for batch in update)
+
+
+def _shape(batch: Batch) -> tuple[int, int, int]:
+    return len(batch.source_BS), batch.source_BS.shape[1], batch.target_input_BT.shape[1]
 
 
 def _processor() -> str:

@@ -44,6 +44,7 @@ def main() -> None:
 def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
     from nmt.device import choose_hardware
     from nmt.model.transformer import Transformer
+    from nmt.training.cost import matrix_rate
     from nmt.training.step import Learner
 
     training = config.training
@@ -65,6 +66,7 @@ def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
     description = {
         "device": str(hardware.device),
         "precision": hardware.precision,
+        "matrix_flops_per_second": matrix_rate(config, hardware, rows=4_096),
         "parameters": sum(p.numel() for p in model.parameters()),
     }
     return description, update, torch.cuda.synchronize if hardware.device.type == "cuda" else lambda: None

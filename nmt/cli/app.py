@@ -11,6 +11,7 @@ import typer.core
 
 import nmt
 from nmt.cli.average_checkpoints import average_checkpoints
+from nmt.cli.bench import bench
 from nmt.cli.build_vocab import build_vocab
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.report import report
@@ -59,6 +60,8 @@ app.command("average-checkpoints", short_help="Average the weights of several ch
 app.command("translate", short_help="Translate lines of text.")(translate)
 app.command("score", short_help="Score translations: BLEU, chrF, TER.")(score)
 app.command("report", short_help="Write a page about training runs.")(report)
+
+app.add_typer(bench, name="bench", short_help="Measure speed on this machine.")
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,7 +12,10 @@ def build_vocab(
     data: Annotated[Path | None, typer.Option(help="A prepared data set; the newest below data/ if left out.")] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Pieces; chosen by the corpus if left out.")] = None,
     model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="How pieces are found.")] = "bpe",
-    vocab: Annotated[Path | None, typer.Option(metavar="MODEL", help="Encode with an existing model.")] = None,
+    vocab: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="Encode with an existing one: a .model file, a bundle or a run."),
+    ] = None,
     character_coverage: Annotated[
         float, typer.Option(min=0.5, max=1.0, help="Share of characters that get pieces of their own.")
     ] = 1.0,
@@ -40,6 +43,11 @@ def build_vocab(
     if data is None:
         data = newest_data_set()
         notice(f"data: {data} (the newest)")
+    if vocab is not None and vocab.is_dir():
+        from nmt.checkpoint.bundle import VOCAB_FILE
+        from nmt.checkpoint.run import bundle_to_use
+
+        vocab = bundle_to_use(vocab) / VOCAB_FILE
     built = build_vocabulary(
         data,
         size=size,

@@ -34,6 +34,7 @@ from nmt.training.metrics import Listener, MetricsFile
 from nmt.training.preflight import Preflight, check_disk, preflight
 from nmt.training.progress import Ending, Progress
 from nmt.training.step import Learner, LossScale, derived_seed
+from nmt.training.tensorboard import check_tensorboard
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
 
@@ -78,6 +79,8 @@ def train(
     """
     ranks = ranks_of_environment()
     hardware = hardware_of(config, ranks)
+    if config.logging.tensorboard:
+        check_tensorboard()
     with joined(ranks, hardware.device):
         training_data = TrainingData.open(data, config)
         beginning = _Beginning.find(run, config, listener, ranks, accept_changes=accept_changes, init_from=init_from)

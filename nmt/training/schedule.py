@@ -61,7 +61,7 @@ def landing(update: int, seconds: float, schedule: ScheduleConfig, max_seconds: 
     if seconds < max_seconds * (1 - schedule.decay_share):
         return None
     # A little less than the pace promises, so that the rate reaches 0 before the time is over.
-    left = max(1, int(0.97 * (max_seconds - seconds) / seconds * update))
+    left = max(1, round(0.97 * (max_seconds - seconds) / seconds * update))
     return DecaySpan(update, update + left)
 
 

@@ -22,6 +22,7 @@ from nmt.training.progress import Ending, Progress
 from nmt.training.saving import CheckpointWriter
 from nmt.training.schedule import landing, learning_rate
 from nmt.training.step import Learner, Report, UpdateResult
+from nmt.training.tensorboard import TensorBoardFile
 from nmt.training.validation import Validator
 
 # Of the pairs of a skipped update, so many are named in its record.
@@ -57,6 +58,9 @@ class Trainer:
         self._device = next(learner.model.parameters()).device
         self._micro_batch_tokens = micro_batch_tokens
         self._metrics = MetricsFile(run / METRICS_FILE)
+        self._tensorboard = (
+            TensorBoardFile(run, progress.update) if config.logging.tensorboard and ranks.is_main else None
+        )
         self._writer = CheckpointWriter(run, config, vocab)
         self._saved_update = progress.update
         self._saved_seconds = progress.seconds
@@ -79,6 +83,8 @@ class Trainer:
             error.add_note(f"It happened at update {self.progress.update:,}.")
             raise
         finally:
+            if self._tensorboard is not None:
+                self._tensorboard.close()
             self._writer.finish()
 
     def _train(self, planned: Iterator[PlannedUpdate], signalled: list[int]) -> Ending:
@@ -221,6 +227,8 @@ class Trainer:
     def _record(self, record: dict[str, Any]) -> None:
         if self._ranks.is_main:
             self._metrics.append(record)
+            if self._tensorboard is not None:
+                self._tensorboard.append(record)
             self._listener.recorded(record)
 
     def _validation_is_due(self, ending: Ending | None) -> bool:

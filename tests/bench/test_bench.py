@@ -1,0 +1,77 @@
+"""The benchmark measures what it says, on the batches that it says."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nmt.bench.train import bench_batches, bench_train, load_batches, save_batches
+from nmt.errors import NmtError
+from nmt.training.setup import resolve_config
+from tests.training.conftest import SETTINGS, make_data_set
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make_data_set(tmp_path_factory.mktemp("data") / "reversed")
+
+
+@pytest.fixture(scope="module")
+def config(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("settings") / "quick.yaml"
+    path.write_text(SETTINGS)
+    return resolve_config([(data, 1.0)], config_file=path)[0]
+
+
+def test_batches_travel_unchanged(data, config, tmp_path):
+    made = bench_batches(data, config, 3)
+    save_batches(tmp_path / "batches.npz", made)
+    for update, again in zip(made, load_batches(tmp_path / "batches.npz"), strict=True):
+        for one, other in zip(update, again, strict=True):
+            assert np.array_equal(one.source_BS, other.source_BS)
+            assert np.array_equal(one.target_input_BT, other.target_input_BT)
+            assert np.array_equal(one.target_output_BT, other.target_output_BT)
+            assert one.target_tokens == other.target_tokens
+
+
+def test_a_benchmark_counts_tokens_and_rounds(data, config):
+    told = []
+    result = bench_train(data, config, rounds=2, updates=2, told=told.append)
+    assert result["rounds"] == len(told) == len(result["nmt"]["rounds"]) == 2
+    assert result["nmt"]["target_tokens_per_second"] == pytest.approx(np.median(result["nmt"]["rounds"]))
+    assert 0 < result["nmt"]["share_of_matrix_rate"] < 1.5
+    assert 40 < result["target_tokens_per_update"] < 80
+    assert "ratio" not in result
+
+
+def test_a_peer_is_measured_in_the_same_run(data, config):
+    pytest.importorskip("transformers", reason="the extra `bench` is not installed")
+    result = bench_train(data, config, against="transformers", rounds=1, updates=1)
+    assert result["ratio"] == pytest.approx(
+        result["nmt"]["target_tokens_per_second"] / result["transformers"]["target_tokens_per_second"]
+    )
+
+
+def test_a_peer_that_is_not_installed_is_told(data, config, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(NmtError, match="pip install"):
+        bench_train(data, config, against="transformers")
+
+
+def test_a_worker_that_fails_is_an_error_with_its_last_words(data, config, monkeypatch):
+    broken = config.model_copy(update={"data": config.data.model_copy(update={"vocab_size": 5})})
+    with pytest.raises(NmtError, match="the benchmark of nmt failed: IndexError"):
+        bench_train(data, broken, rounds=1, updates=1)
+
+
+def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):
+    command = [sys.executable, "-m", "nmt", "bench", "train", "--data", str(data), "--preset", "tiny", "--rounds", "1"]
+    result = subprocess.run(
+        [*command, "--update-tokens", "100"], capture_output=True, text=True, cwd=tmp_path, check=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert json.loads(result.stdout)["benchmark"] == "train"
+    assert "round 1 of 1: nmt" in result.stderr

@@ -1,0 +1,356 @@
+"""What a run is made of: data, weights to begin with, schedules that land, and what it does when things go wrong."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from nmt.checkpoint.bundle import load_bundle
+from nmt.checkpoint.run import checkpoint_folder, checkpoints, latest_intact_checkpoint
+from nmt.data.build import build_vocabulary
+from nmt.errors import CheckpointError, ConfigError, DataError, TrainingError
+from nmt.training.progress import Ending
+from nmt.training.run import train
+from nmt.training.setup import resolve_config
+from nmt.training.step import Learner
+from tests.training.conftest import SETTINGS, make_data_set
+
+
+def saved(run: Path, update: int) -> dict[str, torch.Tensor]:
+    folder = checkpoint_folder(run, update)
+    return load_file(folder / "model.safetensors") | load_file(folder / "training.safetensors")
+
+
+def assert_same(one: dict, other: dict) -> None:
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        assert torch.equal(tensor, other[name]), name
+
+
+def records(run: Path, kind: str) -> list[dict]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["training.ema_decay=0.9"],
+        ["training.subword_sampling=0.3"],
+        ["training.freeze=[encoder.*, embedding.weight]"],
+        ["schedule.decay=cosine", "schedule.warmup=5", "schedule.decay_updates=20", "optimizer.clip_norm=1"],
+        ["training.precision=fp16"],
+    ],
+    ids=lambda changes: changes[0],
+)
+def test_every_way_of_training_resumes_bit_for_bit(run_training, tmp_path, changes):
+    run_training(tmp_path / "straight", *changes)
+    run_training(tmp_path / "run", *changes, "training.max_updates=10")
+    run_training(tmp_path / "run", *changes)
+    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
+
+
+def test_each_epoch_cuts_words_anew_and_its_pieces_do_not_pile_up(run_training, tmp_path):
+    run_training(tmp_path / "run", "training.subword_sampling=0.5", "training.max_updates=90")
+    progress = json.loads((tmp_path / "run" / "last" / "training.json").read_text())
+    assert progress["epoch"] >= 2
+    assert len(list((tmp_path / "run" / "sampled").rglob("epoch-*"))) <= 3
+    plain = run_training(tmp_path / "plain", "training.max_updates=90")
+    assert plain.progress.update == 90
+    tokens = [sum(r["target_tokens"] for r in records(tmp_path / name, "update")) for name in ("run", "plain")]
+    assert tokens[0] != tokens[1]
+
+
+@pytest.fixture(scope="module")
+def other_words(tmp_path_factory, reversed_words) -> Path:
+    """A second data set in the same vocabulary."""
+    folder = make_data_set(tmp_path_factory.mktemp("data") / "other", pairs=50, seed=7)
+    build_vocabulary(folder, existing=reversed_words / "vocab.model", threads=1)
+    return folder
+
+
+@pytest.fixture
+def run_mixture(tmp_path, settings_file, listener):
+    def run(folder: Path, data, *changes: str):
+        config, _ = resolve_config(data, config_file=settings_file, settings=changes)
+        return train([path for path, _ in data], folder, config, listener)
+
+    return run
+
+
+def test_several_data_sets_are_mixed_by_weight(run_mixture, tmp_path, reversed_words, other_words):
+    mixture = [(reversed_words, 1.0), (other_words, 3.0)]
+    run_mixture(tmp_path / "straight", mixture)
+    run_mixture(tmp_path / "run", mixture, "training.max_updates=10")
+    run_mixture(tmp_path / "run", mixture)
+    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
+    data = load_bundle(tmp_path / "run" / "last").config.data
+    assert [(part.name, part.weight) for part in data.mixed_with] == [("other", 3.0)]
+    assert sorted(path.name for path in (tmp_path / "run" / "manifests").iterdir()) == ["other.json", "reversed.json"]
+    with pytest.raises(ConfigError, match="mixed_with"):
+        run_mixture(tmp_path / "run", [(reversed_words, 1.0), (other_words, 2.0)], "training.max_updates=30")
+
+
+def test_a_mixture_may_be_cut_anew_each_epoch(run_mixture, tmp_path, reversed_words, other_words):
+    mixture = [(reversed_words, 1.0), (other_words, 0.5)]
+    run_mixture(tmp_path / "run", mixture, "training.subword_sampling=0.2")
+    assert (tmp_path / "run" / "last").resolve().name == "step-00000020"
+
+
+def test_data_sets_of_different_vocabularies_do_not_mix(run_mixture, tmp_path, reversed_words):
+    stranger = make_data_set(tmp_path / "stranger", pairs=30, seed=3)
+    build_vocabulary(stranger, size=30, threads=1)
+    with pytest.raises(DataError, match="another vocabulary"):
+        run_mixture(tmp_path / "run", [(reversed_words, 1.0), (stranger, 1.0)])
+
+
+def test_a_bundle_alone_is_enough_to_fine_tune_on_new_data(run_training, tmp_path, listener):
+    run_training(tmp_path / "old")
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
+    for name in ("model.safetensors", "config.yaml", "vocab.model"):
+        shutil.copy(tmp_path / "old" / "last" / name, bundle)
+    new = make_data_set(tmp_path / "new", pairs=40, seed=5)
+    build_vocabulary(new, size=25, threads=1)
+    data = [(new, 1.0)]
+    config, name = resolve_config(data, init_from=bundle, settings=["schedule.factor=1e-30", "training.max_updates=2"])
+    with pytest.raises(CheckpointError, match="another vocabulary"):
+        train([new], tmp_path / "tuned", config, listener, init_from=bundle)
+    build_vocabulary(new, existing=bundle / "vocab.model", threads=1)
+    config, name = resolve_config(data, init_from=bundle, settings=["schedule.factor=1e-30", "training.max_updates=2"])
+    assert (name, config.model.d_model, config.data.name) == ("tuned", 16, "new")
+    train([new], tmp_path / "tuned", config, listener, init_from=bundle)
+    before, after = load_bundle(bundle).weights, load_bundle(tmp_path / "tuned" / "last").weights
+    for key, tensor in before.items():
+        torch.testing.assert_close(after[key], tensor)
+
+
+def test_warmup_stable_decay_lands_on_a_limit_of_time(run_training, tmp_path):
+    outcome = run_training(
+        tmp_path / "run", "schedule.decay=wsd", "training.max_minutes=0.05", "training.max_updates=null",
+        "training.patience=null", "validation.every_updates=1000000", "logging.every_updates=1",
+        "checkpoints.every_updates=1000000",
+    )  # fmt: skip
+    assert outcome.ending in (Ending.SCHEDULE, Ending.MINUTES)
+    rates = [r["learning_rate"] for r in records(tmp_path / "run", "update")]
+    span = outcome.progress.decay_span
+    assert span is not None
+    assert rates[span.first - 1] == max(rates)
+    assert rates[span.first : span.last] == sorted(rates[span.first : span.last], reverse=True)
+    assert rates[-1] < max(rates) / 3
+
+
+def poison(monkeypatch, updates: set[int]) -> None:
+    """Let the gradients of some updates be NaN."""
+    computed = Learner.gradients
+
+    def gradients(self, batches, *, update, target_tokens):
+        computed(self, batches, update=update, target_tokens=target_tokens)
+        if update in updates:
+            next(iter(self.parameters.values())).grad.view(-1)[3] = float("nan")
+
+    monkeypatch.setattr(Learner, "gradients", gradients)
+
+
+def test_a_skipped_update_is_told_with_its_batch_and_learning_goes_on(run_training, tmp_path, monkeypatch, listener):
+    poison(monkeypatch, {3, 7})
+    outcome = run_training(tmp_path / "run", "logging.every_updates=1")
+    assert (outcome.progress.update, outcome.progress.skipped) == (20, 2)
+    events = records(tmp_path / "run", "event")
+    assert [(e["event"], e["update"]) for e in events] == [("skipped", 3), ("skipped", 7)]
+    assert all(e["pairs"] and e["index"] == e["update"] - 1 for e in events)
+    assert sum("skipped" in notice for notice in listener.notices) == 2
+    assert all(torch.isfinite(tensor).all() for tensor in saved(tmp_path / "run", 20).values())
+
+
+def test_a_run_with_skipped_updates_resumes_bit_for_bit(run_training, tmp_path, monkeypatch):
+    poison(monkeypatch, {3, 12})
+    run_training(tmp_path / "straight")
+    run_training(tmp_path / "run", "training.max_updates=10")
+    run_training(tmp_path / "run")
+    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
+
+
+def test_too_many_skipped_in_a_row_end_the_run_saved_and_with_the_reason(run_training, tmp_path, monkeypatch):
+    poison(monkeypatch, set(range(8, 100)))
+    with pytest.raises(TrainingError, match="3 updates in a row had gradients that are not finite"):
+        run_training(tmp_path / "run", "training.max_skipped=3")
+    assert max(checkpoints(tmp_path / "run")) == 10
+    monkeypatch.undo()
+    run_training(tmp_path / "seven", "training.max_updates=7")
+    assert_same(saved(tmp_path / "seven", 7), saved(tmp_path / "run", 10))
+    assert run_training(tmp_path / "run").progress.update == 20
+
+
+def test_the_largest_micro_batch_is_looked_for_and_kept_on_resume(run_training, tmp_path, listener):
+    run_training(tmp_path / "run", "batching.micro_batch_tokens=auto", "training.max_updates=10")
+    found = listener.preflight
+    assert 9 <= found.micro_batch_tokens <= 8_192
+    assert json.loads((tmp_path / "run" / "last" / "training.json").read_text())["micro_batch_tokens"] == (
+        found.micro_batch_tokens
+    )
+    run_training(tmp_path / "run", "batching.micro_batch_tokens=auto")
+    assert listener.preflight.micro_batch_tokens == found.micro_batch_tokens
+
+
+def test_the_worst_batch_is_tried_before_the_first_update(run_training, tmp_path, listener, monkeypatch):
+    tried = []
+    computed = Learner._try_gradients
+
+    def too_small(self, batches, update, target_tokens):
+        tried.append((update, max((batch.positions for batch in batches), default=0)))
+        if max(batch.positions for batch in batches) > 20:
+            return max(batches, key=lambda batch: batch.positions)
+        return computed(self, batches, update, target_tokens)
+
+    monkeypatch.setattr(Learner, "_try_gradients", too_small)
+    outcome = run_training(tmp_path / "run")
+    assert tried[0][0] == 0
+    assert tried[0][1] >= max(positions for update, positions in tried if update > 0)
+    assert outcome.progress.micro_batch_limit <= 20
+    assert sum(positions > 20 for update, positions in tried if update > 0) <= 1  # the limit is halved, not guessed
+    found = listener.preflight
+    assert found.target_tokens_per_second > 0
+    assert 0 < found.share_of_matrix_rate < 1.5
+    assert found.checkpoint_bytes < found.checkpoints_bytes < found.disk_free
+
+
+def test_preflight_changes_nothing_that_is_learnt(run_training, tmp_path, monkeypatch):
+    from nmt.training import run as run_module
+
+    run_training(tmp_path / "with")
+    monkeypatch.setattr(run_module, "_measured", lambda *arguments: _no_preflight())
+    run_training(tmp_path / "without")
+    assert_same(saved(tmp_path / "with", 20), saved(tmp_path / "without", 20))
+
+
+def _no_preflight():
+    from nmt.training.preflight import Preflight
+
+    return Preflight(50, 0, None, 1.0, 1.0, 1.0, None, 0, 0, 1)
+
+
+def test_metrics_tell_memory_waiting_and_norm(run_training, tmp_path):
+    run_training(tmp_path / "run")
+    for record in records(tmp_path / "run", "update"):
+        assert record["peak_memory_bytes"] > 10_000_000
+        assert 0 <= record["data_wait_share"] < 1
+        assert record["gradient_norm"] > 0
+        assert record["skipped_updates"] == 0
+
+
+def test_tensorboard_gets_the_curves(run_training, tmp_path):
+    event_files = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run_training(tmp_path / "run", "logging.tensorboard=true", "training.max_updates=10")
+    run_training(tmp_path / "run", "logging.tensorboard=true")
+    curves = event_files.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    curves.Reload()
+    points = curves.Scalars("train/loss")
+    assert [point.step for point in points] == list(range(2, 21, 2))
+    assert [p.value for p in points] == pytest.approx([r["loss"] for r in records(tmp_path / "run", "update")])
+    assert {"valid/bleu", "valid/loss", "train/learning_rate", "train/gradient_norm"} <= set(curves.Tags()["scalars"])
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+from nmt.cli.console import notice
+from nmt.errors import NmtError
+from nmt.training.run import train
+from nmt.training.setup import resolve_config
+
+data, settings, run, limit = sys.argv[1:]
+
+class Listener:
+    def progressed(self, update, seconds):
+        if update == 7 and int(limit):  # from now on no file may grow beyond this
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+    def __getattr__(self, name):
+        return lambda *arguments: None
+
+config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
+try:
+    train([Path(data)], Path(run), config, Listener())
+except NmtError as error:
+    sys.exit(f"error: {error}")
+"""
+
+
+def test_a_quota_that_is_reached_is_a_clear_error_and_the_checkpoint_before_is_whole(
+    run_training, tmp_path, reversed_words, settings_file
+):
+    run = tmp_path / "run"
+    command = [sys.executable, "-c", LIMITED, reversed_words, settings_file, run]
+    result = subprocess.run([*command, "4096"], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "could not be written" in result.stderr
+    assert "make room" in result.stderr
+    assert list(checkpoints(run)) == [5]
+    assert latest_intact_checkpoint(run)[1] == []
+    run_training(run)
+    run_training(tmp_path / "straight")
+    assert_same(saved(tmp_path / "straight", 20), saved(run, 20))
+
+
+def test_a_full_disk_is_a_clear_error_and_the_checkpoint_before_is_whole(
+    run_training, tmp_path, reversed_words, settings_file
+):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if shutil.which("mount") is None or os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk; the test with a quota stands for it")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "none", disk], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("this machine lets nobody mount a small disk; the test with a quota stands for it")
+    try:
+        result = subprocess.run(
+            [sys.executable, "-c", LIMITED, reversed_words, settings_file, disk / "run", "0"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert result.returncode == 1
+        assert "No space left on device" in result.stderr
+        newest, problems = latest_intact_checkpoint(disk / "run")
+        assert newest is not None
+        assert problems == []
+        load_bundle(newest)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+GROWING = SETTINGS.replace("max_updates: 20", "max_updates: 100000").replace("update_tokens: 60", "update_tokens: 600")
+
+
+def test_memory_stays_flat_over_three_epochs(tmp_path, listener):
+    data = make_data_set(tmp_path / "data", pairs=6_000)
+    path = tmp_path / "settings.yaml"
+    path.write_text(GROWING)
+    changes = ["logging.every_updates=10", "validation.every_updates=40", "training.patience=null"]
+    config, _ = resolve_config([(data, 1.0)], config_file=path, settings=[*changes, "training.max_updates=240"])
+    outcome = train([data], tmp_path / "run", config, listener)
+    assert outcome.progress.epoch >= 3
+    by_epoch: dict[int, int] = {}
+    for record in records(tmp_path / "run", "update"):
+        by_epoch[record["epoch"]] = max(by_epoch.get(record["epoch"], 0), record["peak_memory_bytes"])
+    assert by_epoch[3] <= by_epoch[0] * 1.05 + 5_000_000, by_epoch
+
+
+@pytest.mark.slow
+def test_compiled_training_learns_the_same_and_compiles_few_graphs(run_training, tmp_path):
+    pytest.importorskip("torch._inductor")
+    if shutil.which("g++") is None:
+        pytest.skip("torch.compile needs a C++ compiler here")
+    import torch._dynamo.utils as dynamo
+
+    dynamo.counters.clear()
+    run_training(tmp_path / "compiled", "training.compile=true", "model.dropout=0")
+    run_training(tmp_path / "eager", "model.dropout=0")
+    losses = [[r["loss"] for r in records(tmp_path / name, "update")] for name in ("compiled", "eager")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert dynamo.counters["stats"]["unique_graphs"] <= 8
