@@ -123,7 +123,7 @@ class TrainingConfig(Section):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp64"] = "auto"
     threads: int | None = Field(None, ge=1, description="CPU threads; all cores, shared by a machine's ranks, if unset")
-    compile: bool = Field(False, description="torch.compile, over shapes rounded up so that they stay few")
+    compile: bool = Field(False, description="torch.compile: one graph for batches of any shape")
     max_skipped: int = Field(10, ge=1, description="updates in a row with a gradient that is not finite end the run")
     freeze: tuple[str, ...] = Field(
         (), description="parameters that keep their values, by name: encoder.*, embedding.*"

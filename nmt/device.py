@@ -30,7 +30,7 @@ class Hardware:
     """Why this precision, for people."""
 
     def __str__(self) -> str:
-        threads = f", {self.threads} threads" if self.device.type == "cpu" else ""
+        threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if self.device.type == "cpu" else ""
         return f"{self.device}{threads}, {self.precision} ({self.reason})"
 
     @property

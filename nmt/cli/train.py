@@ -64,8 +64,10 @@ def train(
     from nmt.training.run import train as train_run
     from nmt.training.setup import resolve_config, run_folder, summarize
 
+    launches = nproc is not None and nproc > 1 and not is_started_by_torchrun()
     is_main = ranks_of_environment().is_main
-    say = notice if is_main else lambda message: None
+    # What a rank other than the main one, or the process that only starts them, has to say, the main one says.
+    say = notice if is_main and not launches else lambda message: None
     if data is None:
         weighted = [(newest_data_set(), 1.0)]
         say(f"data: {weighted[0][0]} (the newest)")
@@ -83,16 +85,18 @@ def train(
     if preset is None and config is None and init_from is None:
         say(f"preset: {name} (chosen for this corpus; --preset takes another)")
     run = out or run_folder(Path("runs"), resolved.data.name, name, fresh=fresh)
+    summary = summarize(folders, resolved)
+    if launches:
+        # What is wrong with the settings was told by now, once and not by each rank.
+        raise typer.Exit(launch(sys.argv[1:], nproc or 1))
     if dry_run:
         found = rehearse(folders, run, resolved, init_from=init_from)
-        sys.stdout.write(summary_text(summarize(folders, resolved), found))
+        if is_main:
+            sys.stdout.write(summary_text(summary, found))
         return
-    if nproc is not None and not is_started_by_torchrun():
-        summarize(folders, resolved)  # what is wrong with the settings is told once, not by each rank
-        raise typer.Exit(launch(sys.argv[1:], nproc))
 
     say(f"run: {run}")
-    for line in summary_lines(summarize(folders, resolved)):
+    for line in summary_lines(summary):
         say(line)
     with TrainingView() if is_main else SilentView() as view:
         outcome = train_run(folders, run, resolved, view, accept_changes=accept_changes, init_from=init_from)

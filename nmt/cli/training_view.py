@@ -148,7 +148,12 @@ def summary_lines(summary: Summary) -> list[str]:
     """What a run comes to, before it begins."""
     total = sum(summary.parameters.values())
     return [
-        f"hardware: {summary.hardware}",
+        f"hardware: {summary.hardware}" + (f", {summary.ranks} ranks" if summary.ranks > 1 else ""),
+        *(
+            [f"{summary.idle_gpus} more GPUs are here: --nproc uses as many as you say"]
+            if summary.idle_gpus > 0
+            else []
+        ),
         f"parameters: {total:,}" + (f" ({summary.frozen:,} frozen)" if summary.frozen else ""),
         *(f"  {part}: {count:,}" for part, count in summary.parameters.items() if count),
         *_mixture_lines(summary),

@@ -112,16 +112,17 @@ def train(
 
 
 def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path | None = None) -> Preflight:
-    """The preflight of a run alone, on one rank: what ``--dry-run`` shows. Touches no file.
+    """The preflight of a run alone: what ``--dry-run`` shows. Touches no file.
 
     Raises:
         NmtError: as :func:`train` would.
     """
-    ranks = Ranks()
+    ranks = ranks_of_environment()
     hardware = hardware_of(config, ranks)
-    training_data = TrainingData.open(data, config)
-    learner = _Beginning(Progress(), None, None, init_from).learner(config, training_data.vocab, hardware, ranks)
-    return _measured(learner, config, hardware, run, Progress(), training_data, ranks)
+    with joined(ranks, hardware.device):
+        training_data = TrainingData.open(data, config)
+        learner = _Beginning(Progress(), None, None, init_from).learner(config, training_data.vocab, hardware, ranks)
+        return _measured(learner, config, hardware, run, Progress(), training_data, ranks)
 
 
 def hardware_of(config: Config, ranks: Ranks) -> Hardware:

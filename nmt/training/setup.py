@@ -27,6 +27,9 @@ class Summary:
 
     config: Config
     hardware: Hardware
+    ranks: int
+    idle_gpus: int
+    """GPUs of this machine that the run leaves alone."""
     parameters: dict[str, int]
     frozen: int
     """Parameters that keep their values."""
@@ -110,7 +113,9 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
     Raises:
         NmtError: as the run itself would.
     """
-    hardware = hardware_of(config, ranks_of_environment())
+    ranks = ranks_of_environment()
+    hardware = hardware_of(config, ranks)
+    idle_gpus = torch.cuda.device_count() - ranks.local_size if hardware.device.type == "cuda" else 0
     training_data = TrainingData.open(data, config)
     with torch.device("meta"):
         model = Transformer(config.model, training_data.vocab.size)
@@ -118,7 +123,9 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
     plan = training_data.plan(config)
     peak = peak_learning_rate(config.schedule, config.model.d_model)
-    return Summary(config, hardware, model.parameter_counts(), frozen, len(plan.pairs), len(plan), peak)
+    return Summary(
+        config, hardware, ranks.size, idle_gpus, model.parameter_counts(), frozen, len(plan.pairs), len(plan), peak
+    )
 
 
 def run_folder(root: Path, data_name: str, config_name: str, *, fresh: bool) -> Path:
