@@ -16,6 +16,13 @@ DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
 PrecisionChoice = Literal["auto", "fp32", "bf16", "fp16", "fp64"]
 Precision = Literal["fp32", "bf16", "fp16", "fp64"]
 
+_OUT_OF_MEMORY = (
+    "can't allocate memory",  # of the machine
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "MPS backend out of memory",
+)
+
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -98,7 +105,15 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory, of a GPU or of the machine, did not suffice."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
+
+
+def release_memory(device: torch.device) -> None:
+    """Give a GPU back what is kept for later use but not in use."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif device.type == "mps":
+        torch.mps.empty_cache()
 
 
 def memory_in_use(device: torch.device) -> int:
@@ -184,3 +199,9 @@ def _keep_freed_memory() -> None:
         libc.mallopt(m_trim_threshold, (1 << 31) - 1)
     except (OSError, AttributeError):
         return  # another C library, without these settings
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a GPU has done all that it was asked for."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -12,6 +12,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
@@ -25,8 +26,10 @@ class Contestant:
     def __init__(self, name: str, module: str, arguments: Sequence[str]) -> None:
         self.name = name
         command = [sys.executable, "-m", module, *arguments]
+        # A file, not a pipe: nobody reads it while the worker runs, and a full pipe would stop the worker.
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115: until close
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
         self.description = self._answer()
 
@@ -45,6 +48,7 @@ class Contestant:
         """End the process."""
         self._process.kill()
         self._process.communicate()
+        self._errors.close()
 
     def _answer(self) -> Mapping[str, Any]:
         stdout = self._process.stdout
@@ -56,8 +60,9 @@ class Contestant:
         return answer
 
     def _fail(self) -> None:
-        _, error = self._process.communicate()
-        last = error.strip().splitlines()[-1:] or [f"exit code {self._process.returncode}"]
+        self._process.communicate()
+        self._errors.seek(0)
+        last = self._errors.read().strip().splitlines()[-1:] or [f"exit code {self._process.returncode}"]
         raise NmtError(f"the benchmark of {self.name} failed: {last[0]}")
 
 

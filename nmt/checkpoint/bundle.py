@@ -87,11 +87,11 @@ def save_bundle(
     """
     try:
         with _replacing_folder(folder) as temporary:
-            save_file(_storable(weights), temporary / MODEL_FILE)
+            save_file(_contiguous(weights, torch.float32), temporary / MODEL_FILE)
             (temporary / CONFIG_FILE).write_text(dump_config(config), "utf-8")
             (temporary / VOCAB_FILE).write_bytes(vocab.model_bytes)
             if training is not None:
-                save_file(_storable(training.tensors), temporary / TRAINING_TENSORS_FILE)
+                save_file(_contiguous(training.tensors), temporary / TRAINING_TENSORS_FILE)
                 _write_json(temporary / TRAINING_STATE_FILE, training.values)
             if notes is not None:
                 _write_json(temporary / "notes.json", notes)
@@ -167,9 +167,9 @@ def _load_tensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path}: cannot be read ({error}).") from None
 
 
-def _storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _contiguous(tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None) -> dict[str, Tensor]:
     # safetensors refuses tensors that share memory or are not contiguous.
-    return {name: tensor.detach().to("cpu", torch.float32).contiguous() for name, tensor in tensors.items()}
+    return {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in tensors.items()}
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:

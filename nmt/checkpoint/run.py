@@ -55,6 +55,18 @@ def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
     return None, []
 
 
+def set_aside(run: Path, *, behind: Path) -> None:
+    """Rename the checkpoints that are newer than one, which the run goes on from: they are damaged, and would pass for
+    the newest."""
+    there = checkpoints(run)
+    newest_whole = next(update for update, path in there.items() if path.name == behind.name)
+    for update, path in there.items():
+        if update > newest_whole:
+            aside = path.with_name(f"damaged-{path.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
+
+
 def update_links(run: Path, scores: Mapping[int, float]) -> None:
     """Let ``RUN/last`` and ``RUN/best`` lead to the newest checkpoint and to the one that scored best."""
     there = checkpoints(run)

@@ -135,12 +135,14 @@ class SilentView:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people read them: 45s, 3m05s, 2h10m."""
+    """Seconds as people read them: 45s, 3m05s, 2h10m, 4d06h."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole}s"
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02}s"
+    if whole >= 3 * 86400:
+        return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 

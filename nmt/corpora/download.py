@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from nmt.corpora.locking import exclusive
 from nmt.errors import DownloadError
+from nmt.locking import exclusive
 from nmt.text import replacing
 
 Progress = Callable[[str, int, int | None], None]

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.corpora.download import Notify, Progress, sha256_of
-from nmt.corpora.locking import exclusive
 from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, local_records
 from nmt.corpora.writing import write_text
 from nmt.data.manifest import MANIFEST_NAME, Manifest, SourceRecord, read_manifest, write_manifest
 from nmt.errors import DataError
+from nmt.locking import exclusive
 
 # What is made from the text later, and is worth nothing once the text is another.
 _DERIVED = frozenset({"vocab.model", "vocab.txt", "shards"})

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import Config
-from nmt.device import Hardware
+from nmt.device import Hardware, synchronize
 from nmt.model.transformer import Transformer
 from nmt.training.loss import label_smoothed_loss
 
@@ -52,9 +52,3 @@ def _multiply(x: Tensor, weight: Tensor, out: Tensor) -> float:
     torch.mm(x, weight, out=out)
     synchronize(x.device)
     return time.perf_counter() - begin
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait until a GPU has done all that it was asked for."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

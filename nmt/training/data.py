@@ -12,14 +12,13 @@ import numpy as np
 
 from nmt.config import Config
 from nmt.data.arrays import Indices
-from nmt.data.batching import EpochPlan, plan_epoch
 from nmt.data.build import VOCAB_NAME
 from nmt.data.mixing import MixedShards, epoch_population, open_mixture
 from nmt.data.sampling import SampledEpochs
 from nmt.data.shards import ParallelShards, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import ConfigError, DataError
-from nmt.training.distributed import Ranks
+from nmt.training.distributed import PATIENCE, Ranks
 from nmt.training.feed import UPDATES_AHEAD, Epochs
 
 SAMPLED_FOLDER = "sampled"
@@ -66,17 +65,12 @@ class TrainingData:
             )
         return TrainingData(tuple(data), vocab, shards, weights, longest)
 
-    def plan(self, config: Config) -> EpochPlan:
-        """The plan of the first epoch, without sampling of subwords."""
-        return plan_epoch(
-            self.shards.source_lengths,
-            self.shards.target_lengths,
-            update_tokens=config.batching.update_tokens,
-            group_tokens=config.batching.group_tokens,
-            seed=config.training.seed,
-            epoch=0,
-            pairs=self._population(self.shards, config.training.seed, 0),
-        )
+    def epoch_size(self, config: Config) -> tuple[int, int]:
+        """Pairs and updates of an epoch, without planning one; a corpus of few pairs may come to fewer updates."""
+        pairs, lengths = self._population(self.shards, config.training.seed, 0), self.shards.target_lengths
+        count = len(lengths) if pairs is None else len(pairs)
+        tokens = int((lengths if pairs is None else lengths[pairs]).sum(dtype=np.int64)) + count
+        return count, max(1, round(tokens / config.batching.update_tokens))
 
     @contextmanager
     def epochs(self, config: Config, run: Path, ranks: Ranks) -> Iterator[Epochs]:
@@ -92,15 +86,16 @@ class TrainingData:
                 stack.enter_context(
                     SampledEpochs(
                         folder,
-                        run / SAMPLED_FOLDER / socket.gethostname() / folder.name,
+                        run / SAMPLED_FOLDER / socket.gethostname() / f"{number}-{folder.name}",
                         self.vocab,
                         dropout=dropout,
                         seed=seed,
                         writer=ranks.local_rank == 0,
                         keep=UPDATES_AHEAD + 1 if ranks.local_size > 1 else 0,
+                        timeout_seconds=PATIENCE.total_seconds(),
                     )
                 )
-                for folder in self.folders
+                for number, folder in enumerate(self.folders, start=1)
             ]
 
             def open_epoch(epoch: int) -> tuple[Shards, Indices | None]:

@@ -20,17 +20,21 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from nmt.device import is_out_of_memory
 from nmt.errors import NmtError
 
 T = TypeVar("T")
 
-# A rank may validate or look for a batch that fits for a while; a rank that has died is noticed at once.
-_PATIENCE = timedelta(minutes=30)
+PATIENCE = timedelta(minutes=30)
+"""How long ranks wait for one that is busy, validating or encoding; one that has died is noticed at once."""
 _SECONDS_UNTIL_ENDED = 40
 
 
 class LostPeerError(NmtError):
     """Another rank is gone, so that this one cannot go on."""
+
+    is_being_ended = False
+    """Whether torchrun's signal to end has come already."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,11 @@ class Ranks:
         try:
             exchange()
         except RuntimeError as error:
-            raise LostPeerError(f"rank {self.rank}: another rank is gone ({error}).") from error
+            if is_out_of_memory(error):
+                raise
+            raise LostPeerError(
+                f"rank {self.rank}: could not exchange with the other ranks, one of which is probably gone ({error})."
+            ) from error
 
 
 NO_OTHERS = Ranks()
@@ -104,7 +112,7 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
         yield
         return
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=_PATIENCE)
+    dist.init_process_group(backend, timeout=PATIENCE)
     try:
         with _failures_named(ranks):
             yield
@@ -118,8 +126,9 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
 def _failures_named(ranks: Ranks) -> Iterator[None]:
     try:
         yield
-    except LostPeerError:
-        _wait_to_be_ended()
+    except LostPeerError as error:
+        if not error.is_being_ended:
+            _wait_to_be_ended()
         raise
     except NmtError as error:
         _tell_torchrun(error)

@@ -14,12 +14,15 @@ from nmt.config import BatchingConfig
 from nmt.data.arrays import Indices
 from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import PairSource
+from nmt.errors import DataError
 from nmt.training.distributed import Ranks
 
 T = TypeVar("T")
 
 UPDATES_AHEAD = 4
 """Enough that an update which is quick to compute and slow to collate does not stop the loop."""
+
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Epochs:
                 seed=self.seed,
                 epoch=epoch,
             )
+            if len(plan) == 0:
+                raise DataError(f"epoch {epoch + 1} holds no pair: all of them are longer than the shards allow.")
             while index < len(plan):
                 shares = rank_micro_batches(
                     plan,
@@ -90,10 +95,16 @@ def _pinned(batch: Batch) -> Batch:
     return Batch(source, target_input, target_output, batch.target_tokens)
 
 
-def ahead(items: Iterator[T], depth: int = UPDATES_AHEAD) -> Generator[T]:
+def ahead(
+    items: Iterator[T], depth: int = UPDATES_AHEAD, *, until: Callable[[], object] = lambda: False
+) -> Generator[T]:
     """Serve what an iterator serves, made by a thread up to ``depth`` items ahead.
 
-    What the iterator raises is raised here, in its place. Closing this iterator ends the thread.
+    What the iterator raises is raised here, in its place. Closing this iterator ends the thread, unless the thread
+    still waits for an item: then it ends with the process, or when that comes.
+
+    Args:
+        until: asked while an item is waited for; this iterator ends when it says yes.
     """
     made: queue.Queue[tuple[T] | BaseException | None] = queue.Queue(depth)
     is_over = threading.Event()
@@ -101,7 +112,7 @@ def ahead(items: Iterator[T], depth: int = UPDATES_AHEAD) -> Generator[T]:
     def put(item: tuple[T] | BaseException | None) -> None:
         while not is_over.is_set():
             try:
-                made.put(item, timeout=0.1)
+                made.put(item, timeout=_POLL_SECONDS)
                 return
             except queue.Full:
                 continue
@@ -120,7 +131,12 @@ def ahead(items: Iterator[T], depth: int = UPDATES_AHEAD) -> Generator[T]:
     thread.start()
     try:
         while True:
-            item = made.get()
+            try:
+                item = made.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                if until():
+                    return
+                continue
             if item is None:
                 return
             if isinstance(item, BaseException):
@@ -128,4 +144,4 @@ def ahead(items: Iterator[T], depth: int = UPDATES_AHEAD) -> Generator[T]:
             yield item[0]
     finally:
         is_over.set()
-        thread.join()
+        thread.join(_POLL_SECONDS)

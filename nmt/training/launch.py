@@ -49,7 +49,7 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
         elastic_launch(config, sys.executable)("-m", "nmt", *arguments)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        if failure.exitcode in (1, 2):
+        if failure.exitcode in (1, 2) or failure.exitcode >= 128:
             return int(failure.exitcode)
         how = f"ended with exit code {failure.exitcode}"
         if failure.exitcode < 0:

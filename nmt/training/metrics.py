@@ -7,35 +7,16 @@ set gave. Records of a run are in the order of their updates, whatever crashes c
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from nmt.text import read_lines, replacing
-from nmt.training.preflight import Preflight
 from nmt.training.step import UpdateResult, perplexity
 
 
-class Listener(Protocol):
-    """Whoever wants to see a run go on."""
-
-    def measured(self, found: Preflight) -> None:
-        """The preflight of the run is done."""
-
-    def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
-        """The loop begins, after so many updates."""
-
-    def progressed(self, update: int, seconds: float) -> None:
-        """An update is done."""
-
-    def recorded(self, record: dict[str, Any]) -> None:
-        """A record went into ``metrics.jsonl``."""
-
-    def noticed(self, message: str) -> None:
-        """Something that a person should know."""
-
-
 class MetricsFile:
-    """Appends records, each on disk when the call returns."""
+    """Appends records, each handed to the system when the call returns, so that a killed process loses none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,7 +24,7 @@ class MetricsFile:
     def append(self, record: dict[str, Any]) -> None:
         """Write one record."""
         with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(record) + "\n")
+            stream.write(json.dumps(_finite(record), allow_nan=False) + "\n")
 
     def cut_back(self, update: int) -> None:
         """Forget the records after an update, which will be made again."""
@@ -67,6 +48,15 @@ class MetricsFile:
         return records
 
 
+def _finite(value: Any) -> Any:
+    """JSON knows no infinity and no NaN: null stands for them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, list) else value
+
+
 class Meter:
     """Gathers what happened between two update records."""
 
@@ -77,6 +67,11 @@ class Meter:
         self._results: list[UpdateResult] = []
         self._seconds = self._waited = 0.0
         self._memory = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no update was counted since the last record."""
+        return not self._results
 
     def add(self, result: UpdateResult, seconds: float, waited: float, memory: int) -> None:
         """Count one update.

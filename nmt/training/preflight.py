@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from nmt.config import Config
-from nmt.data.batching import Batch, EpochPlan
+from nmt.data.batching import Batch
 from nmt.data.vocab import Vocabulary
-from nmt.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use
+from nmt.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use, synchronize
 from nmt.errors import TrainingError
-from nmt.training.cost import matrix_rate, synchronize, training_flops
+from nmt.training.cost import matrix_rate, training_flops
 from nmt.training.distributed import Ranks
 from nmt.training.progress import Progress
 from nmt.training.step import Learner
@@ -65,7 +65,6 @@ def preflight(
     hardware: Hardware,
     run: Path,
     progress: Progress,
-    plan: EpochPlan,
     longest: int,
     ranks: Ranks,
 ) -> Preflight:
@@ -82,7 +81,7 @@ def preflight(
     """
     size = config.batching.micro_batch_tokens
     if size == "auto":
-        size = progress.micro_batch_tokens or _largest_fitting(learner, config, hardware, plan, longest, ranks)
+        size = progress.micro_batch_tokens or _largest_fitting(learner, config, hardware, longest, ranks)
     limit = learner.micro_batch_limit
     worst = worst_batch(min(size, limit or size), longest, config.data.vocab_size)
     seconds = _seconds(learner, worst, hardware)
@@ -93,7 +92,7 @@ def preflight(
     checkpoint = _checkpoint_bytes(learner)
     there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
     return Preflight(
-        micro_batch_tokens=size,
+        micro_batch_tokens=min(size, learner.micro_batch_limit or size),
         memory_bytes=memory_in_use(hardware.device),
         memory_for_use=memory_for_use(hardware.device),
         target_tokens_per_second=rate,
@@ -113,22 +112,22 @@ def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
     return Batch(pieces, pieces, pieces, rows * longest)
 
 
-def _largest_fitting(
-    learner: Learner, config: Config, hardware: Hardware, plan: EpochPlan, longest: int, ranks: Ranks
-) -> int:
+def _largest_fitting(learner: Learner, config: Config, hardware: Hardware, longest: int, ranks: Ranks) -> int:
     """Double the size until another doubling would not fit, or no update has more to give to a rank."""
-    useful = math.ceil(1.5 * max(int(plan.tokens.max()), longest) / ranks.size)
+    useful = math.ceil(1.5 * max(config.batching.update_tokens, longest) / ranks.size)
     if hardware.device.type == "cpu":
         useful = min(useful, _LARGEST_ON_CPU)
     size, before = _SMALLEST, 0
     while size < useful:
         forget_peak_memory(hardware.device)
         worst = worst_batch(size, longest, config.data.vocab_size)
-        learner.gradients([worst], update=0, target_tokens=worst.target_tokens)
+        learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
         if learner.micro_batch_limit is not None:
             size = learner.micro_batch_limit
             break
         used, usable = memory_in_use(hardware.device), memory_for_use(hardware.device)
+        if usable is not None and hardware.device.type == "cpu":
+            usable //= ranks.local_size
         growth = max(used - before, 0) if before else used
         if usable is not None and used + 2 * growth > _SHARE_OF_MEMORY * usable:
             break
@@ -139,7 +138,7 @@ def _largest_fitting(
 def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float:
     forget_peak_memory(hardware.device)
     begin = time.perf_counter()
-    learner.gradients([batch], update=0, target_tokens=batch.target_tokens)
+    learner.compute_gradients([batch], update=0, target_tokens=batch.target_tokens)
     synchronize(hardware.device)
     return time.perf_counter() - begin
 

@@ -36,6 +36,10 @@ class Progress:
     skipped: int = 0
     """Updates that changed nothing, since a gradient was not finite."""
     skipped_in_a_row: int = 0
+    machine: str | None = None
+    """Hardware and number of ranks, which what was found out about memory holds for."""
+    micro_batch_asked: int | str | None = None
+    """The setting, which it holds for too."""
     micro_batch_tokens: int | None = None
     """What ``auto`` came to."""
     micro_batch_limit: int | None = None
@@ -44,6 +48,8 @@ class Progress:
     loss_scale_good_updates: int = 0
     decay_span: DecaySpan | None = None
     """Where a decay began that lands on a limit of time."""
+    landing_minutes: float | None = None
+    """That limit."""
 
     def values(self) -> dict[str, Any]:
         """As JSON."""

@@ -26,6 +26,8 @@ class CheckpointWriter:
         self._copies: dict[str, Tensor] = {}
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
+        self.warnings: list[str] = []
+        """What went wrong beside the checkpoints themselves; for whoever asks to tell, and to take away."""
 
     def save(
         self,
@@ -72,7 +74,7 @@ class CheckpointWriter:
         # The same memory each time: fresh pages would cost more than the copy.
         for name, tensor in tensors.items():
             if name not in self._copies:
-                self._copies[name] = torch.empty(tensor.shape, dtype=torch.float32)
+                self._copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
             self._copies[name].copy_(tensor.detach())
 
     def _write(
@@ -89,7 +91,11 @@ class CheckpointWriter:
             weights = {name: self._copies[f"model {name}"] for name in weight_names}
             state = TrainingState({name: self._copies[f"training {name}"] for name in training_names}, values)
             save_bundle(checkpoint_folder(self._run, update), weights, self._config, self._vocab, training=state)
-            update_links(self._run, scores)
-            prune(self._run, scores, self._config.checkpoints)
         except Exception as error:  # raised in the loop, by check or finish
             self._error = error
+            return
+        try:
+            update_links(self._run, scores)
+            prune(self._run, scores, self._config.checkpoints)
+        except OSError as error:  # what was learnt is safe, so this is no reason to end
+            self.warnings.append(f"{self._run}: links or old checkpoints could not be brought up to date ({error}).")

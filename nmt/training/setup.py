@@ -15,9 +15,10 @@ from nmt.data.manifest import Manifest, read_manifest
 from nmt.device import Hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
+from nmt.training.beginning import freeze
 from nmt.training.data import TrainingData, load_vocabulary
 from nmt.training.distributed import ranks_of_environment
-from nmt.training.run import freeze, hardware_of
+from nmt.training.run import hardware_of
 from nmt.training.schedule import peak_learning_rate
 
 
@@ -121,11 +122,9 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
         model = Transformer(config.model, training_data.vocab.size)
     freeze(model, config.training.freeze)
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
-    plan = training_data.plan(config)
+    pairs, updates = training_data.epoch_size(config)
     peak = peak_learning_rate(config.schedule, config.model.d_model)
-    return Summary(
-        config, hardware, ranks.size, idle_gpus, model.parameter_counts(), frozen, len(plan.pairs), len(plan), peak
-    )
+    return Summary(config, hardware, ranks.size, idle_gpus, model.parameter_counts(), frozen, pairs, updates, peak)
 
 
 def run_folder(root: Path, data_name: str, config_name: str, *, fresh: bool) -> Path:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from nmt.config import OptimizerConfig
 from nmt.data.batching import Batch, halves
-from nmt.device import Hardware, is_out_of_memory
+from nmt.device import Hardware, is_out_of_memory, release_memory, synchronize
 from nmt.errors import TrainingError
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import NO_OTHERS, Ranks
@@ -142,7 +142,10 @@ class Learner:
             TrainingError: not even a single pair fits into memory.
             LostPeerError: another rank is gone.
         """
-        self.gradients(batches, update=update, target_tokens=target_tokens)
+        self.compute_gradients(batches, update=update, target_tokens=target_tokens)
+        if self._ranks.size > 1:
+            # What a rank was busy with is known when its device is done; the exchange waits for that anyway.
+            synchronize(self._hardware.device)
         self._write_figures(batches, report())
         self._buffer.sum_over(self._ranks)
         norm = self._buffer.norm()
@@ -154,10 +157,11 @@ class Learner:
         if self._hardware.precision == "fp16":
             self.loss_scale.adapt(overflowed=result.is_skipped)
         if self.averaged is not None and not result.is_skipped:
-            torch._foreach_lerp_(self.averaged, list(self.parameters.values()), 1 - (self._ema_decay or 0.0))
+            learnt = [parameter.detach() for parameter in self.parameters.values()]
+            torch._foreach_lerp_(self.averaged, learnt, 1 - (self._ema_decay or 0.0))
         return result
 
-    def gradients(self, batches: Sequence[Batch], *, update: int, target_tokens: int) -> None:
+    def compute_gradients(self, batches: Sequence[Batch], *, update: int, target_tokens: int) -> None:
         """Compute this rank's part of an update's gradients into the parameters' ``grad``.
 
         A micro-batch that does not fit into memory is halved, the limit for later ones lowered, and all is computed
@@ -167,7 +171,7 @@ class Learner:
             TrainingError: not even a single pair fits into memory.
         """
         batches = self._within_limit(batches)
-        while (unfit := self._try_gradients(batches, update, target_tokens)) is not None:
+        while (unfit := self._try_to_compute(batches, update, target_tokens)) is not None:
             if len(unfit.source_BS) == 1:
                 raise TrainingError(
                     f"update {update}: a single pair of {unfit.source_BS.shape[1]} source and "
@@ -175,7 +179,7 @@ class Learner:
                     "(`nmt build-vocab --max-length N`), or train a smaller model."
                 )
             self.micro_batch_limit = unfit.positions // 2
-            self._release_memory()
+            release_memory(self._hardware.device)
             batches = self._within_limit(batches)
 
     def _within_limit(self, batches: Sequence[Batch]) -> list[Batch]:
@@ -190,7 +194,7 @@ class Learner:
                 fitting.append(batch)
         return fitting
 
-    def _try_gradients(self, batches: Sequence[Batch], update: int, target_tokens: int) -> Batch | None:
+    def _try_to_compute(self, batches: Sequence[Batch], update: int, target_tokens: int) -> Batch | None:
         """Returns the micro-batch that did not fit into memory, if one did not."""
         self._buffer.clear()
         scale = self.loss_scale.value
@@ -208,10 +212,6 @@ class Learner:
         if scale != 1.0:
             self._buffer.gradients.mul_(1 / scale)
         return None
-
-    def _release_memory(self) -> None:
-        if self._hardware.device.type == "cuda":
-            torch.cuda.empty_cache()
 
     def _write_figures(self, batches: Sequence[Batch], report: Report) -> None:
         tokens = sum(batch.target_tokens for batch in batches)
@@ -270,10 +270,10 @@ class Learner:
             return dict(self.model.state_dict())
 
     def training_tensors(self) -> dict[str, Tensor]:
-        """What is saved beside the model: Adam's moments by parameter name and, where the model is a moving average,
-        the weights that learn."""
+        """What is saved beside the model: Adam's moments by parameter name and, where the model is a moving average
+        or fp64, the weights that learn, as they are."""
         tensors = self._moments()
-        if self.averaged is not None:
+        if self.averaged is not None or self._hardware.weights_dtype == torch.float64:
             tensors |= {f"learnt.{name}": parameter.detach() for name, parameter in self.parameters.items()}
         return tensors
 
@@ -288,8 +288,9 @@ class Learner:
                 tensor.copy_(tensors[name])
         for index, (name, parameter) in enumerate(self.parameters.items()):
             self.optimizer.state[parameter]["step"].fill_(float(updates))
-            if self.averaged is not None and f"learnt.{name}" in tensors:
+            if self.averaged is not None:
                 self.averaged[index].copy_(parameter.detach())
+            if f"learnt.{name}" in tensors:
                 parameter.data.copy_(tensors[f"learnt.{name}"])
 
     def synchronize(self) -> None:

@@ -14,10 +14,11 @@ from nmt.checkpoint.run import METRICS_FILE, best_updates
 from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.device import memory_in_use
-from nmt.errors import TrainingError
-from nmt.training.distributed import NO_OTHERS, Ranks
+from nmt.errors import CheckpointError, TrainingError
+from nmt.training.distributed import NO_OTHERS, LostPeerError, Ranks
 from nmt.training.feed import Epochs, PlannedUpdate, ahead, pinned
-from nmt.training.metrics import Listener, Meter, MetricsFile
+from nmt.training.listener import Listener
+from nmt.training.metrics import Meter, MetricsFile
 from nmt.training.progress import Ending, Progress
 from nmt.training.saving import CheckpointWriter
 from nmt.training.schedule import landing, learning_rate
@@ -65,6 +66,7 @@ class Trainer:
         self._saved_update = progress.update
         self._saved_seconds = progress.seconds
         self._validation_seconds = 0.0
+        self._signalled: list[int] = []
         self.stopped_by: int | None = None
         """The signal that interrupted the run, where it came to this rank."""
 
@@ -76,53 +78,78 @@ class Trainer:
             CheckpointError: a checkpoint could not be written.
             LostPeerError: another rank is gone.
         """
-        try:
-            with closing(self._planned_updates()) as planned, _stopping_on_signals() as signalled:
-                return self._train(planned, signalled)
-        except Exception as error:
-            error.add_note(f"It happened at update {self.progress.update:,}.")
-            raise
-        finally:
-            if self._tensorboard is not None:
-                self._tensorboard.close()
+        # What was learnt is on disk before signals act as they did before.
+        with _stopping_on_signals() as signalled:
+            self._signalled = signalled
+            try:
+                ending = self._train()
+            except Exception as error:
+                error.add_note(f"It happened at update {self.progress.update:,}.")
+                if isinstance(error, LostPeerError):
+                    error.is_being_ended = bool(signalled)
+                try:
+                    self._writer.finish()
+                except CheckpointError as another:
+                    error.add_note(f"Besides, {another}")
+                raise
+            finally:
+                if self._tensorboard is not None:
+                    self._tensorboard.close()
             self._writer.finish()
+            self._tell_of_writer()
+            self.stopped_by = signalled[0] if signalled else None
+            return ending
 
-    def _train(self, planned: Iterator[PlannedUpdate], signalled: list[int]) -> Ending:
+    def _train(self) -> Ending:
         config, progress, meter = self._config, self.progress, Meter()
         begin = time.perf_counter() - progress.seconds
         update_begin = time.perf_counter()
         if self._ranks.is_main:
             self._listener.started(progress.update, config.training.max_updates, config.training.max_minutes)
 
+        def run_seconds() -> float:
+            return time.perf_counter() - begin
+
         def report() -> Report:
-            now = time.perf_counter()
-            return Report(bool(signalled), now - begin, now - update_begin)
+            return Report(bool(self._signalled), run_seconds(), time.perf_counter() - update_begin)
 
-        for plan in planned:
-            waited = time.perf_counter() - update_begin
-            result = self._update(plan, report)
-            meter.add(result, time.perf_counter() - update_begin, waited, memory_in_use(self._device))
-            update_begin = time.perf_counter()
-            self._writer.check()
-            if progress.update % config.logging.every_updates == 0:
-                self._log(meter)
-            if self._ranks.is_main:
-                self._listener.progressed(progress.update, progress.seconds)
-
-            ending = Ending.INTERRUPTED if self._is_interrupted(result, signalled) else self._ending()
-            if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
-                self._validate(lambda: time.perf_counter() - begin)
-                ending = ending or self._ending()
-            if ending is Ending.MINUTES:
-                # All of the time is spent, also what was kept free for the validation and not needed: the same
-                # command again must find the run over.
-                progress.seconds = max(progress.seconds, 60 * (config.training.max_minutes or 0))
-            if ending is not None or self._saving_is_due():
-                self._save()
-            if ending is not None:
-                self.stopped_by = signalled[0] if signalled else None
+        if progress.update and self._validation_is_due(progress.ending(config)):
+            # The run was stopped between an update and its validation.
+            self._validate(run_seconds)
+            if (ending := self._next_ending(None)) is not None:
+                self._save(again=True)
                 return ending
-        raise AssertionError("the updates of a plan never end")
+
+        with closing(self._planned_updates()) as planned:
+            for plan in planned:
+                waited = time.perf_counter() - update_begin
+                result = self._update(plan, report)
+                meter.add(result, time.perf_counter() - update_begin, waited, memory_in_use(self._device))
+                self._writer.check()
+                self._tell_of_writer()
+                if progress.update % config.logging.every_updates == 0:
+                    self._log(meter)
+                if self._ranks.is_main:
+                    self._listener.progressed(progress.update, progress.seconds)
+
+                ending = self._next_ending(result)
+                if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
+                    self._validate(run_seconds)
+                    ending = ending or self._next_ending(None)
+                if ending is Ending.MINUTES:
+                    # All of the time is spent, also what was kept free for the validation and not needed: the same
+                    # command again must find the run over.
+                    progress.seconds = max(progress.seconds, 60 * (config.training.max_minutes or 0))
+                if ending is not None or self._saving_is_due():
+                    self._save()
+                if ending is not None:
+                    if not meter.is_empty:
+                        self._log(meter)
+                    return ending
+                update_begin = time.perf_counter()
+        # Nothing more was planned, since the signal came while the loop waited for data.
+        self._save()
+        return Ending.INTERRUPTED
 
     def _planned_updates(self) -> Generator[PlannedUpdate]:
         updates = self._epochs.updates(
@@ -131,7 +158,9 @@ class Trainer:
             micro_batch_tokens=self._micro_batch_tokens,
             ranks=self._ranks,
         )
-        return ahead(pinned(updates) if self._device.type == "cuda" else updates)
+        updates = pinned(updates) if self._device.type == "cuda" else updates
+        # Several ranks stop together, at an update; one that waits for data alone need not wait for that.
+        return ahead(updates, until=lambda: self._signalled and self._ranks.size == 1)
 
     def _update(self, plan: PlannedUpdate, report: Callable[[], Report]) -> UpdateResult:
         progress, limit_before = self.progress, self._learner.micro_batch_limit
@@ -146,6 +175,7 @@ class Trainer:
         )
         progress.seconds = result.run_seconds
         scale = self._learner.loss_scale
+        scale_before = progress.loss_scale
         progress.loss_scale, progress.loss_scale_good_updates = scale.value, scale.good_updates
         progress.micro_batch_limit = self._learner.micro_batch_limit
         if progress.micro_batch_limit != limit_before:
@@ -155,20 +185,26 @@ class Trainer:
                 "positions from now on.",
                 micro_batch_limit=progress.micro_batch_limit,
             )
-        self._count_skipped(plan, result)
+        self._count_skipped(plan, result, could_be_scaled=scale_before is not None and scale_before > 1)
         return result
 
-    def _count_skipped(self, plan: PlannedUpdate, result: UpdateResult) -> None:
+    def _count_skipped(self, plan: PlannedUpdate, result: UpdateResult, *, could_be_scaled: bool) -> None:
         """Note an update that changed nothing; end the run, saved, when there are too many in a row.
 
+        Args:
+            could_be_scaled: whether the loss had a scale that a next try lowers, so that this is no news: fp16 finds
+                its scale by such updates.
+
         Raises:
-            TrainingError: there are.
+            TrainingError: there are too many.
         """
         progress = self.progress
         if not result.is_skipped:
             progress.skipped_in_a_row = 0
             return
         progress.skipped += 1
+        if could_be_scaled:
+            return
         progress.skipped_in_a_row += 1
         self._tell(
             "skipped",
@@ -181,6 +217,8 @@ class Trainer:
         if progress.skipped_in_a_row >= self._config.training.max_skipped:
             count, progress.skipped_in_a_row = progress.skipped_in_a_row, 0
             self._save()
+            self._writer.finish()
+            self._ranks.gather(None)  # the first rank to fail ends all: none does before all is saved
             raise TrainingError(
                 f"{count} updates in a row had gradients that are not finite, the last one update {progress.update:,}; "
                 "all were skipped, and the weights from before them are saved. Usual causes: too high a learning rate "
@@ -191,9 +229,11 @@ class Trainer:
         config = self._config
         return learning_rate(self.progress.update, config.schedule, config.model.d_model, self.progress.decay_span)
 
-    def _is_interrupted(self, result: UpdateResult, signalled: list[int]) -> bool:
-        # Several ranks stop at the same update, the one whose gradients carried the news; one alone stops at once.
-        return result.wants_to_stop or (self._ranks.size == 1 and bool(signalled))
+    def _next_ending(self, result: UpdateResult | None) -> Ending | None:
+        """Why the run ends here, if it does. After an update all ranks know of a signal to any of them; one rank alone
+        looks for itself at any time."""
+        is_interrupted = bool(self._signalled) if self._ranks.size == 1 else result is not None and result.wants_to_stop
+        return Ending.INTERRUPTED if is_interrupted else self._ending()
 
     def _ending(self) -> Ending | None:
         """A limit that is reached; time for the validation at the end is kept free."""
@@ -237,10 +277,17 @@ class Trainer:
             return False
         return ending is not None or update % self._config.validation.every_updates == 0
 
+    def _tell_of_writer(self) -> None:
+        while self._writer.warnings:
+            self._tell("saving", self._writer.warnings.pop(0))
+
     def _validate(self, run_seconds: Callable[[], float]) -> None:
+        """Measure the model on the valid set; a signal to stop ends that, and it is done when the run goes on."""
         progress = self.progress
         with self._learner.weights_in_use():
-            validation = self._validator.validate(self._learner.model)
+            validation = self._validator.validate(self._learner.model, until=lambda: bool(self._signalled))
+        if validation is None:
+            return
         progress.seconds, self._validation_seconds = self._ranks.told_by_main((run_seconds(), validation.seconds))
         best = max(progress.scores.values(), default=-float("inf"))
         progress.validations_without_gain = 0 if validation.score > best else progress.validations_without_gain + 1
@@ -258,9 +305,9 @@ class Trainer:
         # One of the best is saved whatever the interval, since it will not come back.
         return update in best_updates(self.progress.scores, settings.keep_best)
 
-    def _save(self) -> None:
+    def _save(self, *, again: bool = False) -> None:
         progress = self.progress
-        if progress.update == self._saved_update:
+        if progress.update == self._saved_update and not again:
             return
         self._saved_update, self._saved_seconds = progress.update, progress.seconds
         if self._ranks.is_main:

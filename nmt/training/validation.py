@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ from nmt.training.distributed import NO_OTHERS, Ranks
 from nmt.training.step import batch_losses, perplexity
 
 SAMPLES = 3
-_BATCH_TOKENS = 4_096
+VALIDATION_BATCH_TOKENS = 4_096
+"""Padded positions of a batch, at most."""
+# Between two windows a signal to stop is looked for.
+_WINDOW_LINES = 256
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,20 @@ class Validator:
     """Holds the valid set, ready to be asked again and again. Touches no random state of training."""
 
     def __init__(
-        self, data: Path, config: Config, vocab: Vocabulary, hardware: Hardware, ranks: Ranks = NO_OTHERS
+        self,
+        data: Path,
+        config: Config,
+        vocab: Vocabulary,
+        hardware: Hardware,
+        ranks: Ranks = NO_OTHERS,
+        *,
+        batch_tokens: int = VALIDATION_BATCH_TOKENS,
     ) -> None:
         self._config = config
         self._vocab = vocab
         self._hardware = hardware
         self._ranks = ranks
+        self._batch_tokens = batch_tokens
         self._shards = ParallelShards.open(data, "valid")
         if len(self._shards) == 0:
             raise DataError(f"{data}: the valid set is empty. Prepare the data with --valid.")
@@ -72,17 +84,23 @@ class Validator:
         pairs = itertools.islice(read_parallel(*names), config.validation.bleu_sentences)
         self._pairs = list(pairs) if config.validation.bleu else []
 
-    def validate(self, model: Transformer) -> Validation:
+    def validate(self, model: Transformer, *, until: Callable[[], bool] = lambda: False) -> Validation | None:
         """Measure the model as it is; it goes on training afterwards. The ranks share the work; each gets the whole
-        result."""
+        result.
+
+        Args:
+            until: asked now and then; validation ends, without a result, when it says yes on any rank.
+        """
         begin = time.perf_counter()
         model.eval()
         try:
             with torch.inference_mode():
-                loss = self._loss(model)
-            translations = self._translate(model)
+                loss = self._loss(model, until)
+            translations = self._translate(model, until) if loss is not None else None
         finally:
             model.train()
+        if loss is None or translations is None:
+            return None
         references = [target for _, target in self._pairs]
         score = bleu(translations, references, target_lang=self._config.data.target_lang).value if references else None
         samples = [
@@ -91,24 +109,32 @@ class Validator:
         ]
         return Validation(loss, score, time.perf_counter() - begin, samples)
 
-    def _loss(self, model: Transformer) -> float:
+    def _loss(self, model: Transformer, until: Callable[[], bool]) -> float | None:
         shards, ranks = self._shards, self._ranks
-        # Batches of a fixed size, so that the figure does not hang on what fits into memory.
-        batches = micro_batches(np.arange(len(shards)), _BATCH_TOKENS, shards.source_lengths, shards.target_lengths)
-        sums = torch.zeros(2, dtype=torch.float64)
+        lengths = shards.source_lengths, shards.target_lengths
+        batches = micro_batches(np.arange(len(shards)), self._batch_tokens, *lengths)
+        total = tokens = stops = 0.0
         for pairs in batches[ranks.rank :: ranks.size]:
+            if until():
+                stops = 1.0
+                break
             batch = collate(shards, pairs)
-            losses = batch_losses(model, batch, 0.0, self._hardware)
-            sums += torch.tensor([losses.cross_entropy.item(), batch.target_tokens], dtype=torch.float64)
+            total += batch_losses(model, batch, 0.0, self._hardware).cross_entropy.item()
+            tokens += batch.target_tokens
+        sums = torch.tensor([total, tokens, stops], dtype=torch.float64)
         ranks.sum(sums)
-        return float(sums[0] / sums[1])
+        return None if sums[2] else float(sums[0] / sums[1])
 
-    def _translate(self, model: Transformer) -> list[str]:
+    def _translate(self, model: Transformer, until: Callable[[], bool]) -> list[str] | None:
         if not self._pairs:
             return []
-        ranks = self._ranks
-        translator = Translator([model], self._vocab, self._config, self._config.validation.decoding, self._hardware)
+        ranks, decoding = self._ranks, self._config.validation.decoding
+        translator = Translator([model], self._vocab, self._config, decoding, self._hardware, window=_WINDOW_LINES)
         sources = (source for source, _ in self._pairs[ranks.rank :: ranks.size])
-        shares = ranks.gather([translation.text for translation in translator.translate(sources)])
+        own = list(itertools.takewhile(lambda translation: not until(), translator.translate(sources)))
+        texts = [translation.text for translation in own] if not until() else None
+        shares = [share for share in ranks.gather(texts) if share is not None]
+        if len(shares) < ranks.size:
+            return None
         # Dealt out like cards, and picked up again in that order.
         return [shares[index % ranks.size][index // ranks.size] for index in range(len(self._pairs))]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nmt.corpora.locking import exclusive
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
 from nmt.data.manifest import newest_data_set, read_manifest
 from nmt.errors import DataError
+from nmt.locking import exclusive
 
 # What other tools take for line ends.
 BREAKS = "\u2028\u2029\x85\x0b\x0c\x1c"

@@ -45,6 +45,7 @@ def main() -> None:
     import numpy as np
     import torch
 
+    from nmt.training import beginning
     from nmt.training import run as run_module
     from nmt.training.run import train
     from nmt.training.setup import resolve_config
@@ -71,11 +72,11 @@ def main() -> None:
                     self.fails_once = True
             return super().update(batches, update=update, **options)
 
-        def _try_gradients(self, batches, *arguments):
+        def _try_to_compute(self, batches, *arguments):
             if getattr(self, "fails_once", False) and batches:
                 self.fails_once = False
                 return max(batches, key=lambda batch: batch.positions)
-            return super()._try_gradients(batches, *arguments)
+            return super()._try_to_compute(batches, *arguments)
 
     class WatchedTrainer(Trainer):
         def _update(self, plan, report):
@@ -88,7 +89,7 @@ def main() -> None:
         def __getattr__(self, name):
             return lambda *arguments: None
 
-    run_module.Learner, run_module.Trainer = WatchedLearner, WatchedTrainer
+    beginning.Learner, run_module.Trainer = WatchedLearner, WatchedTrainer
     config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
     outcome = train([Path(data)], Path(run), config, Quiet())
     parameters = torch.cat([p.detach().flatten() for p in learners[0].model.parameters()]).double()

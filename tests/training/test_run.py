@@ -92,7 +92,10 @@ def test_several_data_sets_are_mixed_by_weight(run_mixture, tmp_path, reversed_w
     assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
     data = load_bundle(tmp_path / "run" / "last").config.data
     assert [(part.name, part.weight) for part in data.mixed_with] == [("other", 3.0)]
-    assert sorted(path.name for path in (tmp_path / "run" / "manifests").iterdir()) == ["other.json", "reversed.json"]
+    assert sorted(path.name for path in (tmp_path / "run" / "manifests").iterdir()) == [
+        "1-reversed.json",
+        "2-other.json",
+    ]
     with pytest.raises(ConfigError, match="mixed_with"):
         run_mixture(tmp_path / "run", [(reversed_words, 1.0), (other_words, 2.0)], "training.max_updates=30")
 
@@ -148,14 +151,14 @@ def test_warmup_stable_decay_lands_on_a_limit_of_time(run_training, tmp_path):
 
 def poison(monkeypatch, updates: set[int]) -> None:
     """Let the gradients of some updates be NaN."""
-    computed = Learner.gradients
+    computed = Learner.compute_gradients
 
     def gradients(self, batches, *, update, target_tokens):
         computed(self, batches, update=update, target_tokens=target_tokens)
         if update in updates:
             next(iter(self.parameters.values())).grad.view(-1)[3] = float("nan")
 
-    monkeypatch.setattr(Learner, "gradients", gradients)
+    monkeypatch.setattr(Learner, "compute_gradients", gradients)
 
 
 def test_a_skipped_update_is_told_with_its_batch_and_learning_goes_on(run_training, tmp_path, monkeypatch, listener):
@@ -201,7 +204,7 @@ def test_the_largest_micro_batch_is_looked_for_and_kept_on_resume(run_training, 
 
 def test_the_worst_batch_is_tried_before_the_first_update(run_training, tmp_path, listener, monkeypatch):
     tried = []
-    computed = Learner._try_gradients
+    computed = Learner._try_to_compute
 
     def too_small(self, batches, update, target_tokens):
         tried.append((update, max((batch.positions for batch in batches), default=0)))
@@ -209,7 +212,7 @@ def test_the_worst_batch_is_tried_before_the_first_update(run_training, tmp_path
             return max(batches, key=lambda batch: batch.positions)
         return computed(self, batches, update, target_tokens)
 
-    monkeypatch.setattr(Learner, "_try_gradients", too_small)
+    monkeypatch.setattr(Learner, "_try_to_compute", too_small)
     outcome = run_training(tmp_path / "run")
     assert tried[0][0] == 0
     assert tried[0][1] >= max(positions for update, positions in tried if update > 0)
@@ -225,7 +228,7 @@ def test_preflight_changes_nothing_that_is_learnt(run_training, tmp_path, monkey
     from nmt.training import run as run_module
 
     run_training(tmp_path / "with")
-    monkeypatch.setattr(run_module, "_measured", lambda *arguments: _no_preflight())
+    monkeypatch.setattr(run_module, "preflight", lambda *arguments: _no_preflight())
     run_training(tmp_path / "without")
     assert_same(saved(tmp_path / "with", 20), saved(tmp_path / "without", 20))
 

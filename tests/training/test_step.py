@@ -13,7 +13,7 @@ from nmt.data.batching import Batch, halves
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, TrainingError
 from nmt.model.transformer import Transformer
-from nmt.training.run import freeze
+from nmt.training.beginning import freeze
 from nmt.training.step import Learner, LossScale, derived_seed, make_optimizer
 
 

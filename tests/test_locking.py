@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from nmt.corpora.locking import exclusive
+from nmt.locking import exclusive
 
 
 def test_one_at_a_time_and_no_file_left(tmp_path):

@@ -1,0 +1,174 @@
+"""What a run begins with: a checkpoint of its own, another's bundle, or nothing."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from nmt.checkpoint.bundle import CONFIG_FILE, Bundle, TrainingState, load_bundle, load_training_state
+from nmt.checkpoint.run import bundle_to_use, latest_intact_checkpoint, set_aside
+from nmt.config import Config, changeable_on_resume, differences, load_yaml, parse_config
+from nmt.data.vocab import Vocabulary
+from nmt.device import Hardware
+from nmt.errors import CheckpointError, ConfigError
+from nmt.model.transformer import Transformer
+from nmt.training.distributed import Ranks
+from nmt.training.listener import Listener
+from nmt.training.progress import Progress
+from nmt.training.step import Learner, LossScale, derived_seed
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where a run stands, and what its weights are read from. Only the main rank reads files; the others get what it
+    read, when the learner is made."""
+
+    progress: Progress
+    checkpoint: Path | None = None
+    state: TrainingState | None = None
+    init_from: Path | None = None
+
+
+def find_beginning(
+    run: Path,
+    config: Config,
+    hardware: Hardware,
+    listener: Listener,
+    ranks: Ranks,
+    *,
+    accept_changes: bool,
+    init_from: Path | None,
+) -> Beginning:
+    """Look into the run's folder. Checkpoints that are damaged are moved aside, so that nothing takes them for the
+    newest.
+
+    Raises:
+        ConfigError: the settings differ from those that the run began with.
+        CheckpointError: there are checkpoints, but none is whole.
+    """
+    checkpoint: Path | None = None
+    state: TrainingState | None = None
+    if ranks.is_main:
+        checkpoint, problems = latest_intact_checkpoint(run)
+        if (run / CONFIG_FILE).is_file():
+            _check_changes(run, config, listener, accept_changes)
+        for problem in problems:
+            listener.noticed(f"{problem} Going on from the checkpoint before it.")
+        if checkpoint is not None:
+            set_aside(run, behind=checkpoint)
+            state = load_training_state(checkpoint)
+            listener.noticed(f"Going on from {checkpoint}.")
+            if init_from is not None:
+                listener.noticed("--init-from is left out: the run goes on from its own checkpoint.")
+    values = ranks.told_by_main(dict(state.values) if state is not None else None)
+    progress = Progress() if values is None else Progress.from_values(values)
+    _forget_what_changed(progress, config, f"{hardware}, ranks: {ranks.size}", listener)
+    return Beginning(progress, checkpoint, state, init_from)
+
+
+def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, hardware: Hardware, ranks: Ranks) -> Learner:
+    """The model as it stands, on its device, with its optimiser; the same on every rank.
+
+    Raises:
+        CheckpointError: the bundle to begin with is of another model or vocabulary.
+        ConfigError: what is to be frozen is not there.
+    """
+    progress, state = beginning.progress, beginning.state
+    model = build_model(config, vocab)
+    if ranks.is_main:
+        if beginning.checkpoint is not None:
+            bundle = load_bundle(beginning.checkpoint)
+            _check_fit(bundle, config, vocab)
+            model.load_state_dict(bundle.weights)
+        elif beginning.init_from is not None:
+            bundle = load_bundle(bundle_to_use(beginning.init_from))
+            _check_fit(bundle, config, vocab)
+            model.load_state_dict(bundle.weights)
+    freeze(model, config.training.freeze)
+    learner = Learner(
+        model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),
+        config.optimizer,
+        hardware,
+        label_smoothing=config.training.label_smoothing,
+        seed=config.training.seed,
+        ranks=ranks,
+        ema_decay=config.training.ema_decay,
+        compiled=config.training.compile,
+    )
+    learner.micro_batch_limit = progress.micro_batch_limit
+    if progress.loss_scale is not None and hardware.precision == "fp16":
+        learner.loss_scale = LossScale(progress.loss_scale, progress.loss_scale_good_updates)
+    learner.restore(state.tensors if state is not None else {}, progress.update - progress.skipped)
+    learner.synchronize()
+    return learner
+
+
+def build_model(config: Config, vocab: Vocabulary) -> Transformer:
+    """A new model; its weights depend on the seed alone."""
+    torch.manual_seed(derived_seed(config.training.seed, -1))
+    return Transformer(config.model, vocab.size)
+
+
+def freeze(model: Transformer, patterns: Sequence[str]) -> None:
+    """Let the parameters whose names match a pattern keep their values.
+
+    Raises:
+        ConfigError: a pattern matches none, or nothing is left to learn.
+    """
+    names = dict(model.named_parameters())
+    for pattern in patterns:
+        matching = fnmatch.filter(names, pattern)
+        if not matching:
+            parts = sorted({name.split(".")[0] for name in names})
+            raise ConfigError(
+                f"training.freeze: {pattern!r} matches no parameter. Names begin with {', '.join(parts)}: for example "
+                "encoder.* or encoder.0.*."
+            )
+        for name in matching:
+            names[name].requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in names.values()):
+        raise ConfigError("training.freeze: freezes every parameter, so that nothing is left to learn.")
+
+
+def _check_changes(run: Path, config: Config, listener: Listener, accept_changes: bool) -> None:
+    before = parse_config(load_yaml(run / CONFIG_FILE), name=str(run / CONFIG_FILE))
+    changed = differences(before, config)
+    refused = [change for change in changed if not changeable_on_resume(change[0])]
+    if refused and not accept_changes:
+        lines = "\n".join(f"  {key}: {old!r} -> {new!r}" for key, old, new in refused)
+        raise ConfigError(
+            f"{run} began with other settings:\n{lines}\n"
+            "Start anew with --fresh, or go on with the changed settings with --accept-changes."
+        )
+    for key, old, new in changed:
+        listener.noticed(f"Changed since the run began: {key}: {old!r} -> {new!r}.")
+
+
+def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary) -> None:
+    """Refuse weights that mean something else here, whatever changes are accepted."""
+    folder = bundle.folder
+    if bundle.vocab.fingerprint != vocab.fingerprint:
+        raise CheckpointError(
+            f"{folder} has another vocabulary than the data. Encode the data with it: "
+            f"`nmt build-vocab --vocab {folder}`."
+        )
+    for key, theirs, ours in differences(bundle.config, config):
+        if key.startswith("model.") and "dropout" not in key:
+            raise CheckpointError(f"{folder} is another model ({key}: {theirs!r}, not {ours!r}); --set {key}={theirs}.")
+
+
+def _forget_what_changed(progress: Progress, config: Config, machine: str, listener: Listener) -> None:
+    """What was found out about memory holds for the same machine and setting; a landing for the same limit of time."""
+    asked = config.batching.micro_batch_tokens
+    if progress.machine not in (None, machine):
+        listener.noticed(f"Until now on {progress.machine}; from now on {machine}.")
+    if progress.machine != machine or progress.micro_batch_asked != asked:
+        progress.micro_batch_tokens = progress.micro_batch_limit = None
+    progress.machine, progress.micro_batch_asked = machine, asked
+    if progress.landing_minutes != config.training.max_minutes:
+        progress.decay_span = None
+    progress.landing_minutes = config.training.max_minutes
