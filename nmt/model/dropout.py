@@ -19,11 +19,17 @@ def dropout(x: Tensor, probability: float, *, training: bool) -> Tensor:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, probability)
+    return x * keep_mask(x, probability)
+
+
+def keep_mask(x: Tensor, probability: float) -> Tensor:
+    """What :func:`dropout` multiplies ``x`` by: 0 or the scale, in its shape and type."""
+    if x.device.type != "cpu":
+        return F.dropout(torch.ones_like(x), probability)
     dropped = round(probability * _STEPS)
     bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     draws = bits.view(torch.int16)[: x.numel()].view(x.shape)
-    keep = (draws >= dropped - _STEPS // 2).to(x.dtype).mul_(_STEPS / (_STEPS - dropped))
-    return x * keep
+    return (draws >= dropped - _STEPS // 2).to(x.dtype).mul_(_STEPS / (_STEPS - dropped))
 
 
 class Dropout(nn.Module):

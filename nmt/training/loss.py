@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nmt.model.transformer import PAD
+from nmt.model.packing import PAD
 
 # Numbers worked on at a time: on a CPU so few that they stay in the cache, elsewhere so many that launches are few.
 _CHUNK_ON_CPU, _CHUNK_ELSEWHERE = 1 << 19, 1 << 26
