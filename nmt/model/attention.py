@@ -1,18 +1,20 @@
 """Multi-head scaled dot-product attention (section 3.2), one module used three ways.
 
 Shapes: B batch, T queries (target), S keys (source), D d_model, H heads, K size of a head's queries and keys,
-V size of a head's values, W beam.
+V size of a head's values; N and M rows (see packing.py).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt.model.dropout import dropout
+from nmt.model.dropout import keep_mask
+from nmt.model.packing import Packing
 
 
 class Attention(nn.Module):
@@ -53,48 +55,77 @@ class Attention(nn.Module):
             if bias is not None:
                 nn.init.zeros_(bias)
 
-    def project(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, T, K), keys (B, H, T, K) and values (B, H, T, V) of self-attention."""
-        query, key, value = torch.split(self.projection(x_BTD), self._sizes, dim=-1)
-        return self._split_heads(query), self._split_heads(key), self._split_heads(value)
+    def project(self, x_ND: Tensor, packing: Packing) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, T, K), keys (B, H, T, K) and values (B, H, T, V) of self-attention, from rows (N, D)."""
+        query, key, value = packing.split_heads(self.projection(x_ND), self.heads, self._sizes)
+        return query, key, value
 
-    def project_query(self, x_BTD: Tensor) -> Tensor:
-        """Queries (B, H, T, K) of attention over the encoder."""
+    def project_query(self, x_ND: Tensor, packing: Packing) -> Tensor:
+        """Queries (B, H, T, K) of attention over the encoder, from rows (N, D)."""
         weight, bias = self._projection_rows(0, self._sizes[0])
-        return self._split_heads(F.linear(x_BTD, weight, bias))
+        [query] = packing.split_heads(F.linear(x_ND, weight, bias), self.heads, self._sizes[:1])
+        return query
 
-    def project_memory(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys (B, H, S, K) and values (B, H, S, V) of attention over the encoder."""
+    def project_memory(self, memory_MD: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+        """Keys (B, H, S, K) and values (B, H, S, V) of attention over the encoder, from its rows (M, D)."""
         weight, bias = self._projection_rows(self._sizes[0], sum(self._sizes))
-        key, value = torch.split(F.linear(memory_BSD, weight, bias), self._sizes[1:], dim=-1)
-        return self._split_heads(key), self._split_heads(value)
+        key, value = packing.split_heads(F.linear(memory_MD, weight, bias), self.heads, self._sizes[1:])
+        return key, value
 
     def _projection_rows(self, start: int, end: int) -> tuple[Tensor, Tensor | None]:
         bias = self.projection.bias
         return self.projection.weight[start:end], None if bias is None else bias[start:end]
 
-    def _split_heads(self, x_BTX: Tensor) -> Tensor:
-        return torch.unflatten(x_BTX, -1, (self.heads, -1)).transpose(1, 2)
-
-    def attend(self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None) -> Tensor:
-        """Mix the values by the queries' affinity to the keys; returns (B, T, D).
+    def attend(
+        self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, packing: Packing
+    ) -> Tensor:
+        """Mix the values by the queries' affinity to the keys; returns rows (N, D).
 
         Args:
             mask: added to the scores, broadcast to (B, H, T, S): 0 where a query may look, -inf where not.
                 No row may be -inf throughout.
+            packing: of the queries.
         """
+        probability = self.dropout if self.training else 0.0
         if query_BHTK.is_cuda:
-            probability = self.dropout if self.training else 0.0
             mixed_BHTV = F.scaled_dot_product_attention(
                 query_BHTK, key_BHSK, value_BHSV, attn_mask=mask, dropout_p=probability
             )
         else:
-            # On a CPU two plain products beat the fused kernel at the lengths of sentences.
-            scores_BHTS = (query_BHTK * (1 / math.sqrt(self.key_size))) @ key_BHSK.transpose(-1, -2)
-            if mask is not None:
-                scores_BHTS = scores_BHTS.add_(mask)
-            weights_BHTS = torch.softmax(scores_BHTS, dim=-1)
-            weights_BHTS = dropout(weights_BHTS, self.dropout, training=self.training)
-            mixed_BHTV = weights_BHTS @ value_BHSV
-        projected: Tensor = self.output(mixed_BHTV.transpose(1, 2).flatten(2))
+            # On a CPU plain products beat the fused kernel at the lengths of sentences.
+            mixed_BHTV = _PlainAttention.apply(  # type: ignore[no-untyped-call]
+                query_BHTK, key_BHSK, value_BHSV, mask, probability
+            )
+        projected: Tensor = self.output(packing.merge_heads(mixed_BHTV))
         return projected
+
+
+class _PlainAttention(torch.autograd.Function):
+    """Equation 1 by two products, with a gradient that comes without the copies that one by parts would make: of
+    scaled queries, and of the keys' gradient, which would come transposed."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, probability: float
+    ) -> Tensor:
+        ctx.scale = 1 / math.sqrt(query_BHTK.shape[-1])
+        scores_BHTS = (query_BHTK @ key_BHSK.transpose(-1, -2)).mul_(ctx.scale)
+        if mask is not None:
+            scores_BHTS.add_(mask)
+        weights_BHTS = torch.softmax(scores_BHTS, dim=-1)
+        kept_BHTS = keep_mask(weights_BHTS, probability) if probability else None
+        ctx.save_for_backward(query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS)
+        return (weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS) @ value_BHSV
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS = ctx.saved_tensors
+        mixed_BHTV = gradients[0]
+        dropped_BHTS = weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS
+        value_gradient = dropped_BHTS.transpose(-1, -2) @ mixed_BHTV
+        gradient_BHTS = mixed_BHTV @ value_BHSV.transpose(-1, -2)
+        if kept_BHTS is not None:
+            gradient_BHTS.mul_(kept_BHTS)
+        gradient_BHTS = torch.ops.aten._softmax_backward_data(gradient_BHTS, weights_BHTS, -1, weights_BHTS.dtype)
+        gradient_BHTS.mul_(ctx.scale)
+        return gradient_BHTS @ key_BHSK, gradient_BHTS.transpose(-1, -2) @ query_BHTK, value_gradient, None, None

@@ -1,6 +1,6 @@
 """Encoder and decoder layers (section 3.1) and the feed-forward network inside them (section 3.3).
 
-Shapes: B batch, S source, T target, D d_model.
+Shapes: B sentences, S source, T target, D d_model; N target and M source rows (see packing.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from nmt.config import ModelConfig
 from nmt.model.attention import Attention
 from nmt.model.dropout import Dropout
+from nmt.model.packing import Packing
 
 
 class FeedForward(nn.Module):
@@ -27,10 +28,10 @@ class FeedForward(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        """(B, T, D) to (B, T, D)."""
-        hidden_BTF = F.relu(self.inner(x_BTD), inplace=True)
-        projected: Tensor = self.outer(self.dropout(hidden_BTF))
+    def forward(self, x_ND: Tensor) -> Tensor:
+        """(N, D) to (N, D)."""
+        hidden_NF = F.relu(self.inner(x_ND), inplace=True)
+        projected: Tensor = self.outer(self.dropout(hidden_NF))
         return projected
 
 
@@ -43,13 +44,13 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x_BTD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """(B, T, D) to (B, T, D)."""
+    def forward(self, x_ND: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """(N, D) to (N, D)."""
         result: Tensor
         if self.is_pre:
-            result = x_BTD + self.dropout(sublayer(self.norm(x_BTD)))
+            result = x_ND + self.dropout(sublayer(self.norm(x_ND)))
         else:
-            result = self.norm(x_BTD + self.dropout(sublayer(x_BTD)))
+            result = self.norm(x_ND + self.dropout(sublayer(x_ND)))
         return result
 
 
@@ -75,14 +76,14 @@ class EncoderLayer(nn.Module):
         self.around_self_attention = Residual(config)
         self.around_feed_forward = Residual(config)
 
-    def forward(self, x_BSD: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, S, D) to (B, S, D); ``mask`` as in :meth:`Attention.attend`."""
+    def forward(self, x_MD: Tensor, mask: Tensor | None, packing: Packing) -> Tensor:
+        """(M, D) to (M, D); ``mask`` as in :meth:`Attention.attend`."""
 
-        def attend(x_BSD: Tensor) -> Tensor:
-            return self.self_attention.attend(*self.self_attention.project(x_BSD), mask)
+        def attend(x_MD: Tensor) -> Tensor:
+            return self.self_attention.attend(*self.self_attention.project(x_MD, packing), mask, packing)
 
-        x_BSD = self.around_self_attention(x_BSD, attend)
-        result: Tensor = self.around_feed_forward(x_BSD, self.feed_forward)
+        x_MD = self.around_self_attention(x_MD, attend)
+        result: Tensor = self.around_feed_forward(x_MD, self.feed_forward)
         return result
 
 
@@ -104,12 +105,12 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x_BTD: Tensor,
+        x_ND: Tensor,
         attend_self: Callable[[Tensor], Tensor],
         attend_memory: Callable[[Tensor], Tensor],
     ) -> Tensor:
-        """(B, T, D) to (B, T, D)."""
-        x_BTD = self.around_self_attention(x_BTD, attend_self)
-        x_BTD = self.around_cross_attention(x_BTD, attend_memory)
-        result: Tensor = self.around_feed_forward(x_BTD, self.feed_forward)
+        """(N, D) to (N, D)."""
+        x_ND = self.around_self_attention(x_ND, attend_self)
+        x_ND = self.around_cross_attention(x_ND, attend_memory)
+        result: Tensor = self.around_feed_forward(x_ND, self.feed_forward)
         return result

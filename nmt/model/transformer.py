@@ -1,7 +1,8 @@
 """The Transformer (Vaswani et al. 2017, figure 1): encode, decode, and decode one step at a time.
 
 Shapes: B sentences, S source pieces, T target pieces, D d_model, H heads, K size of a head's queries and keys,
-V vocabulary (in ``logits``) or size of a head's values; W beam, N = B · W rows of a search.
+V vocabulary (in ``logits``) or size of a head's values; N target and M source rows (see packing.py), in a search of
+beam W those of its B · W hypotheses.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from nmt.model.attention import Attention
 from nmt.model.dropout import Dropout
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer
-
-PAD = 0
+from nmt.model.packing import PAD, Packing
 
 
 @dataclass(frozen=True)
 class Encoded:
     """What the encoder made of a batch of sentences."""
 
-    memory_BSD: Tensor
+    memory_MD: Tensor
+    packing: Packing
     mask_B11S: Tensor
     """0 at pieces, -inf at padding."""
 
@@ -109,40 +110,44 @@ class Transformer(nn.Module):
     def encode(self, source_BS: Tensor) -> Encoded:
         """Read sentences: pieces with eos, padded with 0 on the right."""
         mask_B11S = _additive(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
-        x_BSD = self.dropout(self.source_positions(self.embedding(source_BS)))
+        packing = Packing.of(source_BS)
+        x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS))))
         for layer in self.encoder:
-            x_BSD = layer(x_BSD, mask_B11S)
-        return Encoded(self.encoder_norm(x_BSD), mask_B11S)
+            x_MD = layer(x_MD, mask_B11S, packing)
+        return Encoded(self.encoder_norm(x_MD), packing, mask_B11S)
 
     def decode(self, target_BT: Tensor, encoded: Encoded) -> Tensor:
         """Logits (B, T, V) of the piece after each of ``target_BT`` (bos + pieces, padded with 0 on the right).
 
-        Padding needs no mask of its own: it lies behind all that a piece may look at.
+        Padding needs no mask of its own: it lies behind all that a piece may look at. Its own logits mean nothing.
         """
         length = target_BT.shape[1]
         ahead_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
         causal_TT = _additive(ahead_TT, self.embedding.weight.dtype)
-        x_BTD = self.dropout(self.target_positions(self.embedding(target_BT)))
+        packing = Packing.of(target_BT)
+        x_ND = self.dropout(packing.pack(self.target_positions(self.embedding(target_BT))))
         for module in self.decoder:
             layer = _decoder_layer(module)
 
-            def attend_self(x_BTD: Tensor, attention: Attention = layer.self_attention) -> Tensor:
-                return attention.attend(*attention.project(x_BTD), causal_TT)
+            def attend_self(x_ND: Tensor, attention: Attention = layer.self_attention) -> Tensor:
+                return attention.attend(*attention.project(x_ND, packing), causal_TT, packing)
 
-            def attend_memory(x_BTD: Tensor, attention: Attention = layer.cross_attention) -> Tensor:
-                keys_values = attention.project_memory(encoded.memory_BSD)
-                return attention.attend(attention.project_query(x_BTD), *keys_values, encoded.mask_B11S)
+            def attend_memory(x_ND: Tensor, attention: Attention = layer.cross_attention) -> Tensor:
+                keys_values = attention.project_memory(encoded.memory_MD, encoded.packing)
+                return attention.attend(
+                    attention.project_query(x_ND, packing), *keys_values, encoded.mask_B11S, packing
+                )
 
-            x_BTD = layer(x_BTD, attend_self, attend_memory)
-        return self.embedding.project(self.decoder_norm(x_BTD))
+            x_ND = layer(x_ND, attend_self, attend_memory)
+        return self.embedding.project(packing.pad(self.decoder_norm(x_ND)))
 
     def start(self, encoded: Encoded, beam: int = 1) -> DecodingState:
         """The state before the first step: nothing written, the memory projected once for all steps and beams."""
         layers = []
         for module in self.decoder:
             layer = _decoder_layer(module)
-            memory_key, memory_value = layer.cross_attention.project_memory(encoded.memory_BSD)
-            rows = encoded.memory_BSD.shape[0] * beam
+            memory_key, memory_value = layer.cross_attention.project_memory(encoded.memory_MD, encoded.packing)
+            rows = encoded.packing.sentences * beam
             self_key = memory_key.new_empty(rows, memory_key.shape[1], 0, memory_key.shape[3])
             self_value = memory_value.new_empty(rows, memory_value.shape[1], 0, memory_value.shape[3])
             layers.append(LayerState(self_key, self_value, memory_key.contiguous(), memory_value.contiguous()))
@@ -150,32 +155,37 @@ class Transformer(nn.Module):
 
     def step(self, tokens_N: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
         """Read one more piece in each row; returns logits (N, V) of the next piece, and the state after it."""
-        x_N1D = self.dropout(self.target_positions(self.embedding(tokens_N[:, None]), state.length))
+        x_ND = self.dropout(self.target_positions(self.embedding(tokens_N[:, None]), state.length)).squeeze(1)
+        one_piece = Packing(len(tokens_N), 1)
+        # In attention to the memory, the rows of a beam become so many queries of their sentence, which share its keys
+        # and values.
+        beams = Packing(len(tokens_N) // state.beam, state.beam)
         layers = []
         for module, past in zip(self.decoder, state.layers, strict=True):
             layer = _decoder_layer(module)
 
             def attend_self(
-                x_N1D: Tensor, attention: Attention = layer.self_attention, past: LayerState = past
+                x_ND: Tensor, attention: Attention = layer.self_attention, past: LayerState = past
             ) -> Tensor:
-                query, key, value = attention.project(x_N1D)
+                query, key, value = attention.project(x_ND, one_piece)
                 key = torch.cat([past.self_key_NHTK, key], dim=2)
                 value = torch.cat([past.self_value_NHTV, value], dim=2)
                 layers.append(LayerState(key, value, past.memory_key_BHSK, past.memory_value_BHSV))
-                return attention.attend(query, key, value, None)
+                return attention.attend(query, key, value, None, one_piece)
 
             def attend_memory(
-                x_N1D: Tensor, attention: Attention = layer.cross_attention, past: LayerState = past
+                x_ND: Tensor, attention: Attention = layer.cross_attention, past: LayerState = past
             ) -> Tensor:
-                # The beam's rows become so many queries of their sentence, which share its keys and values.
-                query_BHWK = attention.project_query(torch.unflatten(x_N1D, 0, (-1, state.beam)).squeeze(2))
-                mixed_BWD = attention.attend(
-                    query_BHWK, past.memory_key_BHSK, past.memory_value_BHSV, state.memory_mask_B11S
+                return attention.attend(
+                    attention.project_query(x_ND, beams),
+                    past.memory_key_BHSK,
+                    past.memory_value_BHSV,
+                    state.memory_mask_B11S,
+                    beams,
                 )
-                return mixed_BWD.flatten(0, 1)[:, None]
 
-            x_N1D = layer(x_N1D, attend_self, attend_memory)
-        logits_NV = self.embedding.project(self.decoder_norm(x_N1D)).squeeze(1)
+            x_ND = layer(x_ND, attend_self, attend_memory)
+        logits_NV = self.embedding.project(self.decoder_norm(x_ND))
         return logits_NV, DecodingState(state.length + 1, state.beam, tuple(layers), state.memory_mask_B11S)
 
     def parameter_counts(self) -> dict[str, int]:

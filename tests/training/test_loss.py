@@ -31,3 +31,47 @@ def test_gradient_equals_finite_differences_and_is_zero_at_padding(smoothing):
     assert torch.autograd.gradcheck(lambda x: label_smoothed_loss(x, target, smoothing).smoothed, (logits,))
     label_smoothed_loss(logits, target, smoothing).smoothed.backward()
     assert not logits.grad[0, 2].any()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 4e-3), (torch.float32, 1e-5)])
+def test_log_probabilities_are_precise_whatever_the_logits_come_in(dtype, tolerance):
+    torch.manual_seed(0)
+    logits = (torch.randn(4, 50, 8000) * 4).to(dtype)
+    target = torch.randint(1, 8000, (4, 50))
+    target[2, 30:] = 0
+    exact = logits.double().requires_grad_()
+    expected = defined(exact, target, 0.1)
+    expected.backward()
+    logits.requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        losses = label_smoothed_loss(logits, target, 0.1)
+    losses.smoothed.backward()
+    assert losses.smoothed.dtype == torch.float32
+    assert losses.smoothed.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert losses.cross_entropy.item() == pytest.approx(defined(exact, target, 0.0).item(), rel=1e-6)
+    torch.testing.assert_close(logits.grad.double(), exact.grad, rtol=tolerance, atol=1e-9)
+
+
+def test_the_gradient_takes_the_place_of_logits_that_are_no_leaf():
+    torch.manual_seed(0)
+    x, weight = torch.randn(6, 4, requires_grad=True), torch.randn(4, 9)
+    target = torch.randint(1, 9, (6,))
+    logits = x @ weight
+    before = logits.detach().clone()
+    gradients = []
+    logits.register_hook(gradients.append)
+    (label_smoothed_loss(logits, target, 0.1).smoothed * 0.25).backward()
+    assert gradients[0].data_ptr() == logits.data_ptr()
+    leaf = before.clone().requires_grad_()
+    (label_smoothed_loss(leaf.view(2, 3, 9), target.view(2, 3), 0.1).smoothed * 0.25).backward()
+    assert torch.equal(leaf.detach(), before)
+    torch.testing.assert_close(leaf.grad, gradients[0])
+    torch.testing.assert_close(x.grad, leaf.grad @ weight.T)
+
+
+def test_whoever_else_needs_the_logits_in_the_backward_pass_is_told():
+    logits = torch.randn(6, 9, requires_grad=True) * 2
+    square = logits.square().sum()
+    both = square + label_smoothed_loss(logits, torch.randint(1, 9, (6,)), 0.1).smoothed
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        both.backward()

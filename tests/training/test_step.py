@@ -153,12 +153,17 @@ class FailingNow:
     def __init__(self, model: Transformer, seed: int) -> None:
         self._draw, self._left = random.Random(seed), 6
         self.failures = 0
-        model.register_forward_pre_hook(lambda module, inputs: self._perhaps(len(inputs[0])))
+        self._sentences = 0
+        model.register_forward_pre_hook(lambda module, inputs: self._begin(len(inputs[0])))
         # The gradient of the encoder comes late: those of the decoder are added up by then.
-        model.encoder[0].register_full_backward_hook(lambda module, ins, outs: self._perhaps(len(outs[0])))
+        model.encoder[0].register_full_backward_hook(lambda module, ins, outs: self._perhaps())
 
-    def _perhaps(self, rows: int) -> None:
-        if rows > 1 and self._left and self._draw.random() < 0.3:
+    def _begin(self, sentences: int) -> None:
+        self._sentences = sentences
+        self._perhaps()
+
+    def _perhaps(self) -> None:
+        if self._sentences > 1 and self._left and self._draw.random() < 0.3:
             self._left -= 1
             self.failures += 1
             raise out_of_memory()

@@ -1,0 +1,130 @@
+"""Rows for what is done at each position alike, padded sentences for attention.
+
+On a CPU the rows are the pieces alone, one after the other, so that no time goes into padding. Elsewhere they are all
+positions, padding included: a GPU would have to be waited for to count the pieces, and a compiler wants shapes that
+do not depend on what a batch holds.
+
+Shapes: B sentences, T positions of each, N rows, D any features, P parts of a projection, H heads, K size of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PAD = 0
+
+
+class Packing:
+    """Which rows stand for the positions (B, T) of a batch."""
+
+    def __init__(self, sentences: int, length: int, real_BT: Tensor | None = None) -> None:
+        """Take every position as a row or, where told which positions hold a piece, those alone.
+
+        Args:
+            real_BT: true from the first piece of each sentence to its last, of which there is at least one.
+        """
+        self.sentences = sentences
+        self.length = length
+        self._is_indexed = real_BT is not None
+        self._has_padding = False
+        self._indices: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        if real_BT is not None:
+            real_X = real_BT.flatten()
+            self._position_N = real_X.nonzero().squeeze(1)
+            self._real_BT = real_BT
+            self._has_padding = len(self._position_N) < len(real_X)
+            # Padding repeats the last piece of its sentence.
+            self._row_BT = (real_X.cumsum(0) - 1).view(sentences, length)
+
+    @staticmethod
+    def of(tokens_BT: Tensor) -> Packing:
+        """The rows of a batch that is padded on the right."""
+        sentences, length = tokens_BT.shape
+        is_counted = tokens_BT.device.type == "cpu" and not torch.compiler.is_compiling()
+        return Packing(sentences, length, tokens_BT != PAD if is_counted else None)
+
+    def pack(self, x_BTD: Tensor) -> Tensor:
+        """The rows (N, D) of padded sentences."""
+        x_XD = x_BTD.flatten(0, 1)
+        return x_XD.index_select(0, self._position_N) if self._has_padding else x_XD
+
+    def pad(self, x_ND: Tensor) -> Tensor:
+        """Padded sentences (B, T, D) of rows; zero at padding that has no rows."""
+        if self._has_padding:
+            positions = self.sentences * self.length
+            x_ND = x_ND.new_zeros(positions, x_ND.shape[1]).index_copy(0, self._position_N, x_ND)
+        return x_ND.view(self.sentences, self.length, -1)
+
+    def split_heads(self, x_NX: Tensor, heads: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+        """Cut rows into parts of the given sizes, and each into heads of padded sentences (B, H, T, K).
+
+        What stands at padding must not be looked at, nor what is found from there: it passes on no gradient.
+        """
+        if not self._is_indexed:
+            padded = (self.pad(part) for part in torch.split(x_NX, list(sizes), dim=-1))
+            return tuple(torch.unflatten(part_BTX, -1, (heads, -1)).transpose(1, 2) for part_BTX in padded)
+        if len(set(sizes)) > 1:
+            parts = torch.split(x_NX, list(sizes), dim=-1)
+            return tuple(self.split_heads(part, heads, [part.shape[1]])[0] for part in parts)
+        split: tuple[Tensor, ...] = _SplitHeads.apply(x_NX, self, len(sizes), heads)  # type: ignore[no-untyped-call]
+        return split
+
+    def merge_heads(self, x_BHTK: Tensor) -> Tensor:
+        """Rows (N, H · K) of heads of padded sentences: the way back from :meth:`split_heads`."""
+        if not self._is_indexed:
+            return x_BHTK.transpose(1, 2).flatten(2).flatten(0, 1)
+        merged: Tensor = _MergeHeads.apply(x_BHTK, self)  # type: ignore[no-untyped-call]
+        return merged
+
+    def _head_indices(self, parts: int, heads: int) -> tuple[Tensor, Tensor]:
+        """For each place in (P, B, H, T) its row in (N, P, H), and for each row its place."""
+        if (parts, heads) not in self._indices:
+            part, head = torch.arange(parts), torch.arange(heads)
+            rows = (self._row_BT[:, None, :] * parts + part[:, None, None, None]) * heads + head[:, None]
+            sentence_N, time_N = self._position_N // self.length, self._position_N % self.length
+            sentences = part[:, None] * self.sentences + sentence_N[:, None, None]
+            places = (sentences * heads + head) * self.length + time_N[:, None, None]
+            self._indices[parts, heads] = rows.flatten(), places.flatten()
+        return self._indices[parts, heads]
+
+
+class _SplitHeads(torch.autograd.Function):
+    """Padding, cutting and transposing in one copy that goes head by head, and so does its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NX: Tensor, packing: Packing, parts: int, heads: int) -> tuple[Tensor, ...]:
+        ctx.packing, ctx.parts, ctx.heads = packing, parts, heads
+        rows, _ = packing._head_indices(parts, heads)
+        split = x_NX.reshape(len(x_NX) * parts * heads, -1).index_select(0, rows)
+        return split.view(parts, packing.sentences, heads, packing.length, -1).unbind()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        _, places = ctx.packing._head_indices(ctx.parts, ctx.heads)
+        gradient = torch.stack(gradients) if len(gradients) > 1 else gradients[0]
+        rows = gradient.reshape(-1, gradient.shape[-1]).index_select(0, places)
+        return rows.view(len(ctx.packing._position_N), -1), None, None, None
+
+
+class _MergeHeads(torch.autograd.Function):
+    """The same the other way round."""
+
+    @staticmethod
+    def forward(ctx: Any, x_BHTK: Tensor, packing: Packing) -> Tensor:
+        ctx.packing, ctx.shape = packing, x_BHTK.shape
+        _, places = packing._head_indices(1, x_BHTK.shape[1])
+        rows = x_BHTK.reshape(-1, x_BHTK.shape[-1]).index_select(0, places)
+        return rows.view(len(packing._position_N), -1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        heads, size = ctx.shape[1], ctx.shape[3]
+        rows, _ = ctx.packing._head_indices(1, heads)
+        gradient_BHTK = gradients[0].reshape(-1, size).index_select(0, rows).view(ctx.shape)
+        if ctx.packing._has_padding:
+            gradient_BHTK.mul_(ctx.packing._real_BT[:, None, :, None])
+        return gradient_BHTK, None
