@@ -27,7 +27,7 @@ class Contestant:
         self.name = name
         command = [sys.executable, "-m", module, *arguments]
         # A file, not a pipe: nobody reads it while the worker runs, and a full pipe would stop the worker.
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115: until close
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
