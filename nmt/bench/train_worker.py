@@ -20,8 +20,11 @@ Update = Callable[[list[Batch], int], None]
 
 
 def main() -> None:
-    """Set a contestant up, warm it up, then run the batches once for each line on stdin."""
-    name, folder = sys.argv[1], Path(sys.argv[2])
+    """Set a contestant up and warm it up, then run the batches once for each line on stdin."""
+    serve(lambda: _set_up(sys.argv[1], Path(sys.argv[2])))
+
+
+def _set_up(name: str, folder: Path) -> tuple[Mapping[str, Any], Callable[[], Mapping[str, Any]]]:
     config = parse_config(load_yaml(folder / "config.yaml"), name=str(folder))
     updates = load_batches(folder / "batches.npz")
     tokens = sum(batch.target_tokens for update in updates for batch in update)
@@ -38,7 +41,7 @@ def main() -> None:
         return {"seconds": time.perf_counter() - begin, "tokens": tokens}
 
     run()
-    serve(description | {"threads": torch.get_num_threads()}, run)
+    return description | {"threads": torch.get_num_threads()}, run
 
 
 def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:

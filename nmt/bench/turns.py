@@ -15,7 +15,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from itertools import chain
+from typing import Any
 
 from nmt.errors import NmtError
 
@@ -97,18 +98,16 @@ def median_rate(results: Sequence[Mapping[str, Any]]) -> float:
     return float(statistics.median(result["tokens"] / result["seconds"] for result in results))
 
 
-def serve(description: Mapping[str, Any], run: Callable[[], Mapping[str, Any]]) -> None:
-    """The worker's side: say what it is, then run once for each line that comes."""
-    answers = _own_stdout()
-    answers.write(json.dumps(description) + "\n")
-    answers.flush()
-    for _ in sys.stdin:
-        answers.write(json.dumps(run()) + "\n")
-        answers.flush()
+def serve(set_up: Callable[[], tuple[Mapping[str, Any], Callable[[], Mapping[str, Any]]]]) -> None:
+    """The worker's side: get ready and say what it is, then run once for each line that comes.
 
-
-def _own_stdout() -> TextIO:
-    # Libraries that print to stdout must not get between the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    return answers
+    Args:
+        set_up: the worker's description, and what it runs.
+    """
+    # Libraries that print to stdout, also while getting ready, must not get between the answers.
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        description, run = set_up()
+        for answer in chain([description], (run() for _ in sys.stdin)):
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()

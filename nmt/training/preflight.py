@@ -26,8 +26,8 @@ from nmt.training.progress import Progress
 from nmt.training.step import Learner
 
 _SMALLEST = 1_024
-# Larger ones gain nothing on a CPU: its products are at their full rate long before.
-_LARGEST_ON_CPU = 8_192
+# Larger ones gain nothing on a CPU: its products are at their full rate before, and its caches are small.
+_LARGEST_ON_CPU = 4_096
 _SHARE_OF_MEMORY = 0.85
 # A first pass this short was mostly warming up, so it is timed again.
 _WARMING_UP_SECONDS = 2.0
@@ -113,26 +113,45 @@ def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
 
 
 def _largest_fitting(learner: Learner, config: Config, hardware: Hardware, longest: int, ranks: Ranks) -> int:
-    """Double the size until another doubling would not fit, or no update has more to give to a rank."""
+    """Find the largest size that fits, or that is of use: an update has no more to give to a rank.
+
+    Memory grows in proportion to the size, but for what is taken once. So two small micro-batches tell how far to
+    go, and the size that they point to is tried in its turn, since it tells more exactly.
+    """
     useful = math.ceil(1.5 * max(config.batching.update_tokens, longest) / ranks.size)
     if hardware.device.type == "cpu":
         useful = min(useful, _LARGEST_ON_CPU)
-    size, before = _SMALLEST, 0
-    while size < useful:
+
+    def memory_with(positions: int) -> int:
         forget_peak_memory(hardware.device)
-        worst = worst_batch(size, longest, config.data.vocab_size)
+        worst = worst_batch(positions, longest, config.data.vocab_size)
         learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
+        return memory_in_use(hardware.device)
+
+    first, size = min(_SMALLEST, useful) // 4, min(_SMALLEST, useful)
+    taken_once = memory_with(first) if size < useful else 0
+    while size < useful:
+        used = memory_with(size)
         if learner.micro_batch_limit is not None:
             size = learner.micro_batch_limit
             break
-        used, usable = memory_in_use(hardware.device), memory_for_use(hardware.device)
-        if usable is not None and hardware.device.type == "cpu":
-            usable //= ranks.local_size
-        growth = max(used - before, 0) if before else used
-        if usable is not None and used + 2 * growth > _SHARE_OF_MEMORY * usable:
+        doublings = _doublings_that_fit(used, (used - taken_once) / (size - first), size, hardware, ranks)
+        if doublings == 0:
             break
-        size, before = size * 2, used
-    return min(ranks.gather(min(size, useful)))
+        size = min(size * 2**doublings, useful)
+    return min(ranks.gather(size))
+
+
+def _doublings_that_fit(used: int, bytes_a_position: float, size: int, hardware: Hardware, ranks: Ranks) -> int:
+    """How often a micro-batch could be doubled, by the memory that is used with it."""
+    usable = memory_for_use(hardware.device)
+    if usable is None:
+        return 1
+    if hardware.device.type == "cpu":
+        usable //= ranks.local_size
+    more = _SHARE_OF_MEMORY * usable - used
+    times = 1 + more / (max(bytes_a_position, 1.0) * size)
+    return math.floor(math.log2(times)) if times >= 2 else 0
 
 
 def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nmt.bench.train import bench_batches, bench_train, load_batches, save_batches
+from nmt.bench.turns import contestants, measure_in_turn
 from nmt.errors import NmtError
 from nmt.training.setup import resolve_config
 from tests.training.conftest import SETTINGS, make_data_set
@@ -65,6 +66,31 @@ def test_a_worker_that_fails_is_an_error_with_its_last_words(data, config, monke
     broken = config.model_copy(update={"data": config.data.model_copy(update={"vocab_size": 5})})
     with pytest.raises(NmtError, match="the benchmark of nmt failed: IndexError"):
         bench_train(data, broken, rounds=1, updates=1)
+
+
+NOISY = """
+import sys
+from nmt.bench.turns import serve
+
+def run():
+    sys.stderr.write("a warning\\n" * 100_000)
+    print("and a word on stdout")
+    return {"seconds": 1.0, "tokens": 2}
+
+def set_up():
+    run()
+    return {}, run
+
+serve(set_up)
+"""
+
+
+def test_a_worker_that_talks_much_is_neither_stopped_nor_misunderstood(tmp_path, monkeypatch):
+    (tmp_path / "noisy.py").write_text(NOISY)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with contestants({"noisy": ("noisy", [])}) as entrants:
+        measured = measure_in_turn(entrants, 2, lambda words: None)
+    assert measured == {"noisy": [{"seconds": 1.0, "tokens": 2}] * 2}
 
 
 def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):

@@ -1,11 +1,16 @@
 """A data set of a language that takes seconds to learn, and settings to match."""
 
 import hashlib
+import json
 import random
 from pathlib import Path
 
 import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
 
+from nmt.checkpoint.run import checkpoint_folder
 from nmt.config import Config
 from nmt.data.build import build_vocabulary
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
@@ -45,6 +50,25 @@ def make_data_set(folder: Path, *, pairs: int = 200, seed: int = 0) -> Path:
     )  # fmt: skip
     build_vocabulary(folder, size=40, threads=1)
     return folder
+
+
+def saved(run: Path, update: int) -> dict[str, torch.Tensor]:
+    """All tensors of a checkpoint: weights and moments."""
+    folder = checkpoint_folder(run, update)
+    return load_file(folder / "model.safetensors") | load_file(folder / "training.safetensors")
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    """Bit for bit."""
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        assert torch.equal(tensor, other[name]), name
+
+
+def records(run: Path, kind: str) -> list[dict]:
+    """What a run noted of one kind."""
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
 
 class Silent:
@@ -98,6 +122,18 @@ def settled(reversed_words, settings_file):
         return resolve_config([(data, 1.0)], config_file=settings_file, settings=changes)[0]
 
     return settle
+
+
+@pytest.fixture
+def settings(settled, tmp_path):
+    """A settings file with changes, for processes of their own."""
+
+    def write(*changes: str, name: str = "settings") -> Path:
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(settled(*changes).model_dump(mode="json")))
+        return path
+
+    return write
 
 
 @pytest.fixture

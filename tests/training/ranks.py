@@ -2,12 +2,14 @@
 
 Run as a program: ``ranks.py DATA SETTINGS RUN OUT [WHAT RANK UPDATE]`` is one rank, which leaves in ``OUT.RANK.npz``
 its parameters and the pairs of each update. ``WHAT`` happens at an update on one rank: ``raise``, ``kill``,
-``terminate``, or ``memory`` (a micro-batch does not fit).
+``terminate``, ``memory`` (a micro-batch does not fit), ``full`` (no file may grow any more), or, from that update on,
+``poison`` (gradients are NaN).
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -70,7 +72,15 @@ def main() -> None:
                     os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGTERM)
                 if what == "memory":
                     self.fails_once = True
+                if what == "full":
+                    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
             return super().update(batches, update=update, **options)
+
+        def compute_gradients(self, batches, *, update, target_tokens):
+            super().compute_gradients(batches, update=update, target_tokens=target_tokens)
+            if what == "poison" and rank == at_rank and update >= at_update:
+                next(iter(self.parameters.values())).grad.view(-1)[0] = float("nan")
 
         def _try_to_compute(self, batches, *arguments):
             if getattr(self, "fails_once", False) and batches:

@@ -10,23 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
+from tests.training.conftest import records
 from tests.training.ranks import SCRIPT, start_ranks
 
 EXACT = ["training.precision=fp64", "model.dropout=0", "logging.every_updates=1"]
-
-
-@pytest.fixture
-def settings(settled, tmp_path):
-    """A settings file with changes, for processes of their own."""
-
-    def write(*changes: str, name: str = "settings") -> Path:
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(settled(*changes).model_dump(mode="json")))
-        return path
-
-    return write
 
 
 @pytest.fixture
@@ -41,11 +29,6 @@ def run_ranks(reversed_words, tmp_path):
         return [np.load(f"{out}.{rank}.npz") for rank in range(count)]
 
     return run
-
-
-def records(run: Path, kind: str) -> list[dict]:
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
 
 def distance(one, other) -> float:

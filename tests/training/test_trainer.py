@@ -15,22 +15,15 @@ from safetensors.torch import load_file
 from nmt.checkpoint.run import checkpoint_folder, checkpoints
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.training.progress import Ending
+from tests.training.conftest import assert_same, saved
 
 
 def weights(run, update):
     return load_file(checkpoint_folder(run, update) / "model.safetensors")
 
 
-def moments(run, update):
-    return load_file(checkpoint_folder(run, update) / "training.safetensors")
-
-
 def assert_same_checkpoint(one, other, update):
-    for read in (weights, moments):
-        first, second = read(one, update), read(other, update)
-        assert first.keys() == second.keys()
-        for name in first:
-            assert torch.equal(first[name], second[name]), name
+    assert_same(saved(one, update), saved(other, update))
 
 
 @pytest.fixture(scope="module")

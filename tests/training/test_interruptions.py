@@ -1,0 +1,175 @@
+"""A run that is disturbed while it saves, validates, waits or shares its folder loses nothing, and says why it ends."""
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from nmt.checkpoint.bundle import load_bundle, save_bundle
+from nmt.checkpoint.run import checkpoint_folder, checkpoints
+from nmt.errors import CheckpointError
+from nmt.locking import exclusive
+from nmt.training import saving, trainer
+from nmt.training.feed import Epochs
+from nmt.training.progress import Ending
+from nmt.training.validation import Validator
+from tests.training.conftest import assert_same, saved
+from tests.training.ranks import start_ranks
+
+
+def scores(run: Path) -> dict[str, float]:
+    return json.loads((run / "last" / "training.json").read_text())["scores"]
+
+
+def signal_self(number: int = signal.SIGINT) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """Saving takes a moment, and whoever waits for its begin can."""
+    began = threading.Event()
+
+    def save_slowly(*arguments, **options):
+        began.set()
+        time.sleep(0.5)
+        save_bundle(*arguments, **options)
+
+    monkeypatch.setattr(saving, "save_bundle", save_slowly)
+    return began
+
+
+def test_the_same_signal_by_two_ways_does_not_cut_a_save_short(run_training, tmp_path, listener, slow_disk):
+    def twice(update):
+        if update == 7:
+            signal_self()
+            threading.Thread(target=lambda: slow_disk.wait() and signal_self()).start()
+
+    listener.at_update = twice
+    outcome = run_training(tmp_path / "run", "checkpoints.every_updates=100")
+    assert (outcome.ending, outcome.stopped_by) == (Ending.INTERRUPTED, signal.SIGINT)
+    load_bundle(checkpoint_folder(tmp_path / "run", 7))
+
+
+def test_a_second_signal_acts_at_once_and_what_is_being_saved_is_whole(
+    run_training, tmp_path, listener, slow_disk, monkeypatch
+):
+    monkeypatch.setattr(trainer, "_SECONDS_OF_ONE_SIGNAL", 0.0)
+
+    def twice(update):
+        if update == 7:
+            signal_self()
+            threading.Thread(target=lambda: slow_disk.wait() and signal_self()).start()
+
+    listener.at_update = twice
+    with pytest.raises(KeyboardInterrupt):
+        run_training(tmp_path / "run", "checkpoints.every_updates=100")
+    for thread in threading.enumerate():
+        if thread.name == "checkpoint":
+            thread.join()
+    load_bundle(checkpoint_folder(tmp_path / "run", 7))
+
+
+def test_a_validation_that_a_signal_left_out_is_made_up_for(run_training, tmp_path, listener):
+    run_training(tmp_path / "straight")
+    listener.at_update = lambda update: signal_self() if update == 10 else None
+    assert run_training(tmp_path / "run").ending is Ending.INTERRUPTED
+    assert "10" not in scores(tmp_path / "run")
+    listener.at_update = lambda update: None
+    run_training(tmp_path / "run")
+    assert scores(tmp_path / "run") == scores(tmp_path / "straight")
+    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
+
+
+def test_a_validation_that_a_signal_breaks_off_is_made_up_for(run_training, tmp_path, monkeypatch):
+    run_training(tmp_path / "straight")
+    validate = Validator.validate
+
+    def disturbed(self, *arguments, **options):
+        signal_self()
+        return validate(self, *arguments, **options)
+
+    monkeypatch.setattr(Validator, "validate", disturbed)
+    outcome = run_training(tmp_path / "run")
+    assert (outcome.ending, outcome.progress.update) == (Ending.INTERRUPTED, 10)
+    assert scores(tmp_path / "run") == {}
+    monkeypatch.undo()
+    run_training(tmp_path / "run")
+    assert scores(tmp_path / "run") == scores(tmp_path / "straight")
+
+
+def test_a_signal_while_the_loop_waits_for_data_saves(run_training, tmp_path, monkeypatch, listener):
+    updates, is_waiting = Epochs.updates, threading.Event()
+
+    def stuck(self, *arguments, **options):
+        for planned in updates(self, *arguments, **options):
+            if planned.index == 7:
+                is_waiting.wait(60)
+            yield planned
+
+    monkeypatch.setattr(Epochs, "updates", stuck)
+    listener.at_update = lambda update: (
+        threading.Timer(0.2, signal_self, [signal.SIGTERM]).start() if update == 7 else None
+    )
+    outcome = run_training(tmp_path / "run")
+    is_waiting.set()
+    assert (outcome.ending, outcome.stopped_by) == (Ending.INTERRUPTED, signal.SIGTERM)
+    assert max(checkpoints(tmp_path / "run")) == 7
+
+
+def test_after_a_damaged_checkpoint_newer_than_the_rest_what_is_saved_is_kept(run_training, tmp_path):
+    run = tmp_path / "run"
+    settled = ["checkpoints.keep_last=1", "checkpoints.keep_best=2", "validation.every_updates=5"]
+    run_training(run, *settled, "training.max_updates=10")
+    assert sorted(checkpoints(run)) == [5, 10]
+    (checkpoint_folder(run, 10) / "model.safetensors").write_bytes(b"")
+    run_training(run, *settled, "checkpoints.every_updates=1", "training.max_updates=7")
+    assert (run / "last").resolve() == checkpoint_folder(run, 7).resolve()
+    assert {path.name for path in (run / "checkpoints").iterdir()} >= {"step-00000007", "damaged-step-00000010"}
+
+
+def test_two_processes_do_not_train_in_one_folder(run_training, tmp_path):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=5")
+    before = (run / "metrics.jsonl").read_bytes()
+    with exclusive(run / ".lock", wait=False), pytest.raises(CheckpointError, match="another process is training"):
+        run_training(run)
+    assert (run / "metrics.jsonl").read_bytes() == before
+    assert run_training(run).progress.update == 20
+
+
+@pytest.fixture
+def failing_ranks(reversed_words, tmp_path):
+    """Run two ranks of which one is disturbed; what they said. When one fails the other is ended, as by torchrun."""
+
+    def run(settings: Path, *disturbance: object) -> list[str]:
+        processes = start_ranks(2, reversed_words, settings, tmp_path / "run", tmp_path / "out", *disturbance)
+        deadline = time.monotonic() + 120
+        while all(process.poll() is None for process in processes) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for process in processes:
+            process.terminate()
+        errors = [process.communicate(timeout=60)[1] for process in processes]
+        assert all(process.returncode != 0 for process in processes)
+        return errors
+
+    return run
+
+
+def test_infinite_gradients_of_one_rank_end_all_with_what_was_learnt_saved(failing_ranks, settings, tmp_path):
+    errors = failing_ranks(settings("training.max_skipped=3"), "poison", 1, 8)
+    assert any("3 updates in a row had gradients that are not finite" in error for error in errors), errors
+    load_bundle(checkpoint_folder(tmp_path / "run", 10))
+
+
+def test_a_full_disk_of_the_main_rank_ends_all_and_names_it(failing_ranks, settings, tmp_path):
+    errors = failing_ranks(settings(), "full", 0, 7)
+    assert "rank 0: " in errors[0]
+    assert "could not be written" in errors[0]
+    assert "Error" not in errors[1]  # it lost touch, which is not the cause
+    assert list(checkpoints(tmp_path / "run")) == [5]
+    load_bundle(checkpoint_folder(tmp_path / "run", 5))
