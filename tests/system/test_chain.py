@@ -55,7 +55,8 @@ def test_validation_bleu_is_that_of_translate_and_score(trained, nmt):
 
 
 def test_a_dry_run_tells_what_training_would_be_and_touches_nothing(trained, nmt):
-    result = nmt("train", "--dry-run", "--preset", "base", "--out", "nowhere", cwd=trained)
+    small = ("--set", "batching.micro_batch_tokens=256")  # which is quick to try
+    result = nmt("train", "--dry-run", "--preset", "base", *small, "--out", "nowhere", cwd=trained)
     settings = yaml.safe_load(result.stdout)
     assert settings["model"]["d_model"] == 512
     assert settings["data"]["vocab_size"] == 1000
