@@ -27,6 +27,10 @@ class SearchSettings:
     """alpha of the penalty; 0 leaves scores as they are."""
     max_extra_length: int = 50
     """An output has at most as many pieces as its source, and so many more."""
+    max_length: int | None = None
+    """The most pieces of any output, where given."""
+    min_length: int = 0
+    """The fewest pieces of any output, as far as the limits allow."""
     nbest: int = 1
     """How many hypotheses to return; at most ``beam``."""
     allow_unk: bool = False
@@ -94,6 +98,8 @@ class _Search:
     def begin(models: Sequence[Transformer], source_BS: Tensor, settings: SearchSettings) -> _Search:
         count, beam = source_BS.shape[0], settings.beam
         longest = min(model.config.max_positions for model in models) - 1
+        if settings.max_length is not None:
+            longest = min(longest, settings.max_length)
         source_pieces = ((source_BS != PAD).sum(dim=1) - 1).tolist()
         scores_BW = torch.full((count, beam), -torch.inf, device=source_BS.device)
         scores_BW[:, 0] = 0.0  # all begin alike: one hypothesis, and empty places
@@ -156,12 +162,13 @@ class _Search:
         if len(each) > 1:
             log_probabilities_NV = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
         log_probabilities_NV[:, [PAD, BOS] if self.settings.allow_unk else [PAD, UNK, BOS]] = -torch.inf
-        at_limit = [self.length >= limit for limit in self.limits]
-        if any(at_limit):
-            full_N = torch.tensor(at_limit, device=log_probabilities_NV.device).repeat_interleave(self.settings.beam)
-            ending_N = log_probabilities_NV[:, EOS].clone()
-            log_probabilities_NV = log_probabilities_NV.masked_fill(full_N[:, None], -torch.inf)
-            log_probabilities_NV[:, EOS] = ending_N
+        full_N = torch.tensor([self.length >= limit for limit in self.limits], device=log_probabilities_NV.device)
+        full_N = full_N.repeat_interleave(self.settings.beam)
+        ending_N = log_probabilities_NV[:, EOS].clone()
+        if self.length < self.settings.min_length:
+            ending_N.masked_fill_(~full_N, -torch.inf)
+        log_probabilities_NV.masked_fill_(full_N[:, None], -torch.inf)
+        log_probabilities_NV[:, EOS] = ending_N
         return log_probabilities_NV
 
     def _record(self, ended_BW: Tensor, scores_BW: Tensor) -> None:

@@ -97,6 +97,17 @@ def test_never_emits_what_is_no_text_and_keeps_the_limit():
             assert len(hypothesis.pieces) <= (source != 0).sum() - 1 + 3
 
 
+def test_least_and_most_lengths_are_kept():
+    model, batch = build(8, 20), sources(16, 20)
+    for settings, lengths in (
+        (SearchSettings(min_length=9, max_length=9), {9}),
+        (SearchSettings(min_length=12, max_extra_length=20), set(range(12, 33))),
+        (SearchSettings(max_length=2), {0, 1, 2}),
+        (SearchSettings(min_length=30, max_length=3), {3}),  # the limit wins
+    ):
+        assert {len(found[0].pieces) for found in beam_search([model], batch, settings)} <= lengths
+
+
 def test_unk_comes_only_when_allowed():
     model = build(4, 20)
     model.embedding.weight.data[1] = model.embedding.weight.data[7:11].sum(0) * 2  # wins often
