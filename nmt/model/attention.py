@@ -91,13 +91,23 @@ class Attention(nn.Module):
             mixed_BHTV = F.scaled_dot_product_attention(
                 query_BHTK, key_BHSK, value_BHSV, attn_mask=mask, dropout_p=probability
             )
-        else:
+        elif torch.is_grad_enabled() or probability:
             # On a CPU plain products beat the fused kernel at the lengths of sentences.
             mixed_BHTV = _PlainAttention.apply(  # type: ignore[no-untyped-call]
                 query_BHTK, key_BHSK, value_BHSV, mask, probability
             )
+        else:
+            mixed_BHTV = _weights(query_BHTK, key_BHSK, mask) @ value_BHSV
         projected: Tensor = self.output(packing.merge_heads(mixed_BHTV))
         return projected
+
+
+def _weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax(Q K^T / sqrt(d_k))."""
+    scores_BHTS = (query_BHTK @ key_BHSK.transpose(-1, -2)).mul_(1 / math.sqrt(query_BHTK.shape[-1]))
+    if mask is not None:
+        scores_BHTS.add_(mask)
+    return torch.softmax(scores_BHTS, dim=-1)
 
 
 class _PlainAttention(torch.autograd.Function):
@@ -109,10 +119,7 @@ class _PlainAttention(torch.autograd.Function):
         ctx: Any, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, probability: float
     ) -> Tensor:
         ctx.scale = 1 / math.sqrt(query_BHTK.shape[-1])
-        scores_BHTS = (query_BHTK @ key_BHSK.transpose(-1, -2)).mul_(ctx.scale)
-        if mask is not None:
-            scores_BHTS.add_(mask)
-        weights_BHTS = torch.softmax(scores_BHTS, dim=-1)
+        weights_BHTS = _weights(query_BHTK, key_BHSK, mask)
         kept_BHTS = keep_mask(weights_BHTS, probability) if probability else None
         ctx.save_for_backward(query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS)
         return (weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS) @ value_BHSV

@@ -2,7 +2,7 @@
 
 Shapes: B sentences, S source pieces, T target pieces, D d_model, H heads, K size of a head's queries and keys,
 V vocabulary (in ``logits``) or size of a head's values; N target and M source rows (see packing.py), in a search of
-beam W those of its B · W hypotheses.
+beam W those of its B · W hypotheses; X pieces written so far (see state.py).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from nmt.model.dropout import Dropout
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer
 from nmt.model.packing import PAD, Packing
+from nmt.model.state import DecodingState, LayerState
 
 
 @dataclass(frozen=True)
@@ -28,48 +29,6 @@ class Encoded:
     packing: Packing
     mask_B11S: Tensor
     """0 at pieces, -inf at padding."""
-
-
-@dataclass(frozen=True)
-class LayerState:
-    """Keys and values of one decoder layer: of the pieces written so far, and of the memory (a row a sentence)."""
-
-    self_key_NHTK: Tensor
-    self_value_NHTV: Tensor
-    memory_key_BHSK: Tensor
-    memory_value_BHSV: Tensor
-
-
-@dataclass(frozen=True)
-class DecodingState:
-    """All that :meth:`Transformer.step` needs to go on. The rows of a sentence's beam lie side by side."""
-
-    length: int
-    beam: int
-    layers: tuple[LayerState, ...]
-    memory_mask_B11S: Tensor
-
-    def select(self, rows_N: Tensor, sentences_B: Tensor | None = None) -> DecodingState:
-        """Make row i go on where row ``rows_N[i]`` stood; keep only ``sentences_B`` where given.
-
-        Args:
-            rows_N: indices into the present rows, a whole beam for each sentence that stays.
-            sentences_B: indices into the present sentences, in the order of ``rows_N``; all if None.
-        """
-
-        def kept(of_sentences: Tensor) -> Tensor:
-            return of_sentences if sentences_B is None else of_sentences.index_select(0, sentences_B)
-
-        layers = tuple(
-            LayerState(
-                layer.self_key_NHTK.index_select(0, rows_N),
-                layer.self_value_NHTV.index_select(0, rows_N),
-                kept(layer.memory_key_BHSK),
-                kept(layer.memory_value_BHSV),
-            )
-            for layer in self.layers
-        )
-        return DecodingState(self.length, self.beam, layers, kept(self.memory_mask_B11S))
 
 
 class Transformer(nn.Module):
@@ -141,25 +100,27 @@ class Transformer(nn.Module):
             x_ND = layer(x_ND, attend_self, attend_memory)
         return self.embedding.project(packing.pad(self.decoder_norm(x_ND)))
 
-    def start(self, encoded: Encoded, beam: int = 1) -> DecodingState:
+    def start(self, encoded: Encoded) -> DecodingState:
         """The state before the first step: nothing written, the memory projected once for all steps and beams."""
-        layers = []
-        for module in self.decoder:
-            layer = _decoder_layer(module)
-            memory_key, memory_value = layer.cross_attention.project_memory(encoded.memory_MD, encoded.packing)
-            rows = encoded.packing.sentences * beam
-            self_key = memory_key.new_empty(rows, memory_key.shape[1], 0, memory_key.shape[3])
-            self_value = memory_value.new_empty(rows, memory_value.shape[1], 0, memory_value.shape[3])
-            layers.append(LayerState(self_key, self_value, memory_key.contiguous(), memory_value.contiguous()))
-        return DecodingState(0, beam, tuple(layers), encoded.mask_B11S)
+        layers = tuple(
+            LayerState.begin(*_decoder_layer(module).cross_attention.project_memory(encoded.memory_MD, encoded.packing))
+            for module in self.decoder
+        )
+        past_BWX = encoded.mask_B11S.new_empty(encoded.packing.sentences, 1, 0)
+        return DecodingState(0, layers, encoded.mask_B11S, past_BWX)
 
-    def step(self, tokens_N: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
-        """Read one more piece in each row; returns logits (N, V) of the next piece, and the state after it."""
-        x_ND = self.dropout(self.target_positions(self.embedding(tokens_N[:, None]), state.length)).squeeze(1)
-        one_piece = Packing(len(tokens_N), 1)
-        # In attention to the memory, the rows of a beam become so many queries of their sentence, which share its keys
-        # and values.
-        beams = Packing(len(tokens_N) // state.beam, state.beam)
+    def step(self, tokens_BW: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
+        """Read one more piece in each hypothesis; returns logits (N, V) of the next piece, and the state after it.
+
+        Args:
+            tokens_BW: for each sentence of the state as many pieces as it has hypotheses.
+        """
+        beam = tokens_BW.shape[1]
+        x_ND = self.dropout(self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)).squeeze(1)
+        # The hypotheses of a sentence are so many queries, to the pieces that they wrote as to the memory.
+        packing = Packing(*tokens_BW.shape)
+        past_BWX = state.past_and_present(beam)
+        past_B1WX, written = past_BWX[:, None], state.written + beam
         layers = []
         for module, past in zip(self.decoder, state.layers, strict=True):
             layer = _decoder_layer(module)
@@ -167,26 +128,26 @@ class Transformer(nn.Module):
             def attend_self(
                 x_ND: Tensor, attention: Attention = layer.self_attention, past: LayerState = past
             ) -> Tensor:
-                query, key, value = attention.project(x_ND, one_piece)
-                key = torch.cat([past.self_key_NHTK, key], dim=2)
-                value = torch.cat([past.self_value_NHTV, value], dim=2)
-                layers.append(LayerState(key, value, past.memory_key_BHSK, past.memory_value_BHSV))
-                return attention.attend(query, key, value, None, one_piece)
+                query, key, value = attention.project(x_ND, packing)
+                now = past.append(state.written, key, value)
+                layers.append(now)
+                keys, values = now.self_key_BHXK[:, :, :written], now.self_value_BHXV[:, :, :written]
+                return attention.attend(query, keys, values, past_B1WX, packing)
 
             def attend_memory(
                 x_ND: Tensor, attention: Attention = layer.cross_attention, past: LayerState = past
             ) -> Tensor:
                 return attention.attend(
-                    attention.project_query(x_ND, beams),
+                    attention.project_query(x_ND, packing),
                     past.memory_key_BHSK,
                     past.memory_value_BHSV,
                     state.memory_mask_B11S,
-                    beams,
+                    packing,
                 )
 
             x_ND = layer(x_ND, attend_self, attend_memory)
         logits_NV = self.embedding.project(self.decoder_norm(x_ND))
-        return logits_NV, DecodingState(state.length + 1, state.beam, tuple(layers), state.memory_mask_B11S)
+        return logits_NV, DecodingState(state.length + 1, tuple(layers), state.memory_mask_B11S, past_BWX)
 
     def parameter_counts(self) -> dict[str, int]:
         """Trained numbers by part; a shared matrix counts once."""

@@ -106,29 +106,47 @@ def test_cached_steps_equal_full_decoding(changes):
     full = model(source, target)
     state = model.start(model.encode(source))
     for position in range(target.shape[1]):
-        logits, state = model.step(target[:, position], state)
+        logits, state = model.step(target[:, position, None], state)
         real = target[:, position] != PAD
         torch.testing.assert_close(logits[real], full[real, position], atol=1e-10, rtol=0)
 
 
-def test_rows_of_a_beam_share_their_sentence_and_follow_their_parents():
+def test_hypotheses_of_a_sentence_follow_their_parents():
     model = build()
     source, _ = batch()
-    beam, generator = 3, torch.Generator().manual_seed(1)
-    state = model.start(model.encode(source), beam)
-    histories = [[] for _ in range(9)]
-    sentences = [row // beam for row in range(9)]
-    for step in range(4):
-        tokens = torch.randint(4, VOCAB, (len(histories),), generator=generator)
-        histories = [[*history, token] for history, token in zip(histories, tokens.tolist(), strict=True)]
+    generator = torch.Generator().manual_seed(1)
+    state, sentences, histories = model.start(model.encode(source)), [0, 1, 2], [[[]], [[]], [[]]]
+
+    def step_by(beam: int) -> None:
+        nonlocal state, histories
+        tokens = torch.randint(4, VOCAB, (len(sentences), beam), generator=generator)
+        histories = [
+            [[*history, token] for history, token in zip(beams, new, strict=True)]
+            for beams, new in zip(histories, tokens.tolist(), strict=True)
+        ]
         logits, state = model.step(tokens, state)
-        expected = model(source[sentences], torch.tensor(histories))[:, -1]
+        flat = [history for beams in histories for history in beams]
+        rows = [sentence for sentence in sentences for _ in range(beam)]
+        expected = model(source[rows], torch.tensor(flat))[:, -1]
         torch.testing.assert_close(logits, expected, atol=1e-10, rtol=0)
-        if step == 1:  # sentence 1 leaves, the others swap places, parents change
-            rows = torch.tensor([7, 6, 6, 2, 0, 2])
-            state = state.select(rows, torch.tensor([2, 0]))
-            histories = [histories[row] for row in rows.tolist()]
-            sentences = [2, 2, 2, 0, 0, 0]
+
+    def follow(parents: list[list[int]], staying: list[int] | None = None) -> None:
+        nonlocal state, histories, sentences
+        state = state.select(torch.tensor(parents), None if staying is None else torch.tensor(staying))
+        kept = range(len(sentences)) if staying is None else staying
+        sentences = [sentences[row] for row in kept]
+        histories = [[histories[row][p] for p in chosen] for row, chosen in zip(kept, parents, strict=True)]
+
+    step_by(1)
+    follow([[0, 0, 0]] * 3)  # the beam opens
+    step_by(3)
+    follow([[2, 1, 1], [0, 0, 0], [1, 2, 0]])
+    step_by(3)
+    follow([[0, 2, 2], [1, 0, 1]], [2, 0])  # a sentence leaves, the others swap places
+    for _ in range(25):  # beyond the room that is there at first
+        step_by(3)
+    follow([[1], [2]])  # the beam closes
+    step_by(1)
 
 
 def test_extra_padding_changes_nothing():
