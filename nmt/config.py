@@ -6,13 +6,13 @@ The whole configuration goes only to the function that a command calls; that han
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from nmt.errors import ConfigError
 
@@ -125,8 +125,8 @@ class TrainingConfig(Section):
     threads: int | None = Field(None, ge=1, description="CPU threads; all cores, shared by a machine's ranks, if unset")
     compile: bool = Field(False, description="torch.compile: one graph for batches of any shape")
     max_skipped: int = Field(10, ge=1, description="updates in a row with a gradient that is not finite end the run")
-    freeze: tuple[str, ...] = Field(
-        (), description="parameters that keep their values, by name: encoder.*, embedding.*"
+    freeze: Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)] = (
+        Field((), description="parameters that keep their values, by name: encoder.*, embedding.*")
     )
     ema_decay: float | None = Field(
         None, gt=0, lt=1, description="average the weights as they are learnt; validated and saved in their place"
@@ -213,7 +213,8 @@ class Config(Section):
         if end is not None and (most is None or most > end):
             raise ValueError(
                 f"the learning rate is 0 from update {end:,} on (schedule.decay_updates), but training.max_updates is "
-                f"{most}: set schedule.decay_updates={most or 'N'} too"
+                f"{'unset' if most is None else f'{most:,}'}: set it to {end:,} too (--max-updates), or let the rate "
+                "fall for longer"
             )
         if self.schedule.decay == "wsd" and end is None and self.training.max_minutes is None:
             raise ValueError("a wsd decay needs an end: set schedule.decay_updates, or training.max_minutes")
@@ -268,7 +269,9 @@ def load_yaml(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read as settings ({error.strerror}).") from None
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read as settings ({error}).") from None
     return _parse_yaml(text, str(path))
 
@@ -328,30 +331,72 @@ def parse_section(kind: type[S], values: Mapping[str, Any], *, name: str) -> S:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(_describe(kind, problem, name) for problem in error.errors())) from None
+        raise ConfigError("\n".join(_described(kind, error.errors(), name))) from None
 
 
-def _describe(kind: type[Section], problem: Any, name: str) -> str:
-    path = [str(part) for part in problem["loc"]]
-    key = ".".join(path)
-    if problem["type"] == "extra_forbidden":
-        section: type[BaseModel] = kind
-        for part in path[:-1]:
-            annotation = section.model_fields[part].annotation
-            if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-                break
-            section = annotation
-        known = list(section.model_fields)
-        prefix = "".join(f"{part}." for part in path[:-1])
-        nearest = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5)
-        if nearest:
-            return f"{name}: unknown setting {key!r}; did you mean {prefix + nearest[0]!r}?"
-        elsewhere = [full for full, _ in flatten(kind().model_dump()) if full.split(".")[-1] == path[-1]]
-        if elsewhere:
-            return f"{name}: unknown setting {key!r}; did you mean {elsewhere[0]!r}?"
-        return f"{name}: unknown setting {key!r}; known here are {', '.join(prefix + field for field in known)}."
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{name}: {key or 'settings'}: {message} (given: {problem['input']!r})."
+def _described(kind: type[Section], problems: Sequence[Any], name: str) -> Iterator[str]:
+    """A line for each key that has problems: a value of several types has one for each type."""
+    by_key: dict[str, list[Any]] = {}
+    for problem in problems:
+        key = ".".join(_setting(kind, [str(part) for part in problem["loc"]]))
+        by_key.setdefault(key, []).append(problem)
+    for key, ones in by_key.items():
+        if ones[0]["type"] == "extra_forbidden":
+            yield _unknown(kind, key, name)
+            continue
+        message = ", or ".join(_message(problem) for problem in ones)
+        value = ones[0]["input"]
+        given = "" if isinstance(value, dict) else f" (given: {_as_yaml(value)})"
+        yield f"{name}: {key + ': ' if key else ''}{message}{given}."
+
+
+def _setting(kind: type[Section], path: list[str]) -> list[str]:
+    """The part of a place that names a setting; behind it stands which type of several did not fit."""
+    known: type[BaseModel] | None = kind
+    for depth, part in enumerate(path):
+        if known is None:
+            return path[:depth]
+        field = known.model_fields.get(part)
+        if field is None:
+            return path[: depth + 1]
+        annotation = field.annotation
+        known = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+    return path
+
+
+def _message(problem: Any) -> str:
+    if problem["type"] in ("model_type", "model_attributes_type"):
+        return "is a section: set its keys, as in model.d_model=512"
+    if problem["type"] in ("tuple_type", "list_type"):
+        return "expected a list, as in [encoder.*, embedding.*]"
+    message: str = problem["msg"].removeprefix("Value error, ")
+    return message
+
+
+def _unknown(kind: type[Section], key: str, name: str) -> str:
+    path = key.split(".")
+    section: type[BaseModel] = kind
+    for part in path[:-1]:
+        annotation = section.model_fields[part].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            break
+        section = annotation
+    known = list(section.model_fields)
+    prefix = "".join(f"{part}." for part in path[:-1])
+    nearest = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5)
+    if nearest:
+        return f"{name}: unknown setting {key!r}; did you mean {prefix + nearest[0]!r}?"
+    elsewhere = [full for full, _ in flatten(kind().model_dump()) if full.split(".")[-1] == path[-1]]
+    if elsewhere:
+        return f"{name}: unknown setting {key!r}; did you mean {elsewhere[0]!r}?"
+    return f"{name}: unknown setting {key!r}; known here are {', '.join(prefix + field for field in known)}."
+
+
+def _as_yaml(value: Any) -> str:
+    """A value as it stands in a file of settings."""
+    if isinstance(value, tuple):
+        value = list(value)
+    return yaml.safe_dump(value, default_flow_style=True, allow_unicode=True).removesuffix("\n").removesuffix("\n...")
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:
@@ -359,9 +404,18 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
-def dump_config(config: Section) -> str:
-    """The settings as YAML, every default resolved."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+def dump_config(config: Config, *, described: bool = False) -> str:
+    """The settings as YAML, every default resolved; with comments that say what each is for, if asked."""
+    if not described:
+        return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    lines = []
+    for name, values in config.model_dump(mode="json").items():
+        fields = type(getattr(config, name)).model_fields
+        lines.append(f"{name}:")
+        for key, value in values.items():
+            description = fields[key].description
+            lines.append(f"  {key}: {_as_yaml(value)}" + (f"  # {description}" if description else ""))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -373,10 +427,10 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
-def differences(before: Config, after: Config) -> list[tuple[str, Any, Any]]:
-    """Settings that differ, as (key, before, after)."""
-    old, new = dict(flatten(before.model_dump())), dict(flatten(after.model_dump()))
-    return [(key, old[key], new[key]) for key in old if old[key] != new[key]]
+def differences(before: Config, after: Config) -> list[tuple[str, str, str]]:
+    """Settings that differ, as (key, before, after), the values as YAML."""
+    old, new = (dict(flatten(config.model_dump(mode="json"))) for config in (before, after))
+    return [(key, _as_yaml(old[key]), _as_yaml(new[key])) for key in old if old[key] != new[key]]
 
 
 def changeable_on_resume(key: str) -> bool:

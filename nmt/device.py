@@ -38,7 +38,7 @@ class Hardware:
 
     def __str__(self) -> str:
         threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if self.device.type == "cpu" else ""
-        return f"{self.device}{threads}, {self.precision} ({self.reason})"
+        return f"{self.device}{threads}, {self.precision}"
 
     @property
     def weights_dtype(self) -> torch.dtype:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             if _names(path, descriptor):
+                os.truncate(descriptor, 0)
+                os.write(descriptor, f"{os.getpid()} on {socket.gethostname()}".encode())
                 break
         except BaseException:
             os.close(descriptor)
@@ -38,6 +41,14 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+def holder(path: Path) -> str:
+    """Who holds the lock that a path names, for people."""
+    try:
+        return path.read_text("utf-8") or "unknown"
+    except OSError:
+        return "unknown"
 
 
 def _names(path: Path, descriptor: int) -> bool:

@@ -1,6 +1,7 @@
 """Settings: strict, lax in types, and told apart on resume."""
 
 import pytest
+import yaml
 
 from nmt.config import (
     Config,
@@ -55,12 +56,15 @@ def test_numbers_may_be_written_as_yaml_reads_them_as_text():
         ("dropout=0.1", ["dropout", "did you mean 'model.dropout'"]),
         ("modle.dropout=0.1", ["modle", "did you mean 'model'"]),
         ("model.zzz=1", ["model.zzz", "known here are", "model.heads"]),
-        ("model.heads=many", ["model.heads", "'many'"]),
+        ("model.heads=many", ["model.heads", "(given: many)"]),
         ("model.dropout=1.5", ["model.dropout", "1.5"]),
         ("model.heads=7", ["heads 7", "d_k"]),
         ("schedule.decay=linear", ["decay_updates"]),
         ("schedule.decay_updates=10", ["decay: linear"]),
         ("model.norm=sandwich", ["model.norm", "post", "pre"]),
+        ("model=3", ["model: is a section", "model.d_model=512"]),
+        ("batching.micro_batch_tokens=0", ["batching.micro_batch_tokens: ", "or equal to 1, or", "'auto'"]),
+        ("training.freeze=3", ["training.freeze: expected a list"]),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_to_do(setting, words):
@@ -77,8 +81,19 @@ def test_a_malformed_set_is_an_error(setting):
 
 
 def test_a_rate_that_ends_before_the_run_is_an_error():
-    with pytest.raises(ConfigError, match=r"schedule\.decay_updates=9000"):
+    with pytest.raises(ConfigError, match="set it to 8,000 too"):
         parsed("schedule.decay=linear", "schedule.decay_updates=8000", "training.max_updates=9000")
+
+
+def test_one_pattern_needs_no_list():
+    assert parsed("training.freeze=encoder.*").training.freeze == ("encoder.*",)
+
+
+def test_settings_with_what_they_are_for_are_the_same_settings():
+    config = parsed("training.freeze=[encoder.*]", "schedule.decay=cosine", "schedule.decay_updates=100000")
+    described = dump_config(config, described=True)
+    assert "# width of the residual stream" in described
+    assert parse_config(yaml.safe_load(described), name="again") == config
 
 
 def test_settings_leave_their_base_as_it_was():
@@ -94,8 +109,8 @@ def test_an_unknown_preset_suggests_the_nearest():
 
 def test_differences_are_named_by_key():
     assert differences(parsed(), parsed("model.dropout=0.3", "training.max_updates=5")) == [
-        ("model.dropout", 0.1, 0.3),
-        ("training.max_updates", 100_000, 5),
+        ("model.dropout", "0.1", "0.3"),
+        ("training.max_updates", "100000", "5"),
     ]
 
 

@@ -126,7 +126,10 @@ def load_training_state(folder: Path) -> TrainingState:
             f"{folder}: holds a model but no training state, so training cannot go on from it. "
             "Name a checkpoint of a run (RUN/checkpoints/step-…)."
         )
-    values = json.loads((folder / TRAINING_STATE_FILE).read_text("utf-8"))
+    try:
+        values = json.loads((folder / TRAINING_STATE_FILE).read_text("utf-8"))
+    except ValueError:
+        raise CheckpointError(f"{folder / TRAINING_STATE_FILE} is damaged: it is not JSON.") from None
     return TrainingState(_load_tensors(folder / TRAINING_TENSORS_FILE), values)
 
 
@@ -141,23 +144,27 @@ def verify(folder: Path) -> None:
     Raises:
         CheckpointError: names the file that is missing or damaged.
     """
+    if (problem := damage(folder)) is not None:
+        raise CheckpointError(f"{problem} Use another checkpoint, or copy this one again.")
+
+
+def damage(folder: Path) -> str | None:
+    """What is wrong with the files of a bundle, naming the first that is missing or damaged; None if nothing is."""
     if not folder.is_dir():
-        raise CheckpointError(f"{folder}: there is no such folder.")
+        return f"{folder}: there is no such folder."
     checksums: dict[str, str] = {}
     if (folder / CHECKSUMS_FILE).is_file():
         try:
             checksums = json.loads((folder / CHECKSUMS_FILE).read_text("utf-8"))
         except ValueError:
-            raise CheckpointError(f"{folder / CHECKSUMS_FILE}: is damaged: it is not JSON.") from None
+            return f"{folder / CHECKSUMS_FILE} is damaged: it is not JSON."
     for name in {MODEL_FILE, CONFIG_FILE, VOCAB_FILE, *checksums}:
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder}: is not a whole bundle: {name} is missing.")
+            return f"{folder} is not a whole bundle: {name} is missing."
     for name, expected in checksums.items():
         if _sha256(folder / name) != expected:
-            raise CheckpointError(
-                f"{folder / name}: is damaged: its sha256 differs from the one in {CHECKSUMS_FILE}. "
-                "Use another checkpoint, or copy this one again."
-            )
+            return f"{folder / name} is damaged: its sha256 differs from the one in {CHECKSUMS_FILE}."
+    return None
 
 
 def _load_tensors(path: Path) -> dict[str, Tensor]:

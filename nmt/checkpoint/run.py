@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from nmt.checkpoint.bundle import CONFIG_FILE, is_bundle, verify
+from nmt.checkpoint.bundle import CONFIG_FILE, damage, is_bundle
 from nmt.config import CheckpointsConfig
 from nmt.errors import CheckpointError
 
@@ -42,12 +42,10 @@ def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
     """
     problems: list[str] = []
     for path in reversed(checkpoints(run).values()):
-        try:
-            verify(path)
-        except CheckpointError as error:
-            problems.append(str(error))
-        else:
+        problem = damage(path)
+        if problem is None:
             return path, problems
+        problems.append(problem)
     if problems:
         raise CheckpointError(
             f"{run}: every checkpoint is damaged:\n" + "\n".join(problems) + "\nStart anew with --fresh."

@@ -38,6 +38,12 @@ class _Commands(typer.core.TyperGroup):
             # complain about it either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
+        except OSError as error:
+            # A file that cannot be read or written is the user's to mend; what has no name is a fault of ours.
+            if os.environ.get("NMT_DEBUG") or error.filename is None:
+                raise
+            _print_error(f"{error.filename}: {error.strerror}.")
+            sys.exit(2)
         except KeyboardInterrupt:
             sys.exit(130)
         return result

@@ -25,7 +25,7 @@ def train(
     accept_changes: Annotated[bool, typer.Option("--accept-changes", help="Resume although settings changed.")] = False,
     max_updates: Annotated[int | None, typer.Option(min=1, help="End after so many updates, resumes included.")] = None,
     max_minutes: Annotated[
-        float | None, typer.Option(min=0.0, help="End after so many minutes, resumes and validation included.")
+        float | None, typer.Option(help="End after about so many minutes, resumes and validation included.")
     ] = None,
     init_from: Annotated[
         Path | None, typer.Option(help="Begin with the weights of a bundle or run, and its settings.")

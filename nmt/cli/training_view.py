@@ -150,7 +150,8 @@ def summary_lines(summary: Summary) -> list[str]:
     """What a run comes to, before it begins."""
     total = sum(summary.parameters.values())
     return [
-        f"hardware: {summary.hardware}" + (f", {summary.ranks} ranks" if summary.ranks > 1 else ""),
+        f"hardware: {summary.hardware} ({summary.hardware.reason})"
+        + (f", {summary.ranks} ranks" if summary.ranks > 1 else ""),
         *(
             [f"{summary.idle_gpus} more GPUs are here: --nproc uses as many as you say"]
             if summary.idle_gpus > 0
@@ -173,17 +174,19 @@ def _mixture_lines(summary: Summary) -> list[str]:
 
 def preflight_lines(found: Preflight) -> list[str]:
     """What the worst micro-batch has shown."""
-    usable = f" of {_gigabytes(found.memory_for_use)}" if found.memory_for_use is not None else ""
+    from rich.filesize import decimal
+
+    usable = f" of {decimal(found.memory_for_use)}" if found.memory_for_use is not None else ""
     lines = [
-        f"worst micro-batch: {found.micro_batch_tokens:,} padded positions, {_gigabytes(found.memory_bytes)}{usable}",
+        f"worst micro-batch: {found.worst_positions:,} padded positions, {decimal(found.memory_bytes)}{usable}",
         f"speed: {found.target_tokens_per_second:,.0f} target tokens/s, {found.share_of_matrix_rate:.0%} of the "
         f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach",
     ]
     if found.seconds_left is not None:
-        lines.append(f"time to finish: {duration(found.seconds_left)} at most, validation apart")
+        lines.append(f"time to finish: about {duration(found.seconds_left)}, validation apart")
     lines.append(
-        f"checkpoints: {_gigabytes(found.checkpoint_bytes)} each, {_gigabytes(found.checkpoints_bytes)} in all; "
-        f"{_gigabytes(found.disk_free)} free"
+        f"checkpoints: {decimal(found.checkpoint_bytes)} each, {decimal(found.checkpoints_bytes)} in all; "
+        f"{decimal(found.disk_free)} free"
     )
     if found.checkpoints_bytes > found.disk_free:
         lines.append(
@@ -192,13 +195,9 @@ def preflight_lines(found: Preflight) -> list[str]:
     return lines
 
 
-def _gigabytes(count: float) -> str:
-    return f"{count / 1e9:.2f} GB" if count < 1e10 else f"{count / 1e9:,.0f} GB"
-
-
 def summary_text(summary: Summary, found: Preflight) -> str:
     """What ``--dry-run`` prints: YAML that ``--config`` reads, with the rest in comments."""
     from nmt.config import dump_config
 
     lines = [*summary_lines(summary), *preflight_lines(found)]
-    return "".join(f"# {line}\n" for line in lines) + "\n" + dump_config(summary.config)
+    return "".join(f"# {line}\n" for line in lines) + "\n" + dump_config(summary.config, described=True)

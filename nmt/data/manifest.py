@@ -90,16 +90,16 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_NAME
     try:
         return Manifest.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"{folder}: is not a prepared data set (no {MANIFEST_NAME}). Run `nmt prepare-data` first, "
             "or name the data set's folder with --data."
         ) from None
     except ValidationError as error:
         first = error.errors()[0]
+        where = "".join(f"{part}: " for part in first["loc"])
         raise DataError(
-            f"{path}: cannot be read ({'.'.join(map(str, first['loc']))}: {first['msg']}). "
-            "Run `nmt prepare-data` again with --force."
+            f"{path}: cannot be read ({where}{first['msg']}). Run `nmt prepare-data` again with --force."
         ) from None
 
 

@@ -57,7 +57,7 @@ def find_beginning(
         if (run / CONFIG_FILE).is_file():
             _check_changes(run, config, listener, accept_changes)
         for problem in problems:
-            listener.noticed(f"{problem} Going on from the checkpoint before it.")
+            listener.noticed(f"{problem} It is kept aside; the run goes on from the checkpoint before it.")
         if checkpoint is not None:
             set_aside(run, behind=checkpoint)
             state = load_training_state(checkpoint)
@@ -139,13 +139,13 @@ def _check_changes(run: Path, config: Config, listener: Listener, accept_changes
     changed = differences(before, config)
     refused = [change for change in changed if not changeable_on_resume(change[0])]
     if refused and not accept_changes:
-        lines = "\n".join(f"  {key}: {old!r} -> {new!r}" for key, old, new in refused)
+        lines = "\n".join(f"  {key}: {old} -> {new}" for key, old, new in refused)
         raise ConfigError(
             f"{run} began with other settings:\n{lines}\n"
             "Start anew with --fresh, or go on with the changed settings with --accept-changes."
         )
     for key, old, new in changed:
-        listener.noticed(f"Changed since the run began: {key}: {old!r} -> {new!r}.")
+        listener.noticed(f"Changed since the run began: {key}: {old} -> {new}.")
 
 
 def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary) -> None:
@@ -156,9 +156,16 @@ def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary) -> None:
             f"{folder} has another vocabulary than the data. Encode the data with it: "
             f"`nmt build-vocab --vocab {folder}`."
         )
-    for key, theirs, ours in differences(bundle.config, config):
-        if key.startswith("model.") and "dropout" not in key:
-            raise CheckpointError(f"{folder} is another model ({key}: {theirs!r}, not {ours!r}); --set {key}={theirs}.")
+    unfit = [
+        f"{key}: {theirs}, not {ours}"
+        for key, theirs, ours in differences(bundle.config, config)
+        if key.startswith("model.") and "dropout" not in key
+    ]
+    if unfit:
+        raise CheckpointError(
+            f"{folder} is another model ({'; '.join(unfit)}). Without --preset, --config and settings of model, "
+            "--init-from takes the bundle's own."
+        )
 
 
 def _forget_what_changed(progress: Progress, config: Config, machine: str, listener: Listener) -> None:

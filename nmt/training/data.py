@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmt.config import Config
 from nmt.data.arrays import Indices
@@ -65,19 +67,34 @@ class TrainingData:
             )
         return TrainingData(tuple(data), vocab, shards, weights, longest)
 
+    def most_positions(self, update_tokens: int) -> int:
+        """Padded positions, source or target, that an update of so many target tokens comes to at most, nearly."""
+        ratio = self._pieces(self.shards.source_lengths) / self._pieces(self.shards.target_lengths)
+        return math.ceil(1.5 * max(update_tokens * max(1.0, ratio), self.longest))
+
     def epoch_size(self, config: Config) -> tuple[int, int]:
         """Pairs and updates of an epoch, without planning one; a corpus of few pairs may come to fewer updates."""
         pairs, lengths = self._population(self.shards, config.training.seed, 0), self.shards.target_lengths
         count = len(lengths) if pairs is None else len(pairs)
-        tokens = int((lengths if pairs is None else lengths[pairs]).sum(dtype=np.int64)) + count
-        return count, max(1, round(tokens / config.batching.update_tokens))
+        tokens = self._pieces(lengths if pairs is None else lengths[pairs])
+        return count, min(count, max(1, round(tokens / config.batching.update_tokens)))
+
+    @staticmethod
+    def _pieces(lengths: NDArray[np.int32]) -> int:
+        """With eos."""
+        return int(lengths.sum(dtype=np.int64)) + len(lengths)
 
     @contextmanager
     def epochs(self, config: Config, run: Path, ranks: Ranks) -> Iterator[Epochs]:
         """All epochs of the run; while the body runs, another process prepares them where each is sampled anew."""
         seed, dropout = config.training.seed, config.training.subword_sampling
         if not dropout:
-            yield Epochs(lambda epoch: (self.shards, self._population(self.shards, seed, epoch)), config.batching, seed)
+            yield Epochs(
+                lambda epoch: (self.shards, self._population(self.shards, seed, epoch)),
+                config.batching,
+                seed,
+                self.vocab.size,
+            )
             return
         with ExitStack() as stack:
             # One rank of each machine writes, into a folder of that machine's own: whether machines share their
@@ -103,7 +120,7 @@ class TrainingData:
                 shards = opened[0] if isinstance(self.shards, ParallelShards) else MixedShards(opened)
                 return shards, self._population(shards, seed, epoch)
 
-            yield Epochs(open_epoch, config.batching, seed)
+            yield Epochs(open_epoch, config.batching, seed, self.vocab.size)
 
     def _population(self, shards: Shards, seed: int, epoch: int) -> Indices | None:
         if isinstance(shards, ParallelShards):

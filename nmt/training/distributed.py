@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ T = TypeVar("T")
 PATIENCE = timedelta(minutes=30)
 """How long ranks wait for one that is busy, validating or encoding; one that has died is noticed at once."""
 _SECONDS_UNTIL_ENDED = 40
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class LostPeerError(NmtError):
@@ -120,6 +122,28 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
             ranks.gather(None)
     finally:
         dist.destroy_process_group()
+
+
+@contextmanager
+def saving_when_orphaned(ranks: Ranks) -> Iterator[None]:
+    """While the body runs: when the process that started the ranks is gone, end this one as a signal to stop would.
+
+    Ranks that nobody looks after would train on, out of sight and in the way of the same command.
+    """
+    parent, is_over = os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(_SECONDS_BETWEEN_LOOKS):
+            if os.getppid() != parent:
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    if is_started_by_torchrun():
+        threading.Thread(target=watch, name="parent", daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()
 
 
 @contextmanager

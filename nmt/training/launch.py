@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
+import logging
 import signal
 import sys
 import uuid
@@ -30,7 +30,8 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     # What torchrun logs beside it repeats what the rank that failed has said.
-    os.environ.setdefault("LOGLEVEL", "CRITICAL")
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("torch.distributed")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     settings: dict[str, Any] = {
         "min_nodes": 1,
         "max_nodes": 1,

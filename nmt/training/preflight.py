@@ -21,6 +21,7 @@ from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use, synchronize
 from nmt.errors import TrainingError
 from nmt.training.cost import matrix_rate, training_flops
+from nmt.training.data import TrainingData
 from nmt.training.distributed import Ranks
 from nmt.training.progress import Progress
 from nmt.training.step import Learner
@@ -38,6 +39,8 @@ class Preflight:
     """What a run will take, of one rank where nothing else is said."""
 
     micro_batch_tokens: int
+    worst_positions: int
+    """Of the worst micro-batch there can be: rows times length."""
     memory_bytes: int
     """In use with the worst micro-batch."""
     memory_for_use: int | None
@@ -47,7 +50,8 @@ class Preflight:
     matrix_rate: float
     """Floating-point operations a second of matrix products alone."""
     seconds_left: float | None
-    """At most, by the limits of the run; without validation. None where patience alone ends it."""
+    """By the limits of the run, if its updates were as quick as the worst micro-batch is for its size; without
+    validation. None where patience alone ends it."""
     checkpoint_bytes: int
     checkpoints_bytes: int
     """Of all that will be kept, and of one that is being written."""
@@ -65,25 +69,32 @@ def preflight(
     hardware: Hardware,
     run: Path,
     progress: Progress,
-    longest: int,
+    data: TrainingData,
     ranks: Ranks,
 ) -> Preflight:
     """Try the worst micro-batch, forward and backward, and measure.
 
     Where ``batching.micro_batch_tokens`` is ``auto``, the largest micro-batch that fits is looked for, unless the run
-    found one before. A size that is given and does not fit is halved until it does; the learner keeps to that.
-
-    Args:
-        longest: side of a pair in the data, in pieces with eos.
+    found one before. A size that is given and does not fit is lowered until it does; the learner keeps to that.
 
     Raises:
         TrainingError: not even the longest pair alone fits into memory.
     """
-    size = config.batching.micro_batch_tokens
-    if size == "auto":
-        size = progress.micro_batch_tokens or _largest_fitting(learner, config, hardware, longest, ranks)
-    limit = learner.micro_batch_limit
-    worst = worst_batch(min(size, limit or size), longest, config.data.vocab_size)
+    asked = config.batching.micro_batch_tokens
+    # More than this no update has to give to a rank.
+    useful = math.ceil(data.most_positions(config.batching.update_tokens) / ranks.size)
+    if asked == "auto":
+        is_cpu = hardware.device.type == "cpu"
+        most = min(useful, _LARGEST_ON_CPU) if is_cpu else useful
+        size = progress.micro_batch_tokens or _largest_fitting(learner, most, config, hardware, data.longest, ranks)
+    else:
+        size = asked
+        # A GPU says when its memory is full; a machine whose memory is full ends the process.
+        if hardware.device.type == "cpu" and learner.micro_batch_limit is None:
+            fitting = _largest_fitting(learner, min(asked, useful), config, hardware, data.longest, ranks)
+            if fitting < min(asked, useful):
+                learner.micro_batch_limit = fitting
+    worst = worst_batch(min(size, useful, learner.micro_batch_limit or size), data.longest, config.data.vocab_size)
     seconds = _seconds(learner, worst, hardware)
     if seconds < _WARMING_UP_SECONDS:
         seconds = _seconds(learner, worst, hardware)
@@ -93,6 +104,7 @@ def preflight(
     there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
     return Preflight(
         micro_batch_tokens=min(size, learner.micro_batch_limit or size),
+        worst_positions=worst.positions,
         memory_bytes=memory_in_use(hardware.device),
         memory_for_use=memory_for_use(hardware.device),
         target_tokens_per_second=rate,
@@ -112,15 +124,14 @@ def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
     return Batch(pieces, pieces, pieces, rows * longest)
 
 
-def _largest_fitting(learner: Learner, config: Config, hardware: Hardware, longest: int, ranks: Ranks) -> int:
-    """Find the largest size that fits, or that is of use: an update has no more to give to a rank.
+def _largest_fitting(
+    learner: Learner, most: int, config: Config, hardware: Hardware, longest: int, ranks: Ranks
+) -> int:
+    """Find the largest size that fits, up to ``most``.
 
     Memory grows in proportion to the size, but for what is taken once. So two small micro-batches tell how far to
     go, and the size that they point to is tried in its turn, since it tells more exactly.
     """
-    useful = math.ceil(1.5 * max(config.batching.update_tokens, longest) / ranks.size)
-    if hardware.device.type == "cpu":
-        useful = min(useful, _LARGEST_ON_CPU)
 
     def memory_with(positions: int) -> int:
         forget_peak_memory(hardware.device)
@@ -128,9 +139,9 @@ def _largest_fitting(learner: Learner, config: Config, hardware: Hardware, longe
         learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
         return memory_in_use(hardware.device)
 
-    first, size = min(_SMALLEST, useful) // 4, min(_SMALLEST, useful)
-    taken_once = memory_with(first) if size < useful else 0
-    while size < useful:
+    first, size = min(_SMALLEST, most) // 4, min(_SMALLEST, most)
+    taken_once = memory_with(first) if size < most else 0
+    while size < most:
         used = memory_with(size)
         if learner.micro_batch_limit is not None:
             size = learner.micro_batch_limit
@@ -138,7 +149,7 @@ def _largest_fitting(learner: Learner, config: Config, hardware: Hardware, longe
         doublings = _doublings_that_fit(used, (used - taken_once) / (size - first), size, hardware, ranks)
         if doublings == 0:
             break
-        size = min(size * 2**doublings, useful)
+        size = min(size * 2**doublings, most)
     return min(ranks.gather(size))
 
 

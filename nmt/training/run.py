@@ -19,11 +19,11 @@ from nmt.config import Config, dump_config
 from nmt.data.manifest import MANIFEST_NAME
 from nmt.device import Hardware, choose_hardware
 from nmt.errors import CheckpointError
-from nmt.locking import exclusive
+from nmt.locking import exclusive, holder
 from nmt.text import replacing
 from nmt.training.beginning import Beginning, find_beginning, make_learner
 from nmt.training.data import TrainingData
-from nmt.training.distributed import Ranks, joined, ranks_of_environment
+from nmt.training.distributed import Ranks, joined, ranks_of_environment, saving_when_orphaned
 from nmt.training.listener import Listener
 from nmt.training.metrics import MetricsFile
 from nmt.training.preflight import Preflight, check_disk, preflight
@@ -33,6 +33,8 @@ from nmt.training.trainer import Trainer
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
 
 MANIFESTS_FOLDER = "manifests"
+LOCK_FILE = ".lock"
+"""There while a process trains in the folder."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def train(
     hardware = hardware_of(config, ranks)
     if config.logging.tensorboard:
         check_tensorboard()
-    with joined(ranks, hardware.device), _only_one(run, ranks):
+    with saving_when_orphaned(ranks), joined(ranks, hardware.device), _only_one(run, ranks):
         training_data = TrainingData.open(data, config)
         beginning = find_beginning(
             run, config, hardware, listener, ranks, accept_changes=accept_changes, init_from=init_from
@@ -87,7 +89,7 @@ def train(
         learner = make_learner(beginning, config, training_data.vocab, hardware, ranks)
         # The moments that it read are the learner's now: the files need not stay mapped.
         del beginning
-        found = preflight(learner, config, hardware, run, progress, training_data.longest, ranks)
+        found = preflight(learner, config, hardware, run, progress, training_data, ranks)
         progress.micro_batch_tokens = found.micro_batch_tokens if config.batching.micro_batch_tokens == "auto" else None
         progress.micro_batch_limit = learner.micro_batch_limit
         if ranks.is_main:
@@ -125,14 +127,18 @@ def _only_one(run: Path, ranks: Ranks) -> Iterator[None]:
     if not ranks.is_main:
         yield
         return
-    run.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
-            stack.enter_context(exclusive(run / ".lock", wait=False))
+            run.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive(run / LOCK_FILE, wait=False))
         except BlockingIOError:
             raise CheckpointError(
-                f"{run}: another process is training in this folder. Wait until it has ended, or start a run of your "
-                "own with --fresh or --out."
+                f"{run}: another process is training in this folder (process {holder(run / LOCK_FILE)}). Wait until "
+                "it has ended, or start a run of your own with --fresh or --out."
+            ) from None
+        except OSError as error:
+            raise CheckpointError(
+                f"{run}: cannot be written ({error.strerror}). Name another folder with --out."
             ) from None
         yield
 
@@ -148,7 +154,7 @@ def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path
     with joined(ranks, hardware.device):
         training_data = TrainingData.open(data, config)
         learner = make_learner(Beginning(Progress(), init_from=init_from), config, training_data.vocab, hardware, ranks)
-        return preflight(learner, config, hardware, run, Progress(), training_data.longest, ranks)
+        return preflight(learner, config, hardware, run, Progress(), training_data, ranks)
 
 
 def hardware_of(config: Config, ranks: Ranks) -> Hardware:

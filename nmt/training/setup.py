@@ -95,7 +95,7 @@ def resolve_config(
             for manifest, weight in others
         ],
     }
-    return parse_config(values, name=origin if not settings else f"{origin} with --set"), name
+    return parse_config(values, name=origin if not settings else f"{origin} with options"), name
 
 
 def fitting_preset(manifests: Sequence[Manifest]) -> str:

@@ -133,6 +133,8 @@ class Trainer:
                     self._listener.progressed(progress.update, progress.seconds)
 
                 ending = self._next_ending(result)
+                if ending is not None and not meter.is_empty:
+                    self._log(meter)
                 if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
                     self._validate(run_seconds)
                     ending = ending or self._next_ending(None)

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 SCRIPT = Path(__file__)
@@ -73,6 +74,8 @@ def main() -> None:
                 if what == "memory":
                     self.fails_once = True
                 if what == "full":
+                    while not (Path(run) / "last").exists():  # a checkpoint that is still being written
+                        time.sleep(0.05)
                     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                     resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
             return super().update(batches, update=update, **options)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nmt.locking import holder
 from tests.training.conftest import records
 from tests.training.ranks import SCRIPT, start_ranks
 
@@ -175,7 +176,30 @@ def test_a_signal_to_the_command_saves_on_all_ranks(settings, tmp_path, reversed
     assert process.returncode == 128 + number, rest
     assert "Saved. The same command goes on from here." in rest
     assert "Traceback" not in rest
+    assert "torch/distributed" not in rest
     assert (tmp_path / "run" / "last").exists()
+
+
+def test_ranks_whose_starter_is_killed_save_and_end(settings, tmp_path, reversed_words):
+    endless = settings("training.max_updates=100000", "training.patience=null", "logging.every_updates=1")
+    run = tmp_path / "run"
+    with subprocess.Popen(
+        [
+            sys.executable, "-m", "nmt", "train", "--nproc", "2", "--data", str(reversed_words),
+            "--config", str(endless), "--out", str(run),
+        ],
+        stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("update "):
+                break
+        assert holder(run / ".lock").split()[0] != str(process.pid)
+        process.kill()
+        rest = process.stderr.read()  # to the end of the last rank
+    assert "Saved. The same command goes on from here." in rest
+    assert not (run / ".lock").exists()
+    assert (run / "last").exists()
 
 
 def test_mistakes_are_told_once_before_any_rank_starts(tmp_path, reversed_words):
