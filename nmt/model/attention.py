@@ -101,6 +101,16 @@ class Attention(nn.Module):
         projected: Tensor = self.output(packing.merge_heads(mixed_BHTV))
         return projected
 
+    @staticmethod
+    def weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
+        """How much each query looks at each key (B, H, T, S), before dropout: what :meth:`attend` mixes by, to look at.
+
+        Args:
+            mask: as in :meth:`attend`.
+        """
+        scores_BHTS = query_BHTK @ key_BHSK.transpose(-1, -2) / math.sqrt(query_BHTK.shape[-1])
+        return torch.softmax(scores_BHTS if mask is None else scores_BHTS + mask, dim=-1)
+
 
 def _weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
     """softmax(Q K^T / sqrt(d_k))."""

@@ -7,6 +7,7 @@ beam W those of its B · W hypotheses; X pieces written so far (see state.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -75,27 +76,33 @@ class Transformer(nn.Module):
             x_MD = layer(x_MD, mask_B11S, packing)
         return Encoded(self.encoder_norm(x_MD), packing, mask_B11S)
 
-    def decode(self, target_BT: Tensor, encoded: Encoded) -> Tensor:
+    def decode(
+        self, target_BT: Tensor, encoded: Encoded, *, watch: Callable[[int, Tensor], None] | None = None
+    ) -> Tensor:
         """Logits (B, T, V) of the piece after each of ``target_BT`` (bos + pieces, padded with 0 on the right).
 
         Padding needs no mask of its own: it lies behind all that a piece may look at. Its own logits mean nothing.
+
+        Args:
+            watch: called for each layer, from 0, with the weights (B, H, T, S) of its attention over the encoder.
         """
         length = target_BT.shape[1]
         ahead_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
         causal_TT = _additive(ahead_TT, self.embedding.weight.dtype)
         packing = Packing.of(target_BT)
         x_ND = self.dropout(packing.pack(self.target_positions(self.embedding(target_BT))))
-        for module in self.decoder:
+        for index, module in enumerate(self.decoder):
             layer = _decoder_layer(module)
 
             def attend_self(x_ND: Tensor, attention: Attention = layer.self_attention) -> Tensor:
                 return attention.attend(*attention.project(x_ND, packing), causal_TT, packing)
 
-            def attend_memory(x_ND: Tensor, attention: Attention = layer.cross_attention) -> Tensor:
-                keys_values = attention.project_memory(encoded.memory_MD, encoded.packing)
-                return attention.attend(
-                    attention.project_query(x_ND, packing), *keys_values, encoded.mask_B11S, packing
-                )
+            def attend_memory(x_ND: Tensor, attention: Attention = layer.cross_attention, index: int = index) -> Tensor:
+                query = attention.project_query(x_ND, packing)
+                key, value = attention.project_memory(encoded.memory_MD, encoded.packing)
+                if watch is not None:
+                    watch(index, attention.weights(query, key, encoded.mask_B11S))
+                return attention.attend(query, key, value, encoded.mask_B11S, packing)
 
             x_ND = layer(x_ND, attend_self, attend_memory)
         return self.embedding.project(packing.pad(self.decoder_norm(x_ND)))

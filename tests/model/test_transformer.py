@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from nmt.config import ModelConfig
 from nmt.model.attention import Attention
 from nmt.model.embeddings import sinusoids
-from nmt.model.packing import PAD
+from nmt.model.packing import PAD, Packing
 from nmt.model.transformer import Transformer
 
 VOCAB = 43  # no multiple of 8, so that rows are added
@@ -156,6 +156,27 @@ def test_extra_padding_changes_nothing():
     padded = model(F.pad(source, (0, 6)), F.pad(target, (0, 4)))
     torch.testing.assert_close(padded[:, : target.shape[1]], expected, atol=1e-12, rtol=0)
     assert torch.isfinite(padded).all()
+
+
+def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing():
+    model = build()
+    source, target = batch()
+    attention = model.decoder[0].cross_attention
+    theirs = nn.MultiheadAttention(32, 4, batch_first=True, dtype=torch.float64)
+    load_attention(theirs, attention)
+    query, memory = model.embedding(target), model.embedding(source)
+    forbidden = source == PAD
+    mask = torch.zeros(source.shape, dtype=torch.float64).masked_fill(forbidden, -torch.inf)[:, None, None, :]
+    _, expected = theirs(query, memory, memory, key_padding_mask=forbidden, average_attn_weights=False)
+    every_query, every_key = (Packing(*tokens.shape) for tokens in (target, source))
+    key, _ = attention.project_memory(memory.flatten(0, 1), every_key)
+    found = attention.weights(attention.project_query(query.flatten(0, 1), every_query), key, mask)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+
+    seen = {}
+    logits = model.decode(target, model.encode(source), watch=seen.__setitem__)
+    assert torch.equal(logits, model(source, target))
+    assert [weights.shape for weights in seen.values()] == [(3, 4, target.shape[1], source.shape[1])] * 3
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
