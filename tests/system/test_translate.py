@@ -70,7 +70,7 @@ def test_every_line_in_is_a_line_out_in_order(bundle):
     assert lines[0] == lines[1] == lines[8] == b""
     for index in (2, 9):
         assert lines[index] == translate(bundle, STRANGE.split("\n")[index].encode()).stdout.rstrip(b"\n")
-    assert b"longer than the model can read, and cut: 1." in result.stderr
+    assert b"longer than 63 pieces, translated in parts: 1." in result.stderr
 
 
 def test_invalid_utf8_is_named_after_the_lines_before_it_were_served(bundle):
