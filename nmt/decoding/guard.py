@@ -17,7 +17,7 @@ Problem = Literal["empty", "looping", "copied", "too_short", "too_long"]
 
 # Poets repeat a word three times, hardly four, and a loop once begun seldom ends before the limit.
 _LEAST_REPEATS = 4
-_LEAST_LOOPING_PIECES = 8
+_LEAST_LOOPING_PIECES = 6
 # A looping source ("ha ha ha ha") may be translated by a loop, but not by one that is far longer.
 _LONGER_LOOP = 2
 # Names, numbers, addresses and titles are the same in both languages, and do not count. Of what is left so many words
