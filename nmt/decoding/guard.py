@@ -20,8 +20,8 @@ _LEAST_REPEATS = 4
 _LEAST_LOOPING_PIECES = 6
 # A looping source ("ha ha ha ha") may be translated by a loop, but not by one that is far longer.
 _LONGER_LOOP = 2
-# Names, numbers, addresses and titles are the same in both languages, and do not count. Of what is left so many words
-# must be there, and so large a share of them in the translation.
+# Names, numbers, addresses and titles are the same in both languages, and do not count. Of what is left, so many
+# different words must be there, and so large a share of them in the translation.
 _LEAST_WORDS = 6
 _COPIED_SHARE = 0.8
 # Of European and East Asian languages over one vocabulary, either has less than twice the pieces of the other in
@@ -110,7 +110,7 @@ def longest_loop(pieces: Sequence[str], repeats: int, least: int) -> int:
 
 def _is_copied(source: str, output: str, source_lang: str) -> bool:
     words = _telling_words(source, source_lang)
-    if words.total() < _LEAST_WORDS:
+    if len(words) < _LEAST_WORDS:
         return False
     others = _telling_words(output, source_lang)
     return (words & others).total() >= _COPIED_SHARE * max(words.total(), others.total())
