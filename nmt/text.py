@@ -92,10 +92,14 @@ def read_lines(path: Path | str, *, invalid: InvalidUtf8 = "error") -> Iterator[
             stream.close()
 
 
+def can_be_read_again(path: Path | str) -> bool:
+    """Whether a path leads to a file, and not to standard input or another pipe."""
+    return str(path) != STDIN and Path(path).is_file()
+
+
 def count_lines(path: Path | str) -> int | None:
-    """How many lines a plain file has; None for what would have to be unpacked to know."""
-    path = Path(path)
-    if path.suffix in (".gz", ".xz"):
+    """How many lines a file has; None where only unpacking it, or using it up, would tell."""
+    if not can_be_read_again(path) or Path(path).suffix in (".gz", ".xz"):
         return None
     with open_bytes(path) as stream:
         return sum(1 for _ in stream)

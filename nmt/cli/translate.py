@@ -74,15 +74,16 @@ def translate(
     from nmt.decoding.translator import Translator
     from nmt.device import choose_hardware
     from nmt.errors import ConfigError, DataError
-    from nmt.text import STDIN, count_lines, encode_line, read_lines
+    from nmt.text import STDIN, can_be_read_again, count_lines, encode_line, read_lines
 
-    from_file, to_file = str(input) != STDIN, str(output) != STDIN
+    from_file, to_file = can_be_read_again(input), str(output) != STDIN
     if resume and not (from_file and to_file):
-        raise ConfigError("--resume goes on where an earlier try ended: give it --input FILE and --output FILE.")
+        raise ConfigError("--resume needs an --input FILE that can be read again, and the --output FILE to go on with.")
     if to_file and not output.parent.is_dir():
         raise DataError(f"{output.parent}: there is no such folder to write to.")
+    converses = str(input) == STDIN and sys.stdin.isatty()
     if interactive is None:
-        interactive = not from_file and sys.stdin.isatty()
+        interactive = converses
 
     hardware = choose_hardware(device, precision, threads)
     folders = [bundle_to_use(path) for path in model or [newest_run()]]
@@ -114,8 +115,8 @@ def translate(
         out: IO[bytes] = sys.stdout.buffer
         if to_file:
             out = stack.enter_context(growing(output, record, keep=done.bytes))
-        prompts = interactive and not from_file and sys.stdin.isatty() and is_terminal()
-        number, total = done.lines, count_lines(input) if from_file else None
+        prompts = interactive and converses and is_terminal()
+        number, total = done.lines, count_lines(input)
         # A bar among the translations would be in the way.
         shows = not interactive and (to_file or not sys.stdout.isatty())
         update = stack.enter_context(progress_display())("lines") if shows else None

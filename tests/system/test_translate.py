@@ -160,7 +160,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--model", "nowhere"], ["nowhere", "no such"]),
         (["--input", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--nbest", "9"], ["beam", "9"]),
-        (["--resume"], ["--input FILE and --output FILE"]),
+        (["--resume"], ["--input FILE", "--output FILE"]),
     ],
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
