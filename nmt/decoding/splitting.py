@@ -12,6 +12,9 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
+# Of the limit: 32 pieces of 256, which is a common length of a sentence.
+_SHORT_SENTENCE = 1 / 8
+
 Measure = Callable[[Sequence[str]], list[int]]
 """The lengths of texts, in the unit that the limit is in."""
 
@@ -25,7 +28,11 @@ _ZERO_WIDTH_JOINER = "\u200d"
 
 
 def split(line: str, limit: int, measure: Measure) -> list[str]:
-    """Cut a line into parts of at most ``limit``, as few and as even as the better places to cut allow.
+    """Cut a line into parts of at most ``limit``, at the best places that there are.
+
+    A line that is too long is cut into its sentences, since those are what models are trained on; short ones stay with
+    their neighbours, so that a full stop behind an abbreviation does no harm. A sentence that is too long is cut into
+    parts of like length, as few as will do.
 
     Every character of the line is in one part, but for white space at the cuts. A line within the limit is its own
     only part. A single character that is longer than the limit stays whole.
@@ -38,7 +45,7 @@ def _parts(text: str, limit: int, measure: Measure, places: Sequence[Callable[[s
     """The parts of a text that is too long, cut at the first kind of place; parts still too long at the next kind."""
     if places:
         units = _cut(text, places[0](text))
-        packs = _packed(units, measure(units), limit) if len(units) > 1 else units
+        packs = _packed(units, measure(units), limit, places[0]) if len(units) > 1 else units
     else:
         [length] = measure([text])
         packs = _cut(text, _between_characters(text, math.ceil(length / limit)))
@@ -57,14 +64,15 @@ def _cut(text: str, places: Sequence[int]) -> list[str]:
     return [text[begin:end] for begin, end in itertools.pairwise([0, *places, len(text)]) if begin < end]
 
 
-def _packed(units: Sequence[str], sizes: Sequence[int], limit: int) -> list[str]:
-    """Neighbours put together again, as many as the limit allows, so that they come out even."""
+def _packed(units: Sequence[str], sizes: Sequence[int], limit: int, place: Callable[[str], list[int]]) -> list[str]:
+    """Neighbours put together again within the limit: sentences until they are no longer short, else what comes out
+    even."""
     total = sum(sizes)
-    even = total / math.ceil(total / limit)
+    enough = limit * _SHORT_SENTENCE if place is _after_sentences else total / math.ceil(total / limit)
     packs: list[list[str]] = []
     filled = math.inf
     for unit, size in zip(units, sizes, strict=True):
-        if filled >= even or filled + size > limit:
+        if filled >= enough or filled + size > limit:
             packs.append([])
             filled = 0
         packs[-1].append(unit)

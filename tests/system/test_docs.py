@@ -32,8 +32,8 @@ def reduced(script: str) -> str:
     return re.sub(r"< (\S+test\.en)", r"< short.en", re.sub(r"--reference \S+test\.de", "--reference short.de", script))
 
 
-@pytest.mark.parametrize(("language", "script"), blocks())
-def test_commands_run(language, script, trained, tmp_path):
+@pytest.mark.parametrize(("kind", "script"), blocks())
+def test_commands_run(kind, script, trained, tmp_path):
     shutil.copytree(trained / "data", tmp_path / "data")
     shutil.copytree(trained / "runs", tmp_path / "runs", symlinks=True)
     data = tmp_path / "data" / "toy-en-de"
@@ -47,7 +47,7 @@ def test_commands_run(language, script, trained, tmp_path):
     (bin_folder / "nmt").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m nmt "$@"\n')
     (bin_folder / "nmt").chmod(0o755)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
-    command = ["sh", "-eu", "-c", reduced(script)] if language == "sh" else [sys.executable, "-c", script]
+    command = ["sh", "-eu", "-c", reduced(script)] if kind == "sh" else [sys.executable, "-c", script]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
     assert result.returncode == 0, f"{script}\n{result.stdout}\n{result.stderr}"
 
