@@ -1,3 +1,36 @@
 """nmt: neural machine translation from raw text to BLEU, true to "Attention Is All You Need"."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nmt.api import Model, load
+    from nmt.decoding.guard import Finding
+    from nmt.decoding.translation import TranslatedText, Translation
+    from nmt.errors import NmtError
+
 __version__ = "0.1.0"
+
+__all__ = ["Finding", "Model", "NmtError", "TranslatedText", "Translation", "load"]
+
+_HOMES = {
+    "load": "nmt.api",
+    "Model": "nmt.api",
+    "Translation": "nmt.decoding.translation",
+    "TranslatedText": "nmt.decoding.translation",
+    "Finding": "nmt.decoding.guard",
+    "NmtError": "nmt.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for, so that ``nmt --help`` need not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -23,7 +23,7 @@ InvalidUtf8 = Literal["error", "replace"]
 
 STDIN = "-"
 
-# Languages whose writing does not put spaces between words: their lengths are counted in characters.
+# Languages whose writing does not put spaces between words.
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "km", "lo", "my"})
 
 
@@ -92,6 +92,19 @@ def read_lines(path: Path | str, *, invalid: InvalidUtf8 = "error") -> Iterator[
             stream.close()
 
 
+def can_be_read_again(path: Path | str) -> bool:
+    """Whether a path leads to a file, and not to standard input or another pipe."""
+    return str(path) != STDIN and Path(path).is_file()
+
+
+def count_lines(path: Path | str) -> int | None:
+    """How many lines a file has; None where only unpacking it, or using it up, would tell."""
+    if not can_be_read_again(path) or Path(path).suffix in (".gz", ".xz"):
+        return None
+    with open_bytes(path) as stream:
+        return sum(1 for _ in stream)
+
+
 def read_parallel(
     source: Path | str, target: Path | str, *, invalid: InvalidUtf8 = "error"
 ) -> Iterator[tuple[str, str]]:
@@ -150,23 +163,43 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
+def partial_name(path: Path) -> Path:
+    """The name of a file that is not complete yet."""
+    return path.with_name(path.name + ".partial")
+
+
 @contextmanager
-def completing(path: Path) -> Iterator[BinaryIO]:
+def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
     """Open a file that takes its name once it is complete; until then, and after an error, it is ``PATH.partial``.
 
     For work that took long to make: what there is of it is kept whatever happens.
+
+    Args:
+        keep: bytes that an earlier try has left, to go on behind.
     """
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as stream:
+    partial = partial_name(path)
+    with partial.open("r+b" if keep else "wb") as stream:
+        stream.truncate(keep)
+        stream.seek(keep)
         yield stream
         stream.flush()
         os.fsync(stream.fileno())
     partial.replace(path)
 
 
+def is_unspaced(language: str) -> bool:
+    """Whether a language is written without spaces between words."""
+    return primary_language(language) in _UNSPACED_LANGUAGES
+
+
+def primary_language(code: str) -> str:
+    """The language of a code, without region or script: ``pt`` of ``pt-BR``."""
+    return code.replace("_", "-").split("-")[0].lower()
+
+
 def sentence_length(line: str, language: str) -> int:
     """Length of a line in words, or in characters for languages written without spaces."""
-    if language.split("-")[0].split("_")[0].lower() in _UNSPACED_LANGUAGES:
+    if is_unspaced(language):
         return sum(1 for character in line if not character.isspace())
     return len(line.split())
 

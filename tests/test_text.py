@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import os
 import unicodedata
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from nmt.errors import DataError
 from nmt.text import (
     comparison_key,
+    count_lines,
     encode_line,
     iter_lines,
     normalizer,
@@ -71,6 +73,14 @@ def test_a_truncated_archive_is_an_error(tmp_path, suffix):
     path.write_bytes(pack(b"a line\n" * 10_000)[:-20])
     with pytest.raises(DataError, match="truncated"):
         list(read_lines(path))
+
+
+def test_lines_are_counted_where_that_uses_nothing_up(tmp_path):
+    (tmp_path / "plain").write_bytes(b"a\n\nb")
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(b"a\n"))
+    os.mkfifo(tmp_path / "pipe")
+    assert [count_lines(tmp_path / name) for name in ("plain", "packed.gz", "pipe", "none")] == [3, None, None, None]
+    assert count_lines("-") is None
 
 
 def test_a_missing_file_and_a_folder_are_errors(tmp_path):

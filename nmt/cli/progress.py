@@ -9,7 +9,7 @@ from typing import Literal
 
 from nmt.cli.console import is_terminal, notice, stderr
 
-Unit = Literal["bytes", "pairs"]
+Unit = Literal["bytes", "pairs", "lines"]
 
 # Seconds between two lines about the same thing where nobody watches a terminal.
 _INTERVAL = 10.0
@@ -36,14 +36,21 @@ def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]
         MofNCompleteColumn,
         Progress,
         ProgressColumn,
+        Task,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f}/s" if task.speed else "")
 
     by_unit: dict[Unit, tuple[ProgressColumn, ...]] = {
         "bytes": (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()),
         "pairs": (MofNCompleteColumn(), TimeRemainingColumn()),
+        "lines": (MofNCompleteColumn(), Rate(), TimeRemainingColumn()),
     }
     open_displays: list[Progress] = []
 
@@ -73,15 +80,18 @@ def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]
 
 def _lines(unit: Unit) -> Callable[[str, int, int | None], None]:
     told: dict[str, float] = {}
-    scale, name = (1_000_000, "MB") if unit == "bytes" else (1, "pairs")
+    begun: dict[str, tuple[float, int]] = {}
+    scale, name = (1_000_000, "MB") if unit == "bytes" else (1, unit)
 
     def update(description: str, done: int, total: int | None) -> None:
         now = time.monotonic()
         told.setdefault(description, now)
+        begin, already = begun.setdefault(description, (now, done))
         if now - told[description] < _INTERVAL:
             return
         told[description] = now
         whole = f" of {total / scale:,.0f}" if total else ""
-        notice(f"{description}: {done / scale:,.0f}{whole} {name}")
+        rate = f", {(done - already) / (now - begin):,.0f} a second" if unit == "lines" else ""
+        notice(f"{description}: {done / scale:,.0f}{whole} {name}{rate}")
 
     return update

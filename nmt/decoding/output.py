@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Literal
 
-from nmt.decoding.translator import Translation
+from nmt.decoding.translation import Translation
 
 
 def formatted(translation: Translation, number: int, nbest: int, form: Literal["text", "jsonl"]) -> list[str]:
@@ -32,7 +33,8 @@ def formatted(translation: Translation, number: int, nbest: int, form: Literal["
         "line": number,
         "source": translation.source,
         "translation": translation.text,
-        "was_cut": translation.was_cut,
+        "parts": translation.parts,
+        "guard": asdict(translation.guard) if translation.guard is not None else None,
         "candidates": candidates,
     }
     return [json.dumps(record, ensure_ascii=False)]

@@ -129,7 +129,10 @@ class Validator:
         if not self._pairs:
             return []
         ranks, decoding = self._ranks, self._config.validation.decoding
-        translator = Translator([model], self._vocab, self._config, decoding, self._hardware, window=_WINDOW_LINES)
+        # Without the guard: the score is to show what the model says, loops included.
+        translator = Translator(
+            [model], self._vocab, self._config, decoding, self._hardware, window=_WINDOW_LINES, guard=False
+        )
         sources = (source for source, _ in self._pairs[ranks.rank :: ranks.size])
         own = list(itertools.takewhile(lambda translation: not until(), translator.translate(sources)))
         texts = [translation.text for translation in own] if not until() else None

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
+from nmt.decoding.guard import Finding
 from nmt.decoding.output import formatted
+from nmt.decoding.search import Hypothesis, SearchSettings
 from nmt.decoding.translator import Translator
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.model.transformer import Transformer
+from nmt.text import encode_line, read_lines
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 VOCAB = train_vocabulary([" ".join(words) for words in itertools.permutations(WORDS, 2)], size=50).vocab
@@ -73,7 +76,7 @@ def test_one_line_out_for_one_line_in_in_order():
     assert [t.text for t in found] == alone
     assert all("\n" not in t.text for t in found)
     assert {t.text for t in found if not t.source.strip()} == {""}
-    assert [t.source for t in found if t.was_cut] == ["ba " * 5000]
+    assert [t.source for t in found if t.parts > 1] == ["ba " * 5000]
 
 
 @settings(max_examples=30, deadline=None)
@@ -146,6 +149,137 @@ def test_source_text_is_normalised_as_in_training():
     normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"nfc": True})})
     first, second = texts(normalising)
     assert first == second
+
+
+def test_a_long_line_is_translated_in_parts_which_join_the_batch():
+    made = translator(nbest=2, max_source_length=8, guard=False)
+    line = "ba do ki. Lu me no! Pa ru se."
+    [found] = made.translate([line])
+    texts = ["ba do ki.", "Lu me no!", "Pa ru se."]
+    parts = list(made.translate(texts))
+    assert found.parts == 3
+    assert found.source == line
+    for rank, candidate in enumerate(found.candidates):
+        alone = [part.candidates[rank] for part in parts]
+        assert candidate.text == " ".join(part.text for part in alone if part.text)
+        assert candidate.pieces == tuple(itertools.chain.from_iterable(part.pieces for part in alone))
+        assert candidate.log_probability == pytest.approx(sum(part.log_probability for part in alone), abs=1e-4)
+        assert candidate.score == pytest.approx(sum(part.score for part in alone), abs=1e-4)
+    assert json.loads(formatted(found, 1, 2, "jsonl")[0])["parts"] == 3
+
+
+def test_parts_are_joined_without_a_space_where_the_language_has_none():
+    data = CONFIG.data.model_copy(update={"target_lang": "ja"})
+    config = CONFIG.model_copy(update={"data": data})
+    made = Translator([MODEL], VOCAB, config, DecodingConfig(beam=1, max_extra_length=5), choose_hardware("cpu"),
+                      max_source_length=9, guard=False)  # fmt: skip
+    [found] = made.translate(["ba do ki. Lu me no!"])
+    assert found.parts == 2
+    assert found.text == "".join(t.text for t in made.translate(["ba do ki.", "Lu me no!"]))
+
+
+def test_parts_need_positions():
+    with pytest.raises(ConfigError, match="at most 63"):
+        translator(max_source_length=64)
+
+
+def test_a_character_with_more_pieces_than_the_model_has_positions_is_no_error():
+    tiny = Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size).eval()
+    made = Translator([tiny], VOCAB, CONFIG, DecodingConfig(beam=1), choose_hardware("cpu", "fp32", 1))
+    [found] = made.translate(["\ufdfa ba"])  # an honorific of 18 letters in one character
+    assert found.parts == 2
+
+
+def hypothesis(text: str, score: float) -> Hypothesis:
+    return Hypothesis(tuple(VOCAB.encode([text])[0]), score, score)
+
+
+SOURCE = "ba do ki lu me no pa ru se ti"
+LOOP, COPY, SOUND, OTHER = "ba do " * 6, SOURCE, "ti se ru pa", "no me lu ki"
+
+
+class Searches:
+    """Stands in for beam search: gives what it is told to, and remembers what it was asked for."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = list(answers)
+        self.asked: list[SearchSettings] = []
+
+    def __call__(self, models, source_BS, settings):
+        self.asked.append(settings)
+        texts = self.answers.pop(0)
+        return [[hypothesis(text, -1.0 - rank) for rank, text in enumerate(texts)] for _ in source_BS]
+
+
+LANGUAGES = CONFIG.model_copy(
+    update={"data": CONFIG.data.model_copy(update={"source_lang": "en", "target_lang": "de"})}
+)
+
+
+def guarded(monkeypatch, *answers: list[str], nbest: int = 1, guard: bool = True):
+    searches = Searches(*answers)
+    monkeypatch.setattr("nmt.decoding.translator.beam_search", searches)
+    made = Translator(
+        [MODEL], VOCAB, LANGUAGES, DecodingConfig(beam=4), choose_hardware("cpu", "fp32", 1), nbest=nbest, guard=guard
+    )
+    [found] = made.translate([SOURCE])
+    return found, searches.asked
+
+
+def test_what_is_sound_is_searched_for_once(monkeypatch):
+    found, asked = guarded(monkeypatch, [SOUND])
+    assert (found.text, found.guard, len(asked)) == (SOUND, None, 1)
+
+
+def test_the_next_sound_candidate_takes_the_place_of_a_broken_one(monkeypatch):
+    found, asked = guarded(monkeypatch, [LOOP, "", SOUND], nbest=3)
+    assert [candidate.text for candidate in found.candidates] == [SOUND, LOOP.strip(), ""]
+    assert found.guard == Finding(("looping",), mended=True)
+    assert len(asked) == 1
+
+
+def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypatch):
+    found, [first, second] = guarded(monkeypatch, [COPY], [LOOP, OTHER])
+    assert [candidate.text for candidate in found.candidates] == [OTHER]
+    assert found.guard == Finding(("copied",), mended=True)
+    assert second.beam > first.beam
+    assert second.nbest == second.beam
+    assert second.min_length == 1
+
+
+def test_where_nothing_better_is_found_the_first_stays(monkeypatch):
+    found, _ = guarded(monkeypatch, [LOOP], [COPY, ""])
+    assert (found.text, found.guard) == (LOOP.strip(), Finding(("looping",), mended=False))
+    record = json.loads(formatted(found, 1, 1, "jsonl")[0])
+    assert record["guard"] == {"problems": ["looping"], "mended": False}
+
+
+def test_without_the_guard_problems_are_told_and_nothing_is_done(monkeypatch):
+    found, asked = guarded(monkeypatch, [LOOP, SOUND], nbest=2, guard=False)
+    assert (found.text, found.guard, len(asked)) == (LOOP.strip(), Finding(("looping",), mended=False), 1)
+
+
+def test_the_guard_changes_no_line_that_is_sound():
+    lines = some_lines(60)
+    with_guard, without = (list(translator(guard=guard).translate(lines)) for guard in (True, False))
+    for mended, plain in zip(with_guard, without, strict=True):
+        if plain.guard is None or not mended.guard.mended:
+            assert mended == plain
+        else:
+            assert mended.text != plain.text
+    assert any(t.guard is not None for t in without)
+    assert any(t.guard is None for t in without)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.binary(max_size=60), max_size=6))
+def test_any_bytes_keep_the_count(tmp_path_factory, chunks):
+    content = b"\n".join(chunks)
+    path = tmp_path_factory.mktemp("bytes") / "in"
+    path.write_bytes(content)
+    found = list(translator(beam=1, max_source_length=8).translate(read_lines(path, invalid="replace")))
+    assert len(found) == content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
+    assert all(encode_line(t.text).count(b"\n") == 1 for t in found)
 
 
 def test_text_has_n_lines_a_line_and_jsonl_one():

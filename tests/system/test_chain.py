@@ -46,7 +46,7 @@ def test_validation_bleu_is_that_of_translate_and_score(trained, nmt):
     data = trained / "data" / "toy-en-de"
     checkpoint = run / "checkpoints" / f"step-{validation['update']:08d}"
     decoding = yaml.safe_load((run / "config.yaml").read_text())["validation"]["decoding"]
-    options = [f"--{key.replace('_', '-')}={value}" for key, value in decoding.items()]
+    options = [f"--{key.replace('_', '-')}={value}" for key, value in decoding.items()] + ["--no-guard"]
     translated = nmt("translate", "--model", checkpoint, *options, cwd=trained, text=head(data / "valid.en", 20))
     (trained / "valid20.de").write_text(head(data / "valid.de", 20), "utf-8")
     scored = nmt("score", "--json", "--reference", "valid20.de", "-", cwd=trained, text=translated.stdout)

@@ -1,7 +1,7 @@
 """The commands of README and docs do what they say, at reduced size.
 
-A block ``sh`` is run in a folder where the toy pair is prepared, encoded and trained for a moment; a block
-``sh no-test`` is left out: it sets a machine up, downloads, or speaks of files that only its reader has.
+A block ``sh`` or ``python`` is run in a folder where the toy pair is prepared, encoded and trained for a moment; a
+block ``sh no-test`` is left out: it sets a machine up, downloads, or speaks of files that only its reader has.
 """
 
 import os
@@ -15,14 +15,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks() -> list:
     found = []
     for page in PAGES:
         for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")), start=1):
-            found.append(pytest.param(match[1], id=f"{page.name}-{number}"))
+            found.append(pytest.param(*match.groups(), id=f"{page.name}-{number}"))
     return found
 
 
@@ -32,8 +32,8 @@ def reduced(script: str) -> str:
     return re.sub(r"< (\S+test\.en)", r"< short.en", re.sub(r"--reference \S+test\.de", "--reference short.de", script))
 
 
-@pytest.mark.parametrize("script", blocks())
-def test_commands_run(script, trained, tmp_path):
+@pytest.mark.parametrize(("kind", "script"), blocks())
+def test_commands_run(kind, script, trained, tmp_path):
     shutil.copytree(trained / "data", tmp_path / "data")
     shutil.copytree(trained / "runs", tmp_path / "runs", symlinks=True)
     data = tmp_path / "data" / "toy-en-de"
@@ -47,9 +47,8 @@ def test_commands_run(script, trained, tmp_path):
     (bin_folder / "nmt").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m nmt "$@"\n')
     (bin_folder / "nmt").chmod(0o755)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
-    result = subprocess.run(
-        ["sh", "-eu", "-c", reduced(script)], cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
-    )
+    command = ["sh", "-eu", "-c", reduced(script)] if kind == "sh" else [sys.executable, "-c", script]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
     assert result.returncode == 0, f"{script}\n{result.stdout}\n{result.stderr}"
 
 

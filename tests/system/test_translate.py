@@ -1,11 +1,15 @@
 """``nmt translate`` as people and pipelines run it, with an untrained model: what matters here are the lines."""
 
+import gzip
 import itertools
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -70,7 +74,7 @@ def test_every_line_in_is_a_line_out_in_order(bundle):
     assert lines[0] == lines[1] == lines[8] == b""
     for index in (2, 9):
         assert lines[index] == translate(bundle, STRANGE.split("\n")[index].encode()).stdout.rstrip(b"\n")
-    assert b"longer than the model can read, and cut: 1." in result.stderr
+    assert b"longer than 63 pieces, translated in parts: 1." in result.stderr
 
 
 def test_invalid_utf8_is_named_after_the_lines_before_it_were_served(bundle):
@@ -156,6 +160,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--model", "nowhere"], ["nowhere", "no such"]),
         (["--input", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--nbest", "9"], ["beam", "9"]),
+        (["--resume"], ["--input FILE", "--output FILE"]),
     ],
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
@@ -181,35 +186,116 @@ def test_a_damaged_bundle_is_refused_by_name(bundle, tmp_path):
     assert b"damaged" in result.stderr
 
 
+def anonymous_memory(bundle: Path, lines: int) -> tuple[int, int]:
+    """Translate a pipe; check that every line comes, in order. Memory in kB after the first windows and at most."""
+    command = [*NMT, "translate", "--model", str(bundle), "--beam", "1", "--threads", "1", "--format", "jsonl"]
+    command += ["--max-extra-length", "0", "--no-guard"]  # quick, and different lengths in each window
+    source = [" ".join(WORDS[: 1 + number % 5]) for number in range(lines)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        content = "".join(f"{line}\n" for line in source).encode()
+        feeder = threading.Thread(target=lambda: (process.stdin.write(content), process.stdin.close()))
+        feeder.start()
+        early = most = count = 0
+        for line in process.stdout:
+            record = json.loads(line)
+            assert (record["line"], record["source"]) == (count + 1, source[count])
+            count += 1
+            if count % 1000 == 0:
+                status = Path(f"/proc/{process.pid}/status").read_text()
+                most = max(most, int(status.split("RssAnon:")[1].split()[0]))
+                if count <= 6000:
+                    early = most
+        feeder.join()
+    assert count == lines
+    return early, most
+
+
+def test_twenty_thousand_lines_through_a_pipe_in_flat_memory(bundle):
+    early, most = anonymous_memory(bundle, 20_000)
+    assert most <= early * 1.05
+
+
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_input(bundle):
-    """Ten times the lines, the same anonymous memory."""
+def test_a_million_lines_through_a_pipe_in_flat_memory(bundle):
+    early, most = anonymous_memory(bundle, 1_000_000)
+    assert most <= early * 1.1
 
-    def peak(lines: int) -> int:
-        command = [*NMT, "translate", "--model", str(bundle), "--beam", "1", "--threads", "1"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            feeder = threading.Thread(
-                target=lambda: (process.stdin.write(b"ba do ki\n" * lines), process.stdin.close())
-            )
-            feeder.start()
-            most = count = 0
-            for _ in process.stdout:
-                count += 1
-                if count % 1000 == 0:
-                    status = Path(f"/proc/{process.pid}/status").read_text()
-                    most = max(most, int(status.split("RssAnon:")[1].split()[0]))
-            feeder.join()
-        assert count == lines
-        return most
 
-    assert peak(100_000) <= peak(10_000) * 1.1
+LONG = "".join(f"{' '.join(WORDS[: 1 + number % 7])}\n" for number in range(5_000)).encode()
+
+
+@pytest.mark.parametrize(
+    ("options", "window"),
+    [(["--nbest", "2"], 4096), pytest.param(["--format", "jsonl"], 2048, marks=pytest.mark.slow)],
+)
+def test_killed_and_resumed_is_as_if_undisturbed(bundle, tmp_path, options, window):
+    source, output = tmp_path / "in.txt.gz", tmp_path / "out.txt"
+    source.write_bytes(gzip.compress(LONG))
+    partial = tmp_path / "out.txt.partial"
+    options = ["--input", str(source), "--no-guard", *options]
+    command = [*NMT, "translate", "--model", str(bundle), *options, "--output", str(output)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+        while not partial.exists() or partial.read_bytes().count(b"\n") < window:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not output.exists()
+    with partial.open("ab") as stream:
+        stream.write(b"half a li")
+    refused = translate(bundle, b"", *options, "--output", str(output), "--resume", "--beam", "3")
+    assert refused.returncode == 2
+    assert b"beam (2 then, 3 now)" in refused.stderr
+    resumed = translate(bundle, b"", *options, "--output", str(output), "--resume")
+    assert resumed.returncode == 0, resumed.stderr.decode()
+    assert re.search(rb"going on behind line (2,048|4,096)", resumed.stderr)
+    assert output.read_bytes() == translate(bundle, b"", *options).stdout
+    assert sorted(tmp_path.iterdir()) == [source, output]
+
+
+def test_in_a_terminal_it_converses(bundle):
+    """Prompts on stderr, and answers a line before the next is typed, without being told to."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [*NMT, "translate", "--model", str(bundle)]
+    pipes = {"stdin": theirs, "stderr": theirs, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=ENVIRONMENT | {"TERM": "dumb"}, **pipes) as process:
+        assert process.stdout is not None
+        shown = b""
+        for line in (b"ba do\n", b"ki\n"):
+            while not shown.endswith(b"> "):
+                shown += os.read(ours, 1000)
+            os.write(ours, line)
+            assert process.stdout.readline().endswith(b"\n")
+            shown = b""
+        os.write(ours, b"\x04")  # Ctrl-D
+        assert process.stdout.read() == b""
+    os.close(theirs)
+    os.close(ours)
+    assert process.returncode == 0
+
+
+def test_the_python_api_is_the_command(bundle):
+    import nmt
+
+    lines = ["ba do", "", "ki " * 100]
+    model = nmt.load(bundle, device="cpu", precision="fp32")
+    assert (model.source_lang, model.target_lang) == ("en", "de")
+    found = model.translate(lines, beam=3)
+    expected = translate(bundle, "\n".join(lines).encode(), "--beam", "3", "--precision", "fp32")
+    assert [t.text for t in found] == expected.stdout.decode().splitlines()
+    assert [t.parts for t in found][:2] == [1, 1]
+    assert found[2].parts > 1
+    assert next(model.stream(iter(lines), window=1)).source == "ba do"
+    for mistake in (lambda: model.translate("ba do"), lambda: nmt.load("nowhere"), lambda: nmt.load([])):
+        with pytest.raises(nmt.NmtError):
+            mistake()
 
 
 def test_help_needs_no_torch():
-    script = (
-        "import sys; from nmt.cli import app; assert not {'torch', 'numpy', 'rich'} & set(sys.modules), sys.modules"
-    )
+    script = "import sys; import nmt.cli.app; assert not {'torch', 'numpy', 'rich'} & set(sys.modules), sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,58 @@
+"""Models for translating, from bundles: one, or several that are asked together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.checkpoint.bundle import Bundle, load_bundle
+from nmt.config import Config, DecodingConfig
+from nmt.data.vocab import Vocabulary
+from nmt.device import Hardware
+from nmt.errors import CheckpointError
+from nmt.model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Models over one vocabulary, ready to translate; mostly a single one."""
+
+    models: tuple[Transformer, ...]
+    vocab: Vocabulary
+    config: Config
+    """Of the first model."""
+
+
+def load_ensemble(folders: Sequence[Path], hardware: Hardware) -> Ensemble:
+    """Read bundles and build their models where they are to compute.
+
+    Raises:
+        CheckpointError: a bundle is missing or damaged, or several do not share vocabulary and text treatment.
+    """
+    bundles = [load_bundle(folder) for folder in folders]
+    first = bundles[0]
+    for bundle in bundles[1:]:
+        _check_they_match(first, bundle)
+    return Ensemble(tuple(bundle.build_model(hardware.device) for bundle in bundles), first.vocab, first.config)
+
+
+def _check_they_match(first: Bundle, other: Bundle) -> None:
+    if other.vocab.fingerprint != first.vocab.fingerprint:
+        raise CheckpointError(f"{other.folder} and {first.folder} have different vocabularies: an ensemble needs one.")
+    if other.config.data.nfc != first.config.data.nfc or (
+        other.config.data.punctuation != first.config.data.punctuation
+    ):
+        raise CheckpointError(f"{other.folder} and {first.folder} normalise source text differently.")
+
+
+def changed(
+    decoding: DecodingConfig,
+    *,
+    beam: int | None = None,
+    length_penalty: float | None = None,
+    max_extra_length: int | None = None,
+) -> DecodingConfig:
+    """A model's settings of the search, with those that are given in their place."""
+    changes = {"beam": beam, "length_penalty": length_penalty, "max_extra_length": max_extra_length}
+    return decoding.model_copy(update={name: value for name, value in changes.items() if value is not None})

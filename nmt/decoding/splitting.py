@@ -1,0 +1,129 @@
+"""A line that is longer than a model was trained for, in parts that are not.
+
+Pure functions over text: cut at sentence ends where that suffices, else at punctuation, else between words, else
+between characters, in whatever script.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+
+# Of the limit: 32 pieces of 256, which is a common length of a sentence.
+_SHORT_SENTENCE = 1 / 8
+
+Measure = Callable[[Sequence[str]], list[int]]
+"""The lengths of texts, in the unit that the limit is in."""
+
+_CLOSING = re.escape("\"'”’»›)]」』】》〉）］｝")
+# What ends a sentence only before white space (there are 3.14 and example.com), and what always does: the full stops
+# of Chinese and Japanese, Hindi, Urdu, Armenian, Ethiopic, Burmese, Khmer and Tibetan.
+_SENTENCE_END = re.compile(rf"[.!?…‽؟]+[{_CLOSING}]*(?=\s)|[。！？｡।॥۔։።፧፨။។៕།]+[{_CLOSING}]*")
+_WHITE_SPACE = re.compile(r"\s+")
+_VISIBLE = re.compile(r"\S")
+_ZERO_WIDTH_JOINER = "\u200d"
+
+
+def split(line: str, limit: int, measure: Measure) -> list[str]:
+    """Cut a line into parts of at most ``limit``, at the best places that there are.
+
+    A line that is too long is cut into its sentences, since those are what models are trained on; short ones stay with
+    their neighbours, so that a full stop behind an abbreviation does no harm. A sentence that is too long is cut into
+    parts of like length, as few as will do.
+
+    Every character of the line is in one part, but for white space at the cuts. A line within the limit is its own
+    only part. A single character that is longer than the limit stays whole.
+    """
+    [length] = measure([line])
+    return [line] if length <= limit else list(_parts(line.strip(), limit, measure, _PLACES))
+
+
+def _parts(text: str, limit: int, measure: Measure, places: Sequence[Callable[[str], list[int]]]) -> Iterator[str]:
+    """The parts of a text that is too long, cut at the first kind of place; parts still too long at the next kind."""
+    if places:
+        units = _cut(text, places[0](text))
+        packs = _packed(units, measure(units), limit, places[0]) if len(units) > 1 else units
+    else:
+        [length] = measure([text])
+        packs = _cut(text, _between_characters(text, math.ceil(length / limit)))
+        if len(packs) == 1:
+            yield text
+            return
+    stripped = [pack.strip() for pack in packs]
+    for part, length in zip(stripped, measure(stripped), strict=True):
+        if length > limit:
+            yield from _parts(part, limit, measure, places[1:])
+        elif part:
+            yield part
+
+
+def _cut(text: str, places: Sequence[int]) -> list[str]:
+    return [text[begin:end] for begin, end in itertools.pairwise([0, *places, len(text)]) if begin < end]
+
+
+def _packed(units: Sequence[str], sizes: Sequence[int], limit: int, place: Callable[[str], list[int]]) -> list[str]:
+    """Neighbours put together again within the limit: sentences until they are no longer short, else what comes out
+    even."""
+    total = sum(sizes)
+    enough = limit * _SHORT_SENTENCE if place is _after_sentences else total / math.ceil(total / limit)
+    packs: list[list[str]] = []
+    filled = math.inf
+    for unit, size in zip(units, sizes, strict=True):
+        if filled >= enough or filled + size > limit:
+            packs.append([])
+            filled = 0
+        packs[-1].append(unit)
+        filled += size
+    return ["".join(pack) for pack in packs]
+
+
+def _after_sentences(text: str) -> list[int]:
+    # What goes on in lower case was an abbreviation, or a question inside a sentence.
+    ends = (match.end() for match in _SENTENCE_END.finditer(text))
+    return [end for end in ends if not _next_visible(text, end).islower()]
+
+
+def _next_visible(text: str, place: int) -> str:
+    match = _VISIBLE.search(text, place)
+    return match[0] if match else ""
+
+
+def _after_punctuation(text: str) -> list[int]:
+    return [index for index in range(1, len(text)) if _ends_a_clause(text[index - 1], text[index])]
+
+
+def _ends_a_clause(character: str, following: str) -> bool:
+    category = unicodedata.category(character)
+    if category[0] != "P" or category in ("Ps", "Pi", "Pc"):
+        return False
+    # Scripts whose characters are wide put no space behind their marks; of several marks, the last counts.
+    is_wide = unicodedata.east_asian_width(character) in "WF" and unicodedata.category(following)[0] != "P"
+    return following.isspace() or is_wide
+
+
+def _between_words(text: str) -> list[int]:
+    return [match.start() for match in _WHITE_SPACE.finditer(text)]
+
+
+def _between_characters(text: str, count: int) -> list[int]:
+    """Where to cut into so many stretches, not between a letter and its marks unless there is nothing else."""
+    even = [len(text) * number // count for number in range(1, count)]
+    places = sorted({_back_to_a_boundary(text, place) for place in even} - {0})
+    return places or [len(text) // 2] * (len(text) > 1)
+
+
+def _back_to_a_boundary(text: str, place: int) -> int:
+    while place > 0 and _belong_together(text[place - 1], text[place]):
+        place -= 1
+    return place
+
+
+def _belong_together(character: str, following: str) -> bool:
+    is_mark = unicodedata.category(following)[0] == "M" or "\U0001f3fb" <= following <= "\U0001f3ff"  # skin tones
+    return is_mark or _ZERO_WIDTH_JOINER in (character, following)
+
+
+_PLACES = (_after_sentences, _after_punctuation, _between_words)
