@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,6 +22,19 @@ from nmt.model.transformer import Transformer
 _BLOCK = 64
 
 PAD, UNK, BOS, EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Outputs drawn piece by piece from what the model expects."""
+
+    temperature: float = 1.0
+    """Log-probabilities are divided by it: below 1 likely pieces become likelier."""
+    top_k: int | None = None
+    """Only the so many likeliest pieces may come."""
+    top_p: float | None = None
+    """Only the fewest likeliest pieces whose probabilities come to this (Holtzman et al. 2020)."""
+    seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,12 @@ class SearchSettings:
     nbest: int = 1
     """How many hypotheses to return; at most ``beam``."""
     allow_unk: bool = False
+    normalization: Literal["paper", "length"] = "paper"
+    """What scores are divided by: the paper's penalty, or the length to the power of alpha."""
+    no_repeat_ngram: int = 0
+    """No n-gram of so many pieces comes twice in an output; 0 allows all."""
+    sampling: Sampling | None = None
+    """Draw ``beam`` outputs instead of searching for the best."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +73,9 @@ class Hypothesis:
     """``log_probability`` over the length penalty: what hypotheses are ranked by."""
 
 
-def length_penalty(length: int, alpha: float) -> float:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts eos."""
-    return float(((5 + length) / 6) ** alpha)
+def length_penalty(length: int, alpha: float, normalization: Literal["paper", "length"] = "paper") -> float:
+    """lp(Y) = ((5 + |Y|) / 6)^alpha, or |Y|^alpha, where |Y| counts eos."""
+    return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
 
 
 def beam_search(models: Sequence[Transformer], source_BS: Tensor, settings: SearchSettings) -> list[list[Hypothesis]]:

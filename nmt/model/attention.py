@@ -97,7 +97,7 @@ class Attention(nn.Module):
                 query_BHTK, key_BHSK, value_BHSV, mask, probability
             )
         else:
-            mixed_BHTV = _weights(query_BHTK, key_BHSK, mask) @ value_BHSV
+            mixed_BHTV = self.weights(query_BHTK, key_BHSK, mask) @ value_BHSV
         projected: Tensor = self.output(packing.merge_heads(mixed_BHTV))
         return projected
 
@@ -108,13 +108,8 @@ class Attention(nn.Module):
         Args:
             mask: as in :meth:`attend`.
         """
-        scores_BHTS = query_BHTK @ key_BHSK.transpose(-1, -2) / math.sqrt(query_BHTK.shape[-1])
-        return torch.softmax(scores_BHTS if mask is None else scores_BHTS + mask, dim=-1)
+        scores_BHTS = (query_BHTK @ key_BHSK.transpose(-1, -2)).mul_(1 / math.sqrt(query_BHTK.shape[-1]))
 
-
-def _weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax(Q K^T / sqrt(d_k))."""
-    scores_BHTS = (query_BHTK @ key_BHSK.transpose(-1, -2)).mul_(1 / math.sqrt(query_BHTK.shape[-1]))
     if mask is not None:
         scores_BHTS.add_(mask)
     return torch.softmax(scores_BHTS, dim=-1)
@@ -129,7 +124,7 @@ class _PlainAttention(torch.autograd.Function):
         ctx: Any, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, probability: float
     ) -> Tensor:
         ctx.scale = 1 / math.sqrt(query_BHTK.shape[-1])
-        weights_BHTS = _weights(query_BHTK, key_BHSK, mask)
+        weights_BHTS = Attention.weights(query_BHTK, key_BHSK, mask)
         kept_BHTS = keep_mask(weights_BHTS, probability) if probability else None
         ctx.save_for_backward(query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS)
         return (weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS) @ value_BHSV
