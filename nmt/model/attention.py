@@ -103,16 +103,15 @@ class Attention(nn.Module):
 
     @staticmethod
     def weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
-        """How much each query looks at each key (B, H, T, S), before dropout: what :meth:`attend` mixes by, to look at.
+        """How much each query looks at each key (B, H, T, S), before dropout: softmax(Q K^T / sqrt(d_k)).
 
         Args:
             mask: as in :meth:`attend`.
         """
         scores_BHTS = (query_BHTK @ key_BHSK.transpose(-1, -2)).mul_(1 / math.sqrt(query_BHTK.shape[-1]))
-
-    if mask is not None:
-        scores_BHTS.add_(mask)
-    return torch.softmax(scores_BHTS, dim=-1)
+        if mask is not None:
+            scores_BHTS.add_(mask)
+        return torch.softmax(scores_BHTS, dim=-1)
 
 
 class _PlainAttention(torch.autograd.Function):
