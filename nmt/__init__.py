@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nmt.api import Model, load
     from nmt.decoding.guard import Finding
+    from nmt.decoding.search import Sampling
+    from nmt.decoding.target_scorer import ScoredTarget
     from nmt.decoding.translation import TranslatedText, Translation
     from nmt.errors import NmtError
 
 __version__ = "0.1.0"
 
-__all__ = ["Finding", "Model", "NmtError", "TranslatedText", "Translation", "load"]
+__all__ = ["Finding", "Model", "NmtError", "Sampling", "ScoredTarget", "TranslatedText", "Translation", "load"]
 
 _HOMES = {
     "load": "nmt.api",
@@ -21,6 +23,8 @@ _HOMES = {
     "Translation": "nmt.decoding.translation",
     "TranslatedText": "nmt.decoding.translation",
     "Finding": "nmt.decoding.guard",
+    "Sampling": "nmt.decoding.search",
+    "ScoredTarget": "nmt.decoding.target_scorer",
     "NmtError": "nmt.errors",
 }
 

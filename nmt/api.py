@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Literal, Unpack
 
 from nmt.checkpoint.run import bundle_to_use
-from nmt.decoding.loading import Ensemble, changed, load_ensemble
+from nmt.decoding.loading import Ensemble, load_ensemble
+from nmt.decoding.options import SearchOptions, search_settings
+from nmt.decoding.target_scorer import ScoredTarget, TargetScorer
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.device import DeviceChoice, Hardware, PrecisionChoice, choose_hardware
 from nmt.errors import ConfigError
+from nmt.evaluation.pairwise import pairwise
+from nmt.text import parallel
 
 PathOrName = str | PathLike[str]
 
@@ -42,6 +48,17 @@ def load(
     return Model(load_ensemble([bundle_to_use(Path(name)) for name in names], hardware), hardware)
 
 
+class TranslateOptions(SearchOptions, total=False):
+    """What :meth:`Model.translate` may be asked for, by name."""
+
+    prefixes: Iterable[str] | None
+    batch_tokens: int
+    max_source_length: int | None
+    guard: bool
+    mbr: Literal["chrf", "bleu"] | None
+    alignment: bool
+
+
 class Model:
     """A model in memory, or several that are asked together. Made by :func:`load`."""
 
@@ -59,74 +76,91 @@ class Model:
         """Code of the language that it writes."""
         return self._ensemble.config.data.target_lang
 
-    def translate(
-        self,
-        lines: Iterable[str],
-        *,
-        beam: int | None = None,
-        length_penalty: float | None = None,
-        max_extra_length: int | None = None,
-        nbest: int = 1,
-        batch_tokens: int = 2_048,
-        max_source_length: int | None = None,
-        guard: bool = True,
-    ) -> list[Translation]:
+    def translate(self, lines: Iterable[str], **options: Unpack[TranslateOptions]) -> list[Translation]:
         """Translate lines: one translation for each, in their order.
 
         Args:
-            beam: width of the beam; 1 is greedy. This and what follows is the model's own where it is not given.
+            beam: width of the beam; 1 is greedy. This, ``length_penalty`` and ``max_extra_length`` are the model's own
+                where they are not given.
             length_penalty: α of the penalty that scores are divided by.
+            normalization: ``paper``, or ``length``: scores are divided by the length to the power of α.
             max_extra_length: pieces that an output may have more than its source.
-            nbest: candidates for each line, best first.
+            min_length: pieces that an output has at least.
+            no_repeat_ngram: no run of so many pieces comes twice in an output; 0 allows all.
+            sampling: draw ``beam`` outputs at random instead of searching for the best.
+            nbest: candidates for each line, best first; 1 by default.
+            prefixes: what the translation of each line begins with.
+            mbr: put the candidate first that is most like all, by ``chrf`` or ``bleu`` (minimum Bayes risk).
+            alignment: tell of each piece how likely it was and what source piece it belongs to.
             batch_tokens: source pieces that are searched at once.
             max_source_length: pieces; longer lines are translated in parts.
-            guard: search again for what came out empty, looping, copied or of an odd length.
+            guard: search again for what came out empty, looping, copied or of an odd length; so by default.
 
         Raises:
-            ConfigError: the beam, or the positions of the model, are too few for what is asked for.
+            ConfigError: the beam, or the positions of the model, are too few for what is asked for, or an option is
+                out of its range.
+            DataError: there are more lines than prefixes, or fewer.
         """
-        return list(
-            self.stream(
-                lines,
-                beam=beam,
-                length_penalty=length_penalty,
-                max_extra_length=max_extra_length,
-                nbest=nbest,
-                batch_tokens=batch_tokens,
-                max_source_length=max_source_length,
-                guard=guard,
-            )
-        )
+        return list(self.stream(lines, **options))
 
     def stream(
         self,
         lines: Iterable[str],
         *,
-        beam: int | None = None,
-        length_penalty: float | None = None,
-        max_extra_length: int | None = None,
-        nbest: int = 1,
+        prefixes: Iterable[str] | None = None,
+        mbr: Literal["chrf", "bleu"] | None = None,
+        alignment: bool = False,
         batch_tokens: int = 2_048,
         max_source_length: int | None = None,
         guard: bool = True,
         window: int = 2_048,
+        **search: Unpack[SearchOptions],
     ) -> Iterator[Translation]:
         """As :meth:`translate`, for lines without end: reads no further ahead than ``window`` lines."""
-        if isinstance(lines, str):
-            raise ConfigError("a single text was given where lines are expected: put it into a list.")
-        decoding = changed(
-            self._ensemble.config.decoding, beam=beam, length_penalty=length_penalty, max_extra_length=max_extra_length
-        )
+        _check_lines(lines)
+        _check_lines(prefixes)
         translator = Translator(
-            self._ensemble.models,
-            self._ensemble.vocab,
-            self._ensemble.config,
-            decoding,
+            self._ensemble,
+            search_settings(self._ensemble.config.decoding, **search),
             self._hardware,
-            nbest=nbest,
             batch_tokens=batch_tokens,
             window=window,
             max_source_length=max_source_length,
             guard=guard,
+            utility=pairwise(mbr, target_lang=self.target_lang) if mbr else None,
+            alignment=alignment,
         )
-        return translator.translate(lines)
+        return translator.translate(lines, prefixes)
+
+    def score(
+        self,
+        lines: Iterable[str],
+        targets: Iterable[str],
+        *,
+        length_penalty: float | None = None,
+        normalization: Literal["paper", "length"] = "paper",
+        alignment: bool = False,
+        batch_tokens: int = 2_048,
+    ) -> list[ScoredTarget]:
+        """Tell how likely each target is as the translation of its line; nothing is searched for.
+
+        Args:
+            length_penalty, normalization: of the score; α is the model's own where it is not given.
+            alignment: tell of each piece what source piece it belongs to.
+            batch_tokens: padded pieces of the longer side that are worked on at once.
+
+        Raises:
+            DataError: there are more lines than targets, or fewer.
+        """
+        _check_lines(lines)
+        _check_lines(targets)
+        decoding = self._ensemble.config.decoding
+        settings = search_settings(decoding, length_penalty=length_penalty, normalization=normalization)
+        scorer = TargetScorer(self._ensemble, settings, self._hardware, batch_tokens=batch_tokens, alignment=alignment)
+        pairs = parallel(lines, targets, names=("the input", "the targets"))
+        return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
+
+
+def _check_lines(lines: Iterable[str] | None) -> None:
+    if isinstance(lines, str):
+        raise ConfigError("a single text was given where lines are expected: put it into a list.")

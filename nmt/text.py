@@ -113,7 +113,20 @@ def read_parallel(
     Raises:
         DataError: the files differ in their number of lines; names both counts.
     """
-    sources, targets = read_lines(source, invalid=invalid), read_lines(target, invalid=invalid)
+    lines = (read_lines(path, invalid=invalid) for path in (source, target))
+    return parallel(*lines, names=(str(source), str(target)))
+
+
+def parallel(first: Iterable[str], second: Iterable[str], *, names: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Serve lines in pairs.
+
+    Args:
+        names: of the two, for errors.
+
+    Raises:
+        DataError: there are more of one than of the other; names both counts.
+    """
+    sources, targets = iter(first), iter(second)
     missing = object()
     pairs = 0
     while True:
@@ -123,12 +136,16 @@ def read_parallel(
         if source_line is missing or target_line is missing:
             source_count = pairs + (source_line is not missing) + sum(1 for _ in sources)
             target_count = pairs + (target_line is not missing) + sum(1 for _ in targets)
-            raise DataError(
-                f"{source} has {source_count:,} lines, but {target} has {target_count:,}: the two must be "
-                "parallel, line by line."
-            )
+            raise not_parallel((names[0], source_count), (names[1], target_count))
         pairs += 1
         yield cast(str, source_line), cast(str, target_line)
+
+
+def not_parallel(first: tuple[str, int], second: tuple[str, int]) -> DataError:
+    """What is wrong with two files, or the like, that have so many lines."""
+    return DataError(
+        f"{first[0]} has {first[1]:,} lines, but {second[0]} has {second[1]:,}: the two must be parallel, line by line."
+    )
 
 
 def write_lines(stream: IO[bytes], lines: Iterable[str]) -> int:

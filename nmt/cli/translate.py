@@ -24,8 +24,43 @@ def translate(
     max_extra_length: Annotated[
         int | None, typer.Option(min=0, help="Pieces that an output may have more than its source.  [50]")
     ] = None,
+    normalization: Annotated[
+        Literal["paper", "length"],
+        typer.Option(help="What scores are divided by: the paper's penalty, or the length to the power of alpha."),
+    ] = "paper",
+    min_length: Annotated[int, typer.Option(min=0, help="Pieces that an output has at least.")] = 0,
+    no_repeat_ngram: Annotated[
+        int, typer.Option(min=0, help="No run of so many pieces comes twice in an output; 0 allows all.")
+    ] = 0,
+    prefix: Annotated[
+        Path | None, typer.Option(help="A file parallel to the input: what each translation begins with.")
+    ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw translations at random, --beam of them, rather than search.")
+    ] = False,
+    temperature: Annotated[
+        float | None, typer.Option(help="With --sample: below 1 likely pieces become likelier.  [1]")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="With --sample: draw from the so many likeliest pieces alone.")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="With --sample: draw from the fewest pieces of this probability alone.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="With --sample: another seed draws others.  [1]")] = None,
+    mbr: Annotated[
+        Literal["chrf", "bleu"] | None,
+        typer.Option(help="Put the candidate first that is most like all, by this metric (minimum Bayes risk)."),
+    ] = None,
     nbest: Annotated[int, typer.Option(min=1, help="Translations to write for each line, best first.")] = 1,
+    score_target: Annotated[
+        Path | None, typer.Option(help="Search for nothing: score the lines of this file, parallel to the input.")
+    ] = None,
     format: Annotated[Literal["text", "jsonl"], typer.Option(help="jsonl has scores and pieces.")] = "text",
+    alignment: Annotated[
+        bool,
+        typer.Option("--alignment", help="With jsonl: what source piece each piece belongs to, and how likely it was."),
+    ] = False,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Source pieces that are searched at once.")] = 2_048,
     max_source_length: Annotated[
         int | None,
@@ -56,84 +91,82 @@ def translate(
 ) -> None:
     """Translate lines of text: one line out for one line in, in the same order.
 
-    With --nbest N there are N lines for each line in.
+    With --nbest N there are N lines for each line in. With --score-target FILE nothing is translated: it tells how
+    likely the lines of FILE are as translations.
 
     Example: nmt translate --model runs/toy-en-de-tiny < input.txt > output.txt
     """
-    import contextlib
-    import itertools
     import sys
-    from typing import IO
 
     from nmt.checkpoint.run import bundle_to_use, newest_run
-    from nmt.cli.console import is_terminal, notice, stderr, warn
-    from nmt.cli.progress import progress_display
-    from nmt.decoding.output import formatted
-    from nmt.decoding.resuming import Begun, begun, growing, made_with
-    from nmt.decoding.tally import Tally
+    from nmt.cli.console import notice, warn
+    from nmt.cli.line_output import Streams, score_lines, translate_lines
+    from nmt.decoding.loading import load_ensemble
+    from nmt.decoding.options import search_settings
+    from nmt.decoding.search import Sampling
+    from nmt.decoding.target_scorer import TargetScorer
     from nmt.decoding.translator import Translator
     from nmt.device import choose_hardware
-    from nmt.errors import ConfigError, DataError
-    from nmt.text import STDIN, can_be_read_again, count_lines, encode_line, read_lines
+    from nmt.evaluation.pairwise import pairwise
+    from nmt.text import STDIN
 
-    from_file, to_file = can_be_read_again(input), str(output) != STDIN
-    if resume and not (from_file and to_file):
-        raise ConfigError("--resume needs an --input FILE that can be read again, and the --output FILE to go on with.")
-    if to_file and not output.parent.is_dir():
-        raise DataError(f"{output.parent}: there is no such folder to write to.")
-    converses = str(input) == STDIN and sys.stdin.isatty()
+    drawing = {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}
+    searching = {"--sample": sample, "--mbr": mbr, "--prefix": prefix, "--nbest": nbest > 1}
+    _refuse([name for name, value in drawing.items() if value is not None and not sample], "only goes with --sample")
+    _refuse(
+        [name for name, value in searching.items() if value and score_target],
+        "does not go with --score-target, which searches for nothing",
+    )
+    _refuse(["--alignment"] if alignment and format == "text" else [], "only goes with --format jsonl")
     if interactive is None:
-        interactive = converses
+        interactive = str(input) == STDIN and sys.stdin.isatty()
+    beside = {"prefix": prefix, "score_target": score_target}
+    streams = Streams(input, beside, output, resume, interactive, invalid_utf8)
+    streams.check()
 
     hardware = choose_hardware(device, precision, threads)
     folders = [bundle_to_use(path) for path in model or [newest_run()]]
     notice("model: " + ", ".join(map(str, folders)))
-    translator = Translator.load(
-        folders,
-        hardware,
+    ensemble = load_ensemble(folders, hardware)
+    settings = search_settings(
+        ensemble.config.decoding,
         beam=beam,
         length_penalty=length_penalty,
         max_extra_length=max_extra_length,
+        min_length=min_length,
         nbest=nbest,
+        normalization=normalization,
+        no_repeat_ngram=no_repeat_ngram,
+        sampling=Sampling(1.0 if temperature is None else temperature, top_k, top_p, 1 if seed is None else seed)
+        if sample
+        else None,
+    )
+    window = 1 if interactive else 2_048
+    if score_target is not None:
+        scorer = TargetScorer(
+            ensemble, settings, hardware, batch_tokens=batch_tokens, window=window, alignment=alignment
+        )
+        score_lines(streams, scorer, streams.made_with(folders, scorer.settings | {"format": format}), format)
+        return
+    translator = Translator(
+        ensemble,
+        settings,
+        hardware,
         batch_tokens=batch_tokens,
-        window=1 if interactive else 2_048,
+        window=window,
         max_source_length=max_source_length,
         guard=guard,
+        utility=pairwise(mbr, target_lang=ensemble.config.data.target_lang) if mbr else None,
+        alignment=alignment,
     )
-
-    record, done = None, Begun()
-    if from_file and to_file:
-        record = made_with(folders, input, translator.settings | {"format": format, "invalid_utf8": invalid_utf8})
-    if resume and record is not None:
-        before = read_lines(input, invalid=invalid_utf8)
-        output_lines = nbest if format == "text" else 1
-        done = begun(output, record, before, window=translator.window, output_lines=output_lines)
-        notice(f"going on behind line {done.lines:,} of {input}")
-
-    tally = Tally()
-    with contextlib.ExitStack() as stack:
-        out: IO[bytes] = sys.stdout.buffer
-        if to_file:
-            out = stack.enter_context(growing(output, record, keep=done.bytes))
-        prompts = interactive and converses and is_terminal()
-        number, total = done.lines, count_lines(input)
-        # A bar among the translations would be in the way.
-        shows = not interactive and (to_file or not sys.stdout.isatty())
-        update = stack.enter_context(progress_display())("lines") if shows else None
-        lines = itertools.islice(read_lines(input, invalid=invalid_utf8), done.lines, None)
-        if update:
-            update("translated", number, total)
-        if prompts:
-            stderr().print("> ", end="")
-        for window in translator.translate_windows(lines):
-            for translation in window:
-                number += 1
-                out.writelines(encode_line(line) for line in formatted(translation, number, nbest, format))
-                tally.add(translation)
-            out.flush()
-            if update:
-                update("translated", number, total)
-            if prompts:
-                stderr().print("> ", end="")
-    for remark in tally.remarks(translator.max_source_length, guard=guard):
+    record = streams.made_with(folders, translator.settings | {"format": format, "mbr": mbr})
+    tally = translate_lines(streams, translator, record, nbest, format)
+    for remark in tally.remarks(translator.max_source_length, guard=guard, prefixed=prefix is not None):
         warn(remark)
+
+
+def _refuse(options: list[str], why: str) -> None:
+    from nmt.errors import ConfigError
+
+    if options:
+        raise ConfigError(f"{options[0]} {why}.")

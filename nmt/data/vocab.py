@@ -126,6 +126,11 @@ class Vocabulary:
         pieces: list[str] = self._processor.id_to_piece(list(ids))
         return pieces
 
+    def ids(self, pieces: Iterable[str]) -> list[int]:
+        """The ids of pieces; that of unk for what is none."""
+        ids: list[int] = self._processor.piece_to_id(list(pieces))
+        return ids
+
 
 @dataclass(frozen=True)
 class TrainedVocabulary:

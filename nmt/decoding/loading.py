@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.checkpoint.bundle import Bundle, load_bundle
-from nmt.config import Config, DecodingConfig
+from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
 from nmt.errors import CheckpointError
@@ -44,15 +44,3 @@ def _check_they_match(first: Bundle, other: Bundle) -> None:
         other.config.data.punctuation != first.config.data.punctuation
     ):
         raise CheckpointError(f"{other.folder} and {first.folder} normalise source text differently.")
-
-
-def changed(
-    decoding: DecodingConfig,
-    *,
-    beam: int | None = None,
-    length_penalty: float | None = None,
-    max_extra_length: int | None = None,
-) -> DecodingConfig:
-    """A model's settings of the search, with those that are given in their place."""
-    changes = {"beam": beam, "length_penalty": length_penalty, "max_extra_length": max_extra_length}
-    return decoding.model_copy(update={name: value for name, value in changes.items() if value is not None})

@@ -21,6 +21,9 @@ from nmt.decoding.windows import whole_windows
 from nmt.errors import DataError
 from nmt.text import completing, partial_name, replacing
 
+INPUTS = ("input", "prefix", "score_target")
+"""What files may be read, as they are called in a record."""
+
 
 @dataclass(frozen=True)
 class Begun:
@@ -32,26 +35,29 @@ class Begun:
     """Of the output that stand for them."""
 
 
-def made_with(bundles: Sequence[Path], input: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def made_with(bundles: Sequence[Path], files: Mapping[str, Path], settings: Mapping[str, Any]) -> dict[str, Any]:
     """All that an output depends on, by name; as it comes back from JSON.
 
+    Args:
+        files: that are read, by what they are.
+
     Raises:
-        DataError: the input cannot be read.
+        DataError: a file cannot be read.
     """
     models = [{name: _sha256(folder / name) for name in (MODEL_FILE, VOCAB_FILE)} for folder in bundles]
-    values = {"model": models, "input": _sha256(input), **settings}
+    values = {"model": models, **{name: _sha256(path) for name, path in files.items()}, **settings}
     return dict(json.loads(json.dumps(values)))
 
 
 def begun(
-    output: Path, record: Mapping[str, Any], lines: Iterable[str], *, window: int, output_lines: int = 1
+    output: Path, record: Mapping[str, Any], lines: Iterable[Sequence[str]], *, window: int, output_lines: int = 1
 ) -> Begun:
     """How far an output had come when an earlier try ended; nowhere where there was none.
 
     Counts whole windows alone, so that what follows is translated in the same batches as it would have been.
 
     Args:
-        lines: of the input, from the first on.
+        lines: of the input, or of parallel files, from the first on.
         window: lines that are read before they are translated.
         output_lines: for each line of the input.
 
@@ -111,7 +117,7 @@ def _differences(before: Any, now: Mapping[str, Any]) -> str:
     old, new = dict(flatten(before)), dict(flatten(now))
     return ", ".join(
         # Of checksums nobody learns anything.
-        name if name in ("model", "input") else f"{name} ({old.get(name)} then, {new.get(name)} now)"
+        name if name in ("model", *INPUTS) else f"{name} ({old.get(name)} then, {new.get(name)} now)"
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -35,6 +36,12 @@ class TargetScore:
     """For each piece and eos the source piece that got the most attention when it was written, counted from 0; the
     number of source pieces stands for the source's eos. None where it was not asked for."""
 
+    def aligned_pieces(self, source_length: int) -> tuple[int | None, ...] | None:
+        """The alignment of the pieces alone: None for those that look at the source's eos."""
+        if self.alignment is None:
+            return None
+        return tuple(None if index == source_length else index for index in self.alignment[:-1])
+
 
 def score_targets(
     models: Sequence[Transformer],
@@ -43,6 +50,7 @@ def score_targets(
     hardware: Hardware,
     *,
     alpha: float = 0.6,
+    normalization: Literal["paper", "length"] = "paper",
     allow_unk: bool = False,
     batch_tokens: int = 2_048,
     alignment_layer: int | None = None,
@@ -56,7 +64,7 @@ def score_targets(
     Args:
         models: in eval mode on the hardware's device; the probabilities of several are averaged at each piece.
         sources, targets: pieces without bos and eos; a target for each source.
-        alpha: of the length penalty; 0 leaves scores as they are.
+        alpha, normalization: of the length penalty; an alpha of 0 leaves scores as they are.
         allow_unk: score unk as any other piece, as suits text that nobody searched for.
         batch_tokens: padded positions of the longer side, at most, that are worked on at once.
         alignment_layer: decoder layer whose attention, averaged over heads and models, tells the alignment; from 0,
@@ -75,7 +83,7 @@ def score_targets(
     # One position goes to the source's eos and to the target's bos.
     fitting = np.flatnonzero(np.maximum(source_lengths, target_lengths) <= longest)
     banned = torch.tensor([PAD, BOS] if allow_unk else [PAD, UNK, BOS], device=hardware.device)
-    scores = [_scored([-math.inf] * (len(target) + 1), alpha, None) for target in targets]
+    scores = [_scored([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
         log_p_BT, looked_at_BT = _score_batch(
             models,
@@ -89,7 +97,7 @@ def score_targets(
         for row, pair in enumerate(batch):
             length = len(targets[pair]) + 1
             alignment = None if looked_at_BT is None else looked_at_BT[row][:length]
-            scores[pair] = _scored(log_p_BT[row][:length], alpha, alignment)
+            scores[pair] = _scored(log_p_BT[row][:length], alpha, normalization, alignment)
     return scores
 
 
@@ -123,12 +131,23 @@ def _score_batch(
     return log_p_BT.tolist(), looked_at_BT
 
 
-def _scored(piece_log_probabilities: list[float], alpha: float, alignment: list[int] | None) -> TargetScore:
+def alignment_layer(models: Sequence[Transformer]) -> int:
+    """The decoder layer, counted from the last, whose attention is most like an alignment."""
+    # The last looks ahead to the piece that comes next, so the one before it tells more, where there is one.
+    return -2 if all(len(model.decoder) > 1 for model in models) else -1
+
+
+def _scored(
+    piece_log_probabilities: list[float],
+    alpha: float,
+    normalization: Literal["paper", "length"],
+    alignment: list[int] | None,
+) -> TargetScore:
     total = math.fsum(piece_log_probabilities)
     return TargetScore(
         tuple(piece_log_probabilities),
         total,
-        total / length_penalty(len(piece_log_probabilities), alpha),
+        total / length_penalty(len(piece_log_probabilities), alpha, normalization),
         None if alignment is None else tuple(alignment),
     )
 

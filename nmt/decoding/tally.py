@@ -27,13 +27,17 @@ class Tally:
             self.mended += translation.guard.mended
             self.problems.update(translation.guard.problems)
 
-    def remarks(self, max_source_length: int, *, guard: bool) -> list[str]:
-        """What a person should know, a sentence each; mostly nothing."""
+    def remarks(self, max_source_length: int, *, guard: bool, prefixed: bool) -> list[str]:
+        """What a person should know, a sentence each; mostly nothing.
+
+        Args:
+            prefixed: translations were to begin with something.
+        """
         remarks = []
         if self.in_parts:
             remarks.append(
                 f"lines longer than {max_source_length} pieces, translated in parts: {self.in_parts:,}. "
-                "A sentence a line is translated best."
+                "A sentence a line is translated best." + (" Their prefixes were left out." if prefixed else "")
             )
         if self.doubtful and guard:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in self.problems.most_common())

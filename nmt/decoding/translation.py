@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,16 @@ class TranslatedText:
     log_probability: float
     """Of all pieces and the end, in nats; of a line in parts, the sum."""
     score: float
-    """What candidates are ranked by; of a line in parts, the sum."""
+    """The log-probability over the length penalty; of a line in parts, the sum."""
+    expected_utility: float | None = None
+    """How good it is by minimum Bayes risk, and then what candidates are ranked by; of a line in parts, the mean. None
+    where it was not asked for, or the guard's second search found the text."""
+    piece_log_probabilities: tuple[float, ...] | None = None
+    """Of each piece given those before it, and of the end; of a line in parts, of each part's end. None where they were
+    not asked for."""
+    alignment: tuple[int | None, ...] | None = None
+    """For each piece the index of the source piece that it looks at most, None for the end of the source; None where
+    it was not asked for."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,8 @@ class Translation:
     source: str
     candidates: tuple[TranslatedText, ...]
     """Best first; one empty text for a blank line."""
+    source_pieces: tuple[str, ...] = ()
+    """As the model reads the line; of all parts."""
     parts: int = 1
     """In how many parts it was translated: more than one where it is longer than the model was trained for."""
     guard: Finding | None = None
@@ -42,25 +54,41 @@ class Translation:
 BLANK = TranslatedText("", (), 0.0, 0.0)
 
 
-def joined(parts: Sequence[Sequence[TranslatedText]], target_lang: str) -> tuple[TranslatedText, ...]:
+def joined(
+    parts: Sequence[Sequence[TranslatedText]], source_lengths: Sequence[int], target_lang: str
+) -> tuple[TranslatedText, ...]:
     """The candidates of a line from those of its parts: first with first, second with second, and so on.
 
     Of a part with fewer candidates its last one stands in. Texts are joined with a space, unless the target language
     is written without.
+
+    Args:
+        source_lengths: how many source pieces each part has.
     """
     if len(parts) == 1:
         return tuple(parts[0])
     between = "" if is_unspaced(target_lang) else " "
     return tuple(
-        _joined_text([candidates[min(rank, len(candidates) - 1)] for candidates in parts], between)
+        _joined_text([candidates[min(rank, len(candidates) - 1)] for candidates in parts], source_lengths, between)
         for rank in range(max(map(len, parts)))
     )
 
 
-def _joined_text(texts: Sequence[TranslatedText], between: str) -> TranslatedText:
+def _joined_text(texts: Sequence[TranslatedText], source_lengths: Sequence[int], between: str) -> TranslatedText:
+    utilities = [text.expected_utility for text in texts if text.expected_utility is not None]
+    by_piece = [text.piece_log_probabilities for text in texts if text.piece_log_probabilities is not None]
+    begins = itertools.accumulate(source_lengths, initial=0)
+    alignments = [
+        tuple(None if index is None else begin + index for index in text.alignment)
+        for begin, text in zip(begins, texts, strict=False)
+        if text.alignment is not None
+    ]
     return TranslatedText(
         between.join(text.text for text in texts if text.text),
         tuple(piece for text in texts for piece in text.pieces),
         sum(text.log_probability for text in texts),
         sum(text.score for text in texts),
+        sum(utilities) / len(utilities) if utilities else None,
+        tuple(itertools.chain.from_iterable(by_piece)) if len(by_piece) == len(texts) else None,
+        tuple(itertools.chain.from_iterable(alignments)) if len(alignments) == len(texts) else None,
     )

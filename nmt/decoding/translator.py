@@ -1,32 +1,34 @@
 """Lines in, lines out: a bounded window of lines, searched in batches of like length, restored to input order.
 
-A line that is longer than the model was trained for takes part as several segments; every other is one. What the guard
-doubts is searched for again. Both come to nothing where nothing is long or doubtful.
+A line that is longer than the model was trained for takes part as several segments; every other is one. Candidates are
+re-ranked where that was asked for, and what the guard doubts is searched for again.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from typing import Any
 
 import torch
 
-from nmt.config import Config, DecodingConfig
-from nmt.data.vocab import Vocabulary
 from nmt.decoding.guard import Finding, Languages, Problem, problems
-from nmt.decoding.loading import changed, load_ensemble
+from nmt.decoding.loading import Ensemble
+from nmt.decoding.mbr import Utility, rerank
+from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
 from nmt.decoding.splitting import split
 from nmt.decoding.translation import BLANK, TranslatedText, Translation, joined
 from nmt.decoding.windows import windows
 from nmt.device import Hardware
 from nmt.errors import ConfigError
-from nmt.model.transformer import Transformer
-from nmt.text import normalizer
+from nmt.text import normalizer, parallel
 
 # What shards hold at most, unless build-vocab was told otherwise: no model has seen longer sentences.
 _TRAINED_LENGTH = 256
+# More than any line has.
+_MOST_PARTS = 2**24
 
 
 @dataclasses.dataclass
@@ -35,6 +37,10 @@ class _Segment:
 
     text: str
     pieces: list[int]
+    number: int = 0
+    """Its own in all of the input: what its samples derive from."""
+    prefix: list[int] = dataclasses.field(default_factory=list)
+    """What its translation begins with."""
     candidates: tuple[TranslatedText, ...] = (BLANK,)
     finding: Finding | None = None
 
@@ -44,46 +50,42 @@ class Translator:
 
     def __init__(
         self,
-        models: Sequence[Transformer],
-        vocab: Vocabulary,
-        config: Config,
-        decoding: DecodingConfig,
+        ensemble: Ensemble,
+        settings: SearchSettings,
         hardware: Hardware,
         *,
-        nbest: int = 1,
         batch_tokens: int = 2_048,
         window: int = 2_048,
         max_source_length: int | None = None,
         guard: bool = True,
+        utility: Utility | None = None,
+        alignment: bool = False,
     ) -> None:
         """Make ready to translate.
 
         Args:
-            models: as :func:`~nmt.decoding.search.beam_search` takes them, on the hardware's device.
-            config: of the first model; tells how its source text is to be normalised.
+            ensemble: on the hardware's device.
+            settings: as :func:`~nmt.decoding.options.search_settings` puts them together.
             batch_tokens: source pieces, padding included, that are searched at once.
             window: lines that are read before their translations are served.
             max_source_length: pieces; longer lines are translated in parts. By default what training sees at most.
             guard: search again for what looks wrong, and take what looks right, if there is any. Whether something
                 looks wrong is told in any case.
+            utility: re-rank all that the beam found by minimum Bayes risk.
+            alignment: tell of each piece how likely it was and what source piece it belongs to.
 
         Raises:
-            ConfigError: the beam, or the positions of the model, are too few for what is asked for.
+            ConfigError: the positions of the model are too few for what is asked for.
         """
-        if nbest > decoding.beam:
-            raise ConfigError(f"{nbest} translations of a line need a beam of at least {nbest}, not {decoding.beam}.")
-        self._models = models
-        self._vocab = vocab
+        self._models = ensemble.models
+        self._vocab = ensemble.vocab
         self._hardware = hardware
-        self._settings = SearchSettings(
-            beam=decoding.beam,
-            length_penalty=decoding.length_penalty,
-            max_extra_length=decoding.max_extra_length,
-            nbest=nbest,
-        )
+        self._nbest = settings.nbest
+        # To choose among candidates takes all of them.
+        self._settings = settings if utility is None else dataclasses.replace(settings, nbest=settings.beam)
         self._batch_tokens = batch_tokens
         self.window = window
-        self._positions = min(model.config.max_positions for model in models) - 1
+        self._positions = min(model.config.max_positions for model in ensemble.models) - 1
         if max_source_length is not None and max_source_length > self._positions:
             raise ConfigError(
                 f"the model has positions for {self._positions} source pieces, which are fewer than "
@@ -91,88 +93,82 @@ class Translator:
             )
         self.max_source_length = max_source_length or min(_TRAINED_LENGTH, self._positions)
         self._guard = guard
-        self._languages = Languages(config.data.source_lang, config.data.target_lang)
-        self._normalize = normalizer(
-            nfc=config.data.nfc, punctuation=config.data.punctuation, language=config.data.source_lang
-        )
-
-    @staticmethod
-    def load(
-        folders: Sequence[Path],
-        hardware: Hardware,
-        *,
-        beam: int | None = None,
-        length_penalty: float | None = None,
-        max_extra_length: int | None = None,
-        nbest: int = 1,
-        batch_tokens: int = 2_048,
-        window: int = 2_048,
-        max_source_length: int | None = None,
-        guard: bool = True,
-    ) -> Translator:
-        """Load bundles; settings of the search that are not given are those of the first.
-
-        Raises:
-            ConfigError: the beam, or the positions of the model, are too few for what is asked for.
-            CheckpointError: a bundle is missing or damaged, or several do not share vocabulary and text treatment.
-        """
-        ensemble = load_ensemble(folders, hardware)
-        decoding = changed(
-            ensemble.config.decoding,
-            beam=beam,
-            length_penalty=length_penalty,
-            max_extra_length=max_extra_length,
-        )
-        return Translator(
-            ensemble.models,
-            ensemble.vocab,
-            ensemble.config,
-            decoding,
-            hardware,
-            nbest=nbest,
-            batch_tokens=batch_tokens,
-            window=window,
-            max_source_length=max_source_length,
-            guard=guard,
-        )
+        self._utility = utility
+        self._alignment = alignment
+        data = ensemble.config.data
+        self._languages = Languages(data.source_lang, data.target_lang)
+        self._normalize = normalizer(nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang)
 
     @property
     def settings(self) -> dict[str, object]:
-        """All that a translation depends on, beside model and line."""
+        """All that a translation depends on, beside model, line and utility."""
         return {
             **dataclasses.asdict(self._settings),
+            "nbest": self._nbest,
             "max_source_length": self.max_source_length,
             "guard": self._guard,
+            "alignment": self._alignment,
             "precision": self._hardware.precision,
         }
 
-    def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
+    def translate(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
         """Translate lines; serves one translation for each line, in their order.
 
         Reads no more than a window ahead, so memory does not grow with the input. The lines of a window that came
         before an error in reading are served before the error is raised.
+
+        Args:
+            prefixes: what the translation of each line is to begin with.
+
+        Raises:
+            DataError: there are more lines than prefixes, or fewer.
         """
-        for window in self.translate_windows(lines):
+        if prefixes is None:
+            pairs: Iterable[tuple[str, str]] = ((line, "") for line in lines)
+        else:
+            pairs = parallel(lines, prefixes, names=("the input", "the prefixes"))
+        for window in self.translate_windows(pairs):
             yield from window
 
-    def translate_windows(self, lines: Iterable[str]) -> Iterator[list[Translation]]:
-        """As :meth:`translate`, but what was read together is served together."""
-        return map(self._translate_window, windows(lines, self.window))
+    def translate_windows(self, pairs: Iterable[tuple[str, str]], *, done: int = 0) -> Iterator[list[Translation]]:
+        """As :meth:`translate`, but what was read together is served together.
 
-    def _translate_window(self, lines: list[str]) -> list[Translation]:
+        Args:
+            pairs: lines, each with what its translation is to begin with, mostly nothing.
+            done: lines that came before them: a line's samples depend on where it stands.
+        """
+        for window in windows(pairs, self.window):
+            yield self._translate_window(window, done)
+            done += len(window)
+
+    def _translate_window(self, pairs: list[tuple[str, str]], done: int) -> list[Translation]:
+        lines = [line for line, _ in pairs]
         segments_by_line = self._segments([self._normalize(line) for line in lines])
-        searched = [segment for segments in segments_by_line for segment in segments if segment.pieces]
+        self._number(segments_by_line, done)
+        self._begin_with(segments_by_line, [prefix for _, prefix in pairs])
+        segments = list(itertools.chain.from_iterable(segments_by_line))
+        searched = [segment for segment in segments if segment.pieces]
         self._search(searched, self._settings)
+        self._rerank(searched)
         self._look_after(searched)
-        return [
-            Translation(
-                line,
-                joined([segment.candidates for segment in segments], self._languages.target),
-                parts=len(segments),
-                guard=_findings_together(segments),
-            )
-            for line, segments in zip(lines, segments_by_line, strict=True)
-        ]
+        for segment in segments:
+            segment.candidates = segment.candidates[: self._nbest]
+        if self._alignment:
+            self._align(segments)
+        return list(map(self._put_together, lines, segments_by_line))
+
+    def _put_together(self, line: str, segments: Sequence[_Segment]) -> Translation:
+        return Translation(
+            line,
+            joined(
+                [segment.candidates for segment in segments],
+                [len(segment.pieces) for segment in segments],
+                self._languages.target,
+            ),
+            source_pieces=tuple(self._vocab.pieces(piece for segment in segments for piece in segment.pieces)),
+            parts=len(segments),
+            guard=_findings_together(segments),
+        )
 
     def _segments(self, lines: list[str]) -> list[list[_Segment]]:
         """Each line as one segment, or as several where it is too long."""
@@ -191,6 +187,57 @@ class Translator:
     def _lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(pieces) for pieces in self._vocab.encode(texts)]
 
+    @staticmethod
+    def _number(segments_by_line: list[list[_Segment]], done: int) -> None:
+        for line, segments in enumerate(segments_by_line, start=done):
+            for part, segment in enumerate(segments):
+                segment.number = line * _MOST_PARTS + part
+
+    def _begin_with(self, segments_by_line: list[list[_Segment]], prefixes: list[str]) -> None:
+        """Say what translations begin with; where a line is in parts, nothing can."""
+        for segments, prefix in zip(segments_by_line, self._vocab.encode(prefixes), strict=True):
+            if len(segments) == 1:
+                segments[0].prefix = prefix
+
+    def _rerank(self, segments: list[_Segment]) -> None:
+        if self._utility is None:
+            return
+        for segment in segments:
+            # Samples come as often as they are likely; what a beam finds comes once.
+            weights = None if self._settings.sampling else [found.log_probability for found in segment.candidates]
+            choices = rerank([found.text for found in segment.candidates], self._utility, log_probabilities=weights)
+            segment.candidates = tuple(
+                dataclasses.replace(segment.candidates[choice.index], expected_utility=choice.expected_utility)
+                for choice in choices
+            )
+
+    def _align(self, segments: list[_Segment]) -> None:
+        """Tell of each candidate's pieces how likely they were and where they come from."""
+        pairs = [(segment, found) for segment in segments if segment.pieces for found in segment.candidates]
+        scores = iter(
+            score_targets(
+                self._models,
+                [segment.pieces[: self._positions] for segment, _ in pairs],
+                [self._vocab.ids(found.pieces) for _, found in pairs],
+                self._hardware,
+                allow_unk=self._settings.allow_unk,
+                batch_tokens=self._batch_tokens,
+                alignment_layer=alignment_layer(self._models),
+            )
+        )
+        for segment in segments:
+            if not segment.pieces:
+                segment.candidates = (dataclasses.replace(BLANK, piece_log_probabilities=(), alignment=()),)
+                continue
+            segment.candidates = tuple(
+                dataclasses.replace(
+                    found,
+                    piece_log_probabilities=score.piece_log_probabilities,
+                    alignment=score.aligned_pieces(min(len(segment.pieces), self._positions)),
+                )
+                for found, score in zip(segment.candidates, scores, strict=False)
+            )
+
     def _look_after(self, segments: list[_Segment]) -> None:
         """Note what is wrong with translations, and put better ones in their place."""
         doubtful = []
@@ -201,7 +248,9 @@ class Translator:
         if not self._guard or not doubtful:
             return
         still_doubtful = [segment for segment in doubtful if not self._mend(segment, segment.candidates)]
-        again = [_Segment(segment.text, segment.pieces) for segment in still_doubtful]
+        if self._settings.sampling:  # the likeliest text among samples would be no sample
+            return
+        again = [dataclasses.replace(segment, candidates=(BLANK,), finding=None) for segment in still_doubtful]
         self._search(again, _second_search(self._settings))
         for segment, second in zip(still_doubtful, again, strict=True):
             self._mend(segment, second.candidates)
@@ -210,8 +259,8 @@ class Translator:
         """Put the best candidate without problems first, if there is one."""
         for candidate in candidates:
             if not self._problems(segment, candidate):
-                others = (other for other in segment.candidates if other != candidate)
-                segment.candidates = (candidate, *others)[: self._settings.nbest]
+                others = (other for other in segment.candidates if other is not candidate)
+                segment.candidates = (candidate, *others)
                 segment.finding = dataclasses.replace(segment.finding, mended=True) if segment.finding else None
                 return True
         return False
@@ -242,8 +291,13 @@ class Translator:
         sources = [[*segment.pieces[: self._positions], EOS] for segment in batch]
         width = max(map(len, sources))
         source_BS = torch.tensor([source + [PAD] * (width - len(source)) for source in sources])
+        asked: dict[str, Any] = {}
+        if any(segment.prefix for segment in batch):
+            asked["prefixes"] = [segment.prefix for segment in batch]
+        if settings.sampling:
+            asked["numbers"] = [segment.number for segment in batch]
         with self._hardware.autocast():
-            found = beam_search(self._models, source_BS.to(self._hardware.device), settings)
+            found = beam_search(self._models, source_BS.to(self._hardware.device), settings, **asked)
         texts = iter(self._vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
         return [
             tuple(

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 _MOST_CHARACTERS = 1_000_000
 
+L = TypeVar("L", bound=Sequence[str])
+"""A line, or a tuple of parallel ones."""
 
-def windows(lines: Iterable[str], size: int, *, most_characters: int = _MOST_CHARACTERS) -> Iterator[list[str]]:
+
+def windows(lines: Iterable[L], size: int, *, most_characters: int = _MOST_CHARACTERS) -> Iterator[list[L]]:
     """Serve lines in windows of ``size``, or fewer where they are very long, each as soon as it is full.
 
     The lines that came before an error in reading are served before the error is raised.
     """
-    window: list[str] = []
+    window: list[L] = []
     characters = 0
     try:
         for line in lines:
             window.append(line)
-            characters += len(line)
+            characters += sum(map(len, line))
             if len(window) == size or characters >= most_characters:
                 yield window
                 window, characters = [], 0
@@ -29,7 +33,7 @@ def windows(lines: Iterable[str], size: int, *, most_characters: int = _MOST_CHA
         yield window
 
 
-def whole_windows(lines: Iterable[str], size: int, done: int) -> int:
+def whole_windows(lines: Iterable[L], size: int, done: int) -> int:
     """How many lines are in the windows that ``done`` lines fill.
 
     Whoever goes on from there makes the same windows as one who was never interrupted, hence the same batches.

@@ -16,6 +16,8 @@ from nmt.config import Config
 from nmt.data.batching import collate, micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
+from nmt.decoding.loading import Ensemble
+from nmt.decoding.options import search_settings
 from nmt.decoding.translator import Translator
 from nmt.device import Hardware
 from nmt.errors import DataError
@@ -131,7 +133,11 @@ class Validator:
         ranks, decoding = self._ranks, self._config.validation.decoding
         # Without the guard: the score is to show what the model says, loops included.
         translator = Translator(
-            [model], self._vocab, self._config, decoding, self._hardware, window=_WINDOW_LINES, guard=False
+            Ensemble((model,), self._vocab, self._config),
+            search_settings(decoding),
+            self._hardware,
+            window=_WINDOW_LINES,
+            guard=False,
         )
         sources = (source for source, _ in self._pairs[ranks.rank :: ranks.size])
         own = list(itertools.takewhile(lambda translation: not until(), translator.translate(sources)))

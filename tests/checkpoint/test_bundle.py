@@ -133,11 +133,15 @@ BUNDLES = sorted((Path(__file__).parent.parent / "bundles").glob("*/"))
 
 @pytest.mark.parametrize("folder", BUNDLES, ids=lambda folder: folder.name)
 def test_a_bundle_of_every_release_still_loads_and_translates_the_same(folder):
+    from nmt.decoding.loading import load_ensemble
+    from nmt.decoding.options import search_settings
     from nmt.decoding.translator import Translator
     from nmt.device import choose_hardware
 
     expected = json.loads((folder / "notes.json").read_text("utf-8"))["translations"]
-    translator = Translator.load([folder], choose_hardware("cpu", "fp32", 1))
+    hardware = choose_hardware("cpu", "fp32", 1)
+    ensemble = load_ensemble([folder], hardware)
+    translator = Translator(ensemble, search_settings(ensemble.config.decoding), hardware)
     assert {t.source: t.text for t in translator.translate(expected)} == expected
 
 

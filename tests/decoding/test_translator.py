@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from nmt.config import Config, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.decoding.guard import Finding
+from nmt.decoding.loading import Ensemble
+from nmt.decoding.options import search_settings
 from nmt.decoding.output import formatted
 from nmt.decoding.search import Hypothesis, SearchSettings
 from nmt.decoding.translator import Translator
@@ -34,9 +36,12 @@ def model(seed: int = 0) -> Transformer:
 MODEL = model()
 
 
-def translator(beam: int = 3, **options) -> Translator:
-    decoding = DecodingConfig(beam=beam, max_extra_length=5)
-    return Translator([MODEL], VOCAB, CONFIG, decoding, choose_hardware("cpu", "fp32", 1), **options)
+CPU = choose_hardware("cpu", "fp32", 1)
+
+
+def translator(beam: int = 3, *, nbest: int = 1, config: Config = CONFIG, search: dict | None = None, **options):
+    settings = search_settings(DecodingConfig(beam=beam, max_extra_length=5), nbest=nbest, **(search or {}))
+    return Translator(Ensemble((MODEL,), VOCAB, config), settings, CPU, **options)
 
 
 def some_lines(count: int) -> list[str]:
@@ -138,10 +143,10 @@ def test_source_text_is_normalised_as_in_training():
     torch.manual_seed(0)
     built = Transformer(CONFIG.model, vocab.size).eval()
     torch.nn.init.normal_(built.embedding.weight, std=0.7)
-    hardware = choose_hardware("cpu", "fp32", 1)
 
     def texts(config):
-        made = Translator([built], vocab, config, config.decoding, hardware).translate([composed, decomposed])
+        ensemble = Ensemble((built,), vocab, config)
+        made = Translator(ensemble, search_settings(config.decoding), CPU).translate([composed, decomposed])
         return [(t.candidates[0].pieces, t.candidates[0].score) for t in made]
 
     first, second = texts(CONFIG)
@@ -171,8 +176,7 @@ def test_a_long_line_is_translated_in_parts_which_join_the_batch():
 def test_parts_are_joined_without_a_space_where_the_language_has_none():
     data = CONFIG.data.model_copy(update={"target_lang": "ja"})
     config = CONFIG.model_copy(update={"data": data})
-    made = Translator([MODEL], VOCAB, config, DecodingConfig(beam=1, max_extra_length=5), choose_hardware("cpu"),
-                      max_source_length=9, guard=False)  # fmt: skip
+    made = translator(beam=1, config=config, max_source_length=9, guard=False)
     [found] = made.translate(["ba do ki. Lu me no!"])
     assert found.parts == 2
     assert found.text == "".join(t.text for t in made.translate(["ba do ki.", "Lu me no!"]))
@@ -185,7 +189,7 @@ def test_parts_need_positions():
 
 def test_a_character_with_more_pieces_than_the_model_has_positions_is_no_error():
     tiny = Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size).eval()
-    made = Translator([tiny], VOCAB, CONFIG, DecodingConfig(beam=1), choose_hardware("cpu", "fp32", 1))
+    made = Translator(Ensemble((tiny,), VOCAB, CONFIG), search_settings(DecodingConfig(beam=1)), CPU)
     [found] = made.translate(["\ufdfa ba"])  # an honorific of 18 letters in one character
     assert found.parts == 2
 
@@ -216,13 +220,10 @@ LANGUAGES = CONFIG.model_copy(
 )
 
 
-def guarded(monkeypatch, *answers: list[str], nbest: int = 1, guard: bool = True):
+def guarded(monkeypatch, *answers: list[str], nbest: int = 1, guard: bool = True, **options):
     searches = Searches(*answers)
     monkeypatch.setattr("nmt.decoding.translator.beam_search", searches)
-    made = Translator(
-        [MODEL], VOCAB, LANGUAGES, DecodingConfig(beam=4), choose_hardware("cpu", "fp32", 1), nbest=nbest, guard=guard
-    )
-    [found] = made.translate([SOURCE])
+    [found] = translator(beam=4, nbest=nbest, config=LANGUAGES, guard=guard, **options).translate([SOURCE])
     return found, searches.asked
 
 

@@ -1,0 +1,177 @@
+"""What ``nmt translate`` does with files and pipes, whatever becomes of the lines between them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from nmt.cli.console import is_terminal, notice, stderr
+from nmt.cli.progress import progress_display
+from nmt.decoding.output import formatted, formatted_score
+from nmt.decoding.resuming import Begun, begun, growing, made_with
+from nmt.decoding.tally import Tally
+from nmt.decoding.target_scorer import TargetScorer
+from nmt.decoding.translator import Translator
+from nmt.errors import ConfigError, DataError
+from nmt.text import (
+    STDIN,
+    InvalidUtf8,
+    can_be_read_again,
+    count_lines,
+    encode_line,
+    not_parallel,
+    read_lines,
+    read_parallel,
+)
+
+Pairs = Iterable[tuple[str, str]]
+Work = Callable[[Pairs, int], Iterator[list[list[str]]]]
+"""From pairs of lines, and how many came before them, to windows of what to write for each."""
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Where lines come from and go to."""
+
+    input: Path
+    beside: Mapping[str, Path | None]
+    """What files may be parallel to the input; one at most is given."""
+    output: Path
+    resume: bool
+    interactive: bool
+    invalid_utf8: InvalidUtf8
+
+    def check(self) -> None:
+        """Find mistakes before a model is loaded.
+
+        Raises:
+            ConfigError: what was asked for cannot be.
+            DataError: a file or folder is not there, or files are not parallel.
+        """
+        if self.resume and not self.can_be_resumed:
+            raise ConfigError(
+                "--resume needs an --input FILE that can be read again, and the --output FILE to go on with."
+            )
+        if self.to_file and not self.output.parent.is_dir():
+            raise DataError(f"{self.output.parent}: there is no such folder to write to.")
+        path = self._parallel
+        if path is None:
+            return
+        if str(path) == str(self.input) == STDIN:
+            raise ConfigError("standard input (-) can be one file only: give --input FILE.")
+        lines, others = count_lines(self.input), count_lines(path)
+        if lines is not None and others is not None and lines != others:
+            # Told now, rather than at the end of a long file.
+            raise not_parallel((str(self.input), lines), (str(path), others))
+
+    @property
+    def to_file(self) -> bool:
+        """Whether the output has a name."""
+        return str(self.output) != STDIN
+
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether what is left of an output can be gone on with."""
+        return self.to_file and all(map(can_be_read_again, self._files.values()))
+
+    @property
+    def _parallel(self) -> Path | None:
+        return next((path for path in self.beside.values() if path is not None), None)
+
+    @property
+    def _files(self) -> dict[str, Path]:
+        return {"input": self.input} | {name: path for name, path in self.beside.items() if path is not None}
+
+    def pairs(self) -> Pairs:
+        """The lines of the input from the first on, each with the one beside it, or with none."""
+        if self._parallel is not None:
+            return read_parallel(self.input, self._parallel, invalid=self.invalid_utf8)
+        return ((line, "") for line in read_lines(self.input, invalid=self.invalid_utf8))
+
+    def made_with(self, bundles: Sequence[Path], settings: Mapping[str, object]) -> dict[str, Any] | None:
+        """All that the output depends on; None where it cannot be gone on with."""
+        if not self.can_be_resumed:
+            return None
+        return made_with(bundles, self._files, {**settings, "invalid_utf8": self.invalid_utf8})
+
+
+def translate_lines(
+    streams: Streams,
+    translator: Translator,
+    record: Mapping[str, Any] | None,
+    nbest: int,
+    form: Literal["text", "jsonl"],
+) -> Tally:
+    """Write translations of the input; what came up meanwhile.
+
+    Args:
+        record: of :meth:`Streams.made_with`.
+        nbest: in text form so many lines are written for one.
+    """
+    tally = Tally()
+
+    def work(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
+        numbers = itertools.count(done + 1)
+        for window in translator.translate_windows(pairs, done=done):
+            for translation in window:
+                tally.add(translation)
+            yield [formatted(translation, next(numbers), nbest, form) for translation in window]
+
+    _write(streams, work, record, window=translator.window, each=nbest if form == "text" else 1)
+    return tally
+
+
+def score_lines(
+    streams: Streams, scorer: TargetScorer, record: Mapping[str, Any] | None, form: Literal["text", "jsonl"]
+) -> None:
+    """Write how likely the lines beside the input are as its translations.
+
+    Args:
+        record: of :meth:`Streams.made_with`.
+    """
+
+    def work(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
+        numbers = itertools.count(done + 1)
+        for window in scorer.score_windows(pairs):
+            yield [formatted_score(scored, next(numbers), form) for scored in window]
+
+    _write(streams, work, record, window=scorer.window, each=1)
+
+
+def _write(streams: Streams, work: Work, record: Mapping[str, Any] | None, *, window: int, each: int) -> None:
+    """Write what becomes of the input's lines, as soon as each window is done.
+
+    Args:
+        window: lines that are read before the work on them begins.
+        each: how many lines are written for one.
+    """
+    before = Begun()
+    if streams.resume and record is not None:
+        before = begun(streams.output, record, streams.pairs(), window=window, output_lines=each)
+        notice(f"going on behind line {before.lines:,} of {streams.input}")
+    number, total = before.lines, count_lines(streams.input)
+    prompts = streams.interactive and str(streams.input) == STDIN and sys.stdin.isatty() and is_terminal()
+    with contextlib.ExitStack() as stack:
+        out: IO[bytes] = sys.stdout.buffer
+        if streams.to_file:
+            out = stack.enter_context(growing(streams.output, record, keep=before.bytes))
+        # A bar among the translations would be in the way.
+        shows = not streams.interactive and (streams.to_file or not sys.stdout.isatty())
+        update = stack.enter_context(progress_display())("lines") if shows else None
+        if update:
+            update("done", number, total)
+        if prompts:
+            stderr().print("> ", end="")
+        for entries in work(itertools.islice(streams.pairs(), before.lines, None), before.lines):
+            out.writelines(encode_line(line) for lines in entries for line in lines)
+            out.flush()
+            number += len(entries)
+            if update:
+                update("done", number, total)
+            if prompts:
+                stderr().print("> ", end="")
