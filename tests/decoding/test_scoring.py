@@ -46,7 +46,7 @@ def step_by_step(models: list[Transformer], source: list[int], target: list[int]
     for piece in [*target, EOS]:
         probability = 0.0
         for index, model in enumerate(models):
-            logits, states[index] = model.step(torch.tensor([before]), states[index])
+            logits, states[index] = model.step(torch.tensor([[before]]), states[index])
             probability += torch.softmax(logits[0], dim=0)[piece].item() / len(models)
         found.append(math.log(probability))
         before = piece
