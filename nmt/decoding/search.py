@@ -16,25 +16,11 @@ import torch
 from torch import Tensor
 
 from nmt.data.vocab import Vocabulary
+from nmt.decoding.extensions import Dice, Sampling, drawn, largest, repeating
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 
-_BLOCK = 64
-
 PAD, UNK, BOS, EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Outputs drawn piece by piece from what the model expects."""
-
-    temperature: float = 1.0
-    """Log-probabilities are divided by it: below 1 likely pieces become likelier."""
-    top_k: int | None = None
-    """Only the so many likeliest pieces may come."""
-    top_p: float | None = None
-    """Only the fewest likeliest pieces whose probabilities come to this (Holtzman et al. 2020)."""
-    seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -78,7 +64,14 @@ def length_penalty(length: int, alpha: float, normalization: Literal["paper", "l
     return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
 
 
-def beam_search(models: Sequence[Transformer], source_BS: Tensor, settings: SearchSettings) -> list[list[Hypothesis]]:
+def beam_search(
+    models: Sequence[Transformer],
+    source_BS: Tensor,
+    settings: SearchSettings,
+    *,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    numbers: Sequence[int] | None = None,
+) -> list[list[Hypothesis]]:
     """Translate a batch of sentences.
 
     Each step extends every live hypothesis by every piece and keeps the best. A hypothesis that ends in eos is
@@ -87,12 +80,16 @@ def beam_search(models: Sequence[Transformer], source_BS: Tensor, settings: Sear
     Args:
         models: one, or several over the same vocabulary whose probabilities are averaged at each step.
         source_BS: pieces with eos, padded with 0 on the right.
+        prefixes: for each sentence the pieces that its outputs must begin with, which make room for themselves where
+            an output may not be so long.
+        numbers: what tells sentences apart that are sampled: the same number draws the same outputs, in any batch.
+            By default their places in this one.
 
     Returns:
         For each sentence its ``nbest`` hypotheses (fewer where the beam finished fewer), best first.
     """
     with torch.inference_mode():
-        search = _Search.begin(models, source_BS, settings)
+        search = _Search.begin(models, source_BS, settings, prefixes, numbers)
         while search.sentences:
             search.extend()
     return [sorted(found, key=lambda hypothesis: -hypothesis.score)[: settings.nbest] for found in search.finished]
@@ -123,38 +120,49 @@ class _Search:
     """Places of the beam that are left: one less for each hypothesis that finished."""
     pieces_BWT: np.ndarray[Any, np.dtype[np.int64]]
     """What each hypothesis consists of so far."""
+    prefixes: Sequence[Sequence[int]]
+    """By sentence of the whole batch."""
+    dice: Dice | None
+    """Where pieces are drawn instead of searched for."""
     length: int = field(default=0)
 
     @staticmethod
-    def begin(models: Sequence[Transformer], source_BS: Tensor, settings: SearchSettings) -> _Search:
+    def begin(
+        models: Sequence[Transformer],
+        source_BS: Tensor,
+        settings: SearchSettings,
+        prefixes: Sequence[Sequence[int]] | None,
+        numbers: Sequence[int] | None,
+    ) -> _Search:
         count, device = source_BS.shape[0], source_BS.device
         longest = min(model.config.max_positions for model in models) - 1
         if settings.max_length is not None:
             longest = min(longest, settings.max_length)
         source_pieces = ((source_BS != PAD).sum(dim=1) - 1).tolist()
+        limits = [min(pieces + settings.max_extra_length, longest) for pieces in source_pieces]
+        if prefixes is not None:
+            limits = [max(limit, len(prefix)) for limit, prefix in zip(limits, prefixes, strict=True)]
         # All hypotheses begin alike, so there is but one; the beam opens with the first step.
         return _Search(
             models,
             settings,
             finished=[[] for _ in range(count)],
             sentences=list(range(count)),
-            limits=[min(pieces + settings.max_extra_length, longest) for pieces in source_pieces],
+            limits=limits,
             states=[model.start(model.encode(source_BS)) for model in models],
             tokens_BW=torch.full((count, 1), BOS, device=device),
             scores_BW=torch.zeros(count, 1, device=device),
             places_B1=torch.full((count, 1), settings.beam, device=device),
             pieces_BWT=np.empty((count, 1, 0), dtype=np.int64),
+            prefixes=prefixes if prefixes is not None else [()] * count,
+            dice=Dice(settings.sampling.seed, numbers or range(count)) if settings.sampling is not None else None,
         )
 
     def extend(self) -> None:
         """Make one step: every hypothesis by one piece, finished ones out, finished sentences out."""
-        # 1. The best extensions of each hypothesis, and the best of those of its sentence, as many as have a place.
-        values_BWK, pieces_BWK = self._extensions()
-        choices = values_BWK.shape[2]
-        extended_BX = (self.scores_BW[:, :, None] + values_BWK).flatten(1)
-        best_BW, index_BW = extended_BX.topk(min(self.settings.beam, extended_BX.shape[1]), dim=1)
-        best_BW.masked_fill_(torch.arange(best_BW.shape[1], device=best_BW.device) >= self.places_B1, -torch.inf)
-        parents_BW, tokens_BW = index_BW // choices, pieces_BWK.flatten(1).gather(1, index_BW)
+        # 1. The best extensions of each hypothesis, and the best of those of its sentence, as many as have a place;
+        # or one of each, drawn.
+        best_BW, parents_BW, tokens_BW = self._best() if self.dice is None else self._drawn(self.dice)
         self.length += 1
 
         # 2. Those that end in eos are finished; the rest live on.
@@ -174,23 +182,61 @@ class _Search:
         self.scores_BW, self.tokens_BW = live_BW, tokens_BW
         self.states = [state.select(parents_BW, kept_B) for state in self.states]
 
-    def _extensions(self) -> tuple[Tensor, Tensor]:
-        """The K best pieces after each hypothesis, which are enough for a beam of K, and their log-probabilities
-        (B, W, K); -inf where fewer may come."""
+    def _best(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of all extensions of a sentence's hypotheses the best: log-probabilities, parents and pieces (B, W)."""
+        logits_NV, normalizer_N1 = self._allowed_logits()
+        # The K best of each are enough for a beam of K.
+        values_NK, pieces_NK = largest(logits_NV, self.settings.beam)
+        (sentences, beam), choices = self.tokens_BW.shape, values_NK.shape[1]
+        values_BWK = (values_NK - normalizer_N1).view(sentences, beam, choices)
+        extended_BX = (self.scores_BW[:, :, None] + values_BWK).flatten(1)
+        best_BW, index_BW = extended_BX.topk(min(self.settings.beam, extended_BX.shape[1]), dim=1)
+        best_BW.masked_fill_(torch.arange(best_BW.shape[1], device=best_BW.device) >= self.places_B1, -torch.inf)
+        return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
+
+    def _drawn(self, dice: Dice) -> tuple[Tensor, Tensor, Tensor]:
+        """An extension of each hypothesis, drawn: log-probabilities, parents and pieces (B, W). The first step draws
+        all hypotheses from the one that there is."""
+        assert self.settings.sampling is not None
+        logits_NV, normalizer_N1 = self._allowed_logits()
+        sentences, beam = len(self.sentences), self.settings.beam
+        parents_W = torch.arange(beam, device=logits_NV.device).clamp_(max=self.tokens_BW.shape[1] - 1)
+        parents_BW = parents_W.expand(sentences, -1)
+        rows_N = (
+            torch.arange(sentences, device=logits_NV.device)[:, None] * self.tokens_BW.shape[1] + parents_BW
+        ).flatten()
+        uniform_N = torch.from_numpy(dice.throw(self.sentences, beam)).flatten().to(logits_NV.device)
+        values_N1, pieces_N1 = drawn(logits_NV[rows_N], self.settings.sampling, uniform_N)
+        if isinstance(normalizer_N1, Tensor):
+            normalizer_N1 = normalizer_N1[rows_N]
+        values_BW = (values_N1 - normalizer_N1).view(sentences, beam)
+        return self.scores_BW.gather(1, parents_BW) + values_BW, parents_BW, pieces_N1.view(sentences, beam)
+
+    def _allowed_logits(self) -> tuple[Tensor, Tensor | float]:
+        """As :meth:`_next_logits`, with -inf for pieces that may not come."""
         logits_NV, normalizer_N1 = self._next_logits()
-        is_full = [limit <= self.length for limit in self.limits]
-        ends_N = logits_NV[:, EOS].clone()
+        forced = {row: piece for row in range(len(self.sentences)) if (piece := self._forced_piece(row)) is not None}
+        rows_F = torch.tensor(list(forced), dtype=torch.long, device=logits_NV.device)
+        pieces_F = torch.tensor(list(forced.values()), dtype=torch.long, device=logits_NV.device)
+        logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
+        forced_FW = logits_BWV[rows_F, :, pieces_F] if forced else None
         logits_NV[:, [PAD, BOS] if self.settings.allow_unk else [PAD, UNK, BOS]] = -torch.inf
         if self.length < self.settings.min_length:
             logits_NV[:, EOS] = -torch.inf
-        values_NK, pieces_NK = _largest(logits_NV, self.settings.beam)
-        if any(is_full):  # at its limit a hypothesis can only end
-            full_N = torch.tensor(is_full, device=values_NK.device).repeat_interleave(self.tokens_BW.shape[1])
-            values_NK.masked_fill_(full_N[:, None], -torch.inf)
-            values_NK[:, 0] = torch.where(full_N, ends_N, values_NK[:, 0])
-            pieces_NK[:, 0].masked_fill_(full_N, EOS)
-        shape = (*self.tokens_BW.shape, -1)
-        return (values_NK - normalizer_N1).view(shape), pieces_NK.view(shape)
+        if self.settings.no_repeat_ngram:
+            rows, pieces = repeating(self.pieces_BWT, self.settings.no_repeat_ngram)
+            logits_NV[torch.from_numpy(rows), torch.from_numpy(pieces)] = -torch.inf
+        if forced_FW is not None:
+            logits_BWV[rows_F] = -torch.inf
+            logits_BWV[rows_F, :, pieces_F] = forced_FW
+        return logits_NV, normalizer_N1
+
+    def _forced_piece(self, row: int) -> int | None:
+        """What a sentence must go on with: its prefix, and eos where it is as long as it may be."""
+        prefix = self.prefixes[self.sentences[row]]
+        if self.length < len(prefix):
+            return prefix[self.length]
+        return EOS if self.length >= self.limits[row] else None
 
     def _next_logits(self) -> tuple[Tensor, Tensor | float]:
         """Logits (N, V) of each piece after each hypothesis, and what to subtract to make them log-probabilities."""
@@ -210,7 +256,7 @@ class _Search:
         followed = np.take_along_axis(self.pieces_BWT, parents[:, :, None], axis=1)
         self.pieces_BWT = np.concatenate([followed, tokens[:, :, None]], axis=2)
         ended = (tokens == EOS) & (best > -np.inf)
-        penalty = length_penalty(self.length, self.settings.length_penalty)
+        penalty = self._penalty(self.length)
         for row, place in zip(*ended.nonzero(), strict=True):
             log_probability, pieces = float(best[row, place]), tuple(followed[row, place].tolist())
             hypothesis = Hypothesis(pieces, log_probability, log_probability / penalty)
@@ -219,7 +265,7 @@ class _Search:
         return [row for row, best in enumerate(best_live) if self._goes_on(row, best)]
 
     def _goes_on(self, row: int, best_live: float) -> bool:
-        """Whether a live hypothesis is left that could still be among those to return.
+        """Whether a live hypothesis is left that could still be among those to return; all that were drawn are.
 
         Log-probabilities only fall, and the penalty divides by the most at the greatest length, eos included:
         no live hypothesis can end with more than its present log-probability over that.
@@ -227,27 +273,10 @@ class _Search:
         if best_live == -math.inf:
             return False
         found = self.finished[self.sentences[row]]
-        if len(found) < self.settings.nbest:
+        if len(found) < self.settings.nbest or self.dice is not None:
             return True
-        bound = best_live / length_penalty(self.limits[row] + 1, self.settings.length_penalty)
+        bound = best_live / self._penalty(self.limits[row] + 1)
         return bound > sorted((hypothesis.score for hypothesis in found), reverse=True)[self.settings.nbest - 1]
 
-
-def _largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest numbers of each row and where they are; fewer than ``count`` where a row has not so many.
-
-    On a CPU torch's own search costs as much as a matrix product. The largest K numbers lie in those K blocks whose
-    maxima are largest, and maxima are quick to find.
-    """
-    rows, vocabulary = logits_NV.shape
-    blocks = vocabulary // _BLOCK
-    if logits_NV.is_cuda or blocks <= 2 * count:
-        values_NK, pieces_NK = logits_NV.topk(min(count, vocabulary), dim=1)
-        return values_NK, pieces_NK
-    blocks_NXP = logits_NV[:, : blocks * _BLOCK].view(rows, blocks, _BLOCK)
-    chosen_NK = blocks_NXP.amax(dim=2).topk(count, dim=1).indices
-    places_NKP = chosen_NK[:, :, None] * _BLOCK + torch.arange(_BLOCK)
-    rest_R = torch.arange(blocks * _BLOCK, vocabulary)
-    candidates_NC = torch.cat([places_NKP.flatten(1), rest_R.expand(rows, -1)], dim=1)
-    values_NK, index_NK = logits_NV.gather(1, candidates_NC).topk(count, dim=1)
-    return values_NK, candidates_NC.gather(1, index_NK)
+    def _penalty(self, length: int) -> float:
+        return length_penalty(length, self.settings.length_penalty, self.settings.normalization)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
+from nmt.decoding.extensions import Sampling, largest
 from nmt.decoding.search import BOS, EOS, SearchSettings, beam_search, length_penalty
 from nmt.model.transformer import Transformer
 
@@ -20,7 +21,7 @@ def build(seed: int, vocab: int, spread: float = 3.0) -> Transformer:
     return model
 
 
-def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, vocab: int):
+def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, vocab: int, normalization="paper"):
     """Every output of at most ``limit`` pieces, scored by full decoding; best first."""
     encoded = model.encode(torch.tensor([source]))
     found = []
@@ -28,21 +29,25 @@ def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, 
         for pieces in itertools.product(range(4, vocab), repeat=length):
             log_p = torch.log_softmax(model.decode(torch.tensor([[BOS, *pieces]]), encoded)[0], -1)
             total = sum(log_p[i, piece].item() for i, piece in enumerate([*pieces, EOS]))
-            found.append((total / ((5 + length + 1) / 6) ** alpha, pieces))
+            length_itself = length + 1 if normalization == "length" else (5 + length + 1) / 6
+            found.append((total / length_itself**alpha, pieces))
     return sorted(found, reverse=True)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("nbest", [1, 5])
-def test_equals_exhaustive_search(alpha, seed, nbest):
+@pytest.mark.parametrize("normalization", ["paper", "length"])
+def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
     vocab, limit = 7, 4
     model = build(seed, vocab)
     source = [4, 6, EOS]
     beam = 3**limit + 3 ** (limit - 1) + 9 + 3 + 1  # a place for every prefix
-    settings = SearchSettings(beam=beam, length_penalty=alpha, max_extra_length=limit - 2, nbest=nbest)
+    settings = SearchSettings(
+        beam=beam, length_penalty=alpha, max_extra_length=limit - 2, nbest=nbest, normalization=normalization
+    )
     [found] = beam_search([model], torch.tensor([source]), settings)
-    expected = exhaustive(model, source, alpha, limit, vocab)[:nbest]
+    expected = exhaustive(model, source, alpha, limit, vocab, normalization)[:nbest]
     assert [h.pieces for h in found] == [pieces for _, pieces in expected]
     assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
@@ -140,3 +145,95 @@ def test_an_ensemble_of_twins_is_one_of_them_and_of_strangers_their_mean():
     expected = mean[0].log().gather(1, gold[:, None]).sum().item()
     assert found.log_probability == pytest.approx(expected, abs=1e-4)
     assert found.score == pytest.approx(expected / length_penalty(len(gold), 0.6), abs=1e-4)
+
+
+def test_no_ngram_comes_twice():
+    model, batch = build(9, 12, spread=6.0), sources(8, 12)
+    plain = beam_search([model], batch, SearchSettings(beam=2, max_extra_length=20))
+    assert any(repeats(found[0].pieces, 2) for found in plain)
+    for found in beam_search([model], batch, SearchSettings(beam=2, nbest=2, max_extra_length=20, no_repeat_ngram=2)):
+        assert not any(repeats(hypothesis.pieces, 2) for hypothesis in found)
+
+
+def repeats(pieces, size: int) -> bool:
+    grams = [pieces[i : i + size] for i in range(len(pieces) - size + 1)]
+    return len(set(grams)) < len(grams)
+
+
+def test_outputs_begin_with_their_prefix_and_are_scored_whole():
+    model, batch = build(10, 20), sources(4, 20)
+    prefixes = [[5, 6, 7], [], [1, 9], list(range(4, 19)) * 2]  # unk where it is asked for; more than the limit
+    settings = SearchSettings(beam=3, nbest=3, max_extra_length=2)
+    together = beam_search([model], batch, settings, prefixes=prefixes)
+    for row, (prefix, found) in enumerate(zip(prefixes, together, strict=True)):
+        assert len(found) == 3 or row == 3
+        encoded = model.encode(batch[row : row + 1])
+        for hypothesis in found:
+            assert list(hypothesis.pieces[: len(prefix)]) == prefix
+            log_p = torch.log_softmax(model.decode(torch.tensor([[BOS, *hypothesis.pieces]]), encoded)[0], -1)
+            total = sum(log_p[i, piece].item() for i, piece in enumerate([*hypothesis.pieces, EOS]))
+            assert hypothesis.log_probability == pytest.approx(total, abs=1e-4)
+    without = beam_search([model], batch, settings)
+    assert [h.pieces for h in together[1]] == [h.pieces for h in without[1]]
+
+
+def test_samples_depend_on_seed_and_number_and_not_on_the_batch():
+    model, batch = build(11, 40, spread=1.0), sources(6, 40)
+
+    def samples(rows: list[int], seed: int = 1) -> list[set]:
+        settings = SearchSettings(beam=4, nbest=4, max_extra_length=5, sampling=Sampling(seed=seed))
+        found = beam_search([model], batch[rows], settings, numbers=rows)
+        return [{(h.pieces, round(h.log_probability, 4)) for h in sentence} for sentence in found]
+
+    together = samples([0, 1, 2, 3, 4, 5])
+    assert [samples([row])[0] for row in range(6)] == together
+    assert samples([5, 0, 2]) == [together[5], together[0], together[2]]
+    assert samples([0, 1, 2, 3, 4, 5], seed=2) != together
+
+
+def test_samples_come_as_often_as_the_model_expects():
+    model = build(12, 8, spread=1.0)
+    source = torch.tensor([[4, 6, EOS]])
+    expected = torch.softmax(model.decode(torch.tensor([[BOS]]), model.encode(source))[0, 0], -1)
+    for temperature, top_k, top_p in ((1.0, None, None), (0.5, None, None), (1.0, 3, None), (1.0, None, 0.7)):
+        sampling = Sampling(temperature, top_k, top_p)
+        count = 2_000
+        settings = SearchSettings(beam=count, nbest=count, max_length=1, sampling=sampling)
+        [found] = beam_search([model], source, settings)
+        counts = torch.zeros(8)
+        for hypothesis in found:
+            counts[hypothesis.pieces[0] if hypothesis.pieces else EOS] += 1
+        share = expected.clone()
+        share[[0, 1, 2]] = 0
+        share = share ** (1 / temperature)
+        order = share.argsort(descending=True)
+        if top_k is not None:
+            share[order[top_k:]] = 0
+        if top_p is not None:
+            before = share[order].cumsum(0) / share.sum() - share[order] / share.sum()
+            share[order[before >= top_p]] = 0
+        share = share / share.sum()
+        assert (counts[share == 0] == 0).all()
+        assert (counts / count - share).abs().max() < 0.04
+        for hypothesis in found[:20]:
+            piece = hypothesis.pieces[0] if hypothesis.pieces else EOS
+            assert hypothesis.log_probability <= expected[piece].log().item() + 1e-4
+
+
+def test_drawing_the_likeliest_alone_is_greedy():
+    model, batch = build(13, 30), sources(6, 30)
+    greedy = beam_search([model], batch, SearchSettings(beam=1))
+    for sampling in (Sampling(top_k=1), Sampling(top_p=1e-6), Sampling(temperature=1e-4)):
+        drawn = beam_search([model], batch, SearchSettings(beam=2, nbest=2, sampling=sampling))
+        for [best], found in zip(greedy, drawn, strict=True):
+            assert [hypothesis.pieces for hypothesis in found] == [best.pieces] * 2
+
+
+@pytest.mark.parametrize("count", [1, 4, 11])
+def test_the_largest_by_blocks_are_the_largest(count):
+    numbers = torch.randn(7, 3_001, generator=torch.Generator().manual_seed(1))
+    numbers[:, 5:9] = -torch.inf
+    values, places = largest(numbers, count)
+    expected = numbers.topk(count, dim=1)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(numbers.gather(1, places), values)
