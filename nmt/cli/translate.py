@@ -47,7 +47,7 @@ def translate(
     top_p: Annotated[
         float | None, typer.Option(help="With --sample: draw from the fewest pieces of this probability alone.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="With --sample: another seed draws others.  [1]")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="With --sample: another seed draws others.  [1]")] = None,
     mbr: Annotated[
         Literal["chrf", "bleu"] | None,
         typer.Option(help="Put the candidate first that is most like all, by this metric (minimum Bayes risk)."),

@@ -48,6 +48,8 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
 def _check_sampling(sampling: Sampling) -> None:
     if sampling.temperature <= 0:
         raise ConfigError(f"temperature {sampling.temperature:g}: give a number above 0.")
+    if sampling.seed < 0:
+        raise ConfigError(f"seed {sampling.seed}: give 0 or more.")
     if sampling.top_k is not None and sampling.top_k < 1:
         raise ConfigError(f"top-k {sampling.top_k}: give at least 1 piece to draw from.")
     if sampling.top_p is not None and not 0 < sampling.top_p <= 1:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import torch
 
@@ -22,7 +21,7 @@ from nmt.decoding.splitting import split
 from nmt.decoding.translation import BLANK, TranslatedText, Translation, joined
 from nmt.decoding.windows import windows
 from nmt.device import Hardware
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.text import normalizer, parallel
 
 # What shards hold at most, unless build-vocab was told otherwise: no model has seen longer sentences.
@@ -196,8 +195,14 @@ class Translator:
     def _begin_with(self, segments_by_line: list[list[_Segment]], prefixes: list[str]) -> None:
         """Say what translations begin with; where a line is in parts, nothing can."""
         for segments, prefix in zip(segments_by_line, self._vocab.encode(prefixes), strict=True):
-            if len(segments) == 1:
-                segments[0].prefix = prefix
+            if len(segments) > 1:
+                continue
+            if len(prefix) > self._positions:
+                raise DataError(
+                    f"a prefix of {len(prefix)} pieces is longer than what the model has positions for, which is "
+                    f"{self._positions}: {self._vocab.decode([prefix[:10]])[0]} …"
+                )
+            segments[0].prefix = prefix
 
     def _rerank(self, segments: list[_Segment]) -> None:
         if self._utility is None:
@@ -220,7 +225,7 @@ class Translator:
                 [segment.pieces[: self._positions] for segment, _ in pairs],
                 [self._vocab.ids(found.pieces) for _, found in pairs],
                 self._hardware,
-                allow_unk=self._settings.allow_unk,
+                allow_unk=True,  # a prefix may have it
                 batch_tokens=self._batch_tokens,
                 alignment_layer=alignment_layer(self._models),
             )
@@ -291,13 +296,14 @@ class Translator:
         sources = [[*segment.pieces[: self._positions], EOS] for segment in batch]
         width = max(map(len, sources))
         source_BS = torch.tensor([source + [PAD] * (width - len(source)) for source in sources])
-        asked: dict[str, Any] = {}
-        if any(segment.prefix for segment in batch):
-            asked["prefixes"] = [segment.prefix for segment in batch]
-        if settings.sampling:
-            asked["numbers"] = [segment.number for segment in batch]
         with self._hardware.autocast():
-            found = beam_search(self._models, source_BS.to(self._hardware.device), settings, **asked)
+            found = beam_search(
+                self._models,
+                source_BS.to(self._hardware.device),
+                settings,
+                prefixes=[segment.prefix for segment in batch],
+                numbers=[segment.number for segment in batch],
+            )
         texts = iter(self._vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
         return [
             tuple(

@@ -12,12 +12,14 @@ from nmt.config import Config, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.decoding.guard import Finding
 from nmt.decoding.loading import Ensemble
+from nmt.decoding.mbr import rerank
 from nmt.decoding.options import search_settings
 from nmt.decoding.output import formatted
-from nmt.decoding.search import Hypothesis, SearchSettings
+from nmt.decoding.search import Hypothesis, Sampling, SearchSettings
 from nmt.decoding.translator import Translator
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
+from nmt.evaluation.pairwise import pairwise_chrf
 from nmt.model.transformer import Transformer
 from nmt.text import encode_line, read_lines
 
@@ -209,7 +211,7 @@ class Searches:
         self.answers = list(answers)
         self.asked: list[SearchSettings] = []
 
-    def __call__(self, models, source_BS, settings):
+    def __call__(self, models, source_BS, settings, *, prefixes, numbers):
         self.asked.append(settings)
         texts = self.answers.pop(0)
         return [[hypothesis(text, -1.0 - rank) for rank, text in enumerate(texts)] for _ in source_BS]
@@ -258,6 +260,80 @@ def test_where_nothing_better_is_found_the_first_stays(monkeypatch):
 def test_without_the_guard_problems_are_told_and_nothing_is_done(monkeypatch):
     found, asked = guarded(monkeypatch, [LOOP, SOUND], nbest=2, guard=False)
     assert (found.text, found.guard, len(asked)) == (LOOP.strip(), Finding(("looping",), mended=False), 1)
+
+
+def test_samples_are_never_replaced_by_what_a_search_finds(monkeypatch):
+    found, asked = guarded(monkeypatch, [COPY, LOOP], nbest=2, search={"sampling": Sampling()})
+    assert (found.text, found.guard, len(asked)) == (COPY, Finding(("copied",), mended=False), 1)
+    found, asked = guarded(monkeypatch, [COPY, SOUND, COPY], nbest=3, search={"sampling": Sampling()})
+    assert [candidate.text for candidate in found.candidates] == [SOUND, COPY, COPY]
+
+
+def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
+    answers = [SOUND, OTHER, f"{OTHER} ba", f"{OTHER} do"]
+    found, [asked] = guarded(monkeypatch, answers, nbest=2, utility=pairwise_chrf, search={"sampling": Sampling()})
+    choices = rerank(answers, pairwise_chrf)
+    assert [c.text for c in found.candidates] == [answers[choice.index] for choice in choices[:2]]
+    assert [c.expected_utility for c in found.candidates] == [choice.expected_utility for choice in choices[:2]]
+    assert found.text != SOUND
+    assert asked.nbest == 4
+    # The first is by far the likeliest of a beam, and so is most of what the others are compared with.
+    found, _ = guarded(monkeypatch, answers, utility=lambda texts: 50 * pairwise_chrf(texts) ** 0)
+    assert (found.text, len(found.candidates)) == (SOUND, 1)
+    assert json.loads(formatted(found, 1, 1, "jsonl")[0])["candidates"][0]["expected_utility"] == 50
+
+
+def test_samples_depend_on_the_place_of_a_line_alone():
+    lines = ["ba do ki lu. me no pa.", *some_lines(20)[1:]] * 2
+    options = {"nbest": 3, "guard": False, "max_source_length": 11}
+
+    def texts(sampling=Sampling(seed=5), **others):
+        found = translator(search={"sampling": sampling}, **options, **others).translate(lines)
+        return [tuple(candidate.text for candidate in t.candidates) for t in found]
+
+    expected = texts()
+    assert texts(batch_tokens=40, window=7) == expected
+    assert texts(Sampling(seed=6)) != expected
+    assert expected[:20] != expected[20:]
+    made = translator(search={"sampling": Sampling(seed=5)}, **options)
+    rest = itertools.chain.from_iterable(made.translate_windows([(line, "") for line in lines[9:]], done=9))
+    assert [tuple(candidate.text for candidate in t.candidates) for t in rest] == expected[9:]
+
+
+def test_translations_begin_with_their_prefixes():
+    lines = ["ba do", "", "ki lu me", "no. " * 40, "pa"]
+    prefixes = ["se ti", "ru", "", "lu", "do"]
+    found = list(translator(window=2, nbest=2).translate(lines, prefixes))
+    plain = list(translator(window=2, nbest=2).translate(lines))
+    for index in (0, 4):
+        assert all(candidate.text.startswith(prefixes[index]) for candidate in found[index].candidates)
+    for index in (1, 2, 3):  # blank, without a prefix, in parts
+        assert found[index] == plain[index]
+    with pytest.raises(DataError, match="5 lines, but the prefixes has 4"):
+        list(translator().translate(lines, prefixes[:4]))
+    with pytest.raises(DataError, match="positions"):
+        list(translator().translate(["ba"], ["ba " * 80]))
+
+
+def test_alignment_tells_of_each_piece_where_it_comes_from_and_how_likely_it_was():
+    texts = ["ba do ki lu.", "me no pa."]
+    made = translator(nbest=2, alignment=True, max_source_length=11, guard=False)
+    first, blank, second, found = made.translate([texts[0], " ", texts[1], " ".join(texts)])
+    assert [first.parts, second.parts, found.parts] == [1, 1, 2]
+    for each in (first, blank, second, found):
+        for candidate in each.candidates:
+            assert sum(candidate.piece_log_probabilities) == pytest.approx(candidate.log_probability, abs=1e-4)
+            assert len(candidate.piece_log_probabilities) == len(candidate.pieces) + (each.parts if each.text else 0)
+            assert len(candidate.alignment) == len(candidate.pieces)
+    assert found.source_pieces == first.source_pieces + second.source_pieces
+    begin = len(first.source_pieces)
+    behind = tuple(None if index is None else begin + index for index in second.candidates[0].alignment)
+    assert found.candidates[0].alignment == first.candidates[0].alignment + behind
+    record = json.loads(formatted(found, 1, 2, "jsonl")[0])
+    assert record["source_pieces"] == list(found.source_pieces)
+    assert record["candidates"][0]["alignment"] == list(found.candidates[0].alignment)
+    [plain] = translator().translate(texts[:1])
+    assert "alignment" not in json.loads(formatted(plain, 1, 1, "jsonl")[0])["candidates"][0]
 
 
 def test_the_guard_changes_no_line_that_is_sound():

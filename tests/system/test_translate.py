@@ -161,6 +161,12 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--nbest", "9"], ["beam", "9"]),
         (["--resume"], ["--input FILE", "--output FILE"]),
+        (["--seed", "3"], ["--seed", "--sample"]),
+        (["--sample", "--temperature", "0"], ["temperature 0", "above 0"]),
+        (["--alignment"], ["--alignment", "--format jsonl"]),
+        (["--prefix", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
+        (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
+        (["--score-target", "-"], ["standard input", "--input FILE"]),
     ],
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
@@ -256,6 +262,69 @@ def test_killed_and_resumed_is_as_if_undisturbed(bundle, tmp_path, options, wind
     assert sorted(tmp_path.iterdir()) == [source, output]
 
 
+def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
+    source, prefix, output = tmp_path / "in.txt", tmp_path / "prefix.txt", tmp_path / "out.txt"
+    source.write_text("ba do\nki lu me\n")
+    prefix.write_text("se\nti\n")
+    files = ["--input", str(source), "--prefix", str(prefix)]
+    drawing = ["--sample", "--top-k", "20", "--beam", "6", "--nbest", "2", "--mbr", "chrf", "--no-repeat-ngram", "2"]
+    drawn = translate(bundle, b"", *files, *drawing, "--format", "jsonl", "--alignment", "--output", str(output))
+    assert drawn.returncode == 0, drawn.stderr.decode()
+    for line, first in zip(output.read_text().splitlines(), ("se", "ti"), strict=True):
+        candidates = json.loads(line)["candidates"]
+        assert [candidate["text"][:2] for candidate in candidates] == [first] * 2
+        assert candidates[0]["expected_utility"] >= candidates[1]["expected_utility"]
+        assert all(len(candidate["alignment"]) == len(candidate["pieces"]) for candidate in candidates)
+    prefix.write_text("se\n")
+    refused = translate(bundle, b"", *files)
+    assert refused.returncode == 2
+    assert b"has 2 lines" in refused.stderr
+    assert b"has 1 lines" in refused.stderr
+    # What cannot be counted beforehand is told when one of them ends.
+    refused = translate(bundle, b"ba\nki\n", "--prefix", str(prefix))
+    assert (refused.returncode, refused.stdout.count(b"\n")) == (2, 1)
+    assert b"has 2 lines" in refused.stderr
+
+
+def test_samples_and_prefixes_go_on_where_they_were(bundle, tmp_path):
+    source, prefix, output = tmp_path / "in.txt", tmp_path / "prefix.txt", tmp_path / "out.txt"
+    source.write_text("ba do\nki lu\n" * 1_100)
+    prefix.write_text("se\n\n" * 1_100)
+    options = ["--input", str(source), "--prefix", str(prefix), "--sample", "--beam", "1", "--output", str(output)]
+    assert translate(bundle, b"", *options).returncode == 0
+    whole = output.read_bytes()
+    assert len(set(whole.splitlines())) > 100
+    # As if killed behind the first window: the record is what a try that fails in the second leaves behind.
+    with source.open("ab") as stream, prefix.open("ab") as other:
+        stream.write(b"\xff\n")
+        other.write(b"\n")
+    assert translate(bundle, b"", *options).returncode == 2
+    partial = tmp_path / "out.txt.partial"
+    partial.write_bytes(b"".join(whole.splitlines(keepends=True)[:2_048]))
+    resumed = translate(bundle, b"", *options, "--resume")
+    assert b"going on behind line 2,048" in resumed.stderr
+    assert partial.read_bytes() == whole
+    prefix.write_text("ti\n" * 2_201)
+    refused = translate(bundle, b"", *options, "--resume")
+    assert refused.returncode == 2
+    assert b"was made otherwise: prefix." in refused.stderr
+
+
+def test_given_targets_are_scored(bundle, tmp_path):
+    target = tmp_path / "target.txt"
+    target.write_text("do ba\nki\n" + "lu " * 100 + "\n")
+    source = "ba do\n\nme\n"
+    plain = translate(bundle, source.encode(), "--score-target", str(target), "--length-penalty", "0")
+    assert plain.returncode == 0, plain.stderr.decode()
+    scores = [[float(number) for number in line.split(b"\t")] for line in plain.stdout.splitlines()]
+    assert [score == log_probability for score, log_probability in scores] == [True] * 3
+    full = translate(bundle, source.encode(), "--score-target", str(target), "--format", "jsonl", "--alignment")
+    records = [json.loads(line) for line in full.stdout.splitlines()]
+    assert [record["log_probability"] for record in records] == pytest.approx([scores[0][0], scores[1][0], None])
+    assert sum(records[0]["piece_log_probabilities"]) == pytest.approx(scores[0][1], abs=1e-4)
+    assert [len(record["alignment"] or []) for record in records] == [*(len(r["pieces"]) for r in records[:2]), 0]
+
+
 def test_in_a_terminal_it_converses(bundle):
     """Prompts on stderr, and answers a line before the next is typed, without being told to."""
     import pty
@@ -291,7 +360,20 @@ def test_the_python_api_is_the_command(bundle):
     assert [t.parts for t in found][:2] == [1, 1]
     assert found[2].parts > 1
     assert next(model.stream(iter(lines), window=1)).source == "ba do"
-    for mistake in (lambda: model.translate("ba do"), lambda: nmt.load("nowhere"), lambda: nmt.load([])):
+    options = {"beam": 4, "nbest": 2, "sampling": nmt.Sampling(top_p=0.9, seed=3), "mbr": "bleu", "alignment": True}
+    [drawn] = model.translate(["ba do"], prefixes=["ki"], min_length=3, **options)
+    assert all(candidate.text.startswith("ki") and len(candidate.pieces) >= 3 for candidate in drawn.candidates)
+    assert drawn.candidates[0].expected_utility is not None
+    [scored] = model.score(["ba do"], [drawn.text], normalization="length")
+    assert scored.score == pytest.approx(scored.log_probability / (len(scored.pieces) + 1) ** 0.6)
+    mistakes = [
+        lambda: model.translate("ba do"),
+        lambda: model.translate(["ba do"], prefixes=[]),
+        lambda: model.translate(["ba do"], sampling=nmt.Sampling(temperature=0.0)),
+        lambda: nmt.load("nowhere"),
+        lambda: nmt.load([]),
+    ]
+    for mistake in mistakes:
         with pytest.raises(nmt.NmtError):
             mistake()
 

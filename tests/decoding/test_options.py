@@ -1,0 +1,35 @@
+"""Settings of the search: the model's own, and what is asked for in their place."""
+
+import pytest
+
+from nmt.config import DecodingConfig
+from nmt.decoding.options import search_settings
+from nmt.decoding.search import Sampling, SearchSettings
+from nmt.errors import ConfigError
+
+
+def test_what_is_not_given_is_the_models_own():
+    decoding = DecodingConfig(beam=5, length_penalty=0.3, max_extra_length=7)
+    assert search_settings(decoding) == SearchSettings(beam=5, length_penalty=0.3, max_extra_length=7)
+    given = search_settings(decoding, beam=None, length_penalty=0.0, min_length=2, sampling=Sampling(top_k=3))
+    assert given == SearchSettings(5, 0.0, 7, min_length=2, sampling=Sampling(top_k=3))
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"beam": 0}, "beam"),
+        ({"nbest": 0}, "nbest"),
+        ({"nbest": 6}, "beam of at least 6"),
+        ({"min_length": -1}, "min_length"),
+        ({"no_repeat_ngram": -1}, "no_repeat_ngram"),
+        ({"sampling": Sampling(temperature=0)}, "temperature"),
+        ({"sampling": Sampling(top_k=0)}, "top-k"),
+        ({"sampling": Sampling(top_p=0.0)}, "top-p"),
+        ({"sampling": Sampling(top_p=1.1)}, "top-p"),
+        ({"sampling": Sampling(seed=-1)}, "seed"),
+    ],
+)
+def test_what_is_out_of_range_is_named(options, word):
+    with pytest.raises(ConfigError, match=word):
+        search_settings(DecodingConfig(), **options)
