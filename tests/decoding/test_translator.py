@@ -284,8 +284,8 @@ def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
 
 
 def test_samples_depend_on_the_place_of_a_line_alone():
-    lines = ["ba do ki lu. me no pa.", *some_lines(20)[1:]] * 2
-    options = {"nbest": 3, "guard": False, "max_source_length": 11}
+    lines = ["ba do ki. Lu me no!", *some_lines(20)[1:]] * 2
+    options = {"nbest": 3, "guard": False, "max_source_length": 8}
 
     def texts(sampling=Sampling(seed=5), **others):
         found = translator(search={"sampling": sampling}, **options, **others).translate(lines)
@@ -316,8 +316,8 @@ def test_translations_begin_with_their_prefixes():
 
 
 def test_alignment_tells_of_each_piece_where_it_comes_from_and_how_likely_it_was():
-    texts = ["ba do ki lu.", "me no pa."]
-    made = translator(nbest=2, alignment=True, max_source_length=11, guard=False)
+    texts = ["ba do ki.", "Lu me no!"]
+    made = translator(nbest=2, alignment=True, max_source_length=8, guard=False)
     first, blank, second, found = made.translate([texts[0], " ", texts[1], " ".join(texts)])
     assert [first.parts, second.parts, found.parts] == [1, 1, 2]
     for each in (first, blank, second, found):

@@ -279,7 +279,7 @@ def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
     refused = translate(bundle, b"", *files)
     assert refused.returncode == 2
     assert b"has 2 lines" in refused.stderr
-    assert b"has 1 lines" in refused.stderr
+    assert b"prefix.txt has 1:" in refused.stderr
     # What cannot be counted beforehand is told when one of them ends.
     refused = translate(bundle, b"ba\nki\n", "--prefix", str(prefix))
     assert (refused.returncode, refused.stdout.count(b"\n")) == (2, 1)
