@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nmt.api import Model, load
+    from nmt.decoding.extensions import Sampling
     from nmt.decoding.guard import Finding
-    from nmt.decoding.search import Sampling
     from nmt.decoding.target_scorer import ScoredTarget
     from nmt.decoding.translation import TranslatedText, Translation
     from nmt.errors import NmtError
@@ -23,7 +23,7 @@ _HOMES = {
     "Translation": "nmt.decoding.translation",
     "TranslatedText": "nmt.decoding.translation",
     "Finding": "nmt.decoding.guard",
-    "Sampling": "nmt.decoding.search",
+    "Sampling": "nmt.decoding.extensions",
     "ScoredTarget": "nmt.decoding.target_scorer",
     "NmtError": "nmt.errors",
 }

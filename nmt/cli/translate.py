@@ -101,9 +101,9 @@ def translate(
     from nmt.checkpoint.run import bundle_to_use, newest_run
     from nmt.cli.console import notice, warn
     from nmt.cli.line_output import Streams, score_lines, translate_lines
+    from nmt.decoding.extensions import Sampling
     from nmt.decoding.loading import load_ensemble
     from nmt.decoding.options import search_settings
-    from nmt.decoding.search import Sampling
     from nmt.decoding.target_scorer import TargetScorer
     from nmt.decoding.translator import Translator
     from nmt.device import choose_hardware

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal, TypedDict, Unpack
 
 from nmt.config import DecodingConfig
-from nmt.decoding.search import Sampling, SearchSettings
+from nmt.decoding.extensions import Sampling
+from nmt.decoding.search import SearchSettings
 from nmt.errors import ConfigError
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 from nmt.config import DecodingConfig
+from nmt.decoding.extensions import Sampling
 from nmt.decoding.options import search_settings
-from nmt.decoding.search import Sampling, SearchSettings
+from nmt.decoding.search import SearchSettings
 from nmt.errors import ConfigError
 
 

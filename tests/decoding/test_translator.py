@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
+from nmt.decoding.extensions import Sampling
 from nmt.decoding.guard import Finding
 from nmt.decoding.loading import Ensemble
 from nmt.decoding.mbr import rerank
 from nmt.decoding.options import search_settings
 from nmt.decoding.output import formatted
-from nmt.decoding.search import Hypothesis, Sampling, SearchSettings
+from nmt.decoding.search import Hypothesis, SearchSettings
 from nmt.decoding.translator import Translator
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
