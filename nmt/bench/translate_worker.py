@@ -19,7 +19,6 @@ from nmt.bench.turns import serve
 # As in nmt.data.vocab, which would bring libraries along.
 PAD, BOS, EOS = 0, 2, 3
 _LENGTH_PENALTY = 0.6
-_SHARES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,9 @@ def _fastest_batches(translate: Translate, job: Job, search: Search) -> int:
         translate(job.sources, search, batch_tokens)
         return time.perf_counter() - begin
 
-    return min((max(1, job.batch_tokens // share) for share in _SHARES), key=seconds)
+    # Small enough, in the end, for several workers to have several batches each.
+    sizes = (job.batch_tokens, job.batch_tokens // 4, sum(map(len, job.sources)) // (4 * job.threads))
+    return min({max(1, min(size, job.batch_tokens)) for size in sizes}, key=seconds)
 
 
 def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:

@@ -33,8 +33,10 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
         from ctranslate2.specs import TransformerSpec
     except ImportError:
         raise NmtError("CTranslate2 is not installed here. Install it: `pip install ctranslate2`.") from None
-    model, weights, vocab = bundle.config.model, bundle.weights, bundle.vocab
+    model, vocab = bundle.config.model, bundle.vocab
     _check(model, bundle.folder)
+    # Copies, since it quantizes in place.
+    weights = {name: weight.clone() for name, weight in bundle.weights.items()}
     spec = TransformerSpec.from_config(
         (model.encoder_layers, model.decoder_layers), model.heads, pre_norm=model.norm == "pre"
     )
