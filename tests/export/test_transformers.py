@@ -8,7 +8,7 @@ from tests.export.conftest import LONGEST, beams_of, greedy_outputs, padded, wei
 
 pytest.importorskip("transformers", reason="the extra `bench` is not installed")
 
-from nmt.export.transformers import to_marian  # noqa: E402
+from nmt.export.transformers import to_marian
 
 MODELS = [
     pytest.param({}, id="the paper's"),
