@@ -108,9 +108,10 @@ def _fastest_batches(translate: Translate, job: Job, search: Search) -> int:
         translate(job.sources, search, batch_tokens)
         return time.perf_counter() - begin
 
-    # Small enough, in the end, for several workers to have several batches each.
-    sizes = (job.batch_tokens, job.batch_tokens // 4, sum(map(len, job.sources)) // (4 * job.threads))
-    return min({max(1, min(size, job.batch_tokens)) for size in sizes}, key=seconds)
+    most = min(job.batch_tokens, len(job.sources) * max(map(len, job.sources)))
+    # The last is small enough for several workers to have several batches each.
+    sizes = (most, most // 4, sum(map(len, job.sources)) // (4 * job.threads))
+    return min({max(1, min(size, most)) for size in sizes}, key=seconds)
 
 
 def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:

@@ -102,7 +102,7 @@ def test_agreement_tells_ties_from_differences(model):
     network = load_bundle(model).build_model(dtype=torch.float64)
     sources = [[5, 6, 3], [5, 6, 3], [5, 6, 3]]
     [[best]] = beam_search([network], torch.tensor(sources[:1]), SearchSettings(beam=1, max_length=3, min_length=3))
-    twin, worse = (piece for piece in range(30, 32))
+    twin, worse = 30, 31
     assert not {twin, worse} & set(best.pieces)
     with torch.no_grad():
         network.embedding.weight[twin] = network.embedding.weight[best.pieces[1]]
@@ -114,7 +114,7 @@ def test_agreement_tells_ties_from_differences(model):
     [difference] = found.differences
     assert (difference.sentence, difference.place) == (2, 1)
     logits_V = network(torch.tensor(sources[:1]), torch.tensor([[2, ours[0]]]))[0, -1]
-    assert difference.gap == pytest.approx(float(logits_V[ours[1]] - logits_V[worse]))
+    assert difference.gap == pytest.approx((logits_V[ours[1]] - logits_V[worse]).item())
 
 
 def test_an_output_that_ends_early_is_a_difference(model):
