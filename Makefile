@@ -1,7 +1,7 @@
 # make demo       set up, then train a translator on the embedded pair and show what it says
 # make test       set up, then lint, types, import layers and the tests that fit ten minutes
 # make test-slow  the longer tests
-# make bench      training speed beside Hugging Face transformers, which it installs first
+# make bench      training and translating speed beside other toolkits, which it installs first
 # make lint       ruff, mypy and import-linter alone
 # make format     rewrite the code in the house's format
 #
@@ -31,6 +31,7 @@ bench: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[bench]'
 	test -d data/toy-en-de/shards || { $(BIN)/nmt prepare-data toy-en-de && $(BIN)/nmt build-vocab --data data/toy-en-de; }
 	$(BIN)/nmt bench train --preset base --against transformers
+	$(BIN)/nmt bench translate --preset base --against ctranslate2 --against transformers
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

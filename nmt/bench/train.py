@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import platform
 import tempfile
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 
 import nmt
-from nmt.bench.turns import contestants, measure_in_turn, median_rate
+from nmt.bench.turns import contestants, measure_in_turn, median_rate, processor
 from nmt.config import Config, dump_config
 from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
@@ -62,7 +61,7 @@ def bench_train(
     result: dict[str, Any] = {
         "benchmark": "train",
         "versions": {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()},
-        "machine": {"processor": _processor(), "threads": described["nmt"]["threads"]},
+        "machine": {"processor": processor(), "threads": described["nmt"]["threads"]},
         "model": config.model.model_dump(mode="json"),
         "vocab_size": config.data.vocab_size,
         "rounds": rounds,
@@ -141,16 +140,3 @@ def _tokens(update: list[Batch]) -> int:
 
 def _shape(batch: Batch) -> tuple[int, int, int]:
     return len(batch.source_BS), batch.source_BS.shape[1], batch.target_input_BT.shape[1]
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as cpuinfo:  # noqa: PTH123
-            return next(line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def report_text(result: dict[str, Any]) -> str:
-    """The result as indented JSON with a line end."""
-    return json.dumps(result, indent=2) + "\n"

@@ -24,14 +24,14 @@ def main() -> None:
     serve(lambda: _set_up(sys.argv[1], Path(sys.argv[2])))
 
 
-def _set_up(name: str, folder: Path) -> tuple[Mapping[str, Any], Callable[[], Mapping[str, Any]]]:
+def _set_up(name: str, folder: Path) -> tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]:
     config = parse_config(load_yaml(folder / "config.yaml"), name=str(folder))
     updates = load_batches(folder / "batches.npz")
     tokens = sum(batch.target_tokens for update in updates for batch in update)
     description, update, synchronize = {"nmt": _ours, "transformers": _transformers}[name](config)
     made = 0
 
-    def run() -> Mapping[str, Any]:
+    def run(task: str) -> Mapping[str, Any]:
         nonlocal made
         begin = time.perf_counter()
         for batches in updates:
@@ -40,7 +40,7 @@ def _set_up(name: str, folder: Path) -> tuple[Mapping[str, Any], Callable[[], Ma
         synchronize()
         return {"seconds": time.perf_counter() - begin, "tokens": tokens}
 
-    run()
+    run("warm-up")
     return description | {"threads": torch.get_num_threads()}, run
 
 

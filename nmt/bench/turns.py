@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -29,17 +31,22 @@ class Contestant:
         command = [sys.executable, "-m", module, *arguments]
         # A file, not a pipe: nobody reads it while the worker runs, and a full pipe would stop the worker.
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self.started = time.time()
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
         self.description = self._answer()
 
-    def run(self) -> Mapping[str, Any]:
-        """Let it run once; what it measured."""
+    def run(self, task: str = "run") -> Mapping[str, Any]:
+        """Let it do a task once; what it measured.
+
+        Args:
+            task: a word that its worker knows, where it knows several.
+        """
         stdin = self._process.stdin
         assert stdin is not None
         try:
-            stdin.write("run\n")
+            stdin.write(f"{task}\n")
             stdin.flush()
         except BrokenPipeError:
             self._fail()
@@ -81,15 +88,17 @@ def contestants(commands: Mapping[str, tuple[str, Sequence[str]]]) -> Iterator[l
 
 
 def measure_in_turn(
-    entrants: Sequence[Contestant], rounds: int, told: Callable[[str], None]
+    entrants: Sequence[Contestant], rounds: int, told: Callable[[str], None], task: str | None = None
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """Let each contestant run once a round; what each measured, round by round."""
+    """Let each contestant do a task once a round; what each measured, round by round."""
+    before = "" if task is None else f"{task}, "
     measured: dict[str, list[Mapping[str, Any]]] = {entrant.name: [] for entrant in entrants}
     for number in range(1, rounds + 1):
         for entrant in entrants:
-            result = entrant.run()
+            result = entrant.run(task or "run")
             measured[entrant.name].append(result)
-            told(f"round {number} of {rounds}: {entrant.name} {result['tokens'] / result['seconds']:,.0f} tokens/s")
+            rate = result["tokens"] / result["seconds"]
+            told(f"{before}round {number} of {rounds}: {entrant.name} {rate:,.0f} tokens/s")
     return measured
 
 
@@ -98,16 +107,30 @@ def median_rate(results: Sequence[Mapping[str, Any]]) -> float:
     return float(statistics.median(result["tokens"] / result["seconds"] for result in results))
 
 
-def serve(set_up: Callable[[], tuple[Mapping[str, Any], Callable[[], Mapping[str, Any]]]]) -> None:
-    """The worker's side: get ready and say what it is, then run once for each line that comes.
+def serve(set_up: Callable[[], tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]]) -> None:
+    """The worker's side: get ready and say what it is, then do the task that each line names.
 
     Args:
-        set_up: the worker's description, and what it runs.
+        set_up: the worker's description, and what does its tasks.
     """
     # Libraries that print to stdout, also while getting ready, must not get between the answers.
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
         description, run = set_up()
-        for answer in chain([description], (run() for _ in sys.stdin)):
+        for answer in chain([description], (run(line.strip()) for line in sys.stdin)):
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
+
+
+def processor() -> str:
+    """What the machine computes with, for people."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as cpuinfo:  # noqa: PTH123
+            return next(line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def report_text(result: dict[str, Any]) -> str:
+    """The result as indented JSON with a line end."""
+    return json.dumps(result, indent=2) + "\n"

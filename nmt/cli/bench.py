@@ -1,4 +1,4 @@
-"""``nmt bench``: how fast this machine trains, beside others' toolkits."""
+"""``nmt bench``: how fast this machine trains and translates, beside others' toolkits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def train(
     """
     import sys
 
-    from nmt.bench.train import bench_train, report_text
+    from nmt.bench.train import bench_train
+    from nmt.bench.turns import report_text
     from nmt.cli.console import notice
     from nmt.data.manifest import newest_data_set
     from nmt.training.setup import resolve_config
@@ -65,4 +66,99 @@ def train(
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     peer = None if against is None else against.value
     result = bench_train(data, config, against=peer, rounds=rounds, updates=updates, told=notice)
+    sys.stdout.write(report_text(result))
+
+
+class TranslationPrecision(StrEnum):
+    """What translating may compute in."""
+
+    AUTO = "auto"
+    FP32 = "fp32"
+    BF16 = "bf16"
+
+
+class TranslationPeer(StrEnum):
+    """Toolkits that translating can be measured beside."""
+
+    CTRANSLATE2 = "ctranslate2"
+    TRANSFORMERS = "transformers"
+
+
+@bench.command("translate", short_help="Target tokens a second, latency and memory in translating.")
+def translate(
+    model: Annotated[Path | None, typer.Option(help="A run or bundle; the newest run if left out.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Random weights of this preset's sizes instead, with the vocabulary of --data.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A prepared data set, whose test set is translated; the newest if left out.")
+    ] = None,
+    against: Annotated[
+        list[TranslationPeer] | None, typer.Option(help="Measure this peer too, in turn, on the same weights.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Each measures once a round; medians count.")] = 5,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences to translate in a round.")] = 128,
+    beam: Annotated[int, typer.Option(min=2, help="Width of the beam; greedy search is measured anyway.")] = 4,
+    length: Annotated[int, typer.Option(help="Target tokens of every output where rates are measured.")] = 16,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="The most source pieces that any searches at once.")] = 2_048,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of each; all cores if left out.")] = None,
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")] = "auto",
+    precision: Annotated[
+        list[TranslationPrecision] | None, typer.Option(help="Ours; may be given several times.  [auto]")
+    ] = None,
+) -> None:
+    """Measure translating, alone or in turn with peers that get the same weights, pieces and threads.
+
+    Target tokens a second with a beam and greedily at a forced length, latency of single sentences, memory, the time to
+    the first output, and whether greedy outputs are the same.
+
+    Example: nmt bench translate --model runs/toy-en-de-tiny --against ctranslate2 --against transformers
+    """
+    import sys
+    import tempfile
+
+    from nmt.bench.translate import bench_translate, save_random_bundle
+    from nmt.bench.turns import report_text
+    from nmt.checkpoint.run import bundle_to_use, newest_run
+    from nmt.cli.console import notice
+    from nmt.data.manifest import newest_data_set
+    from nmt.device import choose_hardware
+    from nmt.errors import ConfigError
+    from nmt.training.data import load_vocabulary
+    from nmt.training.setup import resolve_config
+
+    if model is not None and preset is not None:
+        raise ConfigError("--model and --preset were both given: give one.")
+    if set_ and preset is None:
+        raise ConfigError("--set changes settings of a --preset, and none was given.")
+    if data is None:
+        data = newest_data_set()
+        notice(f"data: {data} (the newest)")
+    hardware = [choose_hardware(device, word.value, threads) for word in precision or [TranslationPrecision.AUTO]]
+    with tempfile.TemporaryDirectory() as folder:
+        if preset is None:
+            bundle = bundle_to_use(model or newest_run())
+            notice(f"model: {bundle}")
+        else:
+            bundle = Path(folder) / "random"
+            config, _ = resolve_config([(data, 1.0)], preset=preset, settings=set_ or [])
+            save_random_bundle(bundle, config, load_vocabulary(data))
+        result = bench_translate(
+            bundle,
+            data,
+            against=[peer.value for peer in against or []],
+            precisions=[one.precision for one in hardware],
+            device=hardware[0].device.type,
+            threads=hardware[0].threads,
+            rounds=rounds,
+            sentences=sentences,
+            beam=beam,
+            length=length,
+            batch_tokens=batch_tokens,
+            has_random_weights=preset is not None,
+            told=notice,
+        )
     sys.stdout.write(report_text(result))

@@ -34,7 +34,10 @@ def load_ensemble(folders: Sequence[Path], hardware: Hardware) -> Ensemble:
     first = bundles[0]
     for bundle in bundles[1:]:
         _check_they_match(first, bundle)
-    return Ensemble(tuple(bundle.build_model(hardware.device) for bundle in bundles), first.vocab, first.config)
+    models = tuple(bundle.build_model(hardware.device) for bundle in bundles)
+    for model in models:
+        model.lay_out(hardware.products_dtype)
+    return Ensemble(models, first.vocab, first.config)
 
 
 def _check_they_match(first: Bundle, other: Bundle) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.model.dropout import keep_mask
+from nmt.model.linear import LaidOutLinear, Linear
 from nmt.model.packing import Packing
 
 
@@ -36,24 +37,33 @@ class Attention(nn.Module):
         is_self: bool,
     ) -> None:
         super().__init__()
+        self.is_self = is_self
         self.heads = heads
         self.key_size = key_size
         self.value_size = value_size
         self.dropout = dropout
         self._sizes = [heads * key_size, heads * key_size, heads * value_size]
-        self.projection = nn.Linear(d_model, sum(self._sizes), bias=bias)
-        self.output = nn.Linear(heads * value_size, d_model, bias=bias)
-        self._reset_parameters(is_self)
+        projection = Linear(d_model, sum(self._sizes), bias=bias)
+        output = Linear(heads * value_size, d_model, bias=bias)
+        self._reset(projection, output)
+        self.projection: Linear | LaidOutLinear = projection
+        self.output: Linear | LaidOutLinear = output
 
-    def _reset_parameters(self, is_self: bool) -> None:
+    def _reset(self, projection: Linear, output: Linear) -> None:
         # Glorot and Bengio 2010; what is multiplied at once counts as one matrix, as in the authors' code.
         query, key, value = self._sizes
-        for rows in torch.split(self.projection.weight, [query + key + value] if is_self else [query, key + value]):
+        parts = [query + key + value] if self.is_self else [query, key + value]
+        for rows in torch.split(projection.weight, parts):
             nn.init.xavier_uniform_(rows)
-        nn.init.xavier_uniform_(self.output.weight)
-        for bias in (self.projection.bias, self.output.bias):
+        nn.init.xavier_uniform_(output.weight)
+        for bias in (projection.bias, output.bias):
             if bias is not None:
                 nn.init.zeros_(bias)
+
+    def lay_out(self, dtype: torch.dtype) -> None:
+        """Keep the weights as :meth:`Transformer.lay_out` says."""
+        self.projection = LaidOutLinear(self.projection, dtype, None if self.is_self else self._sizes[0])
+        self.output = LaidOutLinear(self.output, dtype)
 
     def project(self, x_ND: Tensor, packing: Packing) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys (B, H, T, K) and values (B, H, T, V) of self-attention, from rows (N, D)."""
@@ -62,19 +72,15 @@ class Attention(nn.Module):
 
     def project_query(self, x_ND: Tensor, packing: Packing) -> Tensor:
         """Queries (B, H, T, K) of attention over the encoder, from rows (N, D)."""
-        weight, bias = self._projection_rows(0, self._sizes[0])
-        [query] = packing.split_heads(F.linear(x_ND, weight, bias), self.heads, self._sizes[:1])
+        projected_NX = self.projection.part(x_ND, 0, self._sizes[0])
+        [query] = packing.split_heads(projected_NX, self.heads, self._sizes[:1])
         return query
 
     def project_memory(self, memory_MD: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
         """Keys (B, H, S, K) and values (B, H, S, V) of attention over the encoder, from its rows (M, D)."""
-        weight, bias = self._projection_rows(self._sizes[0], sum(self._sizes))
-        key, value = packing.split_heads(F.linear(memory_MD, weight, bias), self.heads, self._sizes[1:])
+        projected_MX = self.projection.part(memory_MD, self._sizes[0], sum(self._sizes))
+        key, value = packing.split_heads(projected_MX, self.heads, self._sizes[1:])
         return key, value
-
-    def _projection_rows(self, start: int, end: int) -> tuple[Tensor, Tensor | None]:
-        bias = self.projection.bias
-        return self.projection.weight[start:end], None if bias is None else bias[start:end]
 
     def attend(
         self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, packing: Packing

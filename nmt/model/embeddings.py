@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nmt.model.linear import LaidOutWeight
+
 ROWS_MULTIPLE = 8
 
 
@@ -29,6 +31,7 @@ class TokenEmbedding(nn.Module):
         rows = -(-vocab_size // ROWS_MULTIPLE) * ROWS_MULTIPLE
         self.weight = nn.Parameter(torch.empty(rows, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
+        self._laid_out: LaidOutWeight | None = None
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
         """Vectors (B, T, D) of pieces, multiplied by sqrt(d_model)."""
@@ -36,8 +39,17 @@ class TokenEmbedding(nn.Module):
 
     def project(self, x_BTD: Tensor) -> Tensor:
         """Logits (B, T, V) over the pieces."""
+        if self._laid_out is not None:
+            return self._laid_out.multiply(x_BTD)
+        return F.linear(x_BTD, self._pieces())
+
+    def lay_out(self, dtype: torch.dtype) -> None:
+        """Keep a copy for :meth:`project`, as :meth:`Transformer.lay_out` says."""
+        self._laid_out = LaidOutWeight(self._pieces(), None, dtype)
+
+    def _pieces(self) -> Tensor:
         rows = self.weight.shape[0]
-        return F.linear(x_BTD, self.weight if rows == self.vocab_size else self.weight[: self.vocab_size])
+        return self.weight if rows == self.vocab_size else self.weight[: self.vocab_size]
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
 from nmt.model.attention import Attention
 from nmt.model.dropout import Dropout
+from nmt.model.linear import LaidOutLinear, Linear
 from nmt.model.packing import Packing
 
 
@@ -21,12 +23,17 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
         super().__init__()
-        self.inner = nn.Linear(d_model, d_ff)
-        self.outer = nn.Linear(d_ff, d_model)
-        self.dropout = Dropout(dropout)
-        for linear in (self.inner, self.outer):
+        inner, outer = Linear(d_model, d_ff), Linear(d_ff, d_model)
+        for linear in (inner, outer):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
+        self.inner: Linear | LaidOutLinear = inner
+        self.outer: Linear | LaidOutLinear = outer
+        self.dropout = Dropout(dropout)
+
+    def lay_out(self, dtype: torch.dtype) -> None:
+        """Keep the weights as :meth:`Transformer.lay_out` says."""
+        self.inner, self.outer = LaidOutLinear(self.inner, dtype), LaidOutLinear(self.outer, dtype)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         """(N, D) to (N, D)."""

@@ -17,7 +17,7 @@ from nmt.config import ModelConfig
 from nmt.model.attention import Attention
 from nmt.model.dropout import Dropout
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
-from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from nmt.model.packing import PAD, Packing
 from nmt.model.state import DecodingState, LayerState
 
@@ -155,6 +155,14 @@ class Transformer(nn.Module):
             x_ND = layer(x_ND, attend_self, attend_memory)
         logits_NV = self.embedding.project(self.decoder_norm(x_ND))
         return logits_NV, DecodingState(state.length + 1, tuple(layers), state.memory_mask_B11S, past_BWX)
+
+    def lay_out(self, dtype: torch.dtype) -> None:
+        """Make ready to translate, and no longer to learn: products are made in ``dtype`` from now on, by weights that
+        lie as this machine multiplies fastest. They take the place of the linear layers' own."""
+        self.embedding.lay_out(dtype)
+        for module in self.modules():
+            if isinstance(module, Attention | FeedForward):
+                module.lay_out(dtype)
 
     def parameter_counts(self) -> dict[str, int]:
         """Trained numbers by part; a shared matrix counts once."""

@@ -72,13 +72,13 @@ NOISY = """
 import sys
 from nmt.bench.turns import serve
 
-def run():
+def run(task):
     sys.stderr.write("a warning\\n" * 100_000)
     print("and a word on stdout")
     return {"seconds": 1.0, "tokens": 2}
 
 def set_up():
-    run()
+    run("warm-up")
     return {}, run
 
 serve(set_up)

@@ -149,6 +149,28 @@ def test_hypotheses_of_a_sentence_follow_their_parents():
     step_by(1)
 
 
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm": "pre"}, {"d_k": 5, "d_v": 3}, {"attention_bias": False}, {"positions": "learned"}]
+)
+def test_laid_out_weights_give_the_same(changes):
+    source, target = batch()
+    model = build(**changes).float().eval()
+    with torch.inference_mode():
+        expected = model(source, target)
+        model.lay_out(torch.float32)
+        real = target != PAD
+        torch.testing.assert_close(model(source, target)[real], expected[real], atol=1e-5, rtol=1e-5)
+        model = build(**changes).float().eval()
+        with torch.autocast("cpu", torch.bfloat16):
+            expected = model(source, target)
+            model.lay_out(torch.bfloat16)
+            assert model(source, target).dtype == expected.dtype == torch.bfloat16
+            error = (model(source, target)[real].float() - expected[real].float()).norm() / expected[
+                real
+            ].float().norm()
+    assert error < 0.02
+
+
 def test_extra_padding_changes_nothing():
     model = build()
     source, target = batch()

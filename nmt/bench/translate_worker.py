@@ -1,0 +1,252 @@
+"""One contestant of ``nmt bench translate``: ``python -m nmt.bench.translate_worker FOLDER TOOLKIT PRECISION WORKERS``.
+
+What a toolkit does not need is not imported here, so that memory and time to start are its own.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nmt.bench.turns import serve
+
+# As in nmt.data.vocab, which would bring libraries along.
+PAD, BOS, EOS = 0, 2, 3
+_LENGTH_PENALTY = 0.6
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all contestants are given; lies in the folder as ``job.json``."""
+
+    sources: list[list[int]]
+    """Pieces with eos."""
+    beam: int
+    length: int
+    """Target pieces of each output where rates are measured, eos included."""
+    longest: int
+    """Pieces that an output of natural length may have, eos left out."""
+    latency_sentences: int
+    has_natural_length: bool
+    """Whether latency is measured at natural length; random weights know none."""
+    batch_tokens: int
+    """The most source pieces, padding included, that are searched at once."""
+    threads: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """What to search for: a beam, and between which numbers of pieces, eos left out."""
+
+    beam: int
+    shortest: int
+    longest: int
+
+
+Translate = Callable[[Sequence[list[int]], Search, int], list[list[int]]]
+"""From sources, the search and the most source pieces of a batch to the best output of each, without eos."""
+
+
+def main() -> None:
+    """Set a contestant up and warm it up, then do the task that each line on stdin names."""
+    folder, toolkit, precision, workers = sys.argv[1:]
+    serve(lambda: _set_up(Path(folder), toolkit, precision, int(workers)))
+
+
+def _set_up(
+    folder: Path, toolkit: str, precision: str, workers: int
+) -> tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]:
+    job = Job(**json.loads((folder / "job.json").read_text("utf-8")))
+    begin = {"nmt": _ours, "ctranslate2": _ctranslate2, "transformers": _transformers}[toolkit]
+    description, translate = begin(folder, job, precision, workers)
+    forced = {name: Search(beam, job.length - 1, job.length - 1) for name, beam in (("beam", job.beam), ("greedy", 1))}
+    natural = {name: Search(search.beam, 0, job.longest) for name, search in forced.items()}
+    translate(job.sources[:1], forced["beam"], job.batch_tokens)
+    first_output = time.time()
+    batch_tokens = {name: _fastest_batches(translate, job, search) for name, search in forced.items()}
+
+    def rate(name: str) -> Mapping[str, Any]:
+        begin = time.perf_counter()
+        outputs = translate(job.sources, forced[name], batch_tokens[name])
+        seconds = time.perf_counter() - begin
+        if any(len(output) != job.length - 1 for output in outputs):
+            raise RuntimeError(f"not all outputs have {job.length - 1} pieces")
+        return {"seconds": seconds, "tokens": len(outputs) * job.length, "sentences": len(outputs)}
+
+    def latency() -> Mapping[str, Any]:
+        search = (natural if job.has_natural_length else forced)["beam"]
+        latencies, tokens = [], 0
+        for source in job.sources[: job.latency_sentences]:
+            begin = time.perf_counter()
+            [output] = translate([source], search, job.batch_tokens)
+            latencies.append(time.perf_counter() - begin)
+            tokens += len(output) + 1
+        return {"seconds": sum(latencies), "tokens": tokens, "latencies": latencies}
+
+    def run(task: str) -> Mapping[str, Any]:
+        if task == "outputs":
+            return {"outputs": translate(job.sources, natural["greedy"], batch_tokens["greedy"])}
+        measured = latency() if task == "latency" else rate(task)
+        return {**measured, "peak_memory": _peak_memory()}
+
+    return description | {"first_output": first_output, "batch_tokens": batch_tokens}, run
+
+
+def _fastest_batches(translate: Translate, job: Job, search: Search) -> int:
+    """The size of batches, within what is given to all, that suits a toolkit best; warms it up, too."""
+    translate(job.sources, search, job.batch_tokens)
+
+    def seconds(batch_tokens: int) -> float:
+        begin = time.perf_counter()
+        translate(job.sources, search, batch_tokens)
+        return time.perf_counter() - begin
+
+    most = min(job.batch_tokens, len(job.sources) * max(map(len, job.sources)))
+    # The last is small enough for several workers to have several batches each.
+    sizes = (most, most // 4, sum(map(len, job.sources)) // (4 * job.threads))
+    return min({max(1, min(size, most)) for size in sizes}, key=seconds)
+
+
+def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
+    import torch
+
+    import nmt
+    from nmt.decoding.loading import load_ensemble
+    from nmt.decoding.search import SearchSettings, beam_search
+    from nmt.device import choose_hardware
+
+    hardware = choose_hardware(job.device, precision, job.threads)  # type: ignore[arg-type]
+    models = load_ensemble([folder / "bundle"], hardware).models
+
+    def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
+        settings = SearchSettings(
+            beam=search.beam,
+            length_penalty=_LENGTH_PENALTY,
+            max_extra_length=search.longest,
+            max_length=search.longest,
+            min_length=search.shortest,
+        )
+        outputs: dict[int, list[int]] = {}
+        for batch in _batches(sources, batch_tokens):
+            source_BS = torch.tensor(_padded([sources[index] for index in batch])).to(hardware.device)
+            with hardware.autocast():
+                found = beam_search(models, source_BS, settings)
+            outputs |= {index: list(best.pieces) for index, [best, *_] in zip(batch, found, strict=True)}
+        return [outputs[index] for index in range(len(sources))]
+
+    return {"version": nmt.__version__, "precision": precision, "threads": torch.get_num_threads()}, translate
+
+
+def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
+    # It imports torch where it finds it, to convert models, which would count as its memory and its time to start.
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    import ctranslate2
+
+    model = folder / ("ctranslate2-int8" if precision.startswith("int8") else "ctranslate2-float32")
+    pieces: list[str] = json.loads((model / "shared_vocabulary.json").read_text("utf-8"))
+    ids = {piece: index for index, piece in enumerate(pieces)}
+    translator = ctranslate2.Translator(
+        str(model),
+        device=job.device,
+        compute_type=precision,
+        inter_threads=workers,
+        intra_threads=max(1, job.threads // workers),
+    )
+
+    def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
+        results = translator.translate_batch(
+            [[pieces[index] for index in source] for source in sources],
+            max_batch_size=batch_tokens,
+            batch_type="tokens",
+            beam_size=search.beam,
+            length_penalty=_LENGTH_PENALTY,
+            min_decoding_length=search.shortest,
+            # Ours counts the step that ends an output; what is written in it here is one piece too many.
+            max_decoding_length=search.longest + 1,
+            max_input_length=0,
+            disable_unk=True,
+            suppress_sequences=[[pieces[PAD]], [pieces[BOS]]],
+        )
+        return [[ids[piece] for piece in result.hypotheses[0][: search.longest]] for result in results]
+
+    description = {
+        "version": ctranslate2.__version__,
+        "precision": translator.compute_type,
+        "workers": workers,
+        "threads": workers * max(1, job.threads // workers),
+    }
+    return description, translate
+
+
+def _transformers(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
+    import torch
+    import transformers
+
+    from nmt.checkpoint.bundle import load_bundle
+    from nmt.export.transformers import to_marian
+
+    torch.set_num_threads(job.threads)
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    model = to_marian(load_bundle(folder / "bundle")).to(device=job.device, dtype=dtype)
+
+    def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
+        outputs: dict[int, list[int]] = {}
+        for batch in _batches(sources, batch_tokens):
+            source_BS = torch.tensor(_padded([sources[index] for index in batch])).to(job.device)
+            with torch.inference_mode():
+                target_BT = model.generate(
+                    input_ids=source_BS,
+                    attention_mask=(source_BS != PAD).long(),
+                    do_sample=False,
+                    num_beams=search.beam,
+                    length_penalty=_LENGTH_PENALTY,
+                    min_new_tokens=search.shortest,
+                    max_new_tokens=search.longest + 1,
+                )
+            outputs |= {index: _before_eos(target) for index, target in zip(batch, target_BT.tolist(), strict=True)}
+        return [outputs[index] for index in range(len(sources))]
+
+    description = {"version": transformers.__version__, "precision": precision, "threads": torch.get_num_threads()}
+    return description, translate
+
+
+def _batches(sources: Sequence[list[int]], batch_tokens: int) -> Iterator[list[int]]:
+    """Indices of sources of like length, as many as fit into so many pieces; the longest come first."""
+    batch: list[int] = []
+    for index in sorted(range(len(sources)), key=lambda index: -len(sources[index])):
+        if batch and (len(batch) + 1) * len(sources[batch[0]]) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    yield batch
+
+
+def _padded(sources: Sequence[list[int]]) -> list[list[int]]:
+    width = max(map(len, sources))
+    return [source + [PAD] * (width - len(source)) for source in sources]
+
+
+def _before_eos(target: list[int]) -> list[int]:
+    pieces = target[1:]
+    return pieces[: pieces.index(EOS)] if EOS in pieces else pieces
+
+
+def _peak_memory() -> int:
+    """Bytes: the most that this process held at once."""
+    try:
+        # getrusage would tell the parent's, where that is more: it stood in this process before its program was loaded.
+        with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
+
+
+if __name__ == "__main__":
+    main()

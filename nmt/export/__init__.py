@@ -1,0 +1,1 @@
+"""Our models in the forms of other toolkits."""

@@ -1,0 +1,113 @@
+"""Our models as CTranslate2 reads them: one folder with weights, settings and vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import Tensor
+
+from nmt.checkpoint.bundle import Bundle
+from nmt.config import ModelConfig
+from nmt.errors import NmtError
+from nmt.model.embeddings import sinusoids
+
+Quantization = Literal["float32", "float16", "bfloat16", "int8", "int8_float16"]
+
+
+def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization = "float32") -> None:
+    """Write a bundle as a CTranslate2 model.
+
+    It takes source pieces with eos at their end, and begins its outputs by itself. What may never be emitted is no part
+    of such a model: each call must be told (``disable_unk``, ``suppress_sequences`` of pad and bos).
+
+    Args:
+        folder: is made where there is none; files of an earlier model in it are replaced.
+        quantization: how weights are stored.
+
+    Raises:
+        NmtError: CTranslate2 is not installed, or cannot express this model.
+    """
+    try:
+        from ctranslate2.specs import TransformerSpec
+    except ImportError:
+        raise NmtError("CTranslate2 is not installed here. Install it: `pip install ctranslate2`.") from None
+    model, vocab = bundle.config.model, bundle.vocab
+    _check(model, bundle.folder)
+    # Copies, since it quantizes in place.
+    weights = {name: weight.clone() for name, weight in bundle.weights.items()}
+    spec = TransformerSpec.from_config(
+        (model.encoder_layers, model.decoder_layers), model.heads, pre_norm=model.norm == "pre"
+    )
+    spec.config.layer_norm_epsilon = model.norm_epsilon
+    # The rows that our matrix has beyond the pieces stay behind.
+    embedding_VD = weights["embedding.weight"][: vocab.size]
+    for part in (spec.encoder.embeddings[0], spec.decoder.embeddings, spec.decoder.projection):
+        part.weight = embedding_VD
+    spec.encoder.position_encodings.encodings = _positions(model, weights, "source")
+    spec.decoder.position_encodings.encodings = _positions(model, weights, "target")
+    for index, layer in enumerate(spec.encoder.layer):
+        name = f"encoder.{index}"
+        _set_self_attention(layer.self_attention, weights, name)
+        _set_feed_forward(layer.ffn, weights, name)
+    for index, layer in enumerate(spec.decoder.layer):
+        name = f"decoder.{index}"
+        _set_self_attention(layer.self_attention, weights, name)
+        _set_cross_attention(layer.attention, weights, name, model.d_model)
+        _set_feed_forward(layer.ffn, weights, name)
+    if model.norm == "pre":
+        _set_norm(spec.encoder.layer_norm, weights, "encoder_norm")
+        _set_norm(spec.decoder.layer_norm, weights, "decoder_norm")
+    pieces = vocab.pieces(range(vocab.size))
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.validate()
+    spec.optimize(quantization)
+    folder.mkdir(parents=True, exist_ok=True)
+    spec.save(str(folder))
+
+
+def _check(model: ModelConfig, folder: Path) -> None:
+    if model.key_size * model.heads != model.d_model or model.value_size * model.heads != model.d_model:
+        raise NmtError(
+            f"{folder}: has heads of d_k {model.key_size} and d_v {model.value_size}; CTranslate2 wants "
+            f"d_model / heads = {model.d_model / model.heads:g} of both. Train a model without d_k and d_v."
+        )
+
+
+def _positions(model: ModelConfig, weights: Mapping[str, Tensor], side: str) -> Tensor:
+    if model.positions == "learned":
+        return weights[f"{side}_positions.table_PD"]
+    # CTranslate2 would make sinusoids of its own, with other rates and in another order.
+    return sinusoids(model.max_positions, model.d_model).float()
+
+
+def _set_self_attention(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:
+    _set_linear(spec.linear[0], weights, f"{layer}.self_attention.projection")
+    _set_linear(spec.linear[1], weights, f"{layer}.self_attention.output")
+    _set_norm(spec.layer_norm, weights, f"{layer}.around_self_attention.norm")
+
+
+def _set_cross_attention(spec: Any, weights: Mapping[str, Tensor], layer: str, query_rows: int) -> None:
+    projection = f"{layer}.cross_attention.projection"
+    _set_linear(spec.linear[0], weights, projection, slice(query_rows))
+    _set_linear(spec.linear[1], weights, projection, slice(query_rows, None))
+    _set_linear(spec.linear[2], weights, f"{layer}.cross_attention.output")
+    _set_norm(spec.layer_norm, weights, f"{layer}.around_cross_attention.norm")
+
+
+def _set_feed_forward(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:
+    _set_linear(spec.linear_0, weights, f"{layer}.feed_forward.inner")
+    _set_linear(spec.linear_1, weights, f"{layer}.feed_forward.outer")
+    _set_norm(spec.layer_norm, weights, f"{layer}.around_feed_forward.norm")
+
+
+def _set_linear(spec: Any, weights: Mapping[str, Tensor], name: str, rows: slice = slice(None)) -> None:
+    spec.weight = weights[f"{name}.weight"][rows]
+    if f"{name}.bias" in weights:
+        spec.bias = weights[f"{name}.bias"][rows]
+
+
+def _set_norm(spec: Any, weights: Mapping[str, Tensor], name: str) -> None:
+    spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]

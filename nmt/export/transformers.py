@@ -1,0 +1,124 @@
+"""Our models as MarianMT of Hugging Face transformers computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nmt.checkpoint.bundle import Bundle
+from nmt.config import ModelConfig
+from nmt.data.vocab import Vocabulary
+from nmt.errors import NmtError
+from nmt.model.embeddings import sinusoids
+
+_NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
+
+
+def to_marian(bundle: Bundle) -> Any:
+    """The MarianMTModel with a bundle's weights, which it shares memory with, ready to generate.
+
+    Only in memory is it the same model: what transformers saves of it lacks the table of positions and the epsilon of
+    the layer norms, since MarianMT makes both by itself, and otherwise.
+
+    Raises:
+        NmtError: transformers is not installed, or MarianMT cannot express this model.
+    """
+    try:
+        import transformers
+    except ImportError:
+        raise NmtError(
+            "Hugging Face transformers is not installed here. Install it: `pip install transformers`."
+        ) from None
+    ours, vocab_size = bundle.config.model, bundle.vocab.size
+    _check(ours, bundle.folder)
+    config = transformers.MarianConfig(
+        vocab_size=vocab_size,
+        d_model=ours.d_model,
+        encoder_layers=ours.encoder_layers,
+        decoder_layers=ours.decoder_layers,
+        encoder_attention_heads=ours.heads,
+        decoder_attention_heads=ours.heads,
+        encoder_ffn_dim=ours.d_ff,
+        decoder_ffn_dim=ours.d_ff,
+        activation_function="relu",
+        max_position_embeddings=ours.max_positions,
+        scale_embedding=True,
+        share_encoder_decoder_embeddings=True,
+        tie_word_embeddings=True,
+        pad_token_id=Vocabulary.PAD,
+        bos_token_id=Vocabulary.BOS,
+        eos_token_id=Vocabulary.EOS,
+        decoder_start_token_id=Vocabulary.BOS,
+        forced_eos_token_id=Vocabulary.EOS,
+    )
+    with torch.device("meta"):  # so that no memory is taken for weights that are replaced at once
+        model = transformers.MarianMTModel(config)
+    model.load_state_dict(dict(_weights(ours, bundle.weights, vocab_size)), assign=True)
+    model.tie_weights()
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = ours.norm_epsilon
+    return model.eval()
+
+
+def _check(model: ModelConfig, folder: Path) -> None:
+    if model.norm != "post":
+        raise NmtError(f"{folder}: is a pre-norm model, and MarianMT is post-norm. Compare with CTranslate2.")
+    if model.key_size * model.heads != model.d_model or model.value_size * model.heads != model.d_model:
+        raise NmtError(
+            f"{folder}: has heads of d_k {model.key_size} and d_v {model.value_size}; MarianMT wants "
+            f"d_model / heads = {model.d_model / model.heads:g} of both. Train a model without d_k and d_v."
+        )
+
+
+def _weights(model: ModelConfig, ours: Mapping[str, Tensor], vocab_size: int) -> Iterator[tuple[str, Tensor]]:
+    embedding_VD = ours["embedding.weight"][:vocab_size]
+    for name in ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"):
+        yield f"{name}.weight", embedding_VD
+    logits_bias_1V = torch.zeros(1, vocab_size)
+    logits_bias_1V[:, _NEVER_EMITTED] = -torch.inf
+    yield "final_logits_bias", logits_bias_1V
+    # MarianMT has its sines in the first half of the features and its cosines in the second.
+    sinusoids_PD = sinusoids(model.max_positions, model.d_model).float()
+    for part, side in (("encoder", "source"), ("decoder", "target")):
+        learned_PD = ours.get(f"{side}_positions.table_PD")
+        yield f"model.{part}.embed_positions.weight", sinusoids_PD if learned_PD is None else learned_PD
+    for index in range(model.encoder_layers):
+        here, there = f"encoder.{index}", f"model.encoder.layers.{index}"
+        yield from _attention(ours, f"{here}.self_attention", f"{there}.self_attn")
+        yield from _same(ours, f"{here}.around_self_attention.norm", f"{there}.self_attn_layer_norm")
+        yield from _feed_forward(ours, here, there)
+    for index in range(model.decoder_layers):
+        here, there = f"decoder.{index}", f"model.decoder.layers.{index}"
+        yield from _attention(ours, f"{here}.self_attention", f"{there}.self_attn")
+        yield from _same(ours, f"{here}.around_self_attention.norm", f"{there}.self_attn_layer_norm")
+        yield from _attention(ours, f"{here}.cross_attention", f"{there}.encoder_attn")
+        yield from _same(ours, f"{here}.around_cross_attention.norm", f"{there}.encoder_attn_layer_norm")
+        yield from _feed_forward(ours, here, there)
+
+
+def _attention(ours: Mapping[str, Tensor], here: str, there: str) -> Iterator[tuple[str, Tensor]]:
+    fused = ours[f"{here}.projection.weight"]
+    fused_bias = ours.get(f"{here}.projection.bias", torch.zeros(len(fused)))
+    parts = zip(("q_proj", "k_proj", "v_proj"), fused.chunk(3), fused_bias.chunk(3), strict=True)
+    for name, weight, bias in parts:
+        yield f"{there}.{name}.weight", weight
+        yield f"{there}.{name}.bias", bias
+    output = ours[f"{here}.output.weight"]
+    yield f"{there}.out_proj.weight", output
+    yield f"{there}.out_proj.bias", ours.get(f"{here}.output.bias", torch.zeros(len(output)))
+
+
+def _feed_forward(ours: Mapping[str, Tensor], here: str, there: str) -> Iterator[tuple[str, Tensor]]:
+    yield from _same(ours, f"{here}.feed_forward.inner", f"{there}.fc1")
+    yield from _same(ours, f"{here}.feed_forward.outer", f"{there}.fc2")
+    yield from _same(ours, f"{here}.around_feed_forward.norm", f"{there}.final_layer_norm")
+
+
+def _same(ours: Mapping[str, Tensor], here: str, there: str) -> Iterator[tuple[str, Tensor]]:
+    for kind in ("weight", "bias"):
+        yield f"{there}.{kind}", ours[f"{here}.{kind}"]
