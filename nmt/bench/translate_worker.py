@@ -120,10 +120,12 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
     import nmt
     from nmt.decoding.loading import load_ensemble
     from nmt.decoding.search import SearchSettings, beam_search
+    from nmt.decoding.workers import Workers
     from nmt.device import choose_hardware
 
     hardware = choose_hardware(job.device, precision, job.threads)  # type: ignore[arg-type]
     models = load_ensemble([folder / "bundle"], hardware).models
+    searchers = Workers(hardware)
 
     def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
         settings = SearchSettings(
@@ -133,12 +135,16 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
             max_length=search.longest,
             min_length=search.shortest,
         )
-        outputs: dict[int, list[int]] = {}
-        for batch in _batches(sources, batch_tokens):
+
+        def searched(batch: list[int]) -> dict[int, list[int]]:
             source_BS = torch.tensor(_padded([sources[index] for index in batch])).to(hardware.device)
             with hardware.autocast():
                 found = beam_search(models, source_BS, settings)
-            outputs |= {index: list(best.pieces) for index, [best, *_] in zip(batch, found, strict=True)}
+            return {index: list(best.pieces) for index, [best, *_] in zip(batch, found, strict=True)}
+
+        outputs: dict[int, list[int]] = {}
+        for found in searchers.map(searched, list(_batches(sources, batch_tokens))):
+            outputs |= found
         return [outputs[index] for index in range(len(sources))]
 
     return {"version": nmt.__version__, "precision": precision, "threads": torch.get_num_threads()}, translate

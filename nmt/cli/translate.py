@@ -88,6 +88,10 @@ def translate(
         Literal["auto", "fp32", "bf16"], typer.Option(help="auto takes bf16 where the hardware has it.")
     ] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if left out.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Batches searched at once, each by its share of the threads.  [one a thread]"),
+    ] = None,
 ) -> None:
     """Translate lines of text: one line out for one line in, in the same order.
 
@@ -158,6 +162,7 @@ def translate(
         guard=guard,
         utility=pairwise(mbr, target_lang=ensemble.config.data.target_lang) if mbr else None,
         alignment=alignment,
+        workers=workers,
     )
     record = streams.made_with(folders, translator.settings | {"format": format, "mbr": mbr})
     tally = translate_lines(streams, translator, record, nbest, format)

@@ -20,6 +20,7 @@ from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
 from nmt.decoding.splitting import split
 from nmt.decoding.translation import BLANK, TranslatedText, Translation, joined
 from nmt.decoding.windows import windows
+from nmt.decoding.workers import Workers
 from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.text import normalizer, parallel
@@ -59,6 +60,7 @@ class Translator:
         guard: bool = True,
         utility: Utility | None = None,
         alignment: bool = False,
+        workers: int | None = None,
     ) -> None:
         """Make ready to translate.
 
@@ -72,6 +74,8 @@ class Translator:
                 looks wrong is told in any case.
             utility: re-rank all that the beam found by minimum Bayes risk.
             alignment: tell of each piece how likely it was and what source piece it belongs to.
+            workers: batches that are searched at the same time, each by its share of the threads; by default as many
+                as there are threads.
 
         Raises:
             ConfigError: the positions of the model are too few for what is asked for.
@@ -94,6 +98,7 @@ class Translator:
         self._guard = guard
         self._utility = utility
         self._alignment = alignment
+        self._workers = Workers(hardware, workers)
         data = ensemble.config.data
         self._languages = Languages(data.source_lang, data.target_lang)
         self._normalize = normalizer(nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang)
@@ -275,8 +280,10 @@ class Translator:
         return problems(segment.text, source_pieces, candidate.text, candidate.pieces, self._languages)
 
     def _search(self, segments: Sequence[_Segment], settings: SearchSettings) -> None:
-        for batch in self._batches(segments, self._batch_tokens * self._settings.beam // settings.beam):
-            for segment, candidates in zip(batch, self._search_batch(batch, settings), strict=True):
+        batches = list(self._batches(segments, self._batch_tokens * self._settings.beam // settings.beam))
+        found = self._workers.map(lambda batch: self._search_batch(batch, settings), batches)
+        for batch, candidates_by_segment in zip(batches, found, strict=True):
+            for segment, candidates in zip(batch, candidates_by_segment, strict=True):
                 segment.candidates = candidates
 
     def _batches(self, segments: Sequence[_Segment], most_tokens: int) -> Iterator[list[_Segment]]:

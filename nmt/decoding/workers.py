@@ -1,0 +1,45 @@
+"""Batches searched at the same time, each by its share of the processor.
+
+Threads suffice, and share the weights: torch lets go of the interpreter while it computes. Several searches of one
+thread each get more out of a processor than one of many threads, which wait for each other after every operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+from nmt.device import Hardware
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Workers:
+    """So many workers, or fewer where there is not so much to do."""
+
+    def __init__(self, hardware: Hardware, count: int | None = None) -> None:
+        """Settle how many there are.
+
+        Args:
+            count: by default one for each thread of a CPU; a GPU is kept busy by one.
+        """
+        self._threads = hardware.threads
+        self.count = count or (self._threads if hardware.device.type == "cpu" else 1)
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """What a function makes of each item, in their order."""
+        count = min(self.count, len(items))
+        if count <= 1:
+            yield from map(function, items)
+            return
+        share = max(1, self._threads // count)
+        executor = ThreadPoolExecutor(count, "search", initializer=torch.set_num_threads, initargs=(share,))
+        try:
+            yield from executor.map(function, items)
+        finally:
+            # After an error, or Ctrl-C, nobody waits for what was not begun.
+            executor.shutdown(cancel_futures=True)

@@ -1,0 +1,56 @@
+"""Work shared out among threads comes back in its order, and ends with what went wrong."""
+
+import threading
+import time
+
+import pytest
+import torch
+
+from nmt.decoding.workers import Workers
+from nmt.device import Hardware
+
+
+def hardware(threads: int) -> Hardware:
+    return Hardware(torch.device("cpu"), "fp32", threads, "for a test")
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, None])
+def test_results_come_in_the_order_of_the_items(count):
+    def slow_first(item: int) -> int:
+        time.sleep(0.05 if item == 0 else 0.0)
+        return item * item
+
+    assert list(Workers(hardware(3), count).map(slow_first, range(7))) == [item * item for item in range(7)]
+
+
+def test_items_are_worked_on_at_the_same_time_each_by_its_share():
+    together = threading.Barrier(2, timeout=10)
+
+    def meet(item: int) -> int:
+        together.wait()
+        return torch.get_num_threads()
+
+    before = torch.get_num_threads()
+    assert list(Workers(hardware(4)).map(meet, range(2))) == [2, 2]
+    assert torch.get_num_threads() == before
+
+
+def test_a_single_item_gets_the_whole_processor():
+    assert list(Workers(hardware(4)).map(lambda item: threading.current_thread(), [0])) == [threading.current_thread()]
+
+
+def test_an_error_comes_in_its_place_and_nothing_more_is_begun():
+    begun = []
+
+    def fail(item: int) -> int:
+        begun.append(item)
+        if item == 1:
+            raise ValueError("a mistake of this test")
+        time.sleep(0.02)
+        return item
+
+    results = Workers(hardware(2)).map(fail, range(100))
+    assert next(results) == 0
+    with pytest.raises(ValueError, match="a mistake of this test"):
+        next(results)
+    assert len(begun) < 20
