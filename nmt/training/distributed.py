@@ -138,12 +138,15 @@ def saving_when_orphaned(ranks: Ranks) -> Iterator[None]:
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
+    thread = threading.Thread(target=watch, name="parent", daemon=True)
     if is_started_by_torchrun():
-        threading.Thread(target=watch, name="parent", daemon=True).start()
+        thread.start()
     try:
         yield
     finally:
         is_over.set()
+        if thread.ident is not None:
+            thread.join()
 
 
 @contextmanager

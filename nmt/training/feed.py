@@ -23,6 +23,7 @@ UPDATES_AHEAD = 4
 """Enough that an update which is quick to compute and slow to collate does not stop the loop."""
 
 _POLL_SECONDS = 0.2
+_SECONDS_TO_END = 5.0
 
 
 @dataclass(frozen=True)
@@ -153,4 +154,5 @@ def ahead(
             yield item[0]
     finally:
         is_over.set()
-        thread.join(_POLL_SECONDS)
+        # A thread that is cut off by the end of the process can take the process down with it.
+        thread.join(_SECONDS_TO_END)
