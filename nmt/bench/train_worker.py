@@ -79,35 +79,12 @@ def _transformers(config: Config) -> tuple[dict[str, Any], Update, Callable[[], 
     """MarianMT of Hugging Face transformers in a plain loop: fp32, Adam, the same smoothed loss."""
     import transformers
 
+    from nmt.export.transformers import marian_config
+
     if config.training.threads is not None:
         torch.set_num_threads(config.training.threads)
     device = torch.device("cuda" if torch.cuda.is_available() and config.training.device != "cpu" else "cpu")
-    ours = config.model
-    model = transformers.MarianMTModel(
-        transformers.MarianConfig(
-            vocab_size=config.data.vocab_size,
-            d_model=ours.d_model,
-            encoder_layers=ours.encoder_layers,
-            decoder_layers=ours.decoder_layers,
-            encoder_attention_heads=ours.heads,
-            decoder_attention_heads=ours.heads,
-            encoder_ffn_dim=ours.d_ff,
-            decoder_ffn_dim=ours.d_ff,
-            dropout=ours.dropout,
-            attention_dropout=ours.attention_dropout,
-            activation_dropout=ours.activation_dropout,
-            activation_function="relu",
-            max_position_embeddings=ours.max_positions,
-            scale_embedding=True,
-            share_encoder_decoder_embeddings=True,
-            tie_word_embeddings=True,
-            use_cache=False,
-            pad_token_id=0,
-            bos_token_id=2,
-            decoder_start_token_id=2,
-            eos_token_id=3,
-        )
-    )
+    model = transformers.MarianMTModel(marian_config(config.model, config.data.vocab_size, use_cache=False))
     model.to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
 

@@ -27,34 +27,11 @@ def to_marian(bundle: Bundle) -> Any:
     Raises:
         NmtError: transformers is not installed, or MarianMT cannot express this model.
     """
-    try:
-        import transformers
-    except ImportError:
-        raise NmtError(
-            "Hugging Face transformers is not installed here. Install it: `pip install transformers`."
-        ) from None
     ours, vocab_size = bundle.config.model, bundle.vocab.size
     _check(ours, bundle.folder)
-    config = transformers.MarianConfig(
-        vocab_size=vocab_size,
-        d_model=ours.d_model,
-        encoder_layers=ours.encoder_layers,
-        decoder_layers=ours.decoder_layers,
-        encoder_attention_heads=ours.heads,
-        decoder_attention_heads=ours.heads,
-        encoder_ffn_dim=ours.d_ff,
-        decoder_ffn_dim=ours.d_ff,
-        activation_function="relu",
-        max_position_embeddings=ours.max_positions,
-        scale_embedding=True,
-        share_encoder_decoder_embeddings=True,
-        tie_word_embeddings=True,
-        pad_token_id=Vocabulary.PAD,
-        bos_token_id=Vocabulary.BOS,
-        eos_token_id=Vocabulary.EOS,
-        decoder_start_token_id=Vocabulary.BOS,
-        forced_eos_token_id=Vocabulary.EOS,
-    )
+    config = marian_config(ours, vocab_size, forced_eos_token_id=Vocabulary.EOS)
+    import transformers
+
     with torch.device("meta"):  # so that no memory is taken for weights that are replaced at once
         model = transformers.MarianMTModel(config)
     model.load_state_dict(dict(_weights(ours, bundle.weights, vocab_size)), assign=True)
@@ -63,6 +40,43 @@ def to_marian(bundle: Bundle) -> Any:
         if isinstance(module, nn.LayerNorm):
             module.eps = ours.norm_epsilon
     return model.eval()
+
+
+def marian_config(model: ModelConfig, vocab_size: int, **more: Any) -> Any:
+    """The MarianConfig of a model of the same sizes.
+
+    Raises:
+        NmtError: transformers is not installed.
+    """
+    try:
+        import transformers
+    except ImportError:
+        raise NmtError(
+            "Hugging Face transformers is not installed here. Install it: `pip install transformers`."
+        ) from None
+    return transformers.MarianConfig(
+        vocab_size=vocab_size,
+        d_model=model.d_model,
+        encoder_layers=model.encoder_layers,
+        decoder_layers=model.decoder_layers,
+        encoder_attention_heads=model.heads,
+        decoder_attention_heads=model.heads,
+        encoder_ffn_dim=model.d_ff,
+        decoder_ffn_dim=model.d_ff,
+        dropout=model.dropout,
+        attention_dropout=model.attention_dropout,
+        activation_dropout=model.activation_dropout,
+        activation_function="relu",
+        max_position_embeddings=model.max_positions,
+        scale_embedding=True,
+        share_encoder_decoder_embeddings=True,
+        tie_word_embeddings=True,
+        pad_token_id=Vocabulary.PAD,
+        bos_token_id=Vocabulary.BOS,
+        eos_token_id=Vocabulary.EOS,
+        decoder_start_token_id=Vocabulary.BOS,
+        **more,
+    )
 
 
 def _check(model: ModelConfig, folder: Path) -> None:
