@@ -62,7 +62,7 @@ def test_numbers_may_be_written_as_yaml_reads_them_as_text():
         ("schedule.decay=linear", ["decay_updates"]),
         ("schedule.decay_updates=10", ["decay: linear"]),
         ("model.norm=sandwich", ["model.norm", "post", "pre"]),
-        ("model=3", ["model: is a section", "model.d_model=512"]),
+        ("model=3", ["model: is a section", "model.encoder_layers"]),
         ("batching.micro_batch_tokens=0", ["batching.micro_batch_tokens: ", "or equal to 1, or", "'auto'"]),
         ("training.freeze=3", ["training.freeze: expected a list"]),
     ],

@@ -59,7 +59,7 @@ def average(folders: Sequence[Path], out: Path) -> None:
         for key, before, after in differences(first.config, bundle.config):
             if key.startswith("model.") or key in ("data.nfc", "data.punctuation"):
                 raise CheckpointError(
-                    f"{folder} is another model than {folders[0]} ({key}: {after!r}, not {before!r}): "
+                    f"{folder} is another model than {folders[0]} ({key}: {after}, not {before}): "
                     "they cannot be averaged."
                 )
         for name, tensor in bundle.weights.items():

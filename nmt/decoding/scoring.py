@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.batching import micro_batches
-from nmt.decoding.search import BOS, EOS, PAD, UNK, length_penalty
+from nmt.decoding.search import BOS, EOS, PAD, length_penalty, never_emitted
 from nmt.device import Hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
@@ -82,7 +82,7 @@ def score_targets(
     longest = min(model.config.max_positions for model in models) - 1
     # One position goes to the source's eos and to the target's bos.
     fitting = np.flatnonzero(np.maximum(source_lengths, target_lengths) <= longest)
-    banned = torch.tensor([PAD, BOS] if allow_unk else [PAD, UNK, BOS], device=hardware.device)
+    banned = torch.tensor(never_emitted(allow_unk), device=hardware.device)
     scores = [_scored([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
         log_p_BT, looked_at_BT = _score_batch(

@@ -59,6 +59,11 @@ class Hypothesis:
     """``log_probability`` over the length penalty: what hypotheses are ranked by."""
 
 
+def never_emitted(allow_unk: bool) -> list[int]:
+    """Pieces that no output holds."""
+    return [PAD, BOS] if allow_unk else [PAD, UNK, BOS]
+
+
 def length_penalty(length: int, alpha: float, normalization: Literal["paper", "length"] = "paper") -> float:
     """lp(Y) = ((5 + |Y|) / 6)^alpha, or |Y|^alpha, where |Y| counts eos."""
     return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
@@ -220,7 +225,7 @@ class _Search:
         pieces_F = torch.tensor(list(forced.values()), dtype=torch.long, device=logits_NV.device)
         logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
         forced_FW = logits_BWV[rows_F, :, pieces_F] if forced else None
-        logits_NV[:, [PAD, BOS] if self.settings.allow_unk else [PAD, UNK, BOS]] = -torch.inf
+        logits_NV[:, never_emitted(self.settings.allow_unk)] = -torch.inf
         if self.length < self.settings.min_length:
             logits_NV[:, EOS] = -torch.inf
         if self.settings.no_repeat_ngram:

@@ -1,0 +1,112 @@
+"""Settings from presets, from YAML files and from ``--set a.b=value``, checked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from nmt.config.mistakes import mistakes
+from nmt.config.sections import Config
+from nmt.errors import ConfigError
+
+_PRESETS = resources.files("nmt") / "presets"
+
+
+def preset_names() -> list[str]:
+    """The built-in presets, smallest model first."""
+    names = [entry.name.removesuffix(".yaml") for entry in _PRESETS.iterdir()]
+    known_order = ["tiny", "small", "base", "big"]
+    return sorted((name for name in names if not name.startswith("_")), key=known_order.index)
+
+
+def load_preset(name: str) -> dict[str, Any]:
+    """The settings of a built-in preset, unchecked.
+
+    Raises:
+        ConfigError: there is no such preset.
+    """
+    if name not in preset_names():
+        raise ConfigError(
+            f"there is no preset {name!r}{_suggestion(name, preset_names())}; "
+            f"presets are {', '.join(preset_names())}. For a file of your own use --config."
+        )
+    return _parse_yaml(_PRESETS.joinpath(f"{name}.yaml").read_text("utf-8"), name)
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """The settings of a YAML file, unchecked.
+
+    Raises:
+        ConfigError: the file cannot be read or is not a mapping.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read as settings ({error.strerror}).") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: cannot be read as settings ({error}).") from None
+    return _parse_yaml(text, str(path))
+
+
+def _parse_yaml(text: str, name: str) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name}: is not valid YAML: {error}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name}: expected settings as 'section: {{key: value}}', found {type(values).__name__}.")
+    return values
+
+
+def apply_settings(values: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    """Lay ``a.b=value`` settings over a tree of values; the values are read as YAML.
+
+    Raises:
+        ConfigError: a setting has no ``=``, or its value is not YAML.
+    """
+    result: dict[str, Any] = {key: dict(value) if isinstance(value, dict) else value for key, value in values.items()}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set {setting!r}: expected KEY=VALUE, for example model.dropout=0.3.")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ConfigError(f"--set {setting!r}: the value {text!r} is not valid YAML.") from None
+        *sections, last = key.strip().split(".")
+        node = result
+        for section in sections:
+            inner = node.get(section)
+            node[section] = dict(inner) if isinstance(inner, dict) else {}
+            node = node[section]
+        node[last] = value
+    return result
+
+
+def parse_config(values: Mapping[str, Any], *, name: str) -> Config:
+    """Check a tree of values and fill in every default.
+
+    Args:
+        values: settings by section.
+        name: where they come from, for errors.
+
+    Raises:
+        ConfigError: names each key that is unknown (with the nearest known one) or has a value that does not fit.
+    """
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(mistakes(error.errors(), name))) from None
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {nearest[0]!r}?)" if nearest else ""

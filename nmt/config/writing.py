@@ -1,0 +1,66 @@
+"""Settings as YAML, and what differs between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from nmt.config.sections import Config
+
+# What may differ when a run goes on: it changes how long, where and how visibly it runs, not what is learnt.
+_CHANGEABLE_ON_RESUME = (
+    "training.max_updates",
+    "training.max_minutes",
+    "training.patience",
+    "training.device",
+    "training.threads",
+    "training.compile",
+    "training.max_skipped",
+    "batching.micro_batch_tokens",
+    "checkpoints.",
+    "logging.",
+    "decoding.",
+)
+
+
+def dump_config(config: Config, *, described: bool = False) -> str:
+    """The settings as YAML, every default resolved; with comments that say what each is for, if asked."""
+    if not described:
+        return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    lines = []
+    for name, values in config.model_dump(mode="json").items():
+        fields = type(getattr(config, name)).model_fields
+        lines.append(f"{name}:")
+        for key, value in values.items():
+            description = fields[key].description
+            lines.append(f"  {key}: {as_yaml(value)}" + (f"  # {description}" if description else ""))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def as_yaml(value: Any) -> str:
+    """A value as it stands in a file of settings."""
+    if isinstance(value, tuple):
+        value = list(value)
+    return yaml.safe_dump(value, default_flow_style=True, allow_unicode=True).removesuffix("\n").removesuffix("\n...")
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each leaf of a tree of settings as ``("a.b", value)``."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def differences(before: Config, after: Config) -> list[tuple[str, str, str]]:
+    """Settings that differ, as (key, before, after), the values as YAML."""
+    old, new = (dict(flatten(config.model_dump(mode="json"))) for config in (before, after))
+    return [(key, as_yaml(old[key]), as_yaml(new[key])) for key in old if old[key] != new[key]]
+
+
+def changeable_on_resume(key: str) -> bool:
+    """Whether a setting may change when a run is resumed."""
+    return any(key == known or (known.endswith(".") and key.startswith(known)) for known in _CHANGEABLE_ON_RESUME)
