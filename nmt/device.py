@@ -13,8 +13,8 @@ import torch
 from nmt.errors import ConfigError
 
 DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
-PrecisionChoice = Literal["auto", "fp32", "bf16", "fp16", "fp64"]
-Precision = Literal["fp32", "bf16", "fp16", "fp64"]
+Precision = Literal["fp32", "bf16", "fp16", "fp64", "int8"]
+PrecisionChoice = Literal["auto"] | Precision
 
 _OUT_OF_MEMORY = (
     "can't allocate memory",  # of the machine
@@ -48,7 +48,7 @@ class Hardware:
     @property
     def products_dtype(self) -> torch.dtype:
         """That matrix products take their factors in."""
-        return _AUTOCAST.get(self.precision, self.weights_dtype)
+        return torch.int8 if self.precision == "int8" else _AUTOCAST.get(self.precision, self.weights_dtype)
 
     def autocast(self) -> torch.autocast:
         """Within it, matrix products take the precision that was chosen."""
@@ -71,7 +71,7 @@ def choose_hardware(
             or its share of the cores.
 
     Raises:
-        ConfigError: the device that was asked for is not there.
+        ConfigError: the device that was asked for is not there, or does not compute in that precision.
     """
     found = _choose_device(device)
     if found.type == "cuda":
@@ -161,6 +161,11 @@ def _choose_device(device: DeviceChoice) -> torch.device:
 
 
 def _choose_precision(device: torch.device, precision: PrecisionChoice) -> tuple[Precision, str]:
+    if precision == "int8" and (device.type != "cpu" or not _cpu_has_int8()):
+        raise ConfigError(
+            f"--precision int8 needs an x86 processor, and the device is {device}: "
+            "use --device cpu where there is one, or another precision."
+        )
     if precision != "auto":
         return precision, "as asked"
     if device.type == "cuda":
@@ -182,6 +187,10 @@ def _cpu_has_fast_bf16() -> bool:
             return any(line.startswith("flags") and " amx_bf16" in line for line in cpuinfo)
     except OSError:
         return False
+
+
+def _cpu_has_int8() -> bool:
+    return "fbgemm" in torch.backends.quantized.supported_engines
 
 
 def _keep_freed_memory() -> None:

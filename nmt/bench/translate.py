@@ -36,7 +36,7 @@ PEERS = ("ctranslate2", "transformers")
 _WORKER = "nmt.bench.translate_worker"
 _TASKS = ("beam", "greedy", "latency")
 _EXTRA_LENGTH = 50
-_IN_FP32 = ("ctranslate2 float32", "transformers fp32")
+_FP32 = ("fp32", "float32")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def bench_translate(
         data: a data set, the source of whose test set is translated; its valid set where it has none.
         against: of ``PEERS``.
         precisions: ours, each measured. CTranslate2 takes fp32 and int8 (on a GPU fp32, fp16 and int8), transformers
-            fp32 and ours.
+            fp32 and, of ours, those that are floating point.
         length: counts eos.
         has_random_weights: a model that was never trained ends its outputs anywhere, so nothing is measured at natural
             length, and greedy outputs are compared up to ``length``.
@@ -119,9 +119,7 @@ def bench_translate(
             told(f"ready: {', '.join(arguments)}")
             measured = {task: measure_in_turn(entrants, rounds, told, task) for task in _TASKS}
             described = {entrant.name: _description(entrant) for entrant in entrants}
-            theirs = {
-                entrant.name: entrant.run("outputs")["outputs"] for entrant in entrants if entrant.name in _IN_FP32
-            }
+            outputs = {entrant.name: entrant.run("outputs")["outputs"] for entrant in entrants}
     return {
         "benchmark": "translate",
         "versions": {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()},
@@ -140,7 +138,7 @@ def bench_translate(
             for name in described
         },
         **_comparison(settings, measured),
-        "agreement": {name: _agreement(bundle, job, outputs) for name, outputs in theirs.items()},
+        **_agreements(bundle, job, {setting: outputs[str(setting)] for setting in settings}),
     }
 
 
@@ -178,13 +176,13 @@ def _check_installed(against: Sequence[str]) -> None:
 def _settings(against: Sequence[str], precisions: Sequence[Precision], device: str, threads: int) -> list[Setting]:
     settings = [Setting("nmt", precision) for precision in dict.fromkeys(precisions)]
     if "ctranslate2" in against and device == "cpu":
-        settings += [Setting("ctranslate2", "float32"), Setting("ctranslate2", "int8")]
-        if threads > 1:
-            settings.append(Setting("ctranslate2", "int8", workers=threads))
+        for name in ("float32", "int8"):
+            settings += [Setting("ctranslate2", name, workers) for workers in dict.fromkeys([1, threads])]
     elif "ctranslate2" in against:
         settings += [Setting("ctranslate2", name) for name in ("float32", "float16", "int8_float16")]
     if "transformers" in against:
-        settings += [Setting("transformers", precision) for precision in dict.fromkeys(["fp32", *precisions])]
+        taken = [precision for precision in dict.fromkeys(["fp32", *precisions]) if precision != "int8"]
+        settings += [Setting("transformers", precision) for precision in taken]
     return settings
 
 
@@ -252,9 +250,17 @@ def _comparison(
     return {"best": best, "ratios": ratios} if len(toolkits) > 1 else {}
 
 
-def _agreement(bundle: Bundle, job: Job, theirs: list[list[int]]) -> dict[str, Any]:
-    """Whether a peer's greedy outputs in fp32 are ours."""
-    model = bundle.build_model()
+def _agreements(bundle: Bundle, job: Job, outputs: Mapping[Setting, list[list[int]]]) -> dict[str, Any]:
+    """Whether each toolkit's greedy outputs in fp32 are ours, and how many stay so where numbers are rounded more."""
     search = SearchSettings(beam=1, max_extra_length=job.longest, max_length=job.longest)
+    model = bundle.build_model()
     ours = [list(beam_search([model], torch.tensor([s]), search)[0][0].pieces) for s in job.sources]
-    return asdict(greedy_agreement(bundle.build_model(dtype=torch.float64), job.sources, ours, theirs))
+    judge = bundle.build_model(dtype=torch.float64)
+    agreement, rounding = {}, {}
+    for setting, theirs in outputs.items():
+        if setting.precision not in _FP32:
+            equal = sum(our == their for our, their in zip(ours, theirs, strict=True))
+            rounding[str(setting)] = {"sentences": len(ours), "equal": equal}
+        elif setting.toolkit != "nmt":
+            agreement[str(setting)] = asdict(greedy_agreement(judge, job.sources, ours, theirs))
+    return {"agreement": agreement, "rounding": rounding}

@@ -75,6 +75,7 @@ class TranslationPrecision(StrEnum):
     AUTO = "auto"
     FP32 = "fp32"
     BF16 = "bf16"
+    INT8 = "int8"
 
 
 class TranslationPeer(StrEnum):

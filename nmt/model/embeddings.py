@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt.model.linear import LaidOutWeight
+from nmt.model.linear import Int8Weight, LaidOutWeight, laid_out
 
 ROWS_MULTIPLE = 8
 
@@ -31,7 +31,7 @@ class TokenEmbedding(nn.Module):
         rows = -(-vocab_size // ROWS_MULTIPLE) * ROWS_MULTIPLE
         self.weight = nn.Parameter(torch.empty(rows, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
-        self._laid_out: LaidOutWeight | None = None
+        self._laid_out: LaidOutWeight | Int8Weight | None = None
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
         """Vectors (B, T, D) of pieces, multiplied by sqrt(d_model)."""
@@ -45,7 +45,7 @@ class TokenEmbedding(nn.Module):
 
     def lay_out(self, dtype: torch.dtype) -> None:
         """Keep a copy for :meth:`project`, as :meth:`Transformer.lay_out` says."""
-        self._laid_out = LaidOutWeight(self._pieces(), None, dtype)
+        self._laid_out = laid_out(self._pieces(), None, dtype)
 
     def _pieces(self) -> Tensor:
         rows = self.weight.shape[0]

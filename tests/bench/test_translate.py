@@ -60,15 +60,26 @@ def test_a_peer_is_measured_in_the_same_run_and_agrees(peer, model, data):
         model, data, against=[peer], precisions=["fp32"], threads=2, rounds=1, sentences=8, length=5,
         has_random_weights=True,
     )  # fmt: skip
-    [agreement] = result["agreement"].values()
-    assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
+    for agreement in result["agreement"].values():
+        assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
+    assert result["agreement"]
     theirs = result["contestants"][result["best"][peer]["beam"]]["beam"]["target_tokens_per_second"]
     ours = result["contestants"]["nmt fp32"]["beam"]["target_tokens_per_second"]
     assert result["ratios"]["nmt fp32"][result["best"][peer]["beam"]]["beam"] == pytest.approx(ours / theirs)
     if peer == "ctranslate2":
         assert result["contestants"].keys() == {
-            "nmt fp32", "ctranslate2 float32", "ctranslate2 int8", "ctranslate2 int8, 2 workers"
+            "nmt fp32", "ctranslate2 float32", "ctranslate2 float32, 2 workers", "ctranslate2 int8",
+            "ctranslate2 int8, 2 workers",
         }  # fmt: skip
+
+
+@pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
+def test_outputs_that_rounding_changes_are_counted(model, data):
+    result = bench_translate(model, data, precisions=["fp32", "int8"], threads=1, rounds=1, sentences=9, length=5)
+    assert result["contestants"].keys() == {"nmt fp32", "nmt int8"}
+    [(name, rounding)] = result["rounding"].items()
+    assert (name, rounding["sentences"]) == ("nmt int8", 9)
+    assert rounding["equal"] < 9  # weights that were never trained hold all pieces for about equally good
 
 
 def test_a_peer_that_is_not_installed_is_told(model, data, monkeypatch):

@@ -102,6 +102,21 @@ def test_batch_and_window_change_nothing(options):
     assert [t.text for t in translator(**options).translate(lines)] == expected
 
 
+@pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 7}, {"workers": 2}])
+def test_batch_window_and_workers_change_nothing_in_int8_either(options):
+    hardware = choose_hardware("cpu", "int8", 2)
+    rounded = model()
+    rounded.lay_out(hardware.products_dtype)
+
+    def translated(**options) -> list[str]:
+        chosen = search_settings(DecodingConfig(beam=3, max_extra_length=5))
+        translator = Translator(Ensemble((rounded,), VOCAB, CONFIG), chosen, hardware, **options)
+        return [t.text for t in translator.translate(some_lines(40))]
+
+    assert translated(**options) == translated(workers=1)
+
+
 def test_reads_no_further_than_a_window():
     read = []
 

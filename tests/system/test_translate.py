@@ -349,6 +349,26 @@ def test_in_a_terminal_it_converses(bundle):
     assert process.returncode == 0
 
 
+@pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
+def test_int8_scores_what_it_wrote_as_the_search_did(bundle):
+    result = translate(
+        bundle, b"ba do\n\nki lu me no\n", "--precision", "int8", "--format", "jsonl", "--alignment", "--no-guard"
+    )
+    objects = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [o["source"] for o in objects] == ["ba do", "", "ki lu me no"]
+    for candidate in (o["candidates"][0] for o in objects):
+        forced = sum(candidate["piece_log_probabilities"])
+        assert forced == pytest.approx(candidate["log_probability"], abs=1e-4)
+
+
+def test_int8_needs_a_processor_that_has_it(bundle, monkeypatch):
+    import nmt
+
+    monkeypatch.setattr("nmt.device._cpu_has_int8", lambda: False)
+    with pytest.raises(nmt.NmtError, match="--precision int8 needs an x86 processor"):
+        nmt.load(bundle, device="cpu", precision="int8")
+
+
 def test_the_python_api_is_the_command(bundle):
     import nmt
 
