@@ -10,9 +10,15 @@ import typer
 
 def average_checkpoints(
     run: Annotated[Path | None, typer.Argument(help="The run's folder; the newest below runs/ if left out.")] = None,
-    last: Annotated[int | None, typer.Option(min=1, help="Average the last N checkpoints (5 without options).")] = None,
-    best: Annotated[int | None, typer.Option(min=1, help="Average the N that scored best in validation.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write the bundle; RUN/average if left out.")] = None,
+    last: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Average the last N checkpoints (5 without options).")
+    ] = None,
+    best: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Average the N that scored best in validation.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Where to write the bundle; RUN/average if left out.")
+    ] = None,
 ) -> None:
     """Average the weights of several checkpoints of a run.
 

@@ -24,15 +24,17 @@ class Peer(StrEnum):
 
 @bench.command("train", short_help="Target tokens a second in training.")
 def train(
-    data: Annotated[Path | None, typer.Option(help="A prepared data set; the newest below data/ if left out.")] = None,
-    preset: Annotated[str, typer.Option(help="tiny, small, base or big.")] = "base",
+    data: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A prepared data set; the newest below data/ if left out.")
+    ] = None,
+    preset: Annotated[str, typer.Option(metavar="NAME", help="tiny, small, base or big.")] = "base",
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: training.threads=1.")
     ] = None,
     against: Annotated[Peer | None, typer.Option(help="Measure this peer too, in turn, on the same batches.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Each measures once a round; medians count.")] = 5,
-    updates: Annotated[int, typer.Option(min=1, help="Updates of a round.")] = 3,
-    update_tokens: Annotated[int, typer.Option(min=1, help="Target tokens of an update.")] = 3_600,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Each measures once a round; medians count.")] = 5,
+    updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates of a round.")] = 3,
+    update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens of an update.")] = 3_600,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute.")] = "auto",
     precision: Annotated[
         Literal["auto", "fp32", "bf16", "fp16"], typer.Option(help="Ours; a peer trains in fp32.")
@@ -87,25 +89,39 @@ class TranslationPeer(StrEnum):
 
 @bench.command("translate", short_help="Target tokens a second, latency and memory in translating.")
 def translate(
-    model: Annotated[Path | None, typer.Option(help="A run or bundle; the newest run if left out.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A run or bundle; the newest run if left out.")
+    ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Random weights of this preset's sizes instead, with the vocabulary of --data.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Random weights of this preset's sizes instead, with the vocabulary of --data."
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="A prepared data set, whose test set is translated; the newest if left out.")
+        Path | None,
+        typer.Option(metavar="PATH", help="A prepared data set, whose test set is translated; the newest if left out."),
     ] = None,
     against: Annotated[
         list[TranslationPeer] | None, typer.Option(help="Measure this peer too, in turn, on the same weights.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Each measures once a round; medians count.")] = 5,
-    sentences: Annotated[int, typer.Option(min=1, help="Sentences to translate in a round.")] = 128,
-    beam: Annotated[int, typer.Option(min=2, help="Width of the beam; greedy search is measured anyway.")] = 4,
-    length: Annotated[int, typer.Option(help="Target tokens of every output where rates are measured.")] = 16,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="The most source pieces that any searches at once.")] = 2_048,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of each; all cores if left out.")] = None,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Each measures once a round; medians count.")] = 5,
+    sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Sentences to translate in a round.")] = 128,
+    beam: Annotated[
+        int, typer.Option(metavar="N", min=2, help="Width of the beam; greedy search is measured anyway.")
+    ] = 4,
+    length: Annotated[
+        int, typer.Option(metavar="N", help="Target tokens of every output where rates are measured.")
+    ] = 16,
+    batch_tokens: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The most source pieces that any searches at once.")
+    ] = 2_048,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="CPU threads of each; all cores if left out.")
+    ] = None,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")] = "auto",
     precision: Annotated[
         list[TranslationPrecision] | None, typer.Option(help="Ours; may be given several times.  [auto]")

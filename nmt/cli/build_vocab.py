@@ -9,22 +9,30 @@ import typer
 
 
 def build_vocab(
-    data: Annotated[Path | None, typer.Option(help="A prepared data set; the newest below data/ if left out.")] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="Pieces; chosen by the corpus if left out.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A prepared data set; the newest below data/ if left out.")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Pieces; chosen by the corpus if left out.")
+    ] = None,
     model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="How pieces are found.")] = "bpe",
     vocab: Annotated[
         Path | None,
         typer.Option(metavar="MODEL", help="Encode with an existing one: a .model file, a bundle or a run."),
     ] = None,
     character_coverage: Annotated[
-        float, typer.Option(min=0.5, max=1.0, help="Share of characters that get pieces of their own.")
+        float, typer.Option(metavar="X", min=0.5, max=1.0, help="Share of characters that get pieces of their own.")
     ] = 1.0,
     normalization: Annotated[
         Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"],
         typer.Option(help="SentencePiece's rule; identity is lossless."),
     ] = "nmt_nfkc",
-    max_length: Annotated[int, typer.Option(min=1, help="Leave out pairs with a side of more pieces.")] = 256,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads that encode; all cores if left out.")] = None,
+    max_length: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Leave out pairs with a side of more pieces.")
+    ] = 256,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Threads that encode; all cores if left out.")
+    ] = None,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 

@@ -19,29 +19,45 @@ def prepare_data(
         str | None,
         typer.Argument(help="A built-in name (see --list), a recipe file NAME.yaml, or a name for your own text."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the data set; data/NAME if left out.")] = None,
-    cache: Annotated[Path | None, typer.Option(help="Where downloads are kept; ~/.cache/nmt if left out.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Folder of the data set; data/NAME if left out.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Where downloads are kept; ~/.cache/nmt if left out.")
+    ] = None,
     mirror: Annotated[
-        list[str] | None, typer.Option(help="Folder or URL that holds the downloads by name; tried first.")
+        list[str] | None,
+        typer.Option(metavar="URL", help="Folder or URL that holds the downloads by name; tried first."),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Use no network; say what is missing.")] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes that clean; all cores if left out.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Processes that clean; all cores if left out.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Prepare anew what stands there already.")] = False,
-    source_lang: Annotated[str | None, typer.Option(help="Source language of your own text, such as en.")] = None,
-    target_lang: Annotated[str | None, typer.Option(help="Target language of your own text, such as de.")] = None,
+    source_lang: Annotated[
+        str | None, typer.Option(metavar="LANG", help="Source language of your own text, such as en.")
+    ] = None,
+    target_lang: Annotated[
+        str | None, typer.Option(metavar="LANG", help="Target language of your own text, such as de.")
+    ] = None,
     train: Annotated[
         list[str] | None,
-        typer.Option(help="Your own text: PREFIX reads PREFIX.en and PREFIX.de (.gz, .xz); may be repeated."),
+        typer.Option(
+            metavar="PREFIX", help="Your own text: PREFIX reads PREFIX.en and PREFIX.de (.gz, .xz); may be repeated."
+        ),
     ] = None,
     valid: Annotated[
-        list[str] | None, typer.Option(help="The same for validation; held out of train if left out.")
+        list[str] | None, typer.Option(metavar="PREFIX", help="The same for validation; held out of train if left out.")
     ] = None,
-    test: Annotated[list[str] | None, typer.Option(help="The same for testing; held out of train if left out.")] = None,
+    test: Annotated[
+        list[str] | None, typer.Option(metavar="PREFIX", help="The same for testing; held out of train if left out.")
+    ] = None,
     max_length: Annotated[
-        int | None, typer.Option(min=0, help="Longest side of a training pair, in words; 0 for no limit.  [250]")
+        int | None,
+        typer.Option(metavar="N", min=0, help="Longest side of a training pair, in words; 0 for no limit.  [250]"),
     ] = None,
     max_ratio: Annotated[
-        float | None, typer.Option(min=0, help="Longer side to shorter, at most; 0 for no limit.  [4]")
+        float | None, typer.Option(metavar="X", min=0, help="Longer side to shorter, at most; 0 for no limit.  [4]")
     ] = None,
     dedup: Annotated[
         bool | None,

@@ -14,7 +14,8 @@ def report(
         typer.Argument(metavar="RUN", help="Folders of runs; the newest below runs/ if left out."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The file to write; RUN/report.html for one run, ./report.html for several.")
+        Path | None,
+        typer.Option(metavar="PATH", help="The file to write; RUN/report.html for one run, ./report.html for several."),
     ] = None,
 ) -> None:
     """Write a page about a training run, to be opened in a browser; of several runs, a comparison.

@@ -23,24 +23,34 @@ class Metric(StrEnum):
 def score(
     hypothesis: Annotated[list[Path], typer.Argument(help="Translations, a line each; - is standard input.")],
     reference: Annotated[
-        list[Path] | None, typer.Option(help="What they are compared with; several are several references.")
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="What they are compared with; several are several references."),
     ] = None,
-    source: Annotated[Path | None, typer.Option(help="What was translated: its lines are counted.")] = None,
-    test_set: Annotated[str | None, typer.Option(help="A test set as sacreBLEU names it, such as wmt14/full.")] = None,
-    langpair: Annotated[str | None, typer.Option(help="Languages of the test set, such as en-de.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="What was translated: its lines are counted.")
+    ] = None,
+    test_set: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A test set as sacreBLEU names it, such as wmt14/full.")
+    ] = None,
+    langpair: Annotated[
+        str | None, typer.Option(metavar="PAIR", help="Languages of the test set, such as en-de.")
+    ] = None,
     metric: Annotated[list[Metric] | None, typer.Option(help="May be repeated.  [bleu]")] = None,
     paper_bleu: Annotated[
         bool, typer.Option("--paper-bleu", help="Add BLEU as in the paper: tokenised, compounds split.")
     ] = False,
     target_lang: Annotated[
         str | None,
-        typer.Option(help="Language of the translations; by the test set or the reference's suffix if left out."),
+        typer.Option(
+            metavar="LANG", help="Language of the translations; by the test set or the reference's suffix if left out."
+        ),
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Where test sets are kept; sacreBLEU's folder if left out.")
+        Path | None, typer.Option(metavar="PATH", help="Where test sets are kept; sacreBLEU's folder if left out.")
     ] = None,
     mirror: Annotated[
-        list[str] | None, typer.Option(help="Folder or URL that holds the test sets by name; tried first.")
+        list[str] | None,
+        typer.Option(metavar="URL", help="Folder or URL that holds the test sets by name; tried first."),
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Use no network; say what is missing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -14,27 +14,35 @@ def train(
         typer.Option(metavar="DIR[:WEIGHT]", help="A prepared data set; the newest if left out. Repeat it to mix."),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="tiny, small, base or big; chosen by the corpus if left out.")
+        str | None, typer.Option(metavar="NAME", help="tiny, small, base or big; chosen by the corpus if left out.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings of your own, in place of a preset.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Settings of your own, in place of a preset.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: model.dropout=0.3.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder; runs/NAME-PRESET if left out.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The run's folder; runs/NAME-PRESET if left out.")
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start anew in the next free folder.")] = False,
     accept_changes: Annotated[bool, typer.Option("--accept-changes", help="Resume although settings changed.")] = False,
-    max_updates: Annotated[int | None, typer.Option(min=1, help="End after so many updates, resumes included.")] = None,
+    max_updates: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="End after so many updates, resumes included.")
+    ] = None,
     max_minutes: Annotated[
-        float | None, typer.Option(help="End after about so many minutes, resumes and validation included.")
+        float | None,
+        typer.Option(metavar="X", help="End after about so many minutes, resumes and validation included."),
     ] = None,
     init_from: Annotated[
-        Path | None, typer.Option(help="Begin with the weights of a bundle or run, and its settings.")
+        Path | None, typer.Option(metavar="PATH", help="Begin with the weights of a bundle or run, and its settings.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Try the worst batch, print what the run would take, and end.")
     ] = False,
     nproc: Annotated[
-        int | None, typer.Option(min=1, help="Processes on this machine: one a GPU, or parts of a CPU.  [1]")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Processes on this machine: one a GPU, or parts of a CPU.  [1]"),
     ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda", "mps"] | None, typer.Option(help="Where to compute.  [auto]")

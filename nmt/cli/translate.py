@@ -11,60 +11,78 @@ import typer
 def translate(
     model: Annotated[
         list[Path] | None,
-        typer.Option(help="A run or bundle; several make an ensemble. The newest run if left out."),
+        typer.Option(metavar="PATH", help="A run or bundle; several make an ensemble. The newest run if left out."),
     ] = None,
-    input: Annotated[Path, typer.Option(help="Text to translate, a line a sentence; plain, .gz or .xz.")] = Path("-"),
-    output: Annotated[Path, typer.Option(help="Where to write; standard output if left out.")] = Path("-"),
+    input: Annotated[
+        Path, typer.Option(metavar="PATH", help="Text to translate, a line a sentence; plain, .gz or .xz.")
+    ] = Path("-"),
+    output: Annotated[Path, typer.Option(metavar="PATH", help="Where to write; standard output if left out.")] = Path(
+        "-"
+    ),
     beam: Annotated[
-        int | None, typer.Option(min=1, help="Width of the beam; 1 is greedy.  [the model's, mostly 4]")
+        int | None, typer.Option(metavar="N", min=1, help="Width of the beam; 1 is greedy.  [the model's, mostly 4]")
     ] = None,
     length_penalty: Annotated[
-        float | None, typer.Option(min=0.0, help="alpha of the length penalty.  [the model's, mostly 0.6]")
+        float | None, typer.Option(metavar="X", min=0.0, help="alpha of the length penalty.  [the model's, mostly 0.6]")
     ] = None,
     max_extra_length: Annotated[
-        int | None, typer.Option(min=0, help="Pieces that an output may have more than its source.  [50]")
+        int | None, typer.Option(metavar="N", min=0, help="Pieces that an output may have more than its source.  [50]")
     ] = None,
     normalization: Annotated[
         Literal["paper", "length"],
         typer.Option(help="What scores are divided by: the paper's penalty, or the length to the power of alpha."),
     ] = "paper",
-    min_length: Annotated[int, typer.Option(min=0, help="Pieces that an output has at least.")] = 0,
+    min_length: Annotated[int, typer.Option(metavar="N", min=0, help="Pieces that an output has at least.")] = 0,
     no_repeat_ngram: Annotated[
-        int, typer.Option(min=0, help="No run of so many pieces comes twice in an output; 0 allows all.")
+        int, typer.Option(metavar="N", min=0, help="No run of so many pieces comes twice in an output; 0 allows all.")
     ] = 0,
     prefix: Annotated[
-        Path | None, typer.Option(help="A file parallel to the input: what each translation begins with.")
+        Path | None,
+        typer.Option(metavar="PATH", help="A file parallel to the input: what each translation begins with."),
     ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw translations at random, --beam of them, rather than search.")
     ] = False,
     temperature: Annotated[
-        float | None, typer.Option(help="With --sample: below 1 likely pieces become likelier.  [1]")
+        float | None, typer.Option(metavar="X", help="With --sample: below 1 likely pieces become likelier.  [1]")
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(min=1, help="With --sample: draw from the so many likeliest pieces alone.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="With --sample: draw from the so many likeliest pieces alone."),
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="With --sample: draw from the fewest pieces of this probability alone.")
+        float | None,
+        typer.Option(metavar="X", help="With --sample: draw from the fewest pieces of this probability alone."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="With --sample: another seed draws others.  [1]")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="With --sample: another seed draws others.  [1]")
+    ] = None,
     mbr: Annotated[
         Literal["chrf", "bleu"] | None,
         typer.Option(help="Put the candidate first that is most like all, by this metric (minimum Bayes risk)."),
     ] = None,
-    nbest: Annotated[int, typer.Option(min=1, help="Translations to write for each line, best first.")] = 1,
+    nbest: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Translations to write for each line, best first.")
+    ] = 1,
     score_target: Annotated[
-        Path | None, typer.Option(help="Search for nothing: score the lines of this file, parallel to the input.")
+        Path | None,
+        typer.Option(metavar="PATH", help="Search for nothing: score the lines of this file, parallel to the input."),
     ] = None,
     format: Annotated[Literal["text", "jsonl"], typer.Option(help="jsonl has scores and pieces.")] = "text",
     alignment: Annotated[
         bool,
         typer.Option("--alignment", help="With jsonl: what source piece each piece belongs to, and how likely it was."),
     ] = False,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Source pieces that are searched at once.")] = 2_048,
+    batch_tokens: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Source pieces that are searched at once.")
+    ] = 2_048,
     max_source_length: Annotated[
         int | None,
-        typer.Option(min=1, help="Translate longer lines in parts of so many pieces.  [256, or the model's positions]"),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Translate longer lines in parts of so many pieces.  [256, or the model's positions]",
+        ),
     ] = None,
     guard: Annotated[
         bool, typer.Option(help="Search again for what came out empty, looping, copied or of an odd length.")
@@ -90,10 +108,12 @@ def translate(
             help="auto takes bf16 where the hardware has it; int8 is the fastest on most CPUs, and rounds most."
         ),
     ] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all cores if left out.")] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="CPU threads; all cores if left out.")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Batches searched at once, each by its share of the threads.  [one a thread]"),
+        typer.Option(
+            metavar="N", min=1, help="Batches searched at once, each by its share of the threads.  [one a thread]"
+        ),
     ] = None,
 ) -> None:
     """Translate lines of text: one line out for one line in, in the same order.

@@ -89,13 +89,14 @@ def test_a_batch_of_64_equals_batches_of_1(beam):
         assert [h.score for h in alone] == pytest.approx([h.score for h in expected], abs=1e-4)
 
 
-def test_never_emits_what_is_no_text_and_keeps_the_limit():
+@pytest.mark.parametrize("beam", [1, 4, 50])
+def test_never_emits_what_is_no_text_and_keeps_the_limit(beam):
     model = build(3, 20, spread=0.5)
     model.embedding.weight.data[[0, 2]] *= 40  # pad and bos would win whenever their logit is positive
     model.embedding.weight.data[EOS] *= -5
     batch = sources(16, 20)
     for source, found in zip(
-        batch, beam_search([model], batch, SearchSettings(max_extra_length=3, nbest=4)), strict=True
+        batch, beam_search([model], batch, SearchSettings(beam=beam, max_extra_length=3, nbest=beam)), strict=True
     ):
         for hypothesis in found:
             assert not {0, 1, 2, 3} & set(hypothesis.pieces)
