@@ -19,7 +19,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from nmt.config import Config, dump_config, load_yaml, parse_config
 from nmt.data.vocab import Vocabulary
@@ -49,12 +50,29 @@ class Bundle:
         Raises:
             CheckpointError: the weights are not those of the model that the settings describe.
         """
-        model = Transformer(self.config.model, self.vocab.size)
+        with _Unfilled():
+            model = Transformer(self.config.model, self.vocab.size)
         try:
-            model.load_state_dict(self.weights)
+            model.load_state_dict(self.weights, assign=True)
         except RuntimeError as error:
             raise CheckpointError(f"{self.folder}: the weights do not fit {CONFIG_FILE}: {error}") from None
         return model.to(device=device, dtype=dtype).eval()
+
+
+class _Unfilled(TorchFunctionMode):
+    """Parameters that are made within it hold no numbers: theirs come from a file, and random ones would take half a
+    second for a model of the base sizes."""
+
+    _FILLING = frozenset(
+        {Tensor.uniform_, Tensor.normal_, Tensor.zero_, Tensor.fill_}
+        | {nn.init.uniform_, nn.init.normal_, nn.init.constant_, nn.init.kaiming_uniform_}
+    )
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in self._FILLING:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,24 @@ def test_a_bundle_comes_back(tmp_path):
     model = loaded.build_model()
     assert torch.equal(model.embedding.weight, weights()["embedding.weight"])
     assert not model.training
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("changes", [{}, {"positions": "learned"}, {"norm": "pre", "attention_bias": False}])
+def test_a_model_holds_the_numbers_of_its_file_and_draws_none(tmp_path, dtype, changes):
+    config = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update=changes)})
+    torch.manual_seed(0)
+    expected = Transformer(config.model, VOCAB.size).eval()
+    with torch.no_grad():
+        for parameter in expected.parameters():
+            parameter.add_(torch.randn(parameter.shape))  # norms and biases too are unlike new ones
+    save_bundle(tmp_path / "bundle", expected.state_dict(), config, VOCAB)
+    before = torch.get_rng_state()
+    model = load_bundle(tmp_path / "bundle").build_model(dtype=dtype)
+    assert torch.equal(torch.get_rng_state(), before)
+    shutil.rmtree(tmp_path / "bundle")
+    source, target = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 8, 9]])
+    assert torch.equal(model(source, target), expected.to(dtype)(source, target))
 
 
 def test_the_shared_matrix_is_stored_once(tmp_path):
