@@ -88,6 +88,9 @@ class Model:
             min_length: pieces that an output has at least.
             no_repeat_ngram: no run of so many pieces comes twice in an output; 0 allows all.
             sampling: draw ``beam`` outputs at random instead of searching for the best.
+            diverse_groups: groups of the beam that keep away from each other; they divide it evenly.
+            diversity: with ``diverse_groups``: how much it costs to take a piece that another group takes; 0.5 by
+                default.
             nbest: candidates for each line, best first; 1 by default.
             prefixes: what the translation of each line begins with.
             mbr: put the candidate first that is most like all, by ``chrf`` or ``bleu`` (minimum Bayes risk).

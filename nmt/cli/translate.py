@@ -40,6 +40,13 @@ def translate(
         Path | None,
         typer.Option(metavar="PATH", help="A file parallel to the input: what each translation begins with."),
     ] = None,
+    diverse_groups: Annotated[
+        int, typer.Option(min=1, help="Groups of the beam that keep away from each other; they divide --beam evenly.")
+    ] = 1,
+    diversity: Annotated[
+        float | None,
+        typer.Option(help="With --diverse-groups: how much it costs to take a piece that another group takes.  [0.5]"),
+    ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw translations at random, --beam of them, rather than search.")
     ] = False,
@@ -139,6 +146,7 @@ def translate(
 
     drawing = {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}
     searching = {"--sample": sample, "--mbr": mbr, "--prefix": prefix, "--nbest": nbest > 1}
+    searching["--diverse-groups"] = diverse_groups > 1
     _refuse([name for name, value in drawing.items() if value is not None and not sample], "only goes with --sample")
     _refuse(
         [name for name, value in searching.items() if value and score_target],
@@ -167,6 +175,8 @@ def translate(
         sampling=Sampling(1.0 if temperature is None else temperature, top_k, top_p, 1 if seed is None else seed)
         if sample
         else None,
+        diverse_groups=diverse_groups,
+        diversity=diversity,
     )
     window = 1 if interactive else 2_048
     if score_target is not None:

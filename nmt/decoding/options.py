@@ -9,6 +9,8 @@ from nmt.decoding.extensions import Sampling
 from nmt.decoding.search import SearchSettings
 from nmt.errors import ConfigError
 
+_MOST_DIVERSITY = 1_000
+
 
 class SearchOptions(TypedDict, total=False):
     """Settings of the search by name. What is left out, or None, is the model's own, or as SearchSettings has it."""
@@ -21,6 +23,8 @@ class SearchOptions(TypedDict, total=False):
     normalization: Literal["paper", "length"] | None
     no_repeat_ngram: int | None
     sampling: Sampling | None
+    diverse_groups: int | None
+    diversity: float | None
 
 
 def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) -> SearchSettings:
@@ -30,7 +34,7 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
         decoding: the model's own.
 
     Raises:
-        ConfigError: an option is out of its range, or the beam narrower than ``nbest``.
+        ConfigError: an option is out of its range, or does not go with the others.
     """
     given = {name: value for name, value in options.items() if value is not None}
     settings = SearchSettings(**(decoding.model_dump() | given))
@@ -38,12 +42,28 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
         raise ConfigError(
             f"{settings.nbest} translations of a line need a beam of at least {settings.nbest}, not {settings.beam}."
         )
-    for name, least in (("beam", 1), ("nbest", 1), ("min_length", 0), ("no_repeat_ngram", 0)):
+    for name, least in (("beam", 1), ("nbest", 1), ("min_length", 0), ("no_repeat_ngram", 0), ("diverse_groups", 1)):
         if getattr(settings, name) < least:
             raise ConfigError(f"{name} is {getattr(settings, name)}: give at least {least}.")
     if settings.sampling is not None:
         _check_sampling(settings.sampling)
+    _check_groups(settings, "diversity" in given)
     return settings
+
+
+def _check_groups(settings: SearchSettings, diversity_given: bool) -> None:
+    groups, diversity = settings.diverse_groups, settings.diversity
+    if groups == 1:
+        if diversity_given:
+            raise ConfigError(f"diversity {diversity:g} only goes with diverse groups: give at least 2 of them.")
+        return
+    if settings.sampling is not None:
+        raise ConfigError("diverse groups do not go with sampling, whose outputs differ without them.")
+    if settings.beam % groups:
+        raise ConfigError(f"{groups} diverse groups need a beam that they divide evenly, not {settings.beam}.")
+    # More than this no log-probability outweighs, and sums would lose the digits by which pieces differ.
+    if not 0 <= diversity <= _MOST_DIVERSITY:
+        raise ConfigError(f"diversity {diversity:g}: give a number from 0 to {_MOST_DIVERSITY}.")
 
 
 def _check_sampling(sampling: Sampling) -> None:

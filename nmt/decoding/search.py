@@ -1,7 +1,7 @@
 """Beam search with the length penalty of the paper (section 6.1; Wu et al. 2016, equation 14), one for every mode.
 
-Shapes: B sentences, S source pieces, W live and empty places of the beam, N = B · W rows, V vocabulary, K extensions of
-a hypothesis, X = W · K, T pieces so far.
+Shapes: B sentences, S source pieces, W live and empty places of the beam, G groups of them (one, unless the search is
+diverse), N = B · W rows, V vocabulary, K extensions of a hypothesis, T pieces so far.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.vocab import Vocabulary
+from nmt.decoding.diverse import choose_by_group
 from nmt.decoding.extensions import Dice, Sampling, drawn, largest, repeating
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
@@ -45,6 +46,10 @@ class SearchSettings:
     """No n-gram of so many pieces comes twice in an output; 0 allows all."""
     sampling: Sampling | None = None
     """Draw ``beam`` outputs instead of searching for the best."""
+    diverse_groups: int = 1
+    """Groups of the beam that keep away from each other (diverse beam search); a divisor of ``beam``, 1 for none."""
+    diversity: float = 0.5
+    """What it costs a group, in nats, to take a piece that a hypothesis of an earlier group takes at the same step."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,9 @@ def beam_search(
     """Translate a batch of sentences.
 
     Each step extends every live hypothesis by every piece and keeps the best. A hypothesis that ends in eos is
-    finished and leaves its place in the beam empty, so that a beam of 1 is greedy search for every alpha.
+    finished and leaves its place in the beam empty, so that a beam of 1 is greedy search for every alpha. Diverse
+    groups (:mod:`nmt.decoding.diverse`) do so each with places of their own. What several of them find is returned
+    once; all are ranked together by their scores, which hold nothing of what diversity costs.
 
     Args:
         models: one, or several over the same vocabulary whose probabilities are averaged at each step.
@@ -91,7 +98,7 @@ def beam_search(
             By default their places in this one.
 
     Returns:
-        For each sentence its ``nbest`` hypotheses (fewer where the beam finished fewer), best first.
+        For each sentence its ``nbest`` hypotheses (fewer where the beam finished fewer different ones), best first.
     """
     with torch.inference_mode():
         search = _Search.begin(models, source_BS, settings, prefixes, numbers)
@@ -121,8 +128,10 @@ class _Search:
     """The piece that each hypothesis was last extended by."""
     scores_BW: Tensor
     """Log-probability of each live hypothesis; -inf marks an empty place."""
-    places_B1: Tensor
-    """Places of the beam that are left: one less for each hypothesis that finished."""
+    places_BG: Tensor
+    """Places of each group that are left: one less for each of its hypotheses that finished."""
+    paid_BW: Tensor
+    """What diversity has cost each hypothesis, where there are several groups."""
     pieces_BWT: np.ndarray[Any, np.dtype[np.int64]]
     """What each hypothesis consists of so far."""
     prefixes: Sequence[Sequence[int]]
@@ -139,7 +148,7 @@ class _Search:
         prefixes: Sequence[Sequence[int]] | None,
         numbers: Sequence[int] | None,
     ) -> _Search:
-        count, device = source_BS.shape[0], source_BS.device
+        count, groups, device = source_BS.shape[0], settings.diverse_groups, source_BS.device
         longest = min(model.config.max_positions for model in models) - 1
         if settings.max_length is not None:
             longest = min(longest, settings.max_length)
@@ -157,7 +166,8 @@ class _Search:
             states=[model.start(model.encode(source_BS)) for model in models],
             tokens_BW=torch.full((count, 1), BOS, device=device),
             scores_BW=torch.zeros(count, 1, device=device),
-            places_B1=torch.full((count, 1), settings.beam, device=device),
+            places_BG=torch.full((count, groups), settings.beam // groups, device=device),
+            paid_BW=torch.zeros(count, 1, device=device),
             pieces_BWT=np.empty((count, 1, 0), dtype=np.int64),
             prefixes=prefixes if prefixes is not None else [()] * count,
             dice=Dice(settings.sampling.seed, numbers or range(count)) if settings.sampling is not None else None,
@@ -172,7 +182,7 @@ class _Search:
 
         # 2. Those that end in eos are finished; the rest live on.
         ended_BW = (tokens_BW == EOS) & (best_BW > -torch.inf)
-        self.places_B1 = self.places_B1 - ended_BW.sum(dim=1, keepdim=True)
+        self.places_BG = self.places_BG - ended_BW.view(*self.places_BG.shape, -1).sum(dim=2)
         live_BW = best_BW.masked_fill(ended_BW, -torch.inf)
         staying = self._record(best_BW, parents_BW, tokens_BW)
 
@@ -182,7 +192,8 @@ class _Search:
             kept_B = torch.tensor(staying, dtype=torch.long, device=best_BW.device)
             self.sentences = [self.sentences[row] for row in staying]
             self.pieces_BWT = self.pieces_BWT[staying]
-            self.limits, self.places_B1 = [self.limits[row] for row in staying], self.places_B1[kept_B]
+            self.limits = [self.limits[row] for row in staying]
+            self.places_BG, self.paid_BW = self.places_BG[kept_B], self.paid_BW[kept_B]
             live_BW, parents_BW, tokens_BW = live_BW[kept_B], parents_BW[kept_B], tokens_BW[kept_B]
         self.scores_BW, self.tokens_BW = live_BW, tokens_BW
         self.states = [state.select(parents_BW, kept_B) for state in self.states]
@@ -194,9 +205,19 @@ class _Search:
         values_NK, pieces_NK = largest(logits_NV, self.settings.beam)
         (sentences, beam), choices = self.tokens_BW.shape, values_NK.shape[1]
         values_BWK = (values_NK - normalizer_N1).view(sentences, beam, choices)
-        extended_BX = (self.scores_BW[:, :, None] + values_BWK).flatten(1)
-        best_BW, index_BW = extended_BX.topk(min(self.settings.beam, extended_BX.shape[1]), dim=1)
-        best_BW.masked_fill_(torch.arange(best_BW.shape[1], device=best_BW.device) >= self.places_B1, -torch.inf)
+        extended_BWK = self.scores_BW[:, :, None] + values_BWK
+        if self.settings.diverse_groups > 1:
+            best_BW, index_BW, self.paid_BW = choose_by_group(
+                extended_BWK,
+                pieces_NK.view_as(extended_BWK),
+                self.paid_BW,
+                self.places_BG,
+                self.settings.beam,
+                self.settings.diversity,
+            )
+        else:
+            best_BW, index_BW = extended_BWK.flatten(1).topk(min(self.settings.beam, beam * choices), dim=1)
+            best_BW.masked_fill_(torch.arange(best_BW.shape[1], device=best_BW.device) >= self.places_BG, -torch.inf)
         return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
 
     def _drawn(self, dice: Dice) -> tuple[Tensor, Tensor, Tensor]:
@@ -264,8 +285,10 @@ class _Search:
         penalty = self._penalty(self.length)
         for row, place in zip(*ended.nonzero(), strict=True):
             log_probability, pieces = float(best[row, place]), tuple(followed[row, place].tolist())
-            hypothesis = Hypothesis(pieces, log_probability, log_probability / penalty)
-            self.finished[self.sentences[row]].append(hypothesis)
+            found = self.finished[self.sentences[row]]
+            # Groups may come to the same end; samples come as often as they are drawn.
+            if self.settings.diverse_groups == 1 or all(pieces != hypothesis.pieces for hypothesis in found):
+                found.append(Hypothesis(pieces, log_probability, log_probability / penalty))
         best_live = np.where(ended, -np.inf, best).max(axis=1).tolist()
         return [row for row, best in enumerate(best_live) if self._goes_on(row, best)]
 

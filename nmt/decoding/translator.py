@@ -84,8 +84,10 @@ class Translator:
         self._vocab = ensemble.vocab
         self._hardware = hardware
         self._nbest = settings.nbest
-        # To choose among candidates takes all of them.
-        self._settings = settings if utility is None else dataclasses.replace(settings, nbest=settings.beam)
+        # To choose among candidates takes all of them, and so does to make up for those that say the same.
+        self._drops_repeated = settings.diverse_groups > 1 and settings.nbest > 1
+        takes_all = utility is not None or self._drops_repeated
+        self._settings = dataclasses.replace(settings, nbest=settings.beam) if takes_all else settings
         self._batch_tokens = batch_tokens
         self.window = window
         self._positions = min(model.config.max_positions for model in ensemble.models) - 1
@@ -156,7 +158,8 @@ class Translator:
         self._rerank(searched)
         self._look_after(searched)
         for segment in segments:
-            segment.candidates = segment.candidates[: self._nbest]
+            candidates = _each_once(segment.candidates) if self._drops_repeated else segment.candidates
+            segment.candidates = candidates[: self._nbest]
         if self._alignment:
             self._align(segments)
         return list(map(self._put_together, lines, segments_by_line))
@@ -330,12 +333,26 @@ def _second_search(settings: SearchSettings) -> SearchSettings:
     """Where to look for what the first search has missed.
 
     A wider beam holds what did not begin best, and so does not fall into the same loop. That it also likes to end
-    early is made up for by a larger penalty, and by at least one piece. All that it finds is returned.
+    early is made up for by a larger penalty, and by at least one piece. All that it finds is returned. One group looks
+    for it: several would be as many narrow beams.
     """
     beam = max(8, 2 * settings.beam)
     return dataclasses.replace(
-        settings, beam=beam, nbest=beam, length_penalty=max(1.0, settings.length_penalty), min_length=1
+        settings,
+        beam=beam,
+        nbest=beam,
+        length_penalty=max(1.0, settings.length_penalty),
+        min_length=1,
+        diverse_groups=1,
     )
+
+
+def _each_once(candidates: Sequence[TranslatedText]) -> tuple[TranslatedText, ...]:
+    """Each text once, where it stands first: a group may say in other pieces what another has said."""
+    first: dict[str, TranslatedText] = {}
+    for candidate in candidates:
+        first.setdefault(candidate.text, candidate)
+    return tuple(first.values())
 
 
 def _findings_together(segments: Sequence[_Segment]) -> Finding | None:

@@ -29,6 +29,13 @@ def test_what_is_not_given_is_the_models_own():
         ({"sampling": Sampling(top_p=0.0)}, "top-p"),
         ({"sampling": Sampling(top_p=1.1)}, "top-p"),
         ({"sampling": Sampling(seed=-1)}, "seed"),
+        ({"diverse_groups": 0}, "diverse_groups"),
+        ({"diverse_groups": 3}, "3 diverse groups need a beam .* not 4"),
+        ({"diverse_groups": 2, "sampling": Sampling()}, "sampling"),
+        ({"diversity": 0.5}, "diversity 0.5 only goes with diverse groups"),
+        ({"diverse_groups": 2, "diversity": -0.1}, "diversity -0.1"),
+        ({"diverse_groups": 2, "diversity": float("nan")}, "diversity nan"),
+        ({"diverse_groups": 2, "diversity": float("inf")}, "diversity inf"),
     ],
 )
 def test_what_is_out_of_range_is_named(options, word):

@@ -163,6 +163,11 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--resume"], ["--input FILE", "--output FILE"]),
         (["--seed", "3"], ["--seed", "--sample"]),
         (["--sample", "--temperature", "0"], ["temperature 0", "above 0"]),
+        (["--beam", "4", "--diverse-groups", "3"], ["3 diverse groups", "beam"]),
+        (["--diversity", "0.3"], ["diversity 0.3", "diverse groups"]),
+        (["--diverse-groups", "2", "--diversity", "-1"], ["diversity -1", "from 0"]),
+        (["--diverse-groups", "2", "--sample"], ["diverse groups", "sampling"]),
+        (["--score-target", "-", "--diverse-groups", "2"], ["--diverse-groups", "--score-target"]),
         (["--alignment"], ["--alignment", "--format jsonl"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
@@ -326,6 +331,24 @@ def test_given_targets_are_scored(bundle, tmp_path):
     assert [len(record["alignment"] or []) for record in records] == [*(len(r["pieces"]) for r in records[:2]), 0]
 
 
+def test_diverse_candidates_are_scored_as_given_ones_are(bundle, tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "target.txt"
+    options = ["--diverse-groups", "3", "--diversity", "1", "--beam", "6", "--nbest", "6", "--precision", "fp32"]
+    found = translate(bundle, b"ba do ki\nlu me\n", *options, "--format", "jsonl")
+    assert found.returncode == 0, found.stderr.decode()
+    records = [json.loads(line) for line in found.stdout.splitlines()]
+    # Pieces that the vocabulary would not make of their text are scored as those that it would make.
+    pairs = [(r["source"], c) for r in records for c in r["candidates"]]
+    source.write_text("".join(f"{line}\n" for line, _ in pairs))
+    target.write_text("".join(f"{candidate['text']}\n" for _, candidate in pairs))
+    files = ["--input", str(source), "--score-target", str(target), "--format", "jsonl", "--precision", "fp32"]
+    scored = [json.loads(line) for line in translate(bundle, b"", *files).stdout.splitlines()]
+    same = [(c, s) for (_, c), s in zip(pairs, scored, strict=True) if c["pieces"] == s["pieces"]]
+    assert len(same) >= len(records)
+    assert [c["score"] for c, _ in same] == pytest.approx([s["score"] for _, s in same], abs=1e-4)
+    assert translate(bundle, b"ba do ki\n\n", *options).stdout.count(b"\n") == 12
+
+
 def test_in_a_terminal_it_converses(bundle):
     """Prompts on stderr, and answers a line before the next is typed, without being told to."""
     import pty
@@ -381,6 +404,8 @@ def test_the_python_api_is_the_command(bundle):
     assert [t.parts for t in found][:2] == [1, 1]
     assert found[2].parts > 1
     assert next(model.stream(iter(lines), window=1)).source == "ba do"
+    [diverse] = model.translate(["ba do ki"], beam=4, nbest=4, diverse_groups=4, diversity=2.0, mbr="chrf")
+    assert len({candidate.text for candidate in diverse.candidates}) == len(diverse.candidates) > 1
     options = {"beam": 4, "nbest": 2, "sampling": nmt.Sampling(top_p=0.9, seed=3), "mbr": "bleu", "alignment": True}
     [drawn] = model.translate(["ba do"], prefixes=["ki"], min_length=3, **options)
     assert all(candidate.text.startswith("ki") and len(candidate.pieces) >= 3 for candidate in drawn.candidates)
@@ -391,6 +416,7 @@ def test_the_python_api_is_the_command(bundle):
         lambda: model.translate("ba do"),
         lambda: model.translate(["ba do"], prefixes=[]),
         lambda: model.translate(["ba do"], sampling=nmt.Sampling(temperature=0.0)),
+        lambda: model.translate(["ba do"], beam=3, diverse_groups=2),
         lambda: nmt.load("nowhere"),
         lambda: nmt.load([]),
     ]
