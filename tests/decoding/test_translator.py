@@ -105,7 +105,7 @@ def test_batch_and_window_change_nothing(options):
 @pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
 @pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 7}, {"workers": 2}])
 def test_batch_window_and_workers_change_nothing_in_int8_either(options):
-    hardware = choose_hardware("cpu", "int8", 2)
+    hardware = choose_hardware("cpu", "int8", 1)
     rounded = model()
     rounded.lay_out(hardware.products_dtype)
 
@@ -165,13 +165,14 @@ def test_source_text_is_normalised_as_in_training():
     def texts(config):
         ensemble = Ensemble((built,), vocab, config)
         made = Translator(ensemble, search_settings(config.decoding), CPU).translate([composed, decomposed])
-        return [(t.candidates[0].pieces, t.candidates[0].score) for t in made]
+        return [t.candidates[0] for t in made]
 
     first, second = texts(CONFIG)
-    assert first != second
+    assert (first.pieces, first.score) != (second.pieces, second.score)
     normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"nfc": True})})
     first, second = texts(normalising)
-    assert first == second
+    assert first.pieces == second.pieces
+    assert first.score == pytest.approx(second.score, abs=1e-5)
 
 
 def test_a_long_line_is_translated_in_parts_which_join_the_batch():
