@@ -21,6 +21,9 @@ from nmt.decoding.extensions import Dice, Sampling, drawn, largest, repeating
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 
+# Places of the beam that must be empty before nothing is computed for them: to pack the others takes time, too.
+_WORTH_PACKING = 0.1
+
 PAD, UNK, BOS, EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
 
 
@@ -266,14 +269,22 @@ class _Search:
 
     def _next_logits(self) -> tuple[Tensor, Tensor | float]:
         """Logits (N, V) of each piece after each hypothesis, and what to subtract to make them log-probabilities."""
-        each = []
+        each, live_BW = [], self._live()
         for index, model in enumerate(self.models):
-            logits_NV, self.states[index] = model.step(self.tokens_BW, self.states[index])
+            logits_NV, self.states[index] = model.step(self.tokens_BW, self.states[index], live_BW)
             each.append(logits_NV.float())
         if len(each) == 1:
             return each[0], each[0].logsumexp(dim=1, keepdim=True)
         log_probabilities = torch.stack([torch.log_softmax(logits_NV, dim=-1) for logits_NV in each])
         return log_probabilities.logsumexp(dim=0), math.log(len(each))
+
+    def _live(self) -> Tensor | None:
+        """Which places are not empty, where leaving the others out is worth it."""
+        if self.scores_BW.device.type != "cpu":  # to count them would be to wait for the GPU
+            return None
+        live_BW = self.scores_BW > -torch.inf
+        count = int(live_BW.sum())
+        return live_BW if live_BW.numel() - count >= _WORTH_PACKING * live_BW.numel() else None
 
     def _record(self, best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> list[int]:
         """Take note of the extensions, and of those that end; the rows of the sentences whose search goes on."""

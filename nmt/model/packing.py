@@ -25,7 +25,7 @@ class Packing:
         """Take every position as a row or, where told which positions hold a piece, those alone.
 
         Args:
-            real_BT: true from the first piece of each sentence to its last, of which there is at least one.
+            real_BT: true at the positions that hold a piece.
         """
         self.sentences = sentences
         self.length = length
@@ -37,8 +37,8 @@ class Packing:
             self._position_N = real_X.nonzero().squeeze(1)
             self._real_BT = real_BT
             self._has_padding = len(self._position_N) < len(real_X)
-            # Padding repeats the last piece of its sentence.
-            self._row_BT = (real_X.cumsum(0) - 1).view(sentences, length)
+            # Padding repeats the piece before it.
+            self._row_BT = (real_X.cumsum(0) - 1).clamp_(min=0).view(sentences, length)
 
     @staticmethod
     def of(tokens_BT: Tensor) -> Packing:

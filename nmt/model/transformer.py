@@ -116,16 +116,20 @@ class Transformer(nn.Module):
         past_BWX = encoded.mask_B11S.new_empty(encoded.packing.sentences, 1, 0)
         return DecodingState(0, layers, encoded.mask_B11S, past_BWX)
 
-    def step(self, tokens_BW: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
+    def step(
+        self, tokens_BW: Tensor, state: DecodingState, live_BW: Tensor | None = None
+    ) -> tuple[Tensor, DecodingState]:
         """Read one more piece in each hypothesis; returns logits (N, V) of the next piece, and the state after it.
 
         Args:
             tokens_BW: for each sentence of the state as many pieces as it has hypotheses.
+            live_BW: which of them go on, where that is not all: nothing is computed for the others, whose logits are 0.
         """
         beam = tokens_BW.shape[1]
-        x_ND = self.dropout(self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)).squeeze(1)
         # The hypotheses of a sentence are so many queries, to the pieces that they wrote as to the memory.
-        packing = Packing(*tokens_BW.shape)
+        packing = Packing(len(tokens_BW), beam, live_BW)
+        vectors_ND = self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)
+        x_ND = self.dropout(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)))
         past_BWX = state.past_and_present(beam)
         past_B1WX, written = past_BWX[:, None], state.written + beam
         layers = []
@@ -153,7 +157,7 @@ class Transformer(nn.Module):
                 )
 
             x_ND = layer(x_ND, attend_self, attend_memory)
-        logits_NV = self.embedding.project(self.decoder_norm(x_ND))
+        logits_NV = packing.pad(self.embedding.project(self.decoder_norm(x_ND))).flatten(0, 1)
         return logits_NV, DecodingState(state.length + 1, tuple(layers), state.memory_mask_B11S, past_BWX)
 
     def lay_out(self, dtype: torch.dtype) -> None:

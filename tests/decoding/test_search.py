@@ -89,6 +89,28 @@ def test_a_batch_of_64_equals_batches_of_1(beam):
         assert [h.score for h in alone] == pytest.approx([h.score for h in expected], abs=1e-4)
 
 
+def test_leaving_empty_places_out_changes_nothing(monkeypatch):
+    model, batch, steps = build(1, 50), sources(24, 50), []
+    step = Transformer.step
+
+    def counted(self, tokens, state, live=None):
+        steps.append(live is not None)
+        return step(self, tokens, state, live)
+
+    monkeypatch.setattr(Transformer, "step", counted)
+    found = []
+    for least in (0.01, 2.0):  # share of empty places from which on they are left out: soon, never
+        monkeypatch.setattr("nmt.decoding.search._WORTH_PACKING", least)
+        found.append([])
+        for settings in (SearchSettings(beam=5, nbest=5), SearchSettings(beam=6, nbest=6, sampling=Sampling(seed=3))):
+            found[-1] += beam_search([model, build(2, 50)], batch, settings)
+        assert any(steps) == (least < 1)
+        steps.clear()
+    for some, other in zip(*found, strict=True):
+        assert [h.pieces for h in some] == [h.pieces for h in other]
+        assert [h.score for h in some] == pytest.approx([h.score for h in other], abs=1e-9)
+
+
 @pytest.mark.parametrize("beam", [1, 4, 50])
 def test_never_emits_what_is_no_text_and_keeps_the_limit(beam):
     model = build(3, 20, spread=0.5)

@@ -111,23 +111,27 @@ def test_cached_steps_equal_full_decoding(changes):
         torch.testing.assert_close(logits[real], full[real, position], atol=1e-10, rtol=0)
 
 
-def test_hypotheses_of_a_sentence_follow_their_parents():
-    model = build()
+@pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 3}])
+def test_hypotheses_of_a_sentence_follow_their_parents(changes):
+    model = build(**changes)
     source, _ = batch()
     generator = torch.Generator().manual_seed(1)
     state, sentences, histories = model.start(model.encode(source)), [0, 1, 2], [[[]], [[]], [[]]]
 
-    def step_by(beam: int) -> None:
+    def step_by(beam: int, live: list[list[bool]] | None = None) -> None:
         nonlocal state, histories
         tokens = torch.randint(4, VOCAB, (len(sentences), beam), generator=generator)
         histories = [
             [[*history, token] for history, token in zip(beams, new, strict=True)]
             for beams, new in zip(histories, tokens.tolist(), strict=True)
         ]
-        logits, state = model.step(tokens, state)
+        live_BW = None if live is None else torch.tensor(live)
+        logits, state = model.step(tokens, state, live_BW)
         flat = [history for beams in histories for history in beams]
         rows = [sentence for sentence in sentences for _ in range(beam)]
         expected = model(source[rows], torch.tensor(flat))[:, -1]
+        if live_BW is not None:
+            expected[~live_BW.flatten()] = 0
         torch.testing.assert_close(logits, expected, atol=1e-10, rtol=0)
 
     def follow(parents: list[list[int]], staying: list[int] | None = None) -> None:
@@ -141,7 +145,9 @@ def test_hypotheses_of_a_sentence_follow_their_parents():
     follow([[0, 0, 0]] * 3)  # the beam opens
     step_by(3)
     follow([[2, 1, 1], [0, 0, 0], [1, 2, 0]])
-    step_by(3)
+    step_by(3, [[False, True, True], [True, False, True], [True, True, False]])  # places are empty
+    follow([[1, 2, 2], [0, 2, 2], [1, 0, 1]])
+    step_by(3, [[True, True, True], [True, False, False], [True, True, True]])
     follow([[0, 2, 2], [1, 0, 1]], [2, 0])  # a sentence leaves, the others swap places
     for _ in range(25):  # beyond the room that is there at first
         step_by(3)
