@@ -143,7 +143,9 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
             return {index: list(best.pieces) for index, [best, *_] in zip(batch, found, strict=True)}
 
         outputs: dict[int, list[int]] = {}
-        for found in searchers.map(searched, list(_batches(sources, batch_tokens))):
+        lengths = [len(source) for source in sources]
+        size = min(batch_tokens, searchers.even_size(sum(lengths), batch_tokens) + max(lengths))
+        for found in searchers.map(searched, list(_batches(sources, size))):
             outputs |= found
         return [outputs[index] for index in range(len(sources))]
 

@@ -283,7 +283,11 @@ class Translator:
         return problems(segment.text, source_pieces, candidate.text, candidate.pieces, self._languages)
 
     def _search(self, segments: Sequence[_Segment], settings: SearchSettings) -> None:
-        batches = list(self._batches(segments, self._batch_tokens * self._settings.beam // settings.beam))
+        lengths = [len(segment.pieces) + 1 for segment in segments]
+        most_tokens = max(1, self._batch_tokens * self._settings.beam // settings.beam)
+        # The longest line more, since the last piece of a share seldom falls on the end of a line.
+        even_tokens = self._workers.even_size(sum(lengths), most_tokens) + max(lengths, default=0)
+        batches = list(self._batches(segments, min(most_tokens, even_tokens)))
         found = self._workers.map(lambda batch: self._search_batch(batch, settings), batches)
         for batch, candidates_by_segment in zip(batches, found, strict=True):
             for segment, candidates in zip(batch, candidates_by_segment, strict=True):

@@ -6,6 +6,7 @@ thread each get more out of a processor than one of many threads, which wait for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -29,6 +30,14 @@ class Workers:
         """
         self._threads = hardware.threads
         self.count = count or (self._threads if hardware.device.type == "cpu" else 1)
+
+    def even_size(self, total: int, most: int) -> int:
+        """A size of batches, at most ``most``, by which all workers get as many of a total, where it takes several."""
+        batches = math.ceil(total / most)
+        if batches <= 1:
+            return most
+        rounds = math.ceil(batches / self.count)
+        return min(most, math.ceil(total / (rounds * self.count)))
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """What a function makes of each item, in their order."""

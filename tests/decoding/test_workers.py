@@ -35,6 +35,21 @@ def test_items_are_worked_on_at_the_same_time_each_by_its_share():
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.parametrize(
+    ("count", "total", "most", "size"),
+    [
+        (2, 100, 100, 100),
+        (2, 101, 100, 51),
+        (2, 301, 100, 76),
+        (2, 200, 100, 100),
+        (3, 201, 100, 67),
+        (1, 250, 100, 84),
+    ],
+)
+def test_batches_are_of_a_size_that_keeps_all_workers_busy(count, total, most, size):
+    assert Workers(hardware(count)).even_size(total, most) == size
+
+
 def test_a_single_item_gets_the_whole_processor():
     assert list(Workers(hardware(4)).map(lambda item: threading.current_thread(), [0])) == [threading.current_thread()]
 
