@@ -9,12 +9,13 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nmt.bench.turns import serve
+from nmt.decoding.batches import batches_of
 
 # As in nmt.data.vocab, which would bring libraries along.
 PAD, BOS, EOS = 0, 2, 3
@@ -143,13 +144,17 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
             return {index: list(best.pieces) for index, [best, *_] in zip(batch, found, strict=True)}
 
         outputs: dict[int, list[int]] = {}
-        lengths = [len(source) for source in sources]
-        size = min(batch_tokens, searchers.even_size(sum(lengths), batch_tokens) + max(lengths))
-        for found in searchers.map(searched, list(_batches(sources, size))):
+        for found in searchers.map(searched, batches_of(list(map(len, sources)), batch_tokens, searchers.count)):
             outputs |= found
         return [outputs[index] for index in range(len(sources))]
 
-    return {"version": nmt.__version__, "precision": precision, "threads": torch.get_num_threads()}, translate
+    description = {
+        "version": nmt.__version__,
+        "precision": precision,
+        "workers": searchers.count,
+        "threads": torch.get_num_threads(),
+    }
+    return description, translate
 
 
 def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
@@ -206,7 +211,7 @@ def _transformers(folder: Path, job: Job, precision: str, workers: int) -> tuple
 
     def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
         outputs: dict[int, list[int]] = {}
-        for batch in _batches(sources, batch_tokens):
+        for batch in batches_of(list(map(len, sources)), batch_tokens):
             source_BS = torch.tensor(_padded([sources[index] for index in batch])).to(job.device)
             with torch.inference_mode():
                 target_BT = model.generate(
@@ -223,17 +228,6 @@ def _transformers(folder: Path, job: Job, precision: str, workers: int) -> tuple
 
     description = {"version": transformers.__version__, "precision": precision, "threads": torch.get_num_threads()}
     return description, translate
-
-
-def _batches(sources: Sequence[list[int]], batch_tokens: int) -> Iterator[list[int]]:
-    """Indices of sources of like length, as many as fit into so many pieces; the longest come first."""
-    batch: list[int] = []
-    for index in sorted(range(len(sources)), key=lambda index: -len(sources[index])):
-        if batch and (len(batch) + 1) * len(sources[batch[0]]) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(index)
-    yield batch
 
 
 def _padded(sources: Sequence[list[int]]) -> list[list[int]]:

@@ -59,6 +59,8 @@ class Streams:
             )
         if self.to_file and not self.output.parent.is_dir():
             raise DataError(f"{self.output.parent}: there is no such folder to write to.")
+        if self.output.is_dir():
+            raise DataError(f"{self.output}: is a folder; name a file to write to.")
         path = self._parallel
         if path is None:
             return
@@ -71,8 +73,8 @@ class Streams:
 
     @property
     def to_file(self) -> bool:
-        """Whether the output has a name."""
-        return str(self.output) != STDIN
+        """Whether the output is a file, which can grow under another name; pipes and devices cannot."""
+        return str(self.output) != STDIN and (self.output.is_file() or not self.output.exists())
 
     @property
     def can_be_resumed(self) -> bool:
@@ -160,6 +162,8 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any] | None, *, wi
         out: IO[bytes] = sys.stdout.buffer
         if streams.to_file:
             out = stack.enter_context(growing(streams.output, record, keep=before.bytes))
+        elif str(streams.output) != STDIN:
+            out = stack.enter_context(streams.output.open("wb"))
         # A bar among the translations would be in the way.
         shows = not streams.interactive and (streams.to_file or not sys.stdout.isatty())
         update = stack.enter_context(progress_display())("lines") if shows else None

@@ -38,7 +38,7 @@ def largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """
     rows, vocabulary = logits_NV.shape
     blocks = vocabulary // _BLOCK
-    if logits_NV.is_cuda or blocks <= 2 * count:
+    if logits_NV.device.type != "cpu" or blocks <= 2 * count:
         values_NK, pieces_NK = logits_NV.topk(min(count, vocabulary), dim=1)
         return values_NK, pieces_NK
     blocks_NXP = logits_NV[:, : blocks * _BLOCK].view(rows, blocks, _BLOCK)
@@ -62,13 +62,15 @@ def drawn(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Ten
         values_NK, pieces_NK = logits_NV, torch.arange(vocabulary, device=logits_NV.device).expand(rows, -1)
     else:
         values_NK, pieces_NK = largest(logits_NV, sampling.top_k or vocabulary)
-    probabilities_NK = torch.softmax(values_NK.double() / sampling.temperature, dim=1)
+    # Some GPUs (MPS) have no float64.
+    exact = torch.float32 if logits_NV.device.type == "mps" else torch.float64
+    probabilities_NK = torch.softmax(values_NK.to(exact) / sampling.temperature, dim=1)
     sums_NK = probabilities_NK.cumsum(dim=1)
     if sampling.top_p is not None:
         # The piece that reaches the sum still belongs to them.
         probabilities_NK.masked_fill_(sums_NK - probabilities_NK >= sampling.top_p, 0.0)
         sums_NK = probabilities_NK.cumsum(dim=1)
-    reached_NK = sums_NK > uniform_N.double()[:, None] * sums_NK[:, -1:]
+    reached_NK = sums_NK > uniform_N.to(exact).to(logits_NV.device)[:, None] * sums_NK[:, -1:]
     index_N1 = reached_NK.int().argmax(dim=1, keepdim=True)
     return values_NK.gather(1, index_N1), pieces_NK.gather(1, index_N1)
 

@@ -34,7 +34,7 @@ def load_ensemble(folders: Sequence[Path], hardware: Hardware) -> Ensemble:
     first = bundles[0]
     for bundle in bundles[1:]:
         _check_they_match(first, bundle)
-    models = tuple(bundle.build_model(hardware.device) for bundle in bundles)
+    models = tuple(bundle.build_model(hardware.device, hardware.weights_dtype) for bundle in bundles)
     for model in models:
         model.lay_out(hardware.products_dtype)
     return Ensemble(models, first.vocab, first.config)

@@ -10,6 +10,8 @@ from nmt.decoding.search import SearchSettings
 from nmt.errors import ConfigError
 
 _MOST_DIVERSITY = 1_000
+_MOST = {"length_penalty": 100.0, "max_extra_length": 1_000_000}
+"""Powers stay finite, and no model has so many positions."""
 
 
 class SearchOptions(TypedDict, total=False):
@@ -45,6 +47,9 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
     for name, least in (("beam", 1), ("nbest", 1), ("min_length", 0), ("no_repeat_ngram", 0), ("diverse_groups", 1)):
         if getattr(settings, name) < least:
             raise ConfigError(f"{name} is {getattr(settings, name)}: give at least {least}.")
+    for name in ("length_penalty", "max_extra_length"):
+        if not 0 <= getattr(settings, name) <= _MOST[name]:
+            raise ConfigError(f"{name} is {getattr(settings, name)}: give a number from 0 to {_MOST[name]:g}.")
     if settings.sampling is not None:
         _check_sampling(settings.sampling)
     _check_groups(settings, "diversity" in given)
@@ -67,8 +72,9 @@ def _check_groups(settings: SearchSettings, diversity_given: bool) -> None:
 
 
 def _check_sampling(sampling: Sampling) -> None:
-    if sampling.temperature <= 0:
-        raise ConfigError(f"temperature {sampling.temperature:g}: give a number above 0.")
+    # Below, logits over it are beyond what numbers can hold.
+    if not 1e-6 <= sampling.temperature <= 1e6:
+        raise ConfigError(f"temperature {sampling.temperature:g}: give a number from 0.000001 to 1,000,000.")
     if sampling.seed < 0:
         raise ConfigError(f"seed {sampling.seed}: give 0 or more.")
     if sampling.top_k is not None and sampling.top_k < 1:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.checkpoint.bundle import MODEL_FILE, VOCAB_FILE
+from nmt.checkpoint.bundle import CONFIG_FILE, MODEL_FILE, VOCAB_FILE
 from nmt.config import flatten
 from nmt.decoding.windows import whole_windows
 from nmt.errors import DataError
@@ -44,7 +44,7 @@ def made_with(bundles: Sequence[Path], files: Mapping[str, Path], settings: Mapp
     Raises:
         DataError: a file cannot be read.
     """
-    models = [{name: _sha256(folder / name) for name in (MODEL_FILE, VOCAB_FILE)} for folder in bundles]
+    models = [{name: _sha256(folder / name) for name in (MODEL_FILE, VOCAB_FILE, CONFIG_FILE)} for folder in bundles]
     values = {"model": models, **{name: _sha256(path) for name, path in files.items()}, **settings}
     return dict(json.loads(json.dumps(values)))
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from nmt.data.vocab import Vocabulary
 from nmt.decoding.diverse import choose_by_group
 from nmt.decoding.extensions import Dice, Sampling, drawn, largest, repeating
+from nmt.errors import NmtError
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 
@@ -96,7 +97,7 @@ def beam_search(
         models: one, or several over the same vocabulary whose probabilities are averaged at each step.
         source_BS: pieces with eos, padded with 0 on the right.
         prefixes: for each sentence the pieces that its outputs must begin with, which make room for themselves where
-            an output may not be so long.
+            an output may not be so long; fewer than the models have positions for.
         numbers: what tells sentences apart that are sampled: the same number draws the same outputs, in any batch.
             By default their places in this one.
 
@@ -173,7 +174,9 @@ class _Search:
             paid_BW=torch.zeros(count, 1, device=device),
             pieces_BWT=np.empty((count, 1, 0), dtype=np.int64),
             prefixes=prefixes if prefixes is not None else [()] * count,
-            dice=Dice(settings.sampling.seed, numbers or range(count)) if settings.sampling is not None else None,
+            dice=Dice(settings.sampling.seed, range(count) if numbers is None else numbers)
+            if settings.sampling is not None
+            else None,
         )
 
     def extend(self) -> None:
@@ -234,7 +237,7 @@ class _Search:
         rows_N = (
             torch.arange(sentences, device=logits_NV.device)[:, None] * self.tokens_BW.shape[1] + parents_BW
         ).flatten()
-        uniform_N = torch.from_numpy(dice.throw(self.sentences, beam)).flatten().to(logits_NV.device)
+        uniform_N = torch.from_numpy(dice.throw(self.sentences, beam)).flatten()
         values_N1, pieces_N1 = drawn(logits_NV[rows_N], self.settings.sampling, uniform_N)
         if isinstance(normalizer_N1, Tensor):
             normalizer_N1 = normalizer_N1[rows_N]
@@ -249,12 +252,16 @@ class _Search:
         pieces_F = torch.tensor(list(forced.values()), dtype=torch.long, device=logits_NV.device)
         logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
         forced_FW = logits_BWV[rows_F, :, pieces_F] if forced else None
+        eos_N = logits_NV[:, EOS].clone()
         logits_NV[:, never_emitted(self.settings.allow_unk)] = -torch.inf
         if self.length < self.settings.min_length:
             logits_NV[:, EOS] = -torch.inf
         if self.settings.no_repeat_ngram:
             rows, pieces = repeating(self.pieces_BWT, self.settings.no_repeat_ngram)
             logits_NV[torch.from_numpy(rows), torch.from_numpy(pieces)] = -torch.inf
+            # A hypothesis that has used up all pieces may end, however short it is.
+            ending_N = (logits_NV == -torch.inf).all(dim=1)
+            logits_NV[ending_N, EOS] = eos_N[ending_N]
         if forced_FW is not None:
             logits_BWV[rows_F] = -torch.inf
             logits_BWV[rows_F, :, pieces_F] = forced_FW
@@ -288,8 +295,12 @@ class _Search:
 
     def _record(self, best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> list[int]:
         """Take note of the extensions, and of those that end; the rows of the sentences whose search goes on."""
-        best, parents, tokens = torch.stack([best_BW.double(), parents_BW.double(), tokens_BW.double()]).cpu().numpy()
-        parents, tokens = parents.astype(np.int64), tokens.astype(np.int64)
+        best, parents, tokens = (tensor.numpy() for tensor in _to_host(best_BW, parents_BW, tokens_BW))
+        if np.isnan(best).any():
+            raise NmtError(
+                "the model's numbers are not finite: its training has diverged, or --precision is too low for it. "
+                "Use another checkpoint, or --precision fp32."
+            )
         followed = np.take_along_axis(self.pieces_BWT, parents[:, :, None], axis=1)
         self.pieces_BWT = np.concatenate([followed, tokens[:, :, None]], axis=2)
         ended = (tokens == EOS) & (best > -np.inf)
@@ -319,3 +330,9 @@ class _Search:
 
     def _penalty(self, length: int) -> float:
         return length_penalty(length, self.settings.length_penalty, self.settings.normalization)
+
+
+def _to_host(best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> tuple[Tensor, ...]:
+    """All of them in one transfer; numbers of places and pieces are exact in the type of log-probabilities."""
+    together = torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)]).cpu()
+    return together[0].double(), together[1].long(), together[2].long()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
+from nmt.decoding.batches import batches_of
 from nmt.decoding.guard import Finding, Languages, Problem, problems
 from nmt.decoding.loading import Ensemble
 from nmt.decoding.mbr import Utility, rerank
@@ -27,6 +28,8 @@ from nmt.text import normalizer, parallel
 
 # What shards hold at most, unless build-vocab was told otherwise: no model has seen longer sentences.
 _TRAINED_LENGTH = 256
+# The beam that --batch-tokens holds for; wider ones get so much less.
+_USUAL_BEAM = 4
 # More than any line has.
 _MOST_PARTS = 2**24
 
@@ -67,7 +70,8 @@ class Translator:
         Args:
             ensemble: on the hardware's device.
             settings: as :func:`~nmt.decoding.options.search_settings` puts them together.
-            batch_tokens: source pieces, padding included, that are searched at once.
+            batch_tokens: source pieces, padding included, that a worker searches at once; fewer where the beam is wider
+                than 4.
             window: lines that are read before their translations are served.
             max_source_length: pieces; longer lines are translated in parts. By default what training sees at most.
             guard: search again for what looks wrong, and take what looks right, if there is any. Whether something
@@ -78,7 +82,7 @@ class Translator:
                 as there are threads.
 
         Raises:
-            ConfigError: the positions of the model are too few for what is asked for.
+            ConfigError: the positions of the model are too few for what is asked for, or a number is below 1.
         """
         self._models = ensemble.models
         self._vocab = ensemble.vocab
@@ -91,6 +95,13 @@ class Translator:
         self._batch_tokens = batch_tokens
         self.window = window
         self._positions = min(model.config.max_positions for model in ensemble.models) - 1
+        for name, value in {
+            "max_source_length": max_source_length,
+            "window": window,
+            "batch_tokens": batch_tokens,
+        }.items():
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}: give at least 1.")
         if max_source_length is not None and max_source_length > self._positions:
             raise ConfigError(
                 f"the model has positions for {self._positions} source pieces, which are fewer than "
@@ -127,7 +138,7 @@ class Translator:
             prefixes: what the translation of each line is to begin with.
 
         Raises:
-            DataError: there are more lines than prefixes, or fewer.
+            DataError: there are more lines than prefixes, or fewer, or a prefix is too long for the model.
         """
         if prefixes is None:
             pairs: Iterable[tuple[str, str]] = ((line, "") for line in lines)
@@ -151,7 +162,7 @@ class Translator:
         lines = [line for line, _ in pairs]
         segments_by_line = self._segments([self._normalize(line) for line in lines])
         self._number(segments_by_line, done)
-        self._begin_with(segments_by_line, [prefix for _, prefix in pairs])
+        self._begin_with(segments_by_line, [prefix for _, prefix in pairs], done)
         segments = list(itertools.chain.from_iterable(segments_by_line))
         searched = [segment for segment in segments if segment.pieces]
         self._search(searched, self._settings)
@@ -200,15 +211,17 @@ class Translator:
             for part, segment in enumerate(segments):
                 segment.number = line * _MOST_PARTS + part
 
-    def _begin_with(self, segments_by_line: list[list[_Segment]], prefixes: list[str]) -> None:
+    def _begin_with(self, segments_by_line: list[list[_Segment]], prefixes: list[str], done: int) -> None:
         """Say what translations begin with; where a line is in parts, nothing can."""
-        for segments, prefix in zip(segments_by_line, self._vocab.encode(prefixes), strict=True):
+        for number, (segments, prefix) in enumerate(
+            zip(segments_by_line, self._vocab.encode(prefixes), strict=True), start=done + 1
+        ):
             if len(segments) > 1:
                 continue
             if len(prefix) > self._positions:
                 raise DataError(
-                    f"a prefix of {len(prefix)} pieces is longer than what the model has positions for, which is "
-                    f"{self._positions}: {self._vocab.decode([prefix[:10]])[0]} …"
+                    f"line {number:,}: a prefix of {len(prefix)} pieces is longer than what the model has positions "
+                    f"for, which is {self._positions}: {self._vocab.decode([prefix[:10]])[0]} …"
                 )
             segments[0].prefix = prefix
 
@@ -284,26 +297,15 @@ class Translator:
 
     def _search(self, segments: Sequence[_Segment], settings: SearchSettings) -> None:
         lengths = [len(segment.pieces) + 1 for segment in segments]
-        most_tokens = max(1, self._batch_tokens * self._settings.beam // settings.beam)
-        # The longest line more, since the last piece of a share seldom falls on the end of a line.
-        even_tokens = self._workers.even_size(sum(lengths), most_tokens) + max(lengths, default=0)
-        batches = list(self._batches(segments, min(most_tokens, even_tokens)))
+        # Memory grows with the beam.
+        most_tokens = max(1, self._batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, settings.beam))
+        batches = [
+            [segments[index] for index in batch] for batch in batches_of(lengths, most_tokens, self._workers.count)
+        ]
         found = self._workers.map(lambda batch: self._search_batch(batch, settings), batches)
         for batch, candidates_by_segment in zip(batches, found, strict=True):
             for segment, candidates in zip(batch, candidates_by_segment, strict=True):
                 segment.candidates = candidates
-
-    def _batches(self, segments: Sequence[_Segment], most_tokens: int) -> Iterator[list[_Segment]]:
-        """Batches of like length, of at most so many tokens; the longest come first."""
-        batch: list[_Segment] = []
-        for segment in sorted(segments, key=lambda segment: len(segment.pieces), reverse=True):
-            longest = len((batch or [segment])[0].pieces) + 1
-            if batch and (len(batch) + 1) * longest > most_tokens:
-                yield batch
-                batch = []
-            batch.append(segment)
-        if batch:
-            yield batch
 
     def _search_batch(self, batch: Sequence[_Segment], settings: SearchSettings) -> list[tuple[TranslatedText, ...]]:
         # A single character may have more pieces than the model has positions for.

@@ -6,7 +6,6 @@ thread each get more out of a processor than one of many threads, which wait for
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -26,18 +25,11 @@ class Workers:
         """Settle how many there are.
 
         Args:
-            count: by default one for each thread of a CPU; a GPU is kept busy by one.
+            count: by default one for each thread of a CPU; a GPU is kept busy by one. On a CPU not more than threads.
         """
         self._threads = hardware.threads
-        self.count = count or (self._threads if hardware.device.type == "cpu" else 1)
-
-    def even_size(self, total: int, most: int) -> int:
-        """A size of batches, at most ``most``, by which all workers get as many of a total, where it takes several."""
-        batches = math.ceil(total / most)
-        if batches <= 1:
-            return most
-        rounds = math.ceil(batches / self.count)
-        return min(most, math.ceil(total / (rounds * self.count)))
+        is_cpu = hardware.device.type == "cpu"
+        self.count = min(count or self._threads, self._threads) if is_cpu else count or 1
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """What a function makes of each item, in their order."""
@@ -45,10 +37,13 @@ class Workers:
         if count <= 1:
             yield from map(function, items)
             return
-        share = max(1, self._threads // count)
+        share = self._threads // count if self._threads >= count else 1
+        threads = torch.get_num_threads()
         executor = ThreadPoolExecutor(count, "search", initializer=torch.set_num_threads, initargs=(share,))
         try:
             yield from executor.map(function, items)
         finally:
             # After an error, or Ctrl-C, nobody waits for what was not begun.
             executor.shutdown(cancel_futures=True)
+            # What a worker sets for itself becomes the number of every thread that begins later.
+            torch.set_num_threads(threads)

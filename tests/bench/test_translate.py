@@ -10,7 +10,6 @@ import torch
 
 from nmt.bench.agreement import greedy_agreement
 from nmt.bench.translate import bench_translate, save_random_bundle, source_pieces
-from nmt.bench.translate_worker import _batches
 from nmt.checkpoint.bundle import load_bundle
 from nmt.decoding.search import SearchSettings, beam_search
 from nmt.errors import NmtError
@@ -99,14 +98,6 @@ def test_sources_are_the_test_set_as_pieces_with_eos(model, data):
     lines = (data / "test.en").read_text().splitlines()[:5]
     assert bundle.vocab.decode([ids[:-1] for ids in pieces]) == lines
     assert all(ids[-1] == bundle.vocab.EOS for ids in pieces)
-
-
-def test_batches_hold_every_source_once_and_keep_to_their_size():
-    sources = [[4] * length for length in (3, 9, 1, 5, 5, 2, 30)]
-    batches = list(_batches(sources, 20))
-    assert sorted(index for batch in batches for index in batch) == list(range(7))
-    for batch in batches:
-        assert len(batch) == 1 or len(batch) * max(len(sources[index]) for index in batch) <= 20
 
 
 def test_agreement_tells_ties_from_differences(model):

@@ -9,6 +9,7 @@ import torch
 from nmt.config import ModelConfig
 from nmt.decoding.extensions import Sampling, largest
 from nmt.decoding.search import BOS, EOS, SearchSettings, beam_search, length_penalty
+from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 
 TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2, dropout=0.0, max_positions=40)
@@ -181,6 +182,21 @@ def test_no_ngram_comes_twice():
 def repeats(pieces, size: int) -> bool:
     grams = [pieces[i : i + size] for i in range(len(pieces) - size + 1)]
     return len(set(grams)) < len(grams)
+
+
+def test_a_hypothesis_that_has_used_up_all_pieces_ends():
+    model = build(6, 8)  # four pieces that may come
+    settings = SearchSettings(no_repeat_ngram=1, min_length=20, nbest=4)
+    [found] = beam_search([model], torch.tensor([[5, 6, EOS]]), settings)
+    assert found
+    assert all(sorted(hypothesis.pieces) == [4, 5, 6, 7] for hypothesis in found)
+
+
+def test_a_model_that_has_diverged_is_told():
+    model = build(6, 8)
+    model.decoder[0].feed_forward.outer.bias.data[0] = math.nan
+    with pytest.raises(NmtError, match="not finite"):
+        beam_search([model], torch.tensor([[5, 6, EOS]]), SearchSettings())
 
 
 def test_outputs_begin_with_their_prefix_and_are_scored_whole():

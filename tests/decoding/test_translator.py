@@ -1,5 +1,6 @@
 """Lines in, lines out, whatever the lines are and however they are batched."""
 
+import dataclasses
 import itertools
 import json
 
@@ -103,9 +104,11 @@ def test_batch_and_window_change_nothing(options):
 
 
 @pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
-@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 7}, {"workers": 2}])
+@pytest.mark.parametrize(
+    "options", [{"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 7}, {"workers": 2, "batch_tokens": 100}]
+)
 def test_batch_window_and_workers_change_nothing_in_int8_either(options):
-    hardware = choose_hardware("cpu", "int8", 1)
+    hardware = dataclasses.replace(choose_hardware("cpu", "int8", 1), threads=2)
     rounded = model()
     rounded.lay_out(hardware.products_dtype)
 

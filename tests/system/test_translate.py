@@ -162,7 +162,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--nbest", "9"], ["beam", "9"]),
         (["--resume"], ["--input FILE", "--output FILE"]),
         (["--seed", "3"], ["--seed", "--sample"]),
-        (["--sample", "--temperature", "0"], ["temperature 0", "above 0"]),
+        (["--sample", "--temperature", "0"], ["temperature 0", "from 0.000001"]),
         (["--beam", "4", "--diverse-groups", "3"], ["3 diverse groups", "beam"]),
         (["--diversity", "0.3"], ["diversity 0.3", "diverse groups"]),
         (["--diverse-groups", "2", "--diversity", "-1"], ["diversity -1", "from 0"]),
@@ -382,6 +382,27 @@ def test_int8_scores_what_it_wrote_as_the_search_did(bundle):
     for candidate in (o["candidates"][0] for o in objects):
         forced = sum(candidate["piece_log_probabilities"])
         assert forced == pytest.approx(candidate["log_probability"], abs=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+def test_the_api_takes_every_precision(bundle, precision):
+    import nmt
+
+    [found] = nmt.load(bundle, device="cpu", precision=precision).translate(["ba do"])
+    assert found.candidates[0].score < 0
+
+
+def test_an_output_that_is_a_pipe_is_written_into(bundle, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [*NMT, "translate", "--model", str(bundle), "--output", str(pipe)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=ENVIRONMENT) as process:
+        process.stdin.write(b"ba do\n\nki\n")
+        process.stdin.close()
+        assert pipe.read_bytes().count(b"\n") == 3
+    assert process.returncode == 0
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
 
 
 def test_int8_needs_a_processor_that_has_it(bundle, monkeypatch):
