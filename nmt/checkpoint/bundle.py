@@ -6,7 +6,6 @@ Every folder is written under a temporary name, flushed to disk and renamed, so 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,17 +21,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from nmt.checkpoint.files import (
+    CHECKSUMS_FILE,
+    CONFIG_FILE,
+    MODEL_FILE,
+    TRAINING_STATE_FILE,
+    TRAINING_TENSORS_FILE,
+    VOCAB_FILE,
+    Verification,
+    sha256,
+    verify,
+)
 from nmt.config import Config, dump_config, load_yaml, parse_config
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 from nmt.model.transformer import Transformer
-
-MODEL_FILE = "model.safetensors"
-CONFIG_FILE = "config.yaml"
-VOCAB_FILE = "vocab.model"
-TRAINING_TENSORS_FILE = "training.safetensors"
-TRAINING_STATE_FILE = "training.json"
-CHECKSUMS_FILE = "checksums.json"
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,19 @@ class Bundle:
     config: Config
     vocab: Vocabulary
     weights: dict[str, Tensor]
+    """Read from the file as they are asked for, so what is to last must be copied."""
 
-    def build_model(self, device: torch.device | None = None, dtype: torch.dtype = torch.float32) -> Transformer:
-        """The model with these weights, ready to translate.
+    def build_model(
+        self,
+        device: torch.device | None = None,
+        dtype: torch.dtype = torch.float32,
+        *,
+        products: torch.dtype | None = None,
+    ) -> Transformer:
+        """The model with these weights, in memory of its own, ready to translate.
+
+        Args:
+            products: lay the weights out for products of this type (:meth:`Transformer.lay_out`).
 
         Raises:
             CheckpointError: the weights are not those of the model that the settings describe.
@@ -56,7 +69,11 @@ class Bundle:
             model.load_state_dict(self.weights, assign=True)
         except RuntimeError as error:
             raise CheckpointError(f"{self.folder}: the weights do not fit {CONFIG_FILE}: {error}") from None
-        return model.to(device=device, dtype=dtype).eval()
+        model = model.to(device=device, dtype=dtype).eval()
+        if products is not None:
+            model.lay_out(products)
+        _let_go_of_file(model, self.weights)
+        return model
 
 
 class _Unfilled(TorchFunctionMode):
@@ -73,6 +90,17 @@ class _Unfilled(TorchFunctionMode):
         if func in self._FILLING:
             return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
+
+
+def _let_go_of_file(model: Transformer, mapped: Mapping[str, Tensor]) -> None:
+    """Copy the weights that still lie in the file: it may be written over, or cut short, while the model is in use.
+
+    The copies that laying out makes are made before, so that no weight is copied twice.
+    """
+    addresses = {tensor.data_ptr() for tensor in mapped.values()}
+    for parameter in model.parameters():
+        if parameter.data_ptr() in addresses:
+            parameter.data = parameter.data.clone()
 
 
 @dataclass(frozen=True)
@@ -113,7 +141,7 @@ def save_bundle(
                 _write_json(temporary / TRAINING_STATE_FILE, training.values)
             if notes is not None:
                 _write_json(temporary / "notes.json", notes)
-            checksums = {path.name: _sha256(path) for path in sorted(temporary.iterdir())}
+            checksums = {path.name: sha256(path) for path in sorted(temporary.iterdir())}
             _write_json(temporary / CHECKSUMS_FILE, checksums)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
@@ -122,13 +150,19 @@ def save_bundle(
         ) from None
 
 
-def load_bundle(folder: Path) -> Bundle:
+def load_bundle(folder: Path, verification: Verification | None = None) -> Bundle:
     """Read and verify a bundle.
+
+    Args:
+        verification: that began before, and has this folder among others.
 
     Raises:
         CheckpointError: the folder is no bundle, or a file of it is missing or damaged; names the file.
     """
-    verify(folder)
+    if verification is None:
+        verify(folder)
+    else:
+        verification.finish(folder)
     config = parse_config(load_yaml(folder / CONFIG_FILE), name=str(folder / CONFIG_FILE))
     return Bundle(folder, config, Vocabulary.load(folder / VOCAB_FILE), _load_tensors(folder / MODEL_FILE))
 
@@ -151,40 +185,6 @@ def load_training_state(folder: Path) -> TrainingState:
     return TrainingState(_load_tensors(folder / TRAINING_TENSORS_FILE), values)
 
 
-def is_bundle(folder: Path) -> bool:
-    """Whether the folder looks like a bundle."""
-    return (folder / MODEL_FILE).is_file()
-
-
-def verify(folder: Path) -> None:
-    """Check that a bundle's files are there and, where it has checksums, that they are as they were written.
-
-    Raises:
-        CheckpointError: names the file that is missing or damaged.
-    """
-    if (problem := damage(folder)) is not None:
-        raise CheckpointError(f"{problem} Use another checkpoint, or copy this one again.")
-
-
-def damage(folder: Path) -> str | None:
-    """What is wrong with the files of a bundle, naming the first that is missing or damaged; None if nothing is."""
-    if not folder.is_dir():
-        return f"{folder}: there is no such folder."
-    checksums: dict[str, str] = {}
-    if (folder / CHECKSUMS_FILE).is_file():
-        try:
-            checksums = json.loads((folder / CHECKSUMS_FILE).read_text("utf-8"))
-        except ValueError:
-            return f"{folder / CHECKSUMS_FILE} is damaged: it is not JSON."
-    for name in {MODEL_FILE, CONFIG_FILE, VOCAB_FILE, *checksums}:
-        if not (folder / name).is_file():
-            return f"{folder} is not a whole bundle: {name} is missing."
-    for name, expected in checksums.items():
-        if _sha256(folder / name) != expected:
-            return f"{folder / name} is damaged: its sha256 differs from the one in {CHECKSUMS_FILE}."
-    return None
-
-
 def _load_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
@@ -199,11 +199,6 @@ def _contiguous(tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None)
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from nmt.checkpoint.bundle import CONFIG_FILE, damage, is_bundle
+from nmt.checkpoint.files import CONFIG_FILE, damage, is_bundle
 from nmt.config import CheckpointsConfig
 from nmt.errors import CheckpointError
 

@@ -52,7 +52,7 @@ def build_vocab(
         data = newest_data_set()
         notice(f"data: {data} (the newest)")
     if vocab is not None and vocab.is_dir():
-        from nmt.checkpoint.bundle import VOCAB_FILE
+        from nmt.checkpoint.files import VOCAB_FILE
         from nmt.checkpoint.run import bundle_to_use
 
         vocab = bundle_to_use(vocab) / VOCAB_FILE

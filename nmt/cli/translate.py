@@ -132,16 +132,9 @@ def translate(
     """
     import sys
 
+    from nmt.checkpoint.files import Verification
     from nmt.checkpoint.run import bundle_to_use, newest_run
     from nmt.cli.console import notice, warn
-    from nmt.cli.line_output import Streams, score_lines, translate_lines
-    from nmt.decoding.extensions import Sampling
-    from nmt.decoding.loading import load_ensemble
-    from nmt.decoding.options import search_settings
-    from nmt.decoding.target_scorer import TargetScorer
-    from nmt.decoding.translator import Translator
-    from nmt.device import choose_hardware
-    from nmt.evaluation.pairwise import pairwise
     from nmt.text import STDIN
 
     drawing = {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}
@@ -153,6 +146,19 @@ def translate(
         "does not go with --score-target, which searches for nothing",
     )
     _refuse(["--alignment"] if alignment and format == "text" else [], "only goes with --format jsonl")
+    folders = [bundle_to_use(path) for path in model or [newest_run()]]
+    # Goes on while torch is imported by what follows, and is over before that is.
+    verification = Verification(folders)
+
+    from nmt.cli.line_output import Streams, score_lines, translate_lines
+    from nmt.decoding.extensions import Sampling
+    from nmt.decoding.loading import load_ensemble
+    from nmt.decoding.options import search_settings
+    from nmt.decoding.target_scorer import TargetScorer
+    from nmt.decoding.translator import Translator
+    from nmt.device import choose_hardware
+    from nmt.evaluation.pairwise import pairwise
+
     if interactive is None:
         interactive = str(input) == STDIN and sys.stdin.isatty()
     beside = {"prefix": prefix, "score_target": score_target}
@@ -160,9 +166,8 @@ def translate(
     streams.check()
 
     hardware = choose_hardware(device, precision, threads)
-    folders = [bundle_to_use(path) for path in model or [newest_run()]]
     notice("model: " + ", ".join(map(str, folders)))
-    ensemble = load_ensemble(folders, hardware)
+    ensemble = load_ensemble(folders, hardware, verification)
     settings = search_settings(
         ensemble.config.decoding,
         beam=beam,

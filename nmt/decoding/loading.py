@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.checkpoint.bundle import Bundle, load_bundle
+from nmt.checkpoint.files import Verification
 from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
@@ -24,19 +25,23 @@ class Ensemble:
     """Of the first model."""
 
 
-def load_ensemble(folders: Sequence[Path], hardware: Hardware) -> Ensemble:
+def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Verification | None = None) -> Ensemble:
     """Read bundles and build their models where they are to compute.
+
+    Args:
+        verification: of these folders, where it began before.
 
     Raises:
         CheckpointError: a bundle is missing or damaged, or several do not share vocabulary and text treatment.
     """
-    bundles = [load_bundle(folder) for folder in folders]
+    bundles = [load_bundle(folder, verification) for folder in folders]
     first = bundles[0]
     for bundle in bundles[1:]:
         _check_they_match(first, bundle)
-    models = tuple(bundle.build_model(hardware.device, hardware.weights_dtype) for bundle in bundles)
-    for model in models:
-        model.lay_out(hardware.products_dtype)
+    models = tuple(
+        bundle.build_model(hardware.device, hardware.weights_dtype, products=hardware.products_dtype)
+        for bundle in bundles
+    )
     return Ensemble(models, first.vocab, first.config)
 
 

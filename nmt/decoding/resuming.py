@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.checkpoint.bundle import CONFIG_FILE, MODEL_FILE, VOCAB_FILE
+from nmt.checkpoint.files import CONFIG_FILE, MODEL_FILE, VOCAB_FILE, recorded_checksums
 from nmt.config import flatten
 from nmt.decoding.windows import whole_windows
 from nmt.errors import DataError
@@ -39,12 +39,13 @@ def made_with(bundles: Sequence[Path], files: Mapping[str, Path], settings: Mapp
     """All that an output depends on, by name; as it comes back from JSON.
 
     Args:
+        bundles: that were verified before.
         files: that are read, by what they are.
 
     Raises:
         DataError: a file cannot be read.
     """
-    models = [{name: _sha256(folder / name) for name in (MODEL_FILE, VOCAB_FILE, CONFIG_FILE)} for folder in bundles]
+    models = [_model_made_with(folder) for folder in bundles]
     values = {"model": models, **{name: _sha256(path) for name, path in files.items()}, **settings}
     return dict(json.loads(json.dumps(values)))
 
@@ -121,6 +122,12 @@ def _differences(before: Any, now: Mapping[str, Any]) -> str:
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     )
+
+
+def _model_made_with(bundle: Path) -> dict[str, str]:
+    # What was verified need not be hashed again.
+    recorded = recorded_checksums(bundle)
+    return {name: recorded.get(name) or _sha256(bundle / name) for name in (MODEL_FILE, VOCAB_FILE, CONFIG_FILE)}
 
 
 def _sha256(path: Path) -> str:

@@ -32,7 +32,7 @@ class LaidOutWeight:
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> None:
         self._dtype = dtype
         self._weight_OI = weight_OI.detach().to(dtype).contiguous()
-        self._bias_O = None if bias_O is None else bias_O.detach().to(dtype).contiguous()
+        self._bias_O = None if bias_O is None else bias_O.detach().to(dtype, copy=True).contiguous()
         self._is_ordered = False
         if weight_OI.device.type == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
             try:
@@ -40,6 +40,8 @@ class LaidOutWeight:
                 self._is_ordered = True
             except (RuntimeError, AttributeError):
                 pass  # this processor, or this torch, has no products of that type
+        if not self._is_ordered and weight_OI.device.type == "cpu":
+            self._weight_OI = weight_OI.detach().to(dtype, copy=True)  # what it is a copy of may lie in a file
 
     def multiply(self, x_NI: Tensor) -> Tensor:
         """x W^T + b, in the type of the weight."""
@@ -68,7 +70,7 @@ class Int8Weight:
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
         scale_O = (weight_OI.detach().abs().amax(dim=1).double() / self._GREATEST).clamp_min_(1e-30)
         rounded_OI = (weight_OI.detach() / scale_O[:, None]).round().to(torch.int8)
-        self._bias_O = None if bias_O is None else bias_O.detach()
+        self._bias_O = None if bias_O is None else bias_O.detach().clone()
         with self._prepacking, warnings.catch_warnings():
             # Tensors that know their scale are going out of fashion in torch, but FBGEMM's products take no others.
             warnings.simplefilter("ignore")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from nmt.checkpoint.bundle import CONFIG_FILE
+from nmt.checkpoint.files import CONFIG_FILE
 from nmt.checkpoint.run import METRICS_FILE
 from nmt.config import flatten, load_yaml
 from nmt.errors import CheckpointError, ConfigError

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import torch
 
-from nmt.checkpoint.bundle import CONFIG_FILE, Bundle, TrainingState, load_bundle, load_training_state
+from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
+from nmt.checkpoint.files import CONFIG_FILE
 from nmt.checkpoint.run import bundle_to_use, latest_intact_checkpoint, set_aside
 from nmt.config import Config, changeable_on_resume, differences, load_yaml, parse_config
 from nmt.data.vocab import Vocabulary

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 import nmt
-from nmt.checkpoint.bundle import CONFIG_FILE
+from nmt.checkpoint.files import CONFIG_FILE
 from nmt.checkpoint.run import METRICS_FILE
 from nmt.config import Config, dump_config
 from nmt.data.manifest import MANIFEST_NAME

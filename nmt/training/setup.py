@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from nmt.checkpoint.bundle import CONFIG_FILE
+from nmt.checkpoint.files import CONFIG_FILE
 from nmt.checkpoint.run import bundle_to_use
 from nmt.config import Config, apply_settings, load_preset, load_yaml, parse_config
 from nmt.data.manifest import Manifest, read_manifest

@@ -1,16 +1,21 @@
 """Bundles: written whole or not at all, verified when read, and readable for good."""
 
+import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 import nmt.checkpoint.bundle as bundle_module
+import nmt.checkpoint.files as files_module
 from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
-from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state, save_bundle, verify
+from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state, save_bundle
+from nmt.checkpoint.files import Verification, sha256, verify
 from nmt.checkpoint.run import checkpoint_folder
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
@@ -47,22 +52,46 @@ def test_a_bundle_comes_back(tmp_path):
     assert not model.training
 
 
+def save_unlike_new(folder: Path, changes: dict[str, object]) -> Transformer:
+    """Write a model whose norms and biases too are unlike those of a new one."""
+    config = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update=changes)})
+    torch.manual_seed(0)
+    model = Transformer(config.model, VOCAB.size).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape))
+    save_bundle(folder, model.state_dict(), config, VOCAB)
+    return model
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("changes", [{}, {"positions": "learned"}, {"norm": "pre", "attention_bias": False}])
 def test_a_model_holds_the_numbers_of_its_file_and_draws_none(tmp_path, dtype, changes):
-    config = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update=changes)})
-    torch.manual_seed(0)
-    expected = Transformer(config.model, VOCAB.size).eval()
-    with torch.no_grad():
-        for parameter in expected.parameters():
-            parameter.add_(torch.randn(parameter.shape))  # norms and biases too are unlike new ones
-    save_bundle(tmp_path / "bundle", expected.state_dict(), config, VOCAB)
+    expected = save_unlike_new(tmp_path / "bundle", changes)
     before = torch.get_rng_state()
     model = load_bundle(tmp_path / "bundle").build_model(dtype=dtype)
     assert torch.equal(torch.get_rng_state(), before)
     shutil.rmtree(tmp_path / "bundle")
     source, target = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 8, 9]])
     assert torch.equal(model(source, target), expected.to(dtype)(source, target))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("products", [None, torch.float32, torch.bfloat16, torch.int8])
+def test_a_model_stays_as_it_is_when_its_file_is_written_over(tmp_path, monkeypatch, products, ordered):
+    if products == torch.int8 and "fbgemm" not in torch.backends.quantized.supported_engines:
+        pytest.skip("needs an x86 processor")
+    if not ordered:
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    save_unlike_new(tmp_path / "bundle", {"positions": "learned", "norm": "pre"})
+    model = load_bundle(tmp_path / "bundle").build_model(products=products)
+    held = shutil.copytree(tmp_path / "bundle", tmp_path / "held")
+    expected = load_bundle(held).build_model(products=products)
+    with (tmp_path / "bundle" / "model.safetensors").open("r+b") as stream:
+        stream.write(bytes(os.fstat(stream.fileno()).st_size))
+    source, target = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 8, 9]])
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=products == torch.bfloat16):
+        assert torch.equal(model(source, target), expected(source, target))
 
 
 def test_the_shared_matrix_is_stored_once(tmp_path):
@@ -84,6 +113,34 @@ def test_a_damaged_or_missing_file_is_named(tmp_path, name):
         path.unlink()
         with pytest.raises(CheckpointError, match=f"{name} is missing"):
             load_bundle(folder)
+
+
+def test_verification_beforehand_refuses_the_same_of_several(tmp_path):
+    whole, damaged, missing = save(tmp_path / "whole"), save(tmp_path / "damaged"), tmp_path / "missing"
+    path = damaged / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    verification = Verification([whole, damaged, missing])
+    load_bundle(whole, verification)
+    with pytest.raises(CheckpointError, match=r"damaged/model\.safetensors is damaged"):
+        load_bundle(damaged, verification)
+    with pytest.raises(CheckpointError, match="no such folder"):
+        load_bundle(missing, verification)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 24])
+def test_a_checksum_is_of_the_whole_file(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(files_module, "_BLOCK", 8)
+    content = bytes(range(size))
+    (tmp_path / "file").write_bytes(content)
+    assert sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()
+
+
+def test_bundles_are_found_and_verified_without_torch():
+    # Otherwise they could not be while it is imported.
+    script = "import sys; import nmt.checkpoint.run, nmt.checkpoint.files; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_without_checksums_three_files_are_a_bundle(tmp_path):

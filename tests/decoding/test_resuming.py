@@ -1,10 +1,11 @@
 """An output goes on where it was, and never with what another model, input or setting gives."""
 
+import hashlib
 import json
 
 import pytest
 
-from nmt.decoding.resuming import Begun, begun, growing
+from nmt.decoding.resuming import Begun, begun, growing, made_with
 from nmt.errors import DataError
 
 LINES = [f"line {number}" for number in range(10)]
@@ -37,6 +38,16 @@ def test_goes_on_behind_whole_windows_of_whole_lines(tmp_path, content, output_l
         stream.write(b"rest\n")
     assert output.read_bytes() == content[: expected.bytes] + b"rest\n"
     assert list(tmp_path.iterdir()) == [output]
+
+
+def test_a_model_is_told_by_its_files_with_and_without_recorded_checksums(tmp_path):
+    files = {"model.safetensors": b"weights", "vocab.model": b"pieces", "config.yaml": b"model: {}"}
+    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    hashed = made_with([tmp_path], {}, {})
+    (tmp_path / "checksums.json").write_text(json.dumps(checksums))
+    assert hashed == made_with([tmp_path], {}, {}) == {"model": [checksums]}
 
 
 def test_nothing_begun_is_the_beginning(tmp_path):
