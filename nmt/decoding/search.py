@@ -248,24 +248,29 @@ class _Search:
         """As :meth:`_next_logits`, with -inf for pieces that may not come."""
         logits_NV, normalizer_N1 = self._next_logits()
         forced = {row: piece for row in range(len(self.sentences)) if (piece := self._forced_piece(row)) is not None}
-        rows_F = torch.tensor(list(forced), dtype=torch.long, device=logits_NV.device)
-        pieces_F = torch.tensor(list(forced.values()), dtype=torch.long, device=logits_NV.device)
+        if not forced:
+            self._forbid(logits_NV)
+            return logits_NV, normalizer_N1
+        rows_F, pieces_F = (torch.tensor(list(part), device=logits_NV.device) for part in (forced, forced.values()))
         logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
-        forced_FW = logits_BWV[rows_F, :, pieces_F] if forced else None
+        forced_FW = logits_BWV[rows_F, :, pieces_F]
+        self._forbid(logits_NV)
+        logits_BWV[rows_F] = -torch.inf
+        logits_BWV[rows_F, :, pieces_F] = forced_FW
+        return logits_NV, normalizer_N1
+
+    def _forbid(self, logits_NV: Tensor) -> None:
+        """Set to -inf what may come nowhere, and what may not come yet or again."""
         eos_N = logits_NV[:, EOS].clone()
-        logits_NV[:, never_emitted(self.settings.allow_unk)] = -torch.inf
-        if self.length < self.settings.min_length:
-            logits_NV[:, EOS] = -torch.inf
+        is_too_early = self.length < self.settings.min_length
+        for piece in [*never_emitted(self.settings.allow_unk), *([EOS] if is_too_early else [])]:
+            logits_NV[:, piece] = -torch.inf
         if self.settings.no_repeat_ngram:
             rows, pieces = repeating(self.pieces_BWT, self.settings.no_repeat_ngram)
             logits_NV[torch.from_numpy(rows), torch.from_numpy(pieces)] = -torch.inf
             # A hypothesis that has used up all pieces may end, however short it is.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
             logits_NV[ending_N, EOS] = eos_N[ending_N]
-        if forced_FW is not None:
-            logits_BWV[rows_F] = -torch.inf
-            logits_BWV[rows_F, :, pieces_F] = forced_FW
-        return logits_NV, normalizer_N1
 
     def _forced_piece(self, row: int) -> int | None:
         """What a sentence must go on with: its prefix, and eos where it is as long as it may be."""

@@ -2,7 +2,8 @@
 
 On a CPU the rows are the pieces alone, one after the other, so that no time goes into padding. Elsewhere they are all
 positions, padding included: a GPU would have to be waited for to count the pieces, and a compiler wants shapes that
-do not depend on what a batch holds.
+do not depend on what a batch holds. Products that are compiled for a number of rows, and kept, get rows to spare, so
+that few numbers occur.
 
 Shapes: B sentences, T positions of each, N rows, D any features, P parts of a projection, H heads, K size of a head.
 """
@@ -21,39 +22,48 @@ PAD = 0
 class Packing:
     """Which rows stand for the positions (B, T) of a batch."""
 
-    def __init__(self, sentences: int, length: int, real_BT: Tensor | None = None) -> None:
+    def __init__(
+        self, sentences: int, length: int, real_BT: Tensor | None = None, *, has_spare_rows: bool = False
+    ) -> None:
         """Take every position as a row or, where told which positions hold a piece, those alone.
 
         Args:
             real_BT: true at the positions that hold a piece.
+            has_spare_rows: round the number of rows up by more rows at the end, which mean nothing. They have no
+                gradient.
         """
         self.sentences = sentences
         self.length = length
         self._is_indexed = real_BT is not None
         self._has_padding = False
+        self._rows = sentences * length
         self._indices: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         if real_BT is not None:
             real_X = real_BT.flatten()
             self._position_N = real_X.nonzero().squeeze(1)
             self._real_BT = real_BT
-            self._has_padding = len(self._position_N) < len(real_X)
+            self._rows = len(self._position_N)
+            self._has_padding = self._rows < len(real_X)
             # Padding repeats the piece before it.
             self._row_BT = (real_X.cumsum(0) - 1).clamp_(min=0).view(sentences, length)
+        self._spare = rounded_up(self._rows) - self._rows if has_spare_rows else 0
 
     @staticmethod
-    def of(tokens_BT: Tensor) -> Packing:
-        """The rows of a batch that is padded on the right."""
+    def of(tokens_BT: Tensor, *, has_spare_rows: bool = False) -> Packing:
+        """The rows of a batch that is padded on the right; ``has_spare_rows`` as above."""
         sentences, length = tokens_BT.shape
         is_counted = tokens_BT.device.type == "cpu" and not torch.compiler.is_compiling()
-        return Packing(sentences, length, tokens_BT != PAD if is_counted else None)
+        return Packing(sentences, length, tokens_BT != PAD if is_counted else None, has_spare_rows=has_spare_rows)
 
     def pack(self, x_BTD: Tensor) -> Tensor:
         """The rows (N, D) of padded sentences."""
         x_XD = x_BTD.flatten(0, 1)
-        return x_XD.index_select(0, self._position_N) if self._has_padding else x_XD
+        return self._with_spare(x_XD.index_select(0, self._position_N) if self._has_padding else x_XD)
 
     def pad(self, x_ND: Tensor) -> Tensor:
         """Padded sentences (B, T, D) of rows; zero at padding that has no rows."""
+        if self._spare:
+            x_ND = x_ND[: self._rows]
         if self._has_padding:
             positions = self.sentences * self.length
             x_ND = x_ND.new_zeros(positions, x_ND.shape[1]).index_copy(0, self._position_N, x_ND)
@@ -76,9 +86,12 @@ class Packing:
     def merge_heads(self, x_BHTK: Tensor) -> Tensor:
         """Rows (N, H · K) of heads of padded sentences: the way back from :meth:`split_heads`."""
         if not self._is_indexed:
-            return x_BHTK.transpose(1, 2).flatten(2).flatten(0, 1)
+            return self._with_spare(x_BHTK.transpose(1, 2).flatten(2).flatten(0, 1))
         merged: Tensor = _MergeHeads.apply(x_BHTK, self)  # type: ignore[no-untyped-call]
-        return merged
+        return self._with_spare(merged)
+
+    def _with_spare(self, x_ND: Tensor) -> Tensor:
+        return torch.cat([x_ND, x_ND.new_zeros(self._spare, x_ND.shape[1])]) if self._spare else x_ND
 
     def _head_indices(self, parts: int, heads: int) -> tuple[Tensor, Tensor]:
         """For each place in (P, B, H, T) its row in (N, P, H), and for each row its place."""
@@ -90,6 +103,12 @@ class Packing:
             places = (sentences * heads + head) * self.length + time_N[:, None, None]
             self._indices[parts, heads] = rows.flatten(), places.flatten()
         return self._indices[parts, heads]
+
+
+def rounded_up(rows: int) -> int:
+    """The next of a few numbers: eight lie between a power of two and the next."""
+    step = 1 << max(0, (rows - 1).bit_length() - 4)
+    return -(-rows // step) * step
 
 
 class _SplitHeads(torch.autograd.Function):

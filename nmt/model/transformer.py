@@ -52,6 +52,7 @@ class Transformer(nn.Module):
         is_pre = config.norm == "pre"
         self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
+        self._has_spare_rows = False
 
     @property
     def vocab_size(self) -> int:
@@ -70,7 +71,7 @@ class Transformer(nn.Module):
     def encode(self, source_BS: Tensor) -> Encoded:
         """Read sentences: pieces with eos, padded with 0 on the right."""
         mask_B11S = _additive(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
-        packing = Packing.of(source_BS)
+        packing = Packing.of(source_BS, has_spare_rows=self._has_spare_rows)
         x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS))))
         for layer in self.encoder:
             x_MD = layer(x_MD, mask_B11S, packing)
@@ -89,7 +90,7 @@ class Transformer(nn.Module):
         length = target_BT.shape[1]
         ahead_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
         causal_TT = _additive(ahead_TT, self.embedding.weight.dtype)
-        packing = Packing.of(target_BT)
+        packing = Packing.of(target_BT, has_spare_rows=self._has_spare_rows)
         x_ND = self.dropout(packing.pack(self.target_positions(self.embedding(target_BT))))
         for index, module in enumerate(self.decoder):
             layer = _decoder_layer(module)
@@ -127,7 +128,7 @@ class Transformer(nn.Module):
         """
         beam = tokens_BW.shape[1]
         # The hypotheses of a sentence are so many queries, to the pieces that they wrote as to the memory.
-        packing = Packing(len(tokens_BW), beam, live_BW)
+        packing = Packing(len(tokens_BW), beam, live_BW, has_spare_rows=self._has_spare_rows)
         vectors_ND = self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)
         x_ND = self.dropout(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)))
         past_BWX = state.past_and_present(beam)
@@ -163,6 +164,8 @@ class Transformer(nn.Module):
     def lay_out(self, dtype: torch.dtype) -> None:
         """Make ready to translate, and no longer to learn: products are made in ``dtype`` from now on, by weights that
         lie as this machine multiplies fastest. They take the place of the linear layers' own."""
+        # oneDNN compiles its products for each number of rows, and keeps half a megabyte of each for ever.
+        self._has_spare_rows = self.device.type == "cpu" and dtype != torch.int8
         self.embedding.lay_out(dtype)
         for module in self.modules():
             if isinstance(module, Attention | FeedForward):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.model.packing import PAD, Packing
+from nmt.model.packing import PAD, Packing, rounded_up
 from nmt.model.transformer import Transformer
 from nmt.training.loss import label_smoothed_loss
 
@@ -18,9 +18,9 @@ def tokens(lengths, width=None) -> torch.Tensor:
     return made
 
 
-def padded(tokens_BT: torch.Tensor) -> Packing:
+def padded(tokens_BT: torch.Tensor, *, has_spare_rows: bool = False) -> Packing:
     """As on a GPU: every position is a row."""
-    return Packing(*tokens_BT.shape)
+    return Packing(*tokens_BT.shape, has_spare_rows=has_spare_rows)
 
 
 @pytest.mark.parametrize("lengths", [(4, 1, 3, 6), (1,), (3, 3), (1, 5, 5)])
@@ -51,6 +51,47 @@ def test_padding_comes_back_as_zero_and_sentences_without_it_are_not_copied():
     full = Packing.of(tokens((4, 4)))
     x = torch.randn(2, 4, 5)
     assert full.pad(full.pack(x)).data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize("lengths", [(41, 1, 30, 6), (37,), (21, 21, 21)])
+@pytest.mark.parametrize("make", [Packing.of, padded])
+def test_rows_to_spare_change_nothing_but_their_number(lengths, make):
+    torch.manual_seed(0)
+    batch = tokens(lengths)
+    exact, roomy = make(batch), make(batch, has_spare_rows=True)
+    x = torch.randn(*batch.shape, 12)
+    rows, more = exact.pack(x), roomy.pack(x)
+    assert len(more) == rounded_up(len(rows)) > len(rows)
+    assert torch.equal(more[: len(rows)], rows)
+    assert torch.equal(roomy.pad(more), exact.pad(rows))
+    for sizes in ((4, 4, 4), (4, 4, 2, 2)):
+        pairs = zip(exact.split_heads(rows, 2, sizes), roomy.split_heads(more, 2, sizes), strict=True)
+        for theirs, mine in pairs:
+            assert torch.equal(mine, theirs)
+            merged = roomy.merge_heads(mine)
+            assert torch.equal(merged[: len(rows)], exact.merge_heads(theirs))
+            assert len(merged) == len(more)
+
+
+def test_rows_are_rounded_up_to_few_numbers_by_little():
+    rounded = [rounded_up(rows) for rows in range(1, 4097)]
+    assert len(set(rounded)) <= 80
+    assert all(rows <= more <= rows * 9 / 8 for rows, more in enumerate(rounded, start=1))
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"d_k": 5, "d_v": 3}])
+def test_a_laid_out_model_computes_few_numbers_of_rows(changes):
+    torch.manual_seed(0)
+    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=24, heads=2, **changes)
+    model, rows = Transformer(config, 30).eval(), set()
+    source, target = tokens((40, 3, 20)), tokens((30, 12, 7))
+    with torch.inference_mode():
+        plain = model(source, target)[target != PAD]
+        model.lay_out(torch.float32)
+        for layer in (model.encoder[0], model.decoder[0]):
+            layer.feed_forward.register_forward_hook(lambda module, inputs, output: rows.add(len(output)))
+        torch.testing.assert_close(model(source, target)[target != PAD], plain)
+    assert rows == {rounded_up(63), rounded_up(49)} == {64, 52}
 
 
 def test_gradients_equal_finite_differences():
