@@ -45,7 +45,8 @@ class LaidOutWeight:
 
     def multiply(self, x_NI: Tensor) -> Tensor:
         """x W^T + b, in the type of the weight."""
-        x_NI = x_NI.to(self._dtype)
+        if x_NI.dtype != self._dtype:
+            x_NI = x_NI.to(self._dtype)
         if not self._is_ordered:
             return F.linear(x_NI, self._weight_OI, self._bias_O)
         product: Tensor = torch.ops.mkldnn._linear_pointwise.default(

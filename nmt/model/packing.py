@@ -74,19 +74,19 @@ class Packing:
 
         What stands at padding must not be looked at, nor what is found from there: it passes on no gradient.
         """
-        if not self._is_indexed:
-            padded = (self.pad(part) for part in torch.split(x_NX, list(sizes), dim=-1))
-            return tuple(torch.unflatten(part_BTX, -1, (heads, -1)).transpose(1, 2) for part_BTX in padded)
         if len(set(sizes)) > 1:
             parts = torch.split(x_NX, list(sizes), dim=-1)
             return tuple(self.split_heads(part, heads, [part.shape[1]])[0] for part in parts)
+        if not self._is_indexed:
+            x_BTPHK = self.pad(x_NX).view(self.sentences, self.length, len(sizes), heads, -1)
+            return x_BTPHK.permute(2, 0, 3, 1, 4).unbind()
         split: tuple[Tensor, ...] = _SplitHeads.apply(x_NX, self, len(sizes), heads)  # type: ignore[no-untyped-call]
         return split
 
     def merge_heads(self, x_BHTK: Tensor) -> Tensor:
         """Rows (N, H · K) of heads of padded sentences: the way back from :meth:`split_heads`."""
         if not self._is_indexed:
-            return self._with_spare(x_BHTK.transpose(1, 2).flatten(2).flatten(0, 1))
+            return self._with_spare(x_BHTK.transpose(1, 2).reshape(self._rows, -1))
         merged: Tensor = _MergeHeads.apply(x_BHTK, self)  # type: ignore[no-untyped-call]
         return self._with_spare(merged)
 
