@@ -6,16 +6,16 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Literal, Unpack, get_args
 
 from nmt.checkpoint.run import bundle_to_use
 from nmt.decoding.loading import Ensemble, load_ensemble
-from nmt.decoding.options import SearchOptions, search_settings
+from nmt.decoding.options import SearchOptions, check_choice, search_settings
 from nmt.decoding.target_scorer import ScoredTarget, TargetScorer
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
-from nmt.device import DeviceChoice, Hardware, PrecisionChoice, choose_hardware
-from nmt.errors import ConfigError
+from nmt.device import DeviceChoice, Hardware, Precision, PrecisionChoice, choose_hardware
+from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.text import parallel
 
@@ -34,13 +34,15 @@ def load(
     Args:
         model: a run or bundle, of a run what ``nmt translate`` would take; several make an ensemble.
         device: where to compute.
-        precision: auto takes bf16 where the hardware has it.
+        precision: auto takes bf16 where the hardware has it, and fp32 elsewhere.
         threads: of the CPU, in this whole process; all cores if not given.
 
     Raises:
         CheckpointError: there is no such model, or it is damaged, or several do not share a vocabulary.
-        ConfigError: the device is not there.
+        ConfigError: the device is not there, or does not compute in that precision.
     """
+    check_choice("device", device, get_args(DeviceChoice))
+    check_choice("precision", precision, ("auto", *get_args(Precision)))
     names = [model] if isinstance(model, str | PathLike) else list(model)
     if not names:
         raise ConfigError("no model was named: give a run or bundle, or several.")
@@ -120,8 +122,8 @@ class Model:
         **search: Unpack[SearchOptions],
     ) -> Iterator[Translation]:
         """As :meth:`translate`, for lines without end: reads no further ahead than ``window`` lines."""
-        _check_lines(lines)
-        _check_lines(prefixes)
+        if mbr is not None:
+            check_choice("mbr", mbr, ("chrf", "bleu"))
         translator = Translator(
             self._ensemble,
             search_settings(self._ensemble.config.decoding, **search),
@@ -133,7 +135,7 @@ class Model:
             utility=pairwise(mbr, target_lang=self.target_lang) if mbr else None,
             alignment=alignment,
         )
-        return translator.translate(lines, prefixes)
+        return translator.translate(_texts(lines), None if prefixes is None else _texts(prefixes))
 
     def score(
         self,
@@ -155,15 +157,28 @@ class Model:
         Raises:
             DataError: there are more lines than targets, or fewer.
         """
-        _check_lines(lines)
-        _check_lines(targets)
         decoding = self._ensemble.config.decoding
         settings = search_settings(decoding, length_penalty=length_penalty, normalization=normalization)
         scorer = TargetScorer(self._ensemble, settings, self._hardware, batch_tokens=batch_tokens, alignment=alignment)
-        pairs = parallel(lines, targets, names=("the input", "the targets"))
+        pairs = parallel(_texts(lines), _texts(targets), names=("the input", "the targets"))
         return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
 
 
-def _check_lines(lines: Iterable[str] | None) -> None:
-    if isinstance(lines, str):
+def _texts(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, each looked at when its turn comes."""
+    if isinstance(lines, str | bytes):
         raise ConfigError("a single text was given where lines are expected: put it into a list.")
+    return (_text(line, number) for number, line in enumerate(lines, start=1))
+
+
+def _text(line: object, number: int) -> str:
+    if not isinstance(line, str):
+        raise DataError(f"line {number:,} is no text (str), but {type(line).__name__}: {line!r}")
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"line {number:,}: character {error.start + 1} is half a surrogate pair ({line[error.start]!r}), which is "
+            "no text. Read it with the encoding that it was written in."
+        ) from None
+    return line

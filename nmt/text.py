@@ -22,6 +22,8 @@ from nmt.errors import DataError
 InvalidUtf8 = Literal["error", "replace"]
 
 STDIN = "-"
+ARCHIVES = (".gz", ".xz")
+"""Endings of files that are unpacked when they are read."""
 
 # Languages whose writing does not put spaces between words.
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "km", "lo", "my"})
@@ -99,7 +101,7 @@ def can_be_read_again(path: Path | str) -> bool:
 
 def count_lines(path: Path | str) -> int | None:
     """How many lines a file has; None where only unpacking it, or using it up, would tell."""
-    if not can_be_read_again(path) or Path(path).suffix in (".gz", ".xz"):
+    if not can_be_read_again(path) or Path(path).suffix in ARCHIVES:
         return None
     with open_bytes(path) as stream:
         return sum(1 for _ in stream)

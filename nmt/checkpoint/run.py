@@ -136,6 +136,8 @@ def bundle_to_use(path: Path) -> Path:
     """
     if is_bundle(path):
         return path
+    if path.is_file():
+        raise CheckpointError(f"{path}: is a file; name the folder of a run or bundle.")
     if not path.is_dir():
         raise CheckpointError(f"{path}: there is no such run or bundle.")
     average, newest = path / AVERAGE_FOLDER, max((p.stat().st_mtime for p in checkpoints(path).values()), default=0.0)
@@ -148,4 +150,6 @@ def bundle_to_use(path: Path) -> Path:
         return list(found.values())[-1]
     if is_bundle(average):
         return average
-    raise CheckpointError(f"{path}: holds no model: neither a bundle, nor checkpoints of a run (yet).")
+    raise CheckpointError(
+        f"{path}: holds no model: neither a bundle, nor checkpoints of a run (yet). Name another run or bundle."
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import signal
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.core
@@ -20,9 +23,18 @@ from nmt.cli.train import train
 from nmt.cli.translate import translate
 from nmt.errors import NmtError
 
+# What typer raises where a command was typed wrongly. It keeps the class to itself, but not its children.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
 
 class _Commands(typer.core.TyperGroup):
     """Turns what a command raises into a message and an exit code: 2 for a user's mistake, 130 for Ctrl-C."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*args, **options)
+        except _UsageError as error:
+            _refuse_usage(error)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -33,20 +45,60 @@ class _Commands(typer.core.TyperGroup):
                 raise
             _print_error(str(error))
             sys.exit(2)
+        except _UsageError as error:
+            _refuse_usage(error)
         except BrokenPipeError:
-            # Whoever read our output has gone, which is no error; the interpreter's own flush at exit must not
-            # complain about it either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read our output has gone, which is no error.
+            _forget_output()
             sys.exit(0)
         except OSError as error:
-            # A file that cannot be read or written is the user's to mend; what has no name is a fault of ours.
-            if os.environ.get("NMT_DEBUG") or error.filename is None:
+            # A file that cannot be read or written is the user's to mend; what has no name is a fault of ours. To
+            # close what could not be written fails a second time, without a name.
+            named = next((e for e in (error, error.__context__) if getattr(e, "filename", None) is not None), None)
+            if os.environ.get("NMT_DEBUG") or not isinstance(named, OSError):
                 raise
-            _print_error(f"{error.filename}: {error.strerror}.")
+            _print_error(f"{named.filename}: {named.strerror}.")
+            _forget_output()
             sys.exit(2)
         except KeyboardInterrupt:
-            sys.exit(130)
+            is_interrupted = True
+        else:
+            is_interrupted = False
+        # Not while the exception is handled, which keeps alive all that it passed through.
+        if is_interrupted:
+            _end_interrupted()
         return result
+
+
+def _refuse_usage(error: Any) -> NoReturn:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error
+    # Types are checked by another library, which says whose word it is, and how it came to it.
+    message = re.sub(r"Value error, |, unable to parse string as .*$", "", error.format_message()).rstrip(".")
+    end = "" if message.endswith("?") else "."
+    _print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else 'nmt'} --help.")
+    sys.exit(2)
+
+
+def _forget_output() -> None:
+    """Let the interpreter's own flush at its end not complain of what has been told already."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _end_interrupted() -> NoReturn:
+    """End with the exit code of Ctrl-C, when all that was under way has cleaned up after itself.
+
+    The interpreter's own end is left out: it waits for threads, and where that is interrupted once more, it takes
+    itself apart beneath those that still compute, which aborts the process.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(130)
 
 
 app = typer.Typer(
@@ -57,7 +109,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.command("prepare-data", short_help="Fetch parallel text, or take your own, and clean it.")(prepare_data)
 app.command("build-vocab", short_help="Train a vocabulary, and encode the text with it.")(build_vocab)
@@ -87,7 +139,19 @@ def root(
 
 def main() -> None:
     """Run the command line and end the process."""
+    _open_closed_streams()
     app()
+
+
+def _open_closed_streams() -> None:
+    """Let what a caller has closed (``nmt … <&- >&-``) be as empty, and as deaf, as it can be without an error.
+
+    Whoever needs one of them can ask for ``sys.__stdin__`` and the like, which stay None. Left closed, their numbers
+    would go to the next files that are opened.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _print_error(message: str) -> None:

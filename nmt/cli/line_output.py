@@ -19,12 +19,15 @@ from nmt.decoding.target_scorer import TargetScorer
 from nmt.decoding.translator import Translator
 from nmt.errors import ConfigError, DataError
 from nmt.text import (
+    ARCHIVES,
     STDIN,
     InvalidUtf8,
     can_be_read_again,
     count_lines,
     encode_line,
     not_parallel,
+    open_bytes,
+    partial_name,
     read_lines,
     read_parallel,
 )
@@ -61,6 +64,20 @@ class Streams:
             raise DataError(f"{self.output.parent}: there is no such folder to write to.")
         if self.output.is_dir():
             raise DataError(f"{self.output}: is a folder; name a file to write to.")
+        if self.to_file and self.output.suffix in ARCHIVES:
+            raise ConfigError(
+                f"{self.output}: outputs are not packed. Leave {self.output.suffix} out, or pipe standard "
+                "output into a program that packs."
+            )
+        for name, source in self._files.items():
+            _check_readable(source)
+            if self.to_file and self.output.exists() and can_be_read_again(source) and self.output.samefile(source):
+                option = "--" + name.replace("_", "-")
+                raise ConfigError(
+                    f"{self.output}: is what {option} is read from, and would be lost. Name another file."
+                )
+        if str(self.output) == STDIN and sys.__stdout__ is None:
+            raise ConfigError("standard output is closed: give --output FILE.")
         path = self._parallel
         if path is None:
             return
@@ -155,7 +172,10 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any] | None, *, wi
     before = Begun()
     if streams.resume and record is not None:
         before = begun(streams.output, record, streams.pairs(), window=window, output_lines=each)
-        notice(f"going on behind line {before.lines:,} of {streams.input}")
+        if before.lines:
+            notice(f"going on behind line {before.lines:,} of {streams.input}")
+        else:
+            notice(f"nothing to go on with: beginning with line 1 of {streams.input}")
     number, total = before.lines, count_lines(streams.input)
     prompts = streams.interactive and str(streams.input) == STDIN and sys.stdin.isatty() and is_terminal()
     with contextlib.ExitStack() as stack:
@@ -170,12 +190,50 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any] | None, *, wi
         if update:
             update("done", number, total)
         if prompts:
+            notice("a line at a time; Ctrl-D ends")
+            stack.callback(stderr().print)  # what follows begins on a line of its own
             stderr().print("> ", end="")
+        stack.enter_context(_telling_what_is_left(streams, record is not None))
         for entries in work(itertools.islice(streams.pairs(), before.lines, None), before.lines):
-            out.writelines(encode_line(line) for lines in entries for line in lines)
-            out.flush()
+            with _naming("standard output" if str(streams.output) == STDIN else str(streams.output)):
+                out.writelines(encode_line(line) for lines in entries for line in lines)
+                out.flush()
             number += len(entries)
             if update:
                 update("done", number, total)
             if prompts:
                 stderr().print("> ", end="")
+
+
+def _check_readable(path: Path) -> None:
+    """Find out before a model is loaded; what can be read only once is left alone."""
+    if str(path) == STDIN:
+        if sys.__stdin__ is None:
+            raise ConfigError("standard input is closed: give --input FILE.")
+    elif can_be_read_again(path) or not path.exists():
+        open_bytes(path).close()
+    elif path.is_dir():
+        raise DataError(f"{path}: is a folder, not a file of text.")
+
+
+@contextlib.contextmanager
+def _telling_what_is_left(streams: Streams, can_be_resumed: bool) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if streams.to_file:
+            hint = "; --resume goes on with it" if can_be_resumed else ""
+            notice(f"interrupted: what is done is in {partial_name(streams.output)}{hint}")
+        raise
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Let errors of a stream say which it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        error.filename = name
+        raise

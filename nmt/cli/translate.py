@@ -14,11 +14,21 @@ def translate(
         typer.Option(metavar="PATH", help="A run or bundle; several make an ensemble. The newest run if left out."),
     ] = None,
     input: Annotated[
-        Path, typer.Option(metavar="PATH", help="Text to translate, a line a sentence; plain, .gz or .xz.")
+        Path,
+        typer.Option(
+            metavar="PATH",
+            help="Text to translate, a line a sentence; plain, .gz or .xz; standard input if left out.",
+            show_default=False,
+        ),
     ] = Path("-"),
-    output: Annotated[Path, typer.Option(metavar="PATH", help="Where to write; standard output if left out.")] = Path(
-        "-"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH",
+            help="Where to write, over what is there; standard output if left out.",
+            show_default=False,
+        ),
+    ] = Path("-"),
     beam: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Width of the beam; 1 is greedy.  [the model's, mostly 4]")
     ] = None,
@@ -34,18 +44,24 @@ def translate(
     ] = "paper",
     min_length: Annotated[int, typer.Option(metavar="N", min=0, help="Pieces that an output has at least.")] = 0,
     no_repeat_ngram: Annotated[
-        int, typer.Option(metavar="N", min=0, help="No run of so many pieces comes twice in an output; 0 allows all.")
+        int, typer.Option(metavar="N", min=0, help="No run of N pieces comes twice in an output; 0 allows all.")
     ] = 0,
     prefix: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="A file parallel to the input: what each translation begins with."),
     ] = None,
     diverse_groups: Annotated[
-        int, typer.Option(min=1, help="Groups of the beam that keep away from each other; they divide --beam evenly.")
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Groups of the beam that keep away from each other; they divide --beam evenly."
+        ),
     ] = 1,
     diversity: Annotated[
         float | None,
-        typer.Option(help="With --diverse-groups: how much it costs to take a piece that another group takes.  [0.5]"),
+        typer.Option(
+            metavar="X",
+            help="With --diverse-groups: how much it costs to take a piece that another group takes.  [0.5]",
+        ),
     ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw translations at random, --beam of them, rather than search.")
@@ -55,14 +71,14 @@ def translate(
     ] = None,
     top_k: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="With --sample: draw from the so many likeliest pieces alone."),
+        typer.Option(metavar="N", min=1, help="With --sample: draw from the N likeliest pieces alone."),
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(metavar="X", help="With --sample: draw from the fewest pieces of this probability alone."),
+        typer.Option(metavar="X", help="With --sample: draw from the fewest pieces whose probabilities come to X."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="With --sample: another seed draws others.  [1]")
+        int | None, typer.Option(metavar="N", min=0, help="With --sample: the same seed draws the same.  [1]")
     ] = None,
     mbr: Annotated[
         Literal["chrf", "bleu"] | None,
@@ -88,7 +104,7 @@ def translate(
         typer.Option(
             metavar="N",
             min=1,
-            help="Translate longer lines in parts of so many pieces.  [256, or the model's positions]",
+            help="Translate longer lines in parts of N pieces.  [256, or the model's positions]",
         ),
     ] = None,
     guard: Annotated[
@@ -138,8 +154,20 @@ def translate(
     from nmt.text import STDIN
 
     drawing = {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}
-    searching = {"--sample": sample, "--mbr": mbr, "--prefix": prefix, "--nbest": nbest > 1}
-    searching["--diverse-groups"] = diverse_groups > 1
+    searching = {
+        "--sample": sample,
+        "--mbr": mbr,
+        "--prefix": prefix,
+        "--nbest": nbest > 1,
+        "--diverse-groups": diverse_groups > 1,
+        "--beam": beam,
+        "--min-length": min_length,
+        "--max-extra-length": max_extra_length is not None,
+        "--no-repeat-ngram": no_repeat_ngram,
+        "--max-source-length": max_source_length,
+        "--no-guard": not guard,
+        "--workers": workers,
+    }
     _refuse([name for name, value in drawing.items() if value is not None and not sample], "only goes with --sample")
     _refuse(
         [name for name, value in searching.items() if value and score_target],

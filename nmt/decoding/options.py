@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, Unpack
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, Literal, TypedDict, Unpack
 
 from nmt.config import DecodingConfig
 from nmt.decoding.extensions import Sampling
@@ -12,6 +14,21 @@ from nmt.errors import ConfigError
 _MOST_DIVERSITY = 1_000
 _MOST = {"length_penalty": 100.0, "max_extra_length": 1_000_000}
 """Powers stay finite, and no model has so many positions."""
+
+
+_TYPES: dict[str, Any] = {
+    "beam": Integral,
+    "length_penalty": Real,
+    "max_extra_length": Integral,
+    "min_length": Integral,
+    "nbest": Integral,
+    "normalization": ("paper", "length"),
+    "no_repeat_ngram": Integral,
+    "sampling": Sampling,
+    "diverse_groups": Integral,
+    "diversity": Real,
+}
+_CALLED = {Integral: "a whole number", Real: "a number", Sampling: "nmt.Sampling(temperature=…, top_k=…, top_p=…)"}
 
 
 class SearchOptions(TypedDict, total=False):
@@ -39,14 +56,16 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
         ConfigError: an option is out of its range, or does not go with the others.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
+        _check_type(name, value)
     settings = SearchSettings(**(decoding.model_dump() | given))
+    for name, least in (("beam", 1), ("nbest", 1), ("min_length", 0), ("no_repeat_ngram", 0), ("diverse_groups", 1)):
+        if getattr(settings, name) < least:
+            raise ConfigError(f"{name} is {getattr(settings, name)}: give at least {least}.")
     if settings.nbest > settings.beam:
         raise ConfigError(
             f"{settings.nbest} translations of a line need a beam of at least {settings.nbest}, not {settings.beam}."
         )
-    for name, least in (("beam", 1), ("nbest", 1), ("min_length", 0), ("no_repeat_ngram", 0), ("diverse_groups", 1)):
-        if getattr(settings, name) < least:
-            raise ConfigError(f"{name} is {getattr(settings, name)}: give at least {least}.")
     for name in ("length_penalty", "max_extra_length"):
         if not 0 <= getattr(settings, name) <= _MOST[name]:
             raise ConfigError(f"{name} is {getattr(settings, name)}: give a number from 0 to {_MOST[name]:g}.")
@@ -54,6 +73,26 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
         _check_sampling(settings.sampling)
     _check_groups(settings, "diversity" in given)
     return settings
+
+
+def _check_type(name: str, value: object) -> None:
+    if name not in _TYPES:
+        raise ConfigError(f"there is no option {name!r}; of the search there are: {', '.join(_TYPES)}.")
+    allowed = _TYPES[name]
+    if isinstance(allowed, tuple):
+        check_choice(name, value, allowed)
+    elif isinstance(value, bool) or not isinstance(value, allowed):
+        raise ConfigError(f"{name} is {value!r}: give {_CALLED[allowed]}.")
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse what is none of some names.
+
+    Raises:
+        ConfigError: names the option and the choices.
+    """
+    if value not in choices:
+        raise ConfigError(f"{name} is {value!r}: give one of {', '.join(choices)}.")
 
 
 def _check_groups(settings: SearchSettings, diversity_given: bool) -> None:

@@ -7,7 +7,7 @@ diverse), N = B · W rows, V vocabulary, K extensions of a hypothesis, T pieces 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -85,6 +85,7 @@ def beam_search(
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
     numbers: Sequence[int] | None = None,
+    before_step: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch of sentences.
 
@@ -100,6 +101,7 @@ def beam_search(
             an output may not be so long; fewer than the models have positions for.
         numbers: what tells sentences apart that are sampled: the same number draws the same outputs, in any batch.
             By default their places in this one.
+        before_step: called before each step; what it raises ends the search.
 
     Returns:
         For each sentence its ``nbest`` hypotheses (fewer where the beam finished fewer different ones), best first.
@@ -107,6 +109,8 @@ def beam_search(
     with torch.inference_mode():
         search = _Search.begin(models, source_BS, settings, prefixes, numbers)
         while search.sentences:
+            if before_step is not None:
+                before_step()
             search.extend()
     return [sorted(found, key=lambda hypothesis: -hypothesis.score)[: settings.nbest] for found in search.finished]
 

@@ -95,6 +95,8 @@ class Translator:
         self._batch_tokens = batch_tokens
         self.window = window
         self._positions = min(model.config.max_positions for model in ensemble.models) - 1
+        if utility is not None and settings.beam == 1:
+            raise ConfigError("minimum Bayes risk chooses among candidates, and a beam of 1 has one: widen the beam.")
         for name, value in {
             "max_source_length": max_source_length,
             "window": window,
@@ -319,6 +321,7 @@ class Translator:
                 settings,
                 prefixes=[segment.prefix for segment in batch],
                 numbers=[segment.number for segment in batch],
+                before_step=self._workers.look_up,
             )
         texts = iter(self._vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
         return [

@@ -6,6 +6,7 @@ thread each get more out of a processor than one of many threads, which wait for
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -16,6 +17,10 @@ from nmt.device import Hardware
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class AbandonedError(Exception):
+    """Nobody waits any more for what this worker does."""
 
 
 class Workers:
@@ -30,9 +35,20 @@ class Workers:
         self._threads = hardware.threads
         is_cpu = hardware.device.type == "cpu"
         self.count = min(count or self._threads, self._threads) if is_cpu else count or 1
+        self._is_abandoned = threading.Event()
+
+    def look_up(self) -> None:
+        """For the function that is mapped, to call now and then.
+
+        Raises:
+            AbandonedError: its result is not needed any more, because another failed or the user interrupts.
+        """
+        if self._is_abandoned.is_set():
+            raise AbandonedError
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """What a function makes of each item, in their order."""
+        self._is_abandoned.clear()
         count = min(self.count, len(items))
         if count <= 1:
             yield from map(function, items)
@@ -43,7 +59,8 @@ class Workers:
         try:
             yield from executor.map(function, items)
         finally:
-            # After an error, or Ctrl-C, nobody waits for what was not begun.
+            # After an error, or Ctrl-C, nobody waits for what was not begun, and not long for what was.
+            self._is_abandoned.set()
             executor.shutdown(cancel_futures=True)
             # What a worker sets for itself becomes the number of every thread that begins later.
             torch.set_num_threads(threads)

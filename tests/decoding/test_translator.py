@@ -231,7 +231,7 @@ class Searches:
         self.answers = list(answers)
         self.asked: list[SearchSettings] = []
 
-    def __call__(self, models, source_BS, settings, *, prefixes, numbers):
+    def __call__(self, models, source_BS, settings, **others):
         self.asked.append(settings)
         texts = self.answers.pop(0)
         return [[hypothesis(text, -1.0 - rank) for rank, text in enumerate(texts)] for _ in source_BS]

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from nmt.decoding.workers import Workers
+from nmt.decoding.workers import AbandonedError, Workers
 from nmt.device import Hardware
 
 
@@ -72,3 +72,27 @@ def test_an_error_comes_in_its_place_and_nothing_more_is_begun():
     with pytest.raises(ValueError, match="a mistake of this test"):
         next(results)
     assert len(begun) < 20
+
+
+def test_what_nobody_waits_for_is_left_when_it_looks_up():
+    workers, has_begun, ends = Workers(hardware(2)), threading.Event(), []
+
+    def work(item: int) -> int:
+        if item == 0:
+            assert has_begun.wait(timeout=10)
+            raise ValueError("a mistake of this test")
+        has_begun.set()
+        try:
+            while True:  # would go on for ever
+                workers.look_up()
+                time.sleep(0.01)
+        except AbandonedError:
+            ends.append(item)
+            raise
+
+    with pytest.raises(ValueError, match="a mistake of this test"):
+        list(workers.map(work, range(2)))
+    assert ends == [1]
+    # They can be used again, by one as by several.
+    for items in ([3], [3, 4]):
+        assert list(workers.map(lambda item: workers.look_up() or item, items)) == items

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -113,6 +114,39 @@ def test_whoever_stops_reading_is_no_error(bundle):
     assert b"Broken" not in result.stderr
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_interrupted_it_ends_without_a_word_however_often(bundle, times):
+    command = [*NMT, "translate", "--model", str(bundle), "--threads", "2", "--no-guard"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"ba do ki lu me\n" * 4_096)  # and more may come
+        process.stdin.flush()
+        process.stdout.readline()
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.005)
+        _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert [line for line in messages.decode().splitlines() if not line.startswith("model: ")] == []
+
+
+def test_interrupted_it_says_what_is_left(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("ba do ki lu me\n" * 200_000)
+    command = [*NMT, "translate", "--model", str(bundle), "--input", str(source), "--output", str(output)]
+    partial = tmp_path / "out.txt.partial"
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=ENVIRONMENT) as process:
+        while not partial.exists() or not partial.stat().st_size:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert messages.decode().splitlines()[-1] == f"interrupted: what is done is in {partial}; --resume goes on with it"
+
+
 def test_works_in_a_locale_without_unicode_and_without_a_terminal(bundle):
     result = translate(bundle, "bä dö\n".encode(), LC_ALL="C", LANG="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert result.returncode == 0, result.stderr.decode()
@@ -169,13 +203,23 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--diverse-groups", "2", "--diversity", "-1"], ["diversity -1", "from 0"]),
         (["--diverse-groups", "2", "--sample"], ["diverse groups", "sampling"]),
         (["--score-target", "-", "--diverse-groups", "2"], ["--diverse-groups", "--score-target"]),
+        (["--score-target", "-", "--beam", "2"], ["--beam", "--score-target"]),
+        (["--score-target", "-", "--no-guard"], ["--no-guard", "--score-target"]),
         (["--alignment"], ["--alignment", "--format jsonl"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
         (["--score-target", "-"], ["standard input", "--input FILE"]),
+        (["--output", "out.xz"], ["out.xz", "not packed"]),
+        (["--mbr", "chrf", "--beam", "1"], ["minimum Bayes risk", "beam"]),
+        (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
+        (["--input", "."], [".", "folder"]),
+        (["--beam", "x"], ["--beam", "integer", "nmt translate --help"]),
+        (["--beem", "4"], ["--beem", "nmt translate --help"]),
+        (["in.txt"], ["in.txt", "nmt translate --help"]),
     ],
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
+    (tmp_path / "in.txt").write_text("ba do\n")
     command = [*NMT, "translate", *(["--model", str(bundle)] if "--model" not in options else []), *options]
     result = subprocess.run(command, input=b"", capture_output=True, env=ENVIRONMENT, cwd=tmp_path, check=False)
     assert result.returncode == 2
@@ -183,6 +227,36 @@ def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
     assert message.startswith("error: ")
     for word in words:
         assert word in message
+
+
+def test_what_is_read_is_not_written_over(bundle, tmp_path):
+    source, link = tmp_path / "in.txt", tmp_path / "link.txt"
+    source.write_text("ba do\n")
+    link.symlink_to(source)
+    for output in (source, link):
+        refused = translate(bundle, b"", "--input", str(source), "--output", str(output))
+        assert refused.returncode == 2
+        assert f"error: {output}: is what --input is read from".encode() in refused.stderr
+    assert source.read_text() == "ba do\n"
+    assert sorted(tmp_path.iterdir()) == [source, link]
+
+
+@pytest.mark.parametrize(
+    ("redirection", "message"),
+    [
+        ("<&-", "error: standard input is closed: give --input FILE."),
+        ("</dev/null >&-", "error: standard output is closed: give --output FILE."),
+        ("<in.txt >/dev/full", "error: standard output: No space left on device."),
+        ("<in.txt --output /dev/full", "error: /dev/full: No space left on device."),
+    ],
+)
+def test_streams_that_cannot_be_used_are_told_in_one_line(bundle, tmp_path, redirection, message):
+    (tmp_path / "in.txt").write_text("ba do\n")
+    script = f"{shlex.join([*NMT, 'translate', '--model', str(bundle)])} {redirection}"
+    result = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, cwd=tmp_path, check=False)
+    assert result.returncode == 2
+    lines = result.stderr.decode().splitlines()
+    assert [line for line in lines if not line.startswith("model: ")] == [message]
 
 
 def test_a_damaged_bundle_is_refused_by_name(bundle, tmp_path):
@@ -434,16 +508,32 @@ def test_the_python_api_is_the_command(bundle):
     assert drawn.candidates[0].expected_utility is not None
     [scored] = model.score(["ba do"], [drawn.text], normalization="length")
     assert scored.score == pytest.approx(scored.log_probability / (len(scored.pieces) + 1) ** 0.6)
+
+
+def test_mistakes_in_the_python_api_are_told_by_name(bundle):
+    import nmt
+
+    model = nmt.load(bundle, device="cpu", precision="fp32")
+    one = ["ba do"]
     mistakes = [
-        lambda: model.translate("ba do"),
-        lambda: model.translate(["ba do"], prefixes=[]),
-        lambda: model.translate(["ba do"], sampling=nmt.Sampling(temperature=0.0)),
-        lambda: model.translate(["ba do"], beam=3, diverse_groups=2),
-        lambda: nmt.load("nowhere"),
-        lambda: nmt.load([]),
+        ("a single text", lambda: model.translate("ba do")),
+        ("line 2 is no text", lambda: model.translate(["ba", b"do"])),
+        ("line 1: character 4 is half a surrogate pair", lambda: model.translate(["ba \udc80"])),
+        ("the prefixes", lambda: model.translate(one, prefixes=[])),
+        ("temperature 0", lambda: model.translate(one, sampling=nmt.Sampling(temperature=0.0))),
+        ("3 diverse groups|divide", lambda: model.translate(one, beam=3, diverse_groups=2)),
+        ("beam is '4': give a whole number", lambda: model.translate(one, beam="4")),
+        ("beam is 0: give at least 1", lambda: model.translate(one, beam=0)),
+        ("no option 'temperature'", lambda: model.translate(one, temperature=2)),
+        ("sampling is 3: give nmt.Sampling", lambda: model.translate(one, sampling=3)),
+        ("normalization is 'x': give one of paper, length", lambda: model.translate(one, normalization="x")),
+        ("mbr is 'ter': give one of chrf, bleu", lambda: model.translate(one, mbr="ter")),
+        ("precision is 'fp9'", lambda: nmt.load(bundle, precision="fp9")),
+        ("nowhere", lambda: nmt.load("nowhere")),
+        ("no model was named", lambda: nmt.load([])),
     ]
-    for mistake in mistakes:
-        with pytest.raises(nmt.NmtError):
+    for message, mistake in mistakes:
+        with pytest.raises(nmt.NmtError, match=message):
             mistake()
 
 
