@@ -10,7 +10,7 @@ from typing import Literal, Unpack, get_args
 
 from nmt.checkpoint.run import bundle_to_use
 from nmt.decoding.loading import Ensemble, load_ensemble
-from nmt.decoding.options import SearchOptions, check_choice, search_settings
+from nmt.decoding.options import SearchOptions, check_choice, check_count, search_settings
 from nmt.decoding.target_scorer import ScoredTarget, TargetScorer
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
@@ -43,9 +43,11 @@ def load(
     """
     check_choice("device", device, get_args(DeviceChoice))
     check_choice("precision", precision, ("auto", *get_args(Precision)))
-    names = [model] if isinstance(model, str | PathLike) else list(model)
-    if not names:
-        raise ConfigError("no model was named: give a run or bundle, or several.")
+    if threads is not None:
+        check_count("threads", threads)
+    names = [model] if isinstance(model, str | PathLike) else list(model) if isinstance(model, Sequence) else []
+    if not names or not all(isinstance(name, str | PathLike) for name in names):
+        raise ConfigError(f"no model was named, but {model!r}: give the path of a run or bundle, or several.")
     hardware = choose_hardware(device, precision, threads)
     return Model(load_ensemble([bundle_to_use(Path(name)) for name in names], hardware), hardware)
 
@@ -135,7 +137,7 @@ class Model:
             utility=pairwise(mbr, target_lang=self.target_lang) if mbr else None,
             alignment=alignment,
         )
-        return translator.translate(_texts(lines), None if prefixes is None else _texts(prefixes))
+        return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))
 
     def score(
         self,
@@ -160,25 +162,29 @@ class Model:
         decoding = self._ensemble.config.decoding
         settings = search_settings(decoding, length_penalty=length_penalty, normalization=normalization)
         scorer = TargetScorer(self._ensemble, settings, self._hardware, batch_tokens=batch_tokens, alignment=alignment)
-        pairs = parallel(_texts(lines), _texts(targets), names=("the input", "the targets"))
+        pairs = parallel(_texts(lines, "line"), _texts(targets, "target"), names=("the input", "the targets"))
         return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
 
 
-def _texts(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, each looked at when its turn comes."""
+def _texts(lines: Iterable[str], name: str) -> Iterator[str]:
+    """The lines, each looked at when its turn comes.
+
+    Args:
+        name: of each, for errors.
+    """
     if isinstance(lines, str | bytes):
         raise ConfigError("a single text was given where lines are expected: put it into a list.")
-    return (_text(line, number) for number, line in enumerate(lines, start=1))
+    return (_text(line, f"{name} {number:,}") for number, line in enumerate(lines, start=1))
 
 
-def _text(line: object, number: int) -> str:
+def _text(line: object, name: str) -> str:
     if not isinstance(line, str):
-        raise DataError(f"line {number:,} is no text (str), but {type(line).__name__}: {line!r}")
+        raise DataError(f"{name} is no text (str), but {type(line).__name__}: {line!r}")
     try:
         line.encode()
     except UnicodeEncodeError as error:
         raise DataError(
-            f"line {number:,}: character {error.start + 1} is half a surrogate pair ({line[error.start]!r}), which is "
+            f"{name}: character {error.start + 1} is half a surrogate pair ({line[error.start]!r}), which is "
             "no text. Read it with the encoding that it was written in."
         ) from None
     return line

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import gc
 import os
 import re
 import signal
@@ -34,19 +36,20 @@ class _Commands(typer.core.TyperGroup):
         try:
             return super().make_context(*args, **options)
         except _UsageError as error:
-            _refuse_usage(error)
+            _refuse_usage(error, "nmt")
 
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+            return result
         except NmtError as error:
             if os.environ.get("NMT_DEBUG"):
                 raise
             _print_error(str(error))
             sys.exit(2)
         except _UsageError as error:
-            _refuse_usage(error)
+            _refuse_usage(error, " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand))))
         except BrokenPipeError:
             # Whoever read our output has gone, which is no error.
             _forget_output()
@@ -54,29 +57,29 @@ class _Commands(typer.core.TyperGroup):
         except OSError as error:
             # A file that cannot be read or written is the user's to mend; what has no name is a fault of ours. To
             # close what could not be written fails a second time, without a name.
-            named = next((e for e in (error, error.__context__) if getattr(e, "filename", None) is not None), None)
-            if os.environ.get("NMT_DEBUG") or not isinstance(named, OSError):
+            before = error.__context__
+            name = error.filename
+            if name is None and isinstance(before, OSError) and before.errno == error.errno:
+                name = before.filename
+            if os.environ.get("NMT_DEBUG") or (name is None and error.errno != errno.ENOSPC):
                 raise
-            _print_error(f"{named.filename}: {named.strerror}.")
+            _print_error(f"{name or 'standard output'}: {error.strerror}.")
             _forget_output()
             sys.exit(2)
         except KeyboardInterrupt:
-            is_interrupted = True
-        else:
-            is_interrupted = False
+            # Nothing is to be interrupted while it cleans up.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         # Not while the exception is handled, which keeps alive all that it passed through.
-        if is_interrupted:
-            _end_interrupted()
-        return result
+        return _end_interrupted()
 
 
-def _refuse_usage(error: Any) -> NoReturn:
+def _refuse_usage(error: Any, command: str) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
     # Types are checked by another library, which says whose word it is, and how it came to it.
     message = re.sub(r"Value error, |, unable to parse string as .*$", "", error.format_message()).rstrip(".")
     end = "" if message.endswith("?") else "."
-    _print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else 'nmt'} --help.")
+    _print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else command} --help.")
     sys.exit(2)
 
 
@@ -94,7 +97,7 @@ def _end_interrupted() -> NoReturn:
     The interpreter's own end is left out: it waits for threads, and where that is interrupted once more, it takes
     itself apart beneath those that still compute, which aborts the process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.collect()  # generators that were left clean up when they go
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -140,7 +143,23 @@ def root(
 def main() -> None:
     """Run the command line and end the process."""
     _open_closed_streams()
-    app()
+    try:
+        app()
+    except SystemExit:
+        _tell_of_full_output()
+        raise
+
+
+def _tell_of_full_output() -> None:
+    """What was still to be written (help, above all) is lost where standard output takes no more."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_output()
+    except OSError as error:
+        _print_error(f"standard output: {error.strerror}.")
+        _forget_output()
+        sys.exit(2)
 
 
 def _open_closed_streams() -> None:

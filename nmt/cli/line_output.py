@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from typing import IO, Any, Literal
 from nmt.cli.console import is_terminal, notice, stderr
 from nmt.cli.progress import progress_display
 from nmt.decoding.output import formatted, formatted_score
-from nmt.decoding.resuming import Begun, begun, growing, made_with
+from nmt.decoding.resuming import Begun, begun, growing, made_with, written_for
 from nmt.decoding.tally import Tally
 from nmt.decoding.target_scorer import TargetScorer
 from nmt.decoding.translator import Translator
@@ -71,10 +73,10 @@ class Streams:
             )
         for name, source in self._files.items():
             _check_readable(source)
-            if self.to_file and self.output.exists() and can_be_read_again(source) and self.output.samefile(source):
+            if self.to_file and any(_is_same(source, path) for path in written_for(self.output)):
                 option = "--" + name.replace("_", "-")
                 raise ConfigError(
-                    f"{self.output}: is what {option} is read from, and would be lost. Name another file."
+                    f"{self.output}: to write it would destroy what {option} is read from. Name another file."
                 )
         if str(self.output) == STDIN and sys.__stdout__ is None:
             raise ConfigError("standard output is closed: give --output FILE.")
@@ -182,6 +184,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any] | None, *, wi
         out: IO[bytes] = sys.stdout.buffer
         if streams.to_file:
             out = stack.enter_context(growing(streams.output, record, keep=before.bytes))
+            stack.enter_context(_telling_what_is_left(partial_name(streams.output), record is not None))
         elif str(streams.output) != STDIN:
             out = stack.enter_context(streams.output.open("wb"))
         # A bar among the translations would be in the way.
@@ -193,7 +196,6 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any] | None, *, wi
             notice("a line at a time; Ctrl-D ends")
             stack.callback(stderr().print)  # what follows begins on a line of its own
             stderr().print("> ", end="")
-        stack.enter_context(_telling_what_is_left(streams, record is not None))
         for entries in work(itertools.islice(streams.pairs(), before.lines, None), before.lines):
             with _naming("standard output" if str(streams.output) == STDIN else str(streams.output)):
                 out.writelines(encode_line(line) for lines in entries for line in lines)
@@ -216,14 +218,22 @@ def _check_readable(path: Path) -> None:
         raise DataError(f"{path}: is a folder, not a file of text.")
 
 
+def _is_same(source: Path, written: Path) -> bool:
+    try:
+        read = os.fstat(sys.stdin.fileno()) if str(source) == STDIN else source.stat()
+        return stat.S_ISREG(read.st_mode) and os.path.samestat(read, written.stat())
+    except OSError:
+        return False  # one of them is not there, or no file
+
+
 @contextlib.contextmanager
-def _telling_what_is_left(streams: Streams, can_be_resumed: bool) -> Iterator[None]:
+def _telling_what_is_left(partial: Path, can_be_resumed: bool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if streams.to_file:
+        if partial.stat().st_size:
             hint = "; --resume goes on with it" if can_be_resumed else ""
-            notice(f"interrupted: what is done is in {partial_name(streams.output)}{hint}")
+            notice(f"interrupted: what is done is in {partial}{hint}")
         raise
 
 

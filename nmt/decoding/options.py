@@ -85,6 +85,18 @@ def _check_type(name: str, value: object) -> None:
         raise ConfigError(f"{name} is {value!r}: give {_CALLED[allowed]}.")
 
 
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no whole number from 1.
+
+    Raises:
+        ConfigError: names the option.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ConfigError(f"{name} is {value!r}: give a whole number.")
+    if value < 1:
+        raise ConfigError(f"{name} is {value}: give at least 1.")
+
+
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Refuse what is none of some names.
 
@@ -111,6 +123,10 @@ def _check_groups(settings: SearchSettings, diversity_given: bool) -> None:
 
 
 def _check_sampling(sampling: Sampling) -> None:
+    for name in ("temperature", "top_k", "top_p", "seed"):
+        value, allowed = getattr(sampling, name), Integral if name in ("top_k", "seed") else Real
+        if not isinstance(value, allowed) and not (value is None and name.startswith("top")):
+            raise ConfigError(f"{name} is {value!r}: give {_CALLED[allowed]}.")
     # Below, logits over it are beyond what numbers can hold.
     if not 1e-6 <= sampling.temperature <= 1e6:
         raise ConfigError(f"temperature {sampling.temperature:g}: give a number from 0.000001 to 1,000,000.")

@@ -89,6 +89,11 @@ def _check_record(output: Path, record: Mapping[str, Any]) -> None:
         raise DataError(f"{partial}: was made otherwise: {different}. Give the same, or begin anew without --resume.")
 
 
+def written_for(output: Path) -> tuple[Path, ...]:
+    """All files that :func:`growing` writes, or writes over, for an output."""
+    return output, partial_name(output), _record_name(output)
+
+
 @contextmanager
 def growing(output: Path, record: Mapping[str, Any] | None, *, keep: int = 0) -> Iterator[BinaryIO]:
     """Open an output that is ``OUT.partial`` until it is complete, and says beside it what it is made with.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nmt.decoding.loading import Ensemble
+from nmt.decoding.options import check_count
 from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import SearchSettings
 from nmt.decoding.windows import windows
@@ -56,7 +57,11 @@ class TargetScorer:
             batch_tokens: padded pieces of the longer side that are worked on at once.
             window: pairs that are read before their scores are served.
             alignment: tell of each piece what source piece it belongs to.
+
+        Raises:
+            ConfigError: ``batch_tokens`` is no whole number from 1.
         """
+        check_count("batch_tokens", batch_tokens)
         self._ensemble = ensemble
         self._settings = settings
         self._hardware = hardware

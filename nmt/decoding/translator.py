@@ -16,6 +16,7 @@ from nmt.decoding.batches import batches_of
 from nmt.decoding.guard import Finding, Languages, Problem, problems
 from nmt.decoding.loading import Ensemble
 from nmt.decoding.mbr import Utility, rerank
+from nmt.decoding.options import check_count
 from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
 from nmt.decoding.splitting import split
@@ -102,8 +103,8 @@ class Translator:
             "window": window,
             "batch_tokens": batch_tokens,
         }.items():
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} is {value}: give at least 1.")
+            if value is not None or name != "max_source_length":
+                check_count(name, value)
         if max_source_length is not None and max_source_length > self._positions:
             raise ConfigError(
                 f"the model has positions for {self._positions} source pieces, which are fewer than "

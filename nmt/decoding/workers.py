@@ -35,7 +35,7 @@ class Workers:
         self._threads = hardware.threads
         is_cpu = hardware.device.type == "cpu"
         self.count = min(count or self._threads, self._threads) if is_cpu else count or 1
-        self._is_abandoned = threading.Event()
+        self._of_thread = threading.local()
 
     def look_up(self) -> None:
         """For the function that is mapped, to call now and then.
@@ -43,24 +43,30 @@ class Workers:
         Raises:
             AbandonedError: its result is not needed any more, because another failed or the user interrupts.
         """
-        if self._is_abandoned.is_set():
+        is_abandoned = getattr(self._of_thread, "is_abandoned", None)
+        if is_abandoned is not None and is_abandoned.is_set():
             raise AbandonedError
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """What a function makes of each item, in their order."""
-        self._is_abandoned.clear()
         count = min(self.count, len(items))
         if count <= 1:
             yield from map(function, items)
             return
         share = self._threads // count if self._threads >= count else 1
         threads = torch.get_num_threads()
-        executor = ThreadPoolExecutor(count, "search", initializer=torch.set_num_threads, initargs=(share,))
+        is_abandoned = threading.Event()
+
+        def begin() -> None:
+            torch.set_num_threads(share)
+            self._of_thread.is_abandoned = is_abandoned
+
+        executor = ThreadPoolExecutor(count, "search", initializer=begin)
         try:
             yield from executor.map(function, items)
         finally:
             # After an error, or Ctrl-C, nobody waits for what was not begun, and not long for what was.
-            self._is_abandoned.set()
+            is_abandoned.set()
             executor.shutdown(cancel_futures=True)
             # What a worker sets for itself becomes the number of every thread that begins later.
             torch.set_num_threads(threads)

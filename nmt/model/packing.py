@@ -29,8 +29,8 @@ class Packing:
 
         Args:
             real_BT: true at the positions that hold a piece.
-            has_spare_rows: round the number of rows up by more rows at the end, which mean nothing. They have no
-                gradient.
+            has_spare_rows: round the number of rows up by more rows at the end, which mean nothing. For inference
+                alone: no gradient passes.
         """
         self.sentences = sentences
         self.length = length
@@ -86,7 +86,7 @@ class Packing:
     def merge_heads(self, x_BHTK: Tensor) -> Tensor:
         """Rows (N, H · K) of heads of padded sentences: the way back from :meth:`split_heads`."""
         if not self._is_indexed:
-            return self._with_spare(x_BHTK.transpose(1, 2).reshape(self._rows, -1))
+            return self._with_spare(x_BHTK.transpose(1, 2).flatten(2).flatten(0, 1))
         merged: Tensor = _MergeHeads.apply(x_BHTK, self)  # type: ignore[no-untyped-call]
         return self._with_spare(merged)
 

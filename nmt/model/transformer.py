@@ -106,7 +106,11 @@ class Transformer(nn.Module):
                 return attention.attend(query, key, value, encoded.mask_B11S, packing)
 
             x_ND = layer(x_ND, attend_self, attend_memory)
-        return self.embedding.project(packing.pad(self.decoder_norm(x_ND)))
+        x_ND = self.decoder_norm(x_ND)
+        if self._has_spare_rows:
+            return packing.pad(self.embedding.project(x_ND))
+        # To pad logits would be to copy them, which are many times as wide.
+        return self.embedding.project(packing.pad(x_ND))
 
     def start(self, encoded: Encoded) -> DecodingState:
         """The state before the first step: nothing written, the memory projected once for all steps and beams."""

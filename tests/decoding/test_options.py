@@ -4,7 +4,7 @@ import pytest
 
 from nmt.config import DecodingConfig
 from nmt.decoding.extensions import Sampling
-from nmt.decoding.options import search_settings
+from nmt.decoding.options import _TYPES, SearchOptions, search_settings
 from nmt.decoding.search import SearchSettings
 from nmt.errors import ConfigError
 
@@ -45,3 +45,7 @@ def test_what_is_not_given_is_the_models_own():
 def test_what_is_out_of_range_is_named(options, word):
     with pytest.raises(ConfigError, match=word):
         search_settings(DecodingConfig(), **options)
+
+
+def test_every_option_has_a_type_that_is_checked():
+    assert set(_TYPES) == set(SearchOptions.__annotations__)

@@ -93,6 +93,8 @@ def test_what_nobody_waits_for_is_left_when_it_looks_up():
     with pytest.raises(ValueError, match="a mistake of this test"):
         list(workers.map(work, range(2)))
     assert ends == [1]
-    # They can be used again, by one as by several.
+    # They can be used again, by one as by several, and at the same time.
     for items in ([3], [3, 4]):
         assert list(workers.map(lambda item: workers.look_up() or item, items)) == items
+    inner = list(workers.map(lambda item: list(workers.map(lambda x: workers.look_up() or x, [item, 7])), [3, 4]))
+    assert inner == [[3, 7], [4, 7]]

@@ -233,12 +233,21 @@ def test_what_is_read_is_not_written_over(bundle, tmp_path):
     source, link = tmp_path / "in.txt", tmp_path / "link.txt"
     source.write_text("ba do\n")
     link.symlink_to(source)
-    for output in (source, link):
-        refused = translate(bundle, b"", "--input", str(source), "--output", str(output))
-        assert refused.returncode == 2
-        assert f"error: {output}: is what --input is read from".encode() in refused.stderr
+    partial, record = tmp_path / "out.txt.partial", tmp_path / "out.txt.partial.json"
+    for path in (partial, record):
+        path.write_text("ki\n")
+    for read, output in ((source, source), (source, link), (partial, "out.txt"), (record, "out.txt")):
+        output = tmp_path / output
+        for options in (["--input", str(read)], ["--input", str(source), "--score-target", str(read)]):
+            refused = translate(bundle, b"", *options, "--output", str(output))
+            assert refused.returncode == 2
+            assert f"error: {output}: to write it would destroy what --".encode() in refused.stderr
+    command = [*NMT, "translate", "--model", str(bundle), "--output", str(source)]
+    with source.open("rb") as stdin:
+        assert subprocess.run(command, stdin=stdin, env=ENVIRONMENT, check=False).returncode == 2
     assert source.read_text() == "ba do\n"
-    assert sorted(tmp_path.iterdir()) == [source, link]
+    assert partial.read_text() == record.read_text() == "ki\n"
+    assert sorted(tmp_path.iterdir()) == [source, link, partial, record]
 
 
 @pytest.mark.parametrize(
@@ -248,6 +257,7 @@ def test_what_is_read_is_not_written_over(bundle, tmp_path):
         ("</dev/null >&-", "error: standard output is closed: give --output FILE."),
         ("<in.txt >/dev/full", "error: standard output: No space left on device."),
         ("<in.txt --output /dev/full", "error: /dev/full: No space left on device."),
+        ("--help >/dev/full", "error: standard output: No space left on device."),
     ],
 )
 def test_streams_that_cannot_be_used_are_told_in_one_line(bundle, tmp_path, redirection, message):
@@ -518,6 +528,12 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
     mistakes = [
         ("a single text", lambda: model.translate("ba do")),
         ("line 2 is no text", lambda: model.translate(["ba", b"do"])),
+        ("prefix 1 is no text", lambda: model.translate(one, prefixes=[3])),
+        ("batch_tokens is None: give a whole number", lambda: model.translate(one, batch_tokens=None)),
+        ("batch_tokens is 0: give at least 1", lambda: model.score(one, one, batch_tokens=0)),
+        ("max_source_length is 2.5: give a whole number", lambda: model.translate(one, max_source_length=2.5)),
+        ("top_k is '3': give a whole number", lambda: model.translate(one, sampling=nmt.Sampling(top_k="3"))),
+        ("threads is 0: give at least 1", lambda: nmt.load(bundle, threads=0)),
         ("line 1: character 4 is half a surrogate pair", lambda: model.translate(["ba \udc80"])),
         ("the prefixes", lambda: model.translate(one, prefixes=[])),
         ("temperature 0", lambda: model.translate(one, sampling=nmt.Sampling(temperature=0.0))),
@@ -531,6 +547,7 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
         ("precision is 'fp9'", lambda: nmt.load(bundle, precision="fp9")),
         ("nowhere", lambda: nmt.load("nowhere")),
         ("no model was named", lambda: nmt.load([])),
+        ("no model was named, but 5", lambda: nmt.load(5)),
     ]
     for message, mistake in mistakes:
         with pytest.raises(nmt.NmtError, match=message):
