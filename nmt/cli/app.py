@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import time
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -25,6 +26,8 @@ from nmt.cli.train import train
 from nmt.cli.translate import translate
 from nmt.errors import NmtError
 
+# After Ctrl-C; whoever interrupts once more after that ends the process at once.
+_SECONDS_TO_CLEAN_UP = 2.0
 # What typer raises where a command was typed wrongly. It keeps the class to itself, but not its children.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -67,8 +70,9 @@ class _Commands(typer.core.TyperGroup):
             _forget_output()
             sys.exit(2)
         except KeyboardInterrupt:
-            # Nothing is to be interrupted while it cleans up.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            # What cleans up is not interrupted half-way, but may not keep its user waiting either.
+            patience = time.monotonic() + _SECONDS_TO_CLEAN_UP
+            signal.signal(signal.SIGINT, lambda *_: os._exit(130) if time.monotonic() > patience else None)
         # Not while the exception is handled, which keeps alive all that it passed through.
         return _end_interrupted()
 
@@ -98,6 +102,8 @@ def _end_interrupted() -> NoReturn:
     itself apart beneath those that still compute, which aborts the process.
     """
     gc.collect()  # generators that were left clean up when they go
+    if processes := sys.modules.get("multiprocessing.util"):
+        processes._run_finalizers(0)  # else its watcher would complain of semaphores that nobody gave back
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
