@@ -111,7 +111,7 @@ def _fastest_batches(translate: Translate, job: Job, search: Search) -> int:
 
     most = min(job.batch_tokens, len(job.sources) * max(map(len, job.sources)))
     # The last is small enough for several workers to have several batches each.
-    sizes = (most, most // 4, sum(map(len, job.sources)) // (4 * job.threads))
+    sizes = (most, most // 2, most // 4, sum(map(len, job.sources)) // (4 * job.threads))
     return min({max(1, min(size, most)) for size in sizes}, key=seconds)
 
 
