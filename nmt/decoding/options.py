@@ -81,18 +81,22 @@ def _check_type(name: str, value: object) -> None:
     allowed = _TYPES[name]
     if isinstance(allowed, tuple):
         check_choice(name, value, allowed)
-    elif isinstance(value, bool) or not isinstance(value, allowed):
-        raise ConfigError(f"{name} is {value!r}: give {_CALLED[allowed]}.")
+    else:
+        _check_kind(name, value, allowed)
 
 
-def check_count(name: str, value: object) -> None:
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise ConfigError(f"{name} is {value!r}: give {_CALLED[kind]}.")
+
+
+def check_count(name: str, value: int) -> None:
     """Refuse what is no whole number from 1.
 
     Raises:
         ConfigError: names the option.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ConfigError(f"{name} is {value!r}: give a whole number.")
+    _check_kind(name, value, Integral)
     if value < 1:
         raise ConfigError(f"{name} is {value}: give at least 1.")
 
@@ -124,9 +128,9 @@ def _check_groups(settings: SearchSettings, diversity_given: bool) -> None:
 
 def _check_sampling(sampling: Sampling) -> None:
     for name in ("temperature", "top_k", "top_p", "seed"):
-        value, allowed = getattr(sampling, name), Integral if name in ("top_k", "seed") else Real
-        if not isinstance(value, allowed) and not (value is None and name.startswith("top")):
-            raise ConfigError(f"{name} is {value!r}: give {_CALLED[allowed]}.")
+        value = getattr(sampling, name)
+        if value is not None or name in ("temperature", "seed"):
+            _check_kind(name, value, Integral if name in ("top_k", "seed") else Real)
     # Below, logits over it are beyond what numbers can hold.
     if not 1e-6 <= sampling.temperature <= 1e6:
         raise ConfigError(f"temperature {sampling.temperature:g}: give a number from 0.000001 to 1,000,000.")

@@ -83,7 +83,8 @@ class Translator:
                 as there are threads.
 
         Raises:
-            ConfigError: the positions of the model are too few for what is asked for, or a number is below 1.
+            ConfigError: the positions of the model are too few for what is asked for, or a count is no whole number
+                from 1.
         """
         self._models = ensemble.models
         self._vocab = ensemble.vocab
@@ -98,13 +99,10 @@ class Translator:
         self._positions = min(model.config.max_positions for model in ensemble.models) - 1
         if utility is not None and settings.beam == 1:
             raise ConfigError("minimum Bayes risk chooses among candidates, and a beam of 1 has one: widen the beam.")
-        for name, value in {
-            "max_source_length": max_source_length,
-            "window": window,
-            "batch_tokens": batch_tokens,
-        }.items():
-            if value is not None or name != "max_source_length":
-                check_count(name, value)
+        check_count("window", window)
+        check_count("batch_tokens", batch_tokens)
+        if max_source_length is not None:
+            check_count("max_source_length", max_source_length)
         if max_source_length is not None and max_source_length > self._positions:
             raise ConfigError(
                 f"the model has positions for {self._positions} source pieces, which are fewer than "

@@ -53,7 +53,7 @@ class Workers:
         if count <= 1:
             yield from map(function, items)
             return
-        share = self._threads // count if self._threads >= count else 1
+        share = max(1, self._threads // count)
         threads = torch.get_num_threads()
         is_abandoned = threading.Event()
 
