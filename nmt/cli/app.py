@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import gc
 import os
 import re
-import signal
 import sys
-import time
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -20,14 +16,20 @@ from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.bench import bench
 from nmt.cli.build_vocab import build_vocab
 from nmt.cli.prepare_data import prepare_data
+from nmt.cli.process import (
+    clean_up_patiently,
+    end_interrupted,
+    forget_output,
+    open_closed_streams,
+    print_error,
+    tell_of_full_output,
+)
 from nmt.cli.report import report
 from nmt.cli.score import score
 from nmt.cli.train import train
 from nmt.cli.translate import translate
 from nmt.errors import NmtError
 
-# After Ctrl-C; whoever interrupts once more after that ends the process at once.
-_SECONDS_TO_CLEAN_UP = 2.0
 # What typer raises where a command was typed wrongly. It keeps the class to itself, but not its children.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -49,13 +51,13 @@ class _Commands(typer.core.TyperGroup):
         except NmtError as error:
             if os.environ.get("NMT_DEBUG"):
                 raise
-            _print_error(str(error))
+            print_error(str(error))
             sys.exit(2)
         except _UsageError as error:
             _refuse_usage(error, " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand))))
         except BrokenPipeError:
             # Whoever read our output has gone, which is no error.
-            _forget_output()
+            forget_output()
             sys.exit(0)
         except OSError as error:
             # A file that cannot be read or written is the user's to mend; what has no name is a fault of ours. To
@@ -66,15 +68,13 @@ class _Commands(typer.core.TyperGroup):
                 name = before.filename
             if os.environ.get("NMT_DEBUG") or (name is None and error.errno != errno.ENOSPC):
                 raise
-            _print_error(f"{name or 'standard output'}: {error.strerror}.")
-            _forget_output()
+            print_error(f"{name or 'standard output'}: {error.strerror}.")
+            forget_output()
             sys.exit(2)
         except KeyboardInterrupt:
-            # What cleans up is not interrupted half-way, but may not keep its user waiting either.
-            patience = time.monotonic() + _SECONDS_TO_CLEAN_UP
-            signal.signal(signal.SIGINT, lambda *_: os._exit(130) if time.monotonic() > patience else None)
+            clean_up_patiently()
         # Not while the exception is handled, which keeps alive all that it passed through.
-        return _end_interrupted()
+        return end_interrupted()
 
 
 def _refuse_usage(error: Any, command: str) -> NoReturn:
@@ -83,31 +83,8 @@ def _refuse_usage(error: Any, command: str) -> NoReturn:
     # Types are checked by another library, which says whose word it is, and how it came to it.
     message = re.sub(r"Value error, |, unable to parse string as .*$", "", error.format_message()).rstrip(".")
     end = "" if message.endswith("?") else "."
-    _print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else command} --help.")
+    print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else command} --help.")
     sys.exit(2)
-
-
-def _forget_output() -> None:
-    """Let the interpreter's own flush at its end not complain of what has been told already."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _end_interrupted() -> NoReturn:
-    """End with the exit code of Ctrl-C, when all that was under way has cleaned up after itself.
-
-    The interpreter's own end is left out: it waits for threads, and where that is interrupted once more, it takes
-    itself apart beneath those that still compute, which aborts the process.
-    """
-    gc.collect()  # generators that were left clean up when they go
-    if processes := sys.modules.get("multiprocessing.util"):
-        processes._run_finalizers(0)  # else its watcher would complain of semaphores that nobody gave back
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(130)
 
 
 app = typer.Typer(
@@ -148,40 +125,9 @@ def root(
 
 def main() -> None:
     """Run the command line and end the process."""
-    _open_closed_streams()
+    open_closed_streams()
     try:
         app()
     except SystemExit:
-        _tell_of_full_output()
+        tell_of_full_output()
         raise
-
-
-def _tell_of_full_output() -> None:
-    """What was still to be written (help, above all) is lost where standard output takes no more."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _forget_output()
-    except OSError as error:
-        _print_error(f"standard output: {error.strerror}.")
-        _forget_output()
-        sys.exit(2)
-
-
-def _open_closed_streams() -> None:
-    """Let what a caller has closed (``nmt … <&- >&-``) be as empty, and as deaf, as it can be without an error.
-
-    Whoever needs one of them can ask for ``sys.__stdin__`` and the like, which stay None. Left closed, their numbers
-    would go to the next files that are opened.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
-
-
-def _print_error(message: str) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text.assemble(("error: ", "bold red"), (message, "red")))
