@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Unpack, get_args
 
 from nmt.checkpoint.run import bundle_to_use
-from nmt.decoding.loading import Ensemble, load_ensemble
+from nmt.decoding.loading import Ensemble, load_ensemble, product_sizes
 from nmt.decoding.options import SearchOptions, check_choice, check_count, search_settings
 from nmt.decoding.target_scorer import ScoredTarget, TargetScorer
 from nmt.decoding.translation import Translation
@@ -34,8 +34,8 @@ def load(
     Args:
         model: a run or bundle, of a run what ``nmt translate`` would take; several make an ensemble.
         device: where to compute.
-        precision: auto takes bf16 where the hardware has it, and fp32 elsewhere.
-        threads: of the CPU, in this whole process; all cores if not given.
+        precision: auto takes bf16 where this hardware computes faster in it, and fp32 elsewhere.
+        threads: of the CPU, in this whole process; all usable cores if not given.
 
     Raises:
         CheckpointError: there is no such model, or it is damaged, or several do not share a vocabulary.
@@ -48,8 +48,9 @@ def load(
     names = [model] if isinstance(model, str | PathLike) else list(model) if isinstance(model, Sequence) else []
     if not names or not all(isinstance(name, str | PathLike) for name in names):
         raise ConfigError(f"no model was named, but {model!r}: give the path of a run or bundle, or several.")
-    hardware = choose_hardware(device, precision, threads)
-    return Model(load_ensemble([bundle_to_use(Path(name)) for name in names], hardware), hardware)
+    folders = [bundle_to_use(Path(name)) for name in names]
+    hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
+    return Model(load_ensemble(folders, hardware), hardware)
 
 
 class TranslateOptions(SearchOptions, total=False):

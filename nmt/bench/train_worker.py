@@ -51,7 +51,8 @@ def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
     from nmt.training.step import Learner
 
     training = config.training
-    hardware = choose_hardware(training.device, training.precision, training.threads)
+    product = (config.model.d_model, config.model.d_ff)
+    hardware = choose_hardware(training.device, training.precision, training.threads, product=product)
     model = Transformer(config.model, config.data.vocab_size)
     learner = Learner(
         model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),

@@ -29,6 +29,7 @@ from nmt.cli.score import score
 from nmt.cli.train import train
 from nmt.cli.translate import translate
 from nmt.errors import NmtError
+from nmt.processor import spin_briefly
 
 # What typer raises where a command was typed wrongly. It keeps the class to itself, but not its children.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -126,6 +127,7 @@ def root(
 def main() -> None:
     """Run the command line and end the process."""
     open_closed_streams()
+    spin_briefly()
     try:
         app()
     except SystemExit:

@@ -49,7 +49,7 @@ def train(
     ] = None,
     precision: Annotated[
         Literal["auto", "fp32", "bf16", "fp16"] | None,
-        typer.Option(help="auto takes bf16 where the hardware has it.  [auto]"),
+        typer.Option(help="auto takes bf16 where it is faster here.  [auto]"),
     ] = None,
 ) -> None:
     """Train a Transformer; the same command again goes on where it stopped.

@@ -127,9 +127,7 @@ def translate(
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute.")] = "auto",
     precision: Annotated[
         Literal["auto", "fp32", "bf16", "int8"],
-        typer.Option(
-            help="auto takes bf16 where the hardware has it; int8 is the fastest on most CPUs, and rounds most."
-        ),
+        typer.Option(help="auto takes bf16 where it is faster here; int8 is fastest on most CPUs and rounds most."),
     ] = "auto",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="CPU threads; all cores if left out.")] = None,
     workers: Annotated[
@@ -180,7 +178,7 @@ def translate(
 
     from nmt.cli.line_output import Streams, score_lines, translate_lines
     from nmt.decoding.extensions import Sampling
-    from nmt.decoding.loading import load_ensemble
+    from nmt.decoding.loading import load_ensemble, product_sizes
     from nmt.decoding.options import search_settings
     from nmt.decoding.target_scorer import TargetScorer
     from nmt.decoding.translator import Translator
@@ -193,7 +191,7 @@ def translate(
     streams = Streams(input, beside, output, resume, interactive, invalid_utf8)
     streams.check()
 
-    hardware = choose_hardware(device, precision, threads)
+    hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
     notice("model: " + ", ".join(map(str, folders)))
     ensemble = load_ensemble(folders, hardware, verification)
     settings = search_settings(

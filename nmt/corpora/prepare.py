@@ -6,7 +6,6 @@ looks sees the old data set or the new one.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from nmt.corpora.writing import write_text
 from nmt.data.manifest import MANIFEST_NAME, Manifest, SourceRecord, read_manifest, write_manifest
 from nmt.errors import DataError
 from nmt.locking import exclusive
+from nmt.processor import usable_cores
 
 # What is made from the text later, and is worth nothing once the text is another.
 _DERIVED = frozenset({"vocab.model", "vocab.txt", "shards"})
@@ -92,7 +92,7 @@ def prepare(
                 sources,
                 workspace,
                 scratch=scratch,
-                workers=workers or _cores(),
+                workers=workers or usable_cores(),
                 progress=pairs_progress or (lambda description, done, total: None),
                 tell=tell,
             )
@@ -103,11 +103,6 @@ def prepare(
             workspace.rename(folder)
         _settle(folder, tell)
     return Prepared(manifest, out, changed=True)
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _standing(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Manifest | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shards import SIDES, ShardIndex, are_current, read_index, write_shards
 from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, sample, train_vocabulary
 from nmt.errors import VocabularyError
+from nmt.processor import usable_cores
 from nmt.text import read_lines
 
 VOCAB_NAME = "vocab.model"
@@ -65,7 +65,7 @@ def build_vocabulary(
         return BuiltVocabulary(vocab, read_index(data), trained, changed=False)
     # The vocabulary first: shards that do not match it are refused, so a crash in between is noticed, not trained on.
     vocab.save(path)
-    index = write_shards(data, vocab, max_length=max_length, threads=threads or os.cpu_count() or 1)
+    index = write_shards(data, vocab, max_length=max_length, threads=threads or usable_cores())
     return BuiltVocabulary(vocab, index, trained, changed=True)
 
 

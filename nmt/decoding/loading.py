@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.checkpoint.bundle import Bundle, load_bundle
-from nmt.checkpoint.files import Verification
-from nmt.config import Config
+from nmt.checkpoint.files import CONFIG_FILE, Verification
+from nmt.config import Config, load_yaml, parse_config
 from nmt.data.vocab import Vocabulary
-from nmt.device import Hardware
-from nmt.errors import CheckpointError
+from nmt.device import BASE_PRODUCT, Hardware
+from nmt.errors import CheckpointError, ConfigError
 from nmt.model.transformer import Transformer
 
 
@@ -43,6 +43,16 @@ def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Ver
         for bundle in bundles
     )
     return Ensemble(models, first.vocab, first.config)
+
+
+def product_sizes(folder: Path) -> tuple[int, int]:
+    """d_model and d_ff of a bundle, for :func:`~nmt.device.choose_hardware`; base's where it cannot be read, which
+    :func:`load_ensemble` will report."""
+    try:
+        model = parse_config(load_yaml(folder / CONFIG_FILE), name=str(folder / CONFIG_FILE)).model
+    except ConfigError:
+        return BASE_PRODUCT
+    return model.d_model, model.d_ff
 
 
 def _check_they_match(first: Bundle, other: Bundle) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ class Beginning:
     read, when the learner is made."""
 
     progress: Progress
+    hardware: Hardware
+    """With the precision that the run began with."""
     checkpoint: Path | None = None
     state: TrainingState | None = None
     init_from: Path | None = None
@@ -67,18 +70,30 @@ def find_beginning(
                 listener.noticed("--init-from is left out: the run goes on from its own checkpoint.")
     values = ranks.told_by_main(dict(state.values) if state is not None else None)
     progress = Progress() if values is None else Progress.from_values(values)
+    if config.training.precision == "auto":
+        hardware = _with_precision_of_run(hardware, progress, ranks)
     _forget_what_changed(progress, config, f"{hardware}, ranks: {ranks.size}", listener)
-    return Beginning(progress, checkpoint, state, init_from)
+    return Beginning(progress, hardware, checkpoint, state, init_from)
 
 
-def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, hardware: Hardware, ranks: Ranks) -> Learner:
+def _with_precision_of_run(hardware: Hardware, progress: Progress, ranks: Ranks) -> Hardware:
+    """The hardware with what ``auto`` came to when the run began on such a device; in a new run, with what the main
+    rank has found now."""
+    device, precision = progress.auto_precision or ("", hardware.precision)
+    if device != hardware.device.type:
+        precision = ranks.told_by_main(hardware.precision)
+    progress.auto_precision = (hardware.device.type, precision)
+    return dataclasses.replace(hardware, precision=precision)
+
+
+def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks: Ranks) -> Learner:
     """The model as it stands, on its device, with its optimiser; the same on every rank.
 
     Raises:
         CheckpointError: the bundle to begin with is of another model or vocabulary.
         ConfigError: what is to be frozen is not there.
     """
-    progress, state = beginning.progress, beginning.state
+    progress, hardware, state = beginning.progress, beginning.hardware, beginning.state
     model = build_model(config, vocab)
     if ranks.is_main:
         if beginning.checkpoint is not None:

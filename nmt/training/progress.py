@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from nmt.config import Config
+from nmt.device import Precision
 from nmt.training.schedule import DecaySpan
 
 
@@ -36,6 +37,9 @@ class Progress:
     skipped: int = 0
     """Updates that changed nothing, since a gradient was not finite."""
     skipped_in_a_row: int = 0
+    auto_precision: tuple[str, Precision] | None = None
+    """The type of device that the run began on, and what precision ``auto`` came to there. It holds until the end: a
+    later trial may find otherwise where the two are close."""
     machine: str | None = None
     """Hardware and number of ranks, which what was found out about memory holds for."""
     micro_batch_asked: int | str | None = None
@@ -60,8 +64,13 @@ class Progress:
     def from_values(values: dict[str, Any]) -> Progress:
         """Read what :meth:`values` wrote."""
         scores = {int(update): score for update, score in values["scores"].items()}
-        span = values.get("decay_span")
-        return Progress(**(values | {"scores": scores, "decay_span": span and DecaySpan(*span)}))
+        span, precision = values.get("decay_span"), values.get("auto_precision")
+        read = {
+            "scores": scores,
+            "decay_span": span and DecaySpan(*span),
+            "auto_precision": precision and tuple(precision),
+        }
+        return Progress(**(values | read))
 
     def ending(self, config: Config) -> Ending | None:
         """Whether the run is over by its limits."""

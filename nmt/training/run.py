@@ -82,11 +82,11 @@ def train(
         beginning = find_beginning(
             run, config, hardware, listener, ranks, accept_changes=accept_changes, init_from=init_from
         )
-        progress = beginning.progress
+        progress, hardware = beginning.progress, beginning.hardware
         # A run that was stopped before its last validation is not quite over.
         if (ending := progress.ending(config)) is not None and progress.update in progress.scores:
             return Outcome(run, ending, True, progress)
-        learner = make_learner(beginning, config, training_data.vocab, hardware, ranks)
+        learner = make_learner(beginning, config, training_data.vocab, ranks)
         # The moments that it read are the learner's now: the files need not stay mapped.
         del beginning
         found = preflight(learner, config, hardware, run, progress, training_data, ranks)
@@ -153,7 +153,8 @@ def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path
     hardware = hardware_of(config, ranks)
     with joined(ranks, hardware.device):
         training_data = TrainingData.open(data, config)
-        learner = make_learner(Beginning(Progress(), init_from=init_from), config, training_data.vocab, hardware, ranks)
+        beginning = Beginning(Progress(), hardware, init_from=init_from)
+        learner = make_learner(beginning, config, training_data.vocab, ranks)
         return preflight(learner, config, hardware, run, Progress(), training_data, ranks)
 
 
@@ -164,6 +165,7 @@ def hardware_of(config: Config, ranks: Ranks) -> Hardware:
         training.device,
         training.precision,
         training.threads,
+        product=(config.model.d_model, config.model.d_ff),
         local_rank=ranks.local_rank,
         local_ranks=ranks.local_size,
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from nmt import device
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.run import checkpoints, latest_intact_checkpoint
 from nmt.data.build import build_vocabulary
@@ -36,6 +37,17 @@ def test_every_way_of_training_resumes_bit_for_bit(run_training, tmp_path, chang
     run_training(tmp_path / "straight", *changes)
     run_training(tmp_path / "run", *changes, "training.max_updates=10")
     run_training(tmp_path / "run", *changes)
+    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
+
+
+def test_a_run_keeps_the_precision_that_auto_came_to_when_it_began(run_training, tmp_path, monkeypatch):
+    auto = "training.precision=auto"
+    monkeypatch.setattr(device, "bf16_speedup", lambda d_model, d_ff: 2.0)
+    run_training(tmp_path / "straight", auto)
+    run_training(tmp_path / "run", auto, "training.max_updates=10")
+    monkeypatch.setattr(device, "bf16_speedup", lambda d_model, d_ff: 0.5)
+    run_training(tmp_path / "run", auto)
+    assert [record["hardware"].split(", ")[-1] for record in records(tmp_path / "run", "start")] == ["bf16", "bf16"]
     assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
 
 

@@ -1,0 +1,67 @@
+"""The processor as this process may use it: how many cores, and how threads wait for each other.
+
+Nothing here imports torch: how threads wait must be settled before torch loads its OpenMP library.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUP = Path("/proc/self/cgroup")
+
+# Measured with the tiny and base presets, quiet and beside one busy process: docs/performance.md.
+_SPIN_COUNT = "1000"
+
+
+def usable_cores() -> int:
+    """The cores that this process may use: its affinity, and the quota of its control group, rounded up."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(cores, _cpu_quota())))
+
+
+def _cpu_quota() -> float:
+    """The processors' time that control groups grant this process, in cores; infinity without a limit."""
+    return min((_quota_of(folder) for folder in _cgroup_folders()), default=math.inf)
+
+
+def _cgroup_folders() -> list[Path]:
+    """The folders of this process's control groups, and of all above them, whose limits hold too."""
+    try:
+        memberships = _OWN_CGROUP.read_text("utf-8").splitlines()
+    except OSError:
+        return []
+    folders = []
+    for membership in memberships:
+        _, controllers, path = membership.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = _CGROUPS / controllers  # version 2 names no controllers, and has one tree
+        own = root / path.lstrip("/")
+        folders += [folder for folder in (own, *own.parents) if folder.is_relative_to(root)]
+    return folders
+
+
+def _quota_of(folder: Path) -> float:
+    """Quota over period: one file in version 2 of control groups, two files in version 1."""
+    try:
+        if (folder / "cpu.max").is_file():
+            quota, period = (folder / "cpu.max").read_text("ascii").split()
+        else:
+            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text("ascii") for name in ("quota", "period"))
+        return int(quota) / int(period) if int(quota) > 0 else math.inf
+    except (OSError, ValueError):  # "max" is no number: there is no limit
+        return math.inf
+
+
+def spin_briefly() -> None:
+    """Let OpenMP's threads soon sleep where they wait for each other; a user's own setting wins.
+
+    By default GNU OpenMP spins for milliseconds at every barrier. Beside another busy process, the thread that all
+    wait for is then often the one without a core, and the others burn theirs: training slows down many times over.
+    Takes effect only before torch is imported; processes that this one starts inherit it.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = _SPIN_COUNT

@@ -1,0 +1,73 @@
+"""Which precision ``auto`` takes, and how many threads."""
+
+import time
+
+import pytest
+import torch
+
+from nmt import device
+from nmt.device import bf16_speedup, choose_hardware
+
+
+@pytest.fixture(autouse=True)
+def threads_kept():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(("speedup", "precision"), [(6.0, "bf16"), (1.87, "bf16"), (1.05, "fp32"), (0.2, "fp32")])
+def test_auto_takes_bf16_where_it_is_measurably_faster(monkeypatch, speedup, precision):
+    monkeypatch.setattr(device, "bf16_speedup", lambda d_model, d_ff: speedup)
+    hardware = choose_hardware("cpu")
+    assert hardware.precision == precision
+    assert f"{speedup:.2g} times the speed of fp32" in hardware.reason
+
+
+def test_the_products_of_the_model_are_tried(monkeypatch):
+    tried = []
+    monkeypatch.setattr(device, "bf16_speedup", lambda d_model, d_ff: tried.append((d_model, d_ff)) or 1.0)
+    choose_hardware("cpu", product=(128, 512))
+    choose_hardware("cpu", "fp32", product=(64, 64))
+    assert tried == [(128, 512)]
+
+
+def test_the_trial_compares_the_two_types_on_one_thread(monkeypatch):
+    """Here bf16 takes a third of the time, but for the first call of each, which is not timed."""
+    calls = []
+
+    def product(x, weight):
+        calls.append((x.dtype, torch.get_num_threads()))
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < (0.003 if x.dtype == torch.float32 else 0.001):
+            pass
+
+    monkeypatch.setattr(torch, "mm", product)
+    torch.set_num_threads(2)
+    bf16_speedup.cache_clear()
+    try:
+        assert bf16_speedup(96, 384) == pytest.approx(3, rel=0.5)
+    finally:
+        bf16_speedup.cache_clear()
+    assert {dtype for dtype, _ in calls} == {torch.float32, torch.bfloat16}
+    assert {threads for _, threads in calls} == {1}
+    assert torch.get_num_threads() == 2
+
+
+def test_a_trial_where_bf16_is_emulated_ends_after_a_glance(monkeypatch):
+    shapes = []
+    monkeypatch.setattr(device, "_bf16_speedup", lambda *shape: shapes.append(shape) or 0.02)
+    bf16_speedup.cache_clear()
+    assert bf16_speedup(512, 2048) == 0.02
+    bf16_speedup.cache_clear()
+    assert shapes == [device._GLANCE]
+
+
+def test_threads_are_the_usable_cores_unless_somebody_says_otherwise(monkeypatch):
+    monkeypatch.setattr(device, "usable_cores", lambda: 3)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert choose_hardware("cpu", "fp32").threads == 3
+    assert choose_hardware("cpu", "fp32", 2).threads == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert choose_hardware("cpu", "fp32").threads == 2
+    assert choose_hardware("cpu", "fp32", local_rank=1, local_ranks=3).threads == 1
