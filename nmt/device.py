@@ -187,6 +187,7 @@ def _choose_precision(
             "use --device cpu where there is one, or another precision."
         )
     if precision != "auto":
+        _check_computes(device, precision)
         return precision, "as asked"
     if device.type == "cuda":
         if torch.cuda.get_device_capability(device)[0] >= 8:
@@ -199,6 +200,21 @@ def _choose_precision(
         measured = f"bf16 products measured at {ratio:.2g} times the speed of fp32"
         return ("bf16" if ratio >= _WORTH_ROUNDING else "fp32"), measured
     return "fp32", "the safe choice on this device"
+
+
+def _check_computes(device: torch.device, precision: Precision) -> None:
+    """Refuse a precision that the device has no products in: a small one is tried."""
+    dtype = {"fp64": torch.float64, **_AUTOCAST}.get(precision)
+    if dtype is None:
+        return
+    try:
+        torch.mm(*(torch.ones(8, 8, dtype=dtype, device=device) for _ in range(2)))
+    except (RuntimeError, TypeError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise ConfigError(
+            f"the device {device} does not compute in {precision}: use --precision auto, or --precision fp32."
+        ) from None
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import torch
 
 from nmt import device
 from nmt.device import bf16_speedup, choose_hardware
+from nmt.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +62,21 @@ def test_a_trial_where_bf16_is_emulated_ends_after_a_glance(monkeypatch):
     assert bf16_speedup(512, 2048) == 0.02
     bf16_speedup.cache_clear()
     assert shapes == [device._GLANCE]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "fp64"])
+def test_a_precision_that_the_device_has_no_products_in_is_refused(monkeypatch, precision):
+    product = torch.mm
+
+    def refusing(x, weight):
+        if x.dtype != torch.float32:
+            raise RuntimeError("not implemented for this type")
+        return product(x, weight)
+
+    assert choose_hardware("cpu", precision).precision == precision
+    monkeypatch.setattr(torch, "mm", refusing)
+    with pytest.raises(ConfigError, match=f"does not compute in {precision}.*--precision auto"):
+        choose_hardware("cpu", precision)
 
 
 def test_threads_are_the_usable_cores_unless_somebody_says_otherwise(monkeypatch):
