@@ -9,11 +9,9 @@ from __future__ import annotations
 import functools
 import gzip
 import lzma
-import os
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, Literal, cast
 
@@ -162,48 +160,6 @@ def write_lines(stream: IO[bytes], lines: Iterable[str]) -> int:
 def encode_line(line: str) -> bytes:
     """The bytes of one line, its ``\\n`` included. A ``\\n`` inside becomes a space: one line stays one line."""
     return line.replace("\n", " ").encode("utf-8", errors="replace") + b"\n"
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes its name only once it is complete and on disk.
-
-    When the body raises, or the process dies, what stood under the name before still stands.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def partial_name(path: Path) -> Path:
-    """The name of a file that is not complete yet."""
-    return path.with_name(path.name + ".partial")
-
-
-@contextmanager
-def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
-    """Open a file that takes its name once it is complete; until then, and after an error, it is ``PATH.partial``.
-
-    For work that took long to make: what there is of it is kept whatever happens.
-
-    Args:
-        keep: bytes that an earlier try has left, to go on behind.
-    """
-    partial = partial_name(path)
-    with partial.open("r+b" if keep else "wb") as stream:
-        stream.truncate(keep)
-        stream.seek(keep)
-        yield stream
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)
 
 
 def is_unspaced(language: str) -> bool:

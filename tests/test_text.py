@@ -19,7 +19,6 @@ from nmt.text import (
     normalizer,
     read_lines,
     read_parallel,
-    replacing,
     sentence_length,
     write_lines,
 )
@@ -106,16 +105,6 @@ def test_equal_parallel_files_give_their_pairs(tmp_path):
 
 def test_a_line_end_inside_a_line_cannot_break_the_count():
     assert encode_line("a\nb") == b"a b\n"
-
-
-def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path):
-    path = tmp_path / "out.txt"
-    path.write_text("before")
-    with pytest.raises(RuntimeError), replacing(path) as stream:
-        stream.write(b"half")
-        raise RuntimeError
-    assert path.read_text() == "before"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(

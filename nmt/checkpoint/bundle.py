@@ -7,10 +7,7 @@ Every folder is written under a temporary name, flushed to disk and renamed, so 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +32,7 @@ from nmt.checkpoint.files import (
 from nmt.config import Config, dump_config, load_yaml, parse_config
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
+from nmt.files import replacing_folder
 from nmt.model.transformer import Transformer
 
 
@@ -132,7 +130,7 @@ def save_bundle(
             and a bundle that stood there still stands.
     """
     try:
-        with _replacing_folder(folder) as temporary:
+        with replacing_folder(folder) as temporary:
             save_file(_contiguous(weights, torch.float32), temporary / MODEL_FILE)
             (temporary / CONFIG_FILE).write_text(dump_config(config), "utf-8")
             (temporary / VOCAB_FILE).write_bytes(vocab.model_bytes)
@@ -199,34 +197,3 @@ def _contiguous(tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None)
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
-
-
-@contextmanager
-def _replacing_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder that takes its name only once it is complete and on disk."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    outgoing = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
-        yield temporary
-        for path in [*temporary.iterdir(), temporary]:
-            _flush(path)
-        if folder.exists():
-            folder.rename(outgoing)
-        temporary.rename(folder)
-        _flush(folder.parent)
-    finally:
-        if outgoing.exists() and not folder.exists():
-            outgoing.rename(folder)
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(outgoing, ignore_errors=True)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

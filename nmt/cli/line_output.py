@@ -20,6 +20,7 @@ from nmt.decoding.tally import Tally
 from nmt.decoding.target_scorer import TargetScorer
 from nmt.decoding.translator import Translator
 from nmt.errors import ConfigError, DataError
+from nmt.files import partial_name
 from nmt.text import (
     ARCHIVES,
     STDIN,
@@ -29,7 +30,6 @@ from nmt.text import (
     encode_line,
     not_parallel,
     open_bytes,
-    partial_name,
     read_lines,
     read_parallel,
 )

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from nmt.errors import DownloadError
-from nmt.text import replacing
+from nmt.files import replacing
 
 
 def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[Path]:

@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from nmt.errors import DownloadError
+from nmt.files import replacing
 from nmt.locking import exclusive
-from nmt.text import replacing
 
 Progress = Callable[[str, int, int | None], None]
 """Told what is being fetched, the bytes so far, and the bytes in all where they are known."""

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt.errors import DataError
-from nmt.text import replacing
+from nmt.files import replacing
 
 MANIFEST_NAME = "manifest.json"
 

@@ -16,7 +16,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
-from nmt.text import replacing
+from nmt.files import replacing
 
 ModelType = Literal["bpe", "unigram"]
 

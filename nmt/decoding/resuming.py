@@ -19,7 +19,7 @@ from nmt.checkpoint.files import CONFIG_FILE, MODEL_FILE, VOCAB_FILE, recorded_c
 from nmt.config import flatten
 from nmt.decoding.windows import whole_windows
 from nmt.errors import DataError
-from nmt.text import completing, partial_name, replacing
+from nmt.files import completing, partial_name, replacing
 
 INPUTS = ("input", "prefix", "score_target")
 """What files may be read, as they are called in a record."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import nmt
 from nmt.errors import ConfigError
+from nmt.files import replacing
 from nmt.reports.html import element, page, section, text
 from nmt.reports.run_curves import curves
 from nmt.reports.run_history import read_runs
 from nmt.reports.run_tables import data_sets, events, figures, samples, settings
-from nmt.text import replacing
 
 REPORT_FILE = "report.html"
 

@@ -11,7 +11,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from nmt.text import read_lines, replacing
+from nmt.files import replacing
+from nmt.text import read_lines
 from nmt.training.step import UpdateResult, perplexity
 
 

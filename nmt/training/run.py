@@ -19,8 +19,8 @@ from nmt.config import Config, dump_config
 from nmt.data.manifest import MANIFEST_NAME
 from nmt.device import Hardware, choose_hardware
 from nmt.errors import CheckpointError
+from nmt.files import replacing
 from nmt.locking import exclusive, holder
-from nmt.text import replacing
 from nmt.training.beginning import Beginning, find_beginning, make_learner
 from nmt.training.data import TrainingData
 from nmt.training.distributed import Ranks, joined, ranks_of_environment, saving_when_orphaned
