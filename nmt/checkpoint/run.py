@@ -48,7 +48,9 @@ def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
         problems.append(problem)
     if problems:
         raise CheckpointError(
-            f"{run}: every checkpoint is damaged:\n" + "\n".join(problems) + "\nStart anew with --fresh."
+            f"{run}: every checkpoint is damaged:\n"
+            + "\n".join(problems)
+            + "\nAdd --fresh to start over in a new folder."
         )
     return None, []
 

@@ -25,7 +25,9 @@ def train(
     out: Annotated[
         Path | None, typer.Option(metavar="PATH", help="The run's folder; runs/NAME-PRESET if left out.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start anew in the next free folder.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over in the next free folder: RUN-2 and so on.")
+    ] = False,
     accept_changes: Annotated[bool, typer.Option("--accept-changes", help="Resume although settings changed.")] = False,
     max_updates: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="End after so many updates, resumes included.")
@@ -52,7 +54,7 @@ def train(
         typer.Option(help="auto takes bf16 where it is faster here.  [auto]"),
     ] = None,
 ) -> None:
-    """Train a Transformer; the same command again goes on where it stopped.
+    """Train a Transformer; the same command again resumes the run.
 
     Ctrl-C saves a checkpoint first. The run's folder gets checkpoints/, metrics.jsonl and config.yaml.
 
@@ -70,7 +72,7 @@ def train(
     from nmt.training.progress import Ending
     from nmt.training.run import rehearse
     from nmt.training.run import train as train_run
-    from nmt.training.setup import resolve_config, run_folder, summarize
+    from nmt.training.setup import resolve_config, summarize
 
     launches = nproc is not None and nproc > 1 and not is_started_by_torchrun()
     is_main = ranks_of_environment().is_main
@@ -92,7 +94,7 @@ def train(
     resolved, name = resolve_config(weighted, preset=preset, config_file=config, init_from=init_from, settings=settings)
     if preset is None and config is None and init_from is None:
         say(f"preset: {name} (chosen for this corpus; --preset takes another)")
-    run = out or run_folder(Path("runs"), resolved.data.name, name, fresh=fresh)
+    run = out or Path("runs") / f"{resolved.data.name}-{name}"
     summary = summarize(folders, resolved)
     if launches:
         # What is wrong with the settings was told by now, once and not by each rank.
@@ -103,15 +105,17 @@ def train(
             sys.stdout.write(summary_text(summary, found))
         return
 
-    say(f"run: {run}")
     for line in summary_lines(summary):
         say(line)
     with TrainingView() if is_main else SilentView() as view:
-        outcome = train_run(folders, run, resolved, view, accept_changes=accept_changes, init_from=init_from)
+        outcome = train_run(
+            folders, run, resolved, view, fresh=fresh, accept_changes=accept_changes, init_from=init_from
+        )
     if outcome.was_over:
-        say(f"Nothing to do: {run} ended before, since {outcome.ending.value} (update {outcome.progress.update:,}).")
+        say(f"Nothing to do: {outcome.run} is finished (update {outcome.progress.update:,}: {outcome.ending.value}).")
         return
-    say(f"Ended at update {outcome.progress.update:,}, since {outcome.ending.value}.")
     if outcome.ending is Ending.INTERRUPTED:
-        say("Saved. The same command goes on from here.")
+        command = f"`nmt train --resume {outcome.run}`" if fresh else "the same command"
+        say(f"Interrupted at update {outcome.progress.update:,}. Saved. Run {command} to resume.")
         raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))
+    say(f"Finished at update {outcome.progress.update:,}: {outcome.ending.value}.")

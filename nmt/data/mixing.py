@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nmt.data.arrays import Indices
 from nmt.data.build import VOCAB_NAME
-from nmt.data.shards import ParallelShards, Side
+from nmt.data.shards import ParallelShards, Side, build_command
 from nmt.errors import DataError
 
 
@@ -57,15 +57,20 @@ def open_mixture(parts: Sequence[tuple[Path, float]], split: str = "train") -> P
     Raises:
         DataError: a data set cannot be read, or two were encoded with different vocabularies.
     """
-    opened = [ParallelShards.open(data, split) for data, _ in parts]
     first = parts[0][0]
+    opened = [ParallelShards.open(data, split, vocab=shared_vocabulary(data, first)) for data, _ in parts]
     for (data, _), shards in zip(parts, opened, strict=True):
         if shards.vocab_fingerprint != opened[0].vocab_fingerprint:
             raise DataError(
                 f"{data}: was encoded with another vocabulary than {first}. To mix them, run "
-                f"`nmt build-vocab --data {data} --vocab {first / VOCAB_NAME}`."
+                f"{build_command(data, first / VOCAB_NAME)}."
             )
     return opened[0] if len(opened) == 1 and parts[0][1] == 1 else MixedShards(opened)
+
+
+def shared_vocabulary(data: Path, first: Path) -> Path | None:
+    """The vocabulary that a data set of a mixture must be encoded with: the first one's; None for the first itself."""
+    return None if data == first else first / VOCAB_NAME
 
 
 def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Indices | None:

@@ -103,14 +103,17 @@ class ParallelShards:
         """Pieces of each target, without bos and eos."""
 
     @classmethod
-    def open(cls, data: Path, split: str) -> ParallelShards:
+    def open(cls, data: Path, split: str, *, vocab: Path | None = None) -> ParallelShards:
         """Map a split of a data set.
+
+        Args:
+            vocab: what the data set is to be encoded with where it has no vocabulary of its own, for errors.
 
         Raises:
             DataError: there are no shards, or they are damaged.
         """
-        index = read_index(data)
-        return cls._open(data / SHARDS_FOLDER, index, split, f"Run `nmt build-vocab --data {data}` again.")
+        index = read_index(data, vocab=vocab)
+        return cls._open(data / SHARDS_FOLDER, index, split, f"Run {build_command(data, vocab)} again.")
 
     @classmethod
     def open_folder(cls, folder: Path, split: str) -> ParallelShards:
@@ -163,34 +166,49 @@ def _mapped(path: Path, dtype: np.dtype[Any], remedy: str) -> NDArray[Any]:
         raise DataError(f"{path}: cannot be read ({error}). {remedy}") from None
 
 
-def read_index(data: Path) -> ShardIndex:
+def build_command(data: Path, vocab: Path | None = None) -> str:
+    """What makes a data set's shards: with an existing vocabulary, or with one that is trained on its text."""
+    return f"`nmt build-vocab --data {data}" + (f" --vocab {vocab}`" if vocab is not None else "`")
+
+
+def read_index(data: Path, *, vocab: Path | None = None) -> ShardIndex:
     """What the shards of a data set say of themselves.
+
+    Args:
+        vocab: as for :meth:`ParallelShards.open`.
 
     Raises:
         DataError: there are none, or they are of another version.
     """
     try:
-        return _read_index(data / SHARDS_FOLDER, f"Run `nmt build-vocab --data {data}` again.")
+        return _read_index(data / SHARDS_FOLDER, f"Run {build_command(data, vocab)} again.")
     except FileNotFoundError:
-        raise DataError(f"{data}: has no shards yet. Run `nmt build-vocab --data {data}` first.") from None
+        raise DataError(f"{data}: has no shards yet. Run {build_command(data, vocab)} first.") from None
 
 
 def _read_index(folder: Path, remedy: str) -> ShardIndex:
     path = folder / INDEX_NAME
-    values = json.loads(path.read_text("utf-8"))
-    if values.get("version") != VERSION:
-        raise DataError(f"{path}: is of version {values.get('version')}. {remedy}")
-    splits = {
-        name: SplitStatistics(**(split | {"sides": {side: SideStatistics(**s) for side, s in split["sides"].items()}}))
-        for name, split in values["splits"].items()
-    }
-    return ShardIndex(**(values | {"splits": splits}))
+    try:
+        values = json.loads(path.read_text("utf-8"))
+        if values.get("version") != VERSION:
+            raise DataError(f"{path}: is of version {values.get('version')}. {remedy}")
+        splits = {name: _read_statistics(split) for name, split in values["splits"].items()}
+        return ShardIndex(**(values | {"splits": splits}))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise DataError(f"{path}: is damaged. {remedy}") from None
+
+
+def _read_statistics(values: dict[str, Any]) -> SplitStatistics:
+    sides = {side: SideStatistics(**statistics) for side, statistics in values["sides"].items()}
+    return SplitStatistics(**(values | {"sides": sides}))
 
 
 def are_current(data: Path, vocab: Vocabulary, max_length: int) -> bool:
     """Whether a data set's shards are made from its present text, with this vocabulary and limit."""
     try:
         index = read_index(data)
+        for split in index.splits:
+            ParallelShards.open(data, split)
     except DataError:
         return False
     expected = (vocab.fingerprint, read_manifest(data).fingerprint, max_length)

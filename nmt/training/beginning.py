@@ -13,11 +13,12 @@ import torch
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.files import CONFIG_FILE
 from nmt.checkpoint.run import bundle_to_use, latest_intact_checkpoint, set_aside
-from nmt.config import Config, changeable_on_resume, differences, load_yaml, parse_config
+from nmt.config import Config, differences
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.transformer import Transformer
+from nmt.training.changes import belongs_to_weights, check_changes, encode_commands
 from nmt.training.distributed import Ranks
 from nmt.training.listener import Listener
 from nmt.training.progress import Progress
@@ -35,11 +36,14 @@ class Beginning:
     checkpoint: Path | None = None
     state: TrainingState | None = None
     init_from: Path | None = None
+    data: tuple[Path, ...] = ()
+    """The data sets, for errors."""
 
 
 def find_beginning(
     run: Path,
     config: Config,
+    data: Sequence[Path],
     hardware: Hardware,
     listener: Listener,
     ranks: Ranks,
@@ -58,22 +62,23 @@ def find_beginning(
     state: TrainingState | None = None
     if ranks.is_main:
         checkpoint, problems = latest_intact_checkpoint(run)
-        if (run / CONFIG_FILE).is_file():
-            _check_changes(run, config, listener, accept_changes)
+        # Without a checkpoint nothing was learnt with the settings before.
+        if checkpoint is not None and (run / CONFIG_FILE).is_file():
+            check_changes(run, config, data, listener, accept_changes=accept_changes)
         for problem in problems:
-            listener.noticed(f"{problem} It is kept aside; the run goes on from the checkpoint before it.")
+            listener.noticed(f"{problem} It is set aside; the run resumes from the checkpoint before it.")
         if checkpoint is not None:
             set_aside(run, behind=checkpoint)
             state = load_training_state(checkpoint)
-            listener.noticed(f"Going on from {checkpoint}.")
+            listener.noticed(f"Resuming from {checkpoint}.")
             if init_from is not None:
-                listener.noticed("--init-from is left out: the run goes on from its own checkpoint.")
+                listener.noticed("--init-from is ignored: the run resumes from its own checkpoint.")
     values = ranks.told_by_main(dict(state.values) if state is not None else None)
     progress = Progress() if values is None else Progress.from_values(values)
     if config.training.precision == "auto":
         hardware = _with_precision_of_run(hardware, progress, ranks)
     _forget_what_changed(progress, config, f"{hardware}, ranks: {ranks.size}", listener)
-    return Beginning(progress, hardware, checkpoint, state, init_from)
+    return Beginning(progress, hardware, checkpoint, state, init_from, tuple(data))
 
 
 def _with_precision_of_run(hardware: Hardware, progress: Progress, ranks: Ranks) -> Hardware:
@@ -98,11 +103,11 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
     if ranks.is_main:
         if beginning.checkpoint is not None:
             bundle = load_bundle(beginning.checkpoint)
-            _check_fit(bundle, config, vocab)
+            _check_fit(bundle, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
         elif beginning.init_from is not None:
             bundle = load_bundle(bundle_to_use(beginning.init_from))
-            _check_fit(bundle, config, vocab)
+            _check_fit(bundle, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
     freeze(model, config.training.freeze)
     learner = Learner(
@@ -150,37 +155,22 @@ def freeze(model: Transformer, patterns: Sequence[str]) -> None:
         raise ConfigError("training.freeze: freezes every parameter, so that nothing is left to learn.")
 
 
-def _check_changes(run: Path, config: Config, listener: Listener, accept_changes: bool) -> None:
-    before = parse_config(load_yaml(run / CONFIG_FILE), name=str(run / CONFIG_FILE))
-    changed = differences(before, config)
-    refused = [change for change in changed if not changeable_on_resume(change[0])]
-    if refused and not accept_changes:
-        lines = "\n".join(f"  {key}: {old} -> {new}" for key, old, new in refused)
-        raise ConfigError(
-            f"{run} began with other settings:\n{lines}\n"
-            "Start anew with --fresh, or go on with the changed settings with --accept-changes."
-        )
-    for key, old, new in changed:
-        listener.noticed(f"Changed since the run began: {key}: {old} -> {new}.")
-
-
-def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary) -> None:
+def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence[Path]) -> None:
     """Refuse weights that mean something else here, whatever changes are accepted."""
     folder = bundle.folder
     if bundle.vocab.fingerprint != vocab.fingerprint:
         raise CheckpointError(
-            f"{folder} has another vocabulary than the data. Encode the data with it: "
-            f"`nmt build-vocab --vocab {folder}`."
+            f"{folder} has another vocabulary than the data. Encode the data with it: {encode_commands(data, folder)}."
         )
     unfit = [
         f"{key}: {theirs}, not {ours}"
         for key, theirs, ours in differences(bundle.config, config)
-        if key.startswith("model.") and "dropout" not in key
+        if belongs_to_weights(key)
     ]
     if unfit:
         raise CheckpointError(
-            f"{folder} is another model ({'; '.join(unfit)}). Without --preset, --config and settings of model, "
-            "--init-from takes the bundle's own."
+            f"{folder} is another model ({'; '.join(unfit)}). Leave out what sets these (--preset, --config, --set): "
+            "--init-from then takes the bundle's settings."
         )
 
 

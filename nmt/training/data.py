@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from nmt.config import Config
 from nmt.data.arrays import Indices
 from nmt.data.build import VOCAB_NAME
-from nmt.data.mixing import MixedShards, epoch_population, open_mixture
+from nmt.data.mixing import MixedShards, epoch_population, open_mixture, shared_vocabulary
 from nmt.data.sampling import SampledEpochs
-from nmt.data.shards import ParallelShards, read_index
+from nmt.data.shards import ParallelShards, build_command, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import ConfigError, DataError
 from nmt.training.distributed import PATIENCE, Ranks
@@ -55,7 +55,7 @@ class TrainingData:
         fingerprints = (config.data.fingerprint, *(part.fingerprint for part in config.data.mixed_with))
         vocab = load_vocabulary(data[0])
         for folder, fingerprint in zip(data, fingerprints, strict=True):
-            _check_shards(folder, fingerprint, config)
+            _check_shards(folder, fingerprint, config, data[0])
         shards = open_mixture(list(zip(data, weights, strict=True)))
         longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1
         if config.training.subword_sampling:
@@ -63,7 +63,8 @@ class TrainingData:
         if longest > config.model.max_positions:
             raise ConfigError(
                 f"model.max_positions is {config.model.max_positions}, but the data holds sentences of {longest} "
-                f"pieces. Raise it, or run `nmt build-vocab --max-length {config.model.max_positions - 1}`."
+                f"pieces. Raise it, or encode the data anew without longer ones: "
+                f"{_shorten_commands(data, config.model.max_positions - 1)}."
             )
         return TrainingData(tuple(data), vocab, shards, weights, longest)
 
@@ -139,13 +140,20 @@ def load_vocabulary(data: Path) -> Vocabulary:
     return Vocabulary.load(data / VOCAB_NAME)
 
 
-def _check_shards(data: Path, fingerprint: str, config: Config) -> None:
-    shards = ParallelShards.open(data, "train")
+def _shorten_commands(data: Sequence[Path], length: int) -> str:
+    vocab = data[0] / VOCAB_NAME
+    commands = (f"`nmt build-vocab --data {folder} --vocab {vocab} --max-length {length}`" for folder in data)
+    return " and ".join(commands)
+
+
+def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> None:
+    """Refuse shards that are not of this text and of the first data set's vocabulary."""
+    shards = ParallelShards.open(data, "train", vocab=shared_vocabulary(data, first))
     if len(shards) == 0:
         raise DataError(f"{data}: no training pair is left after filtering. Look at its manifest.json.")
-    for name, theirs, ours in (
-        ("text", shards.data_fingerprint, fingerprint),
-        ("vocabulary", shards.vocab_fingerprint, config.data.vocab_fingerprint),
-    ):
-        if theirs != ours:
-            raise DataError(f"{data}: the shards were made from another {name}. Run `nmt build-vocab --data {data}`.")
+    if shards.vocab_fingerprint != config.data.vocab_fingerprint:
+        command = build_command(data, first / VOCAB_NAME)
+        raise DataError(f"{data}: was encoded with another vocabulary than {first / VOCAB_NAME}. Run {command}.")
+    if shards.data_fingerprint != fingerprint:
+        command = build_command(data, shared_vocabulary(data, first))
+        raise DataError(f"{data}: its text has changed since it was encoded. Run {command}.")

@@ -84,8 +84,8 @@ class Epochs:
     def _checked(self, batch: Batch) -> Batch:
         if max(batch.source_BS.max(), batch.target_output_BT.max()) >= self.vocab_size:
             raise DataError(
-                "the shards hold pieces that the vocabulary has not: they are damaged. Make them again with "
-                "`nmt build-vocab`."
+                "the shards hold pieces that the vocabulary does not have: they are damaged. Remove the data set's "
+                "folder shards/, then run `nmt build-vocab --data DATA` again."
             )
         return batch
 

@@ -57,8 +57,9 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
             how = f"was killed by {signal.Signals(-failure.exitcode).name}"
             if -failure.exitcode == signal.SIGKILL:
                 how += " (which is also what the system does when memory runs out)"
+        again = "`nmt train --resume RUN`" if "--fresh" in arguments else "the same command"
         raise NmtError(
-            f"rank {rank} {how}; the other ranks were ended. The same command goes on from the last checkpoint."
+            f"rank {rank} {how}; the other ranks were ended. Run {again} to resume from the last checkpoint."
         ) from None
     except SignalException as error:
         return 128 + int(error.sigval)

@@ -12,13 +12,13 @@ from nmt.training.schedule import DecaySpan
 
 
 class Ending(Enum):
-    """Why a run ended."""
+    """Why a run ended, for people."""
 
-    UPDATES = "the updates that were asked for are made"
-    MINUTES = "the time that was given is over"
-    SCHEDULE = "the learning rate has come down to 0"
-    PATIENCE = "validation has not improved for long enough"
-    INTERRUPTED = "it was interrupted"
+    UPDATES = "max_updates reached"
+    MINUTES = "max_minutes reached"
+    SCHEDULE = "the learning rate reached 0"
+    PATIENCE = "no better validation score for patience validations"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass

@@ -24,6 +24,7 @@ from nmt.locking import exclusive, holder
 from nmt.training.beginning import Beginning, find_beginning, make_learner
 from nmt.training.data import TrainingData
 from nmt.training.distributed import Ranks, joined, ranks_of_environment, saving_when_orphaned
+from nmt.training.folder import run_folder
 from nmt.training.listener import Listener
 from nmt.training.metrics import MetricsFile
 from nmt.training.preflight import Preflight, check_disk, preflight
@@ -56,14 +57,16 @@ def train(
     config: Config,
     listener: Listener,
     *,
+    fresh: bool = False,
     accept_changes: bool = False,
     init_from: Path | None = None,
 ) -> Outcome:
-    """Start a run, or go on with the one in the folder. Under torchrun every rank calls this.
+    """Start a run, or resume the one in the folder. Under torchrun every rank calls this.
 
     Args:
         data: the data sets, in the order that the configuration names them; the first one's valid set is the run's.
-        accept_changes: go on although settings changed that shape what is learnt.
+        fresh: start over, in the first free folder of ``RUN``, ``RUN-2``, ``RUN-3`` ….
+        accept_changes: resume although settings changed that shape what is learnt.
         init_from: a bundle whose weights a new run begins with.
 
     Raises:
@@ -77,10 +80,18 @@ def train(
     hardware = hardware_of(config, ranks)
     if config.logging.tensorboard:
         check_tensorboard()
-    with saving_when_orphaned(ranks), joined(ranks, hardware.device), _only_one(run, ranks):
+    with (
+        saving_when_orphaned(ranks),
+        joined(ranks, hardware.device),
+        run_folder(run, ranks, fresh=fresh) as folder,
+        _only_one(folder, ranks),
+    ):
+        taken, run = run, folder
+        if ranks.is_main:
+            listener.noticed(f"run: {run}" + (f" ({taken} is taken)" if run != taken else ""))
         training_data = TrainingData.open(data, config)
         beginning = find_beginning(
-            run, config, hardware, listener, ranks, accept_changes=accept_changes, init_from=init_from
+            run, config, data, hardware, listener, ranks, accept_changes=accept_changes, init_from=init_from
         )
         progress, hardware = beginning.progress, beginning.hardware
         # A run that was stopped before its last validation is not quite over.
@@ -134,7 +145,7 @@ def _only_one(run: Path, ranks: Ranks) -> Iterator[None]:
         except BlockingIOError:
             raise CheckpointError(
                 f"{run}: another process is training in this folder (process {holder(run / LOCK_FILE)}). Wait until "
-                "it has ended, or start a run of your own with --fresh or --out."
+                "it has ended, or add --fresh to start a run of your own in a new folder."
             ) from None
         except OSError as error:
             raise CheckpointError(
@@ -153,7 +164,7 @@ def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path
     hardware = hardware_of(config, ranks)
     with joined(ranks, hardware.device):
         training_data = TrainingData.open(data, config)
-        beginning = Beginning(Progress(), hardware, init_from=init_from)
+        beginning = Beginning(Progress(), hardware, init_from=init_from, data=tuple(data))
         learner = make_learner(beginning, config, training_data.vocab, ranks)
         return preflight(learner, config, hardware, run, Progress(), training_data, ranks)
 

@@ -125,13 +125,3 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
     pairs, updates = training_data.epoch_size(config)
     peak = peak_learning_rate(config.schedule, config.model.d_model)
     return Summary(config, hardware, ranks.size, idle_gpus, model.parameter_counts(), frozen, pairs, updates, peak)
-
-
-def run_folder(root: Path, data_name: str, config_name: str, *, fresh: bool) -> Path:
-    """``runs/NAME-PRESET``; with ``fresh`` the next free one, ``NAME-PRESET-2`` and so on."""
-    base = root / f"{data_name}-{config_name}"
-    folder, number = base, 1
-    while fresh and folder.exists():
-        number += 1
-        folder = base.with_name(f"{base.name}-{number}")
-    return folder

@@ -116,7 +116,7 @@ def test_a_signal_saves_and_the_same_command_goes_on(trained, nmt, tmp_path, num
     checkpoint = next((tmp_path / "runs" / "toy-en-de-tiny" / "checkpoints").iterdir())
     update = int(checkpoint.name.removeprefix("step-"))
     resumed = nmt("train", "--set", "logging.every_updates=1", "--max-updates", str(update + 1), cwd=tmp_path)
-    assert f"Going on from runs/toy-en-de-tiny/checkpoints/{checkpoint.name}" in resumed.stderr
+    assert f"Resuming from runs/toy-en-de-tiny/checkpoints/{checkpoint.name}" in resumed.stderr
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_the_command_starts_ranks_and_tells_which_one_was_killed(settings, tmp_p
         capture_output=True, text=True, cwd=tmp_path, check=False,
     )  # fmt: skip
     assert finished.returncode == 0, finished.stderr
-    assert finished.stderr.count("Ended at update 40") == 1
+    assert finished.stderr.count("Finished at update 40") == 1
 
 
 def _environment(pid: str) -> dict[str, str]:
@@ -174,7 +174,7 @@ def test_a_signal_to_the_command_saves_on_all_ranks(settings, tmp_path, reversed
                 break
         rest = process.stderr.read()
     assert process.returncode == 128 + number, rest
-    assert "Saved. The same command goes on from here." in rest
+    assert "Saved. Run the same command to resume." in rest
     assert "Traceback" not in rest
     assert "torch/distributed" not in rest
     assert (tmp_path / "run" / "last").exists()
@@ -197,7 +197,7 @@ def test_ranks_whose_starter_is_killed_save_and_end(settings, tmp_path, reversed
         assert holder(run / ".lock").split()[0] != str(process.pid)
         process.kill()
         rest = process.stderr.read()  # to the end of the last rank
-    assert "Saved. The same command goes on from here." in rest
+    assert "Saved. Run the same command to resume." in rest
     assert not (run / ".lock").exists()
     assert (run / "last").exists()
 

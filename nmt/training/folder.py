@@ -1,0 +1,71 @@
+"""Which folder a run takes: the one that was named or, for a fresh start, the next free name beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nmt.errors import CheckpointError
+from nmt.training.distributed import Ranks
+
+
+@contextmanager
+def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
+    """The run's folder, the same on every rank.
+
+    With ``fresh`` it is the first free name of ``RUN``, ``RUN-2``, ``RUN-3`` …. The main rank makes it and tells the
+    others: ranks that each looked for a free name would find different ones. A folder that is still empty when the
+    body fails is removed, so that its name is free again.
+
+    Raises:
+        CheckpointError: the folder cannot be made.
+    """
+    if not fresh:
+        yield run
+        return
+    found = ranks.told_by_main(_claimed(run) if ranks.is_main else run)
+    try:
+        yield found
+    finally:
+        if ranks.is_main:
+            with contextlib.suppress(OSError):
+                found.rmdir()
+
+
+def _claimed(run: Path) -> Path:
+    """Make the folder of the first free name, which no other process can then take."""
+    if _is_restarted() and run.exists():
+        return _newest_name(run)
+    try:
+        run.parent.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 1_000_000):
+            folder = _numbered(run, number)
+            if not folder.is_symlink():  # a link that leads nowhere is a name that is taken, too
+                with contextlib.suppress(FileExistsError):
+                    folder.mkdir()
+                    return folder
+    except OSError as error:
+        raise CheckpointError(f"{run}: cannot be written ({error.strerror}). Name another folder with --out.") from None
+    raise CheckpointError(f"{run}: no free name is left beside it. Name another folder with --out.")
+
+
+def _newest_name(run: Path) -> Path:
+    """The last name before the first free one."""
+    number = 1
+    while _numbered(run, number + 1).exists():
+        number += 1
+    return _numbered(run, number)
+
+
+def _numbered(run: Path, number: int) -> Path:
+    # As an absolute path where it has no name of its own: "." has none.
+    named = run if run.name else run.absolute()
+    return run if number == 1 else named.with_name(f"{named.name}-{number}")
+
+
+def _is_restarted() -> bool:
+    """Whether torchrun starts these ranks again after a failure: they resume the folder of their first start."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
