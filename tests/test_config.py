@@ -114,6 +114,15 @@ def test_differences_are_named_by_key():
     ]
 
 
+def test_lines_that_an_earlier_version_did_not_describe_are_no_difference():
+    side = "{sentences: [9, 1], pieces: {p50: 1, p90: 2, p99: 3, p999: 4, max: 5}}"
+    ratio = "{p1: 0.6, p10: 0.8, p50: 1.0, p90: 1.2, p99: 1.5}"
+    described = parsed(f"data.lines={{max_length: 256, source: {side}, target: {side}, target_per_source: {ratio}}}")
+    assert described.data.lines is not None
+    assert differences(parsed(), described) == differences(described, parsed()) == []
+    assert parse_config(yaml.safe_load(dump_config(described, described=True)), name="dumped") == described
+
+
 def test_limits_and_logging_may_change_on_resume_but_not_what_is_learnt():
     keys = [key for key, _ in flatten(Config().model_dump())]
     changeable = {key for key in keys if changeable_on_resume(key)}

@@ -168,6 +168,44 @@ class CorpusShare(Section):
     weight: float = Field(1.0, gt=0, description="how often an epoch takes each of its pairs")
 
 
+class PieceCounts(Section):
+    """How long lines are, in pieces: so many or fewer in half of them, in 90%, 99% and 99.9%, and at most."""
+
+    p50: int = Field(ge=0)
+    p90: int = Field(ge=0)
+    p99: int = Field(ge=0)
+    p999: int = Field(ge=0)
+    max: int = Field(ge=0)
+
+
+class SideLines(Section):
+    """The lines of one side of a training text."""
+
+    sentences: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        description="lines of 1, 2, 3 ... sentences; longer ones count with the last"
+    )
+    pieces: PieceCounts
+
+
+class LengthRatio(Section):
+    """Target pieces per source piece: percentiles over pairs."""
+
+    p1: float = Field(ge=0)
+    p10: float = Field(ge=0)
+    p50: float = Field(ge=0)
+    p90: float = Field(ge=0)
+    p99: float = Field(ge=0)
+
+
+class LineStatistics(Section):
+    """What training lines are like, so that translate knows which lines are not."""
+
+    max_length: int = Field(ge=1, description="pieces; longer pairs were left out of training")
+    source: SideLines
+    target: SideLines
+    target_per_source: LengthRatio
+
+
 class DataConfig(Section):
     """What the model was trained on. Filled in by train from the data's manifest and vocabulary."""
 
@@ -181,6 +219,7 @@ class DataConfig(Section):
     punctuation: bool = Field(False, description="source text goes through the Moses punctuation steps")
     weight: float = Field(1.0, gt=0, description="how often an epoch takes each pair")
     mixed_with: tuple[CorpusShare, ...] = Field((), description="further data sets, where several were given")
+    lines: LineStatistics | None = Field(None, description="what the training lines are like; unknown if unset")
 
 
 class Config(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -43,7 +44,11 @@ def as_yaml(value: Any) -> str:
     """A value as it stands in a file of settings."""
     if isinstance(value, tuple):
         value = list(value)
-    return yaml.safe_dump(value, default_flow_style=True, allow_unicode=True).removesuffix("\n").removesuffix("\n...")
+    return (
+        yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=math.inf)
+        .removesuffix("\n")
+        .removesuffix("\n...")
+    )
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -56,8 +61,14 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def differences(before: Config, after: Config) -> list[tuple[str, str, str]]:
-    """Settings that differ, as (key, before, after), the values as YAML."""
-    old, new = (dict(flatten(config.model_dump(mode="json"))) for config in (before, after))
+    """Settings that differ, as (key, before, after), the values as YAML.
+
+    ``data.lines`` is left out: it follows from the text and the vocabulary, whose fingerprints are compared, and
+    bundles of earlier versions do not have it.
+    """
+    old, new = (
+        dict(flatten(config.model_dump(mode="json", exclude={"data": {"lines"}}))) for config in (before, after)
+    )
     return [(key, as_yaml(old[key]), as_yaml(new[key])) for key in old if old[key] != new[key]]
 
 

@@ -11,6 +11,7 @@ import torch
 from nmt.checkpoint.files import CONFIG_FILE
 from nmt.checkpoint.run import bundle_to_use
 from nmt.config import Config, apply_settings, load_preset, load_yaml, parse_config
+from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.device import Hardware
 from nmt.errors import ConfigError
@@ -94,6 +95,7 @@ def resolve_config(
             {"name": manifest.name, "fingerprint": manifest.fingerprint, "weight": weight}
             for manifest, weight in others
         ],
+        "lines": line_statistics([folder for folder, _ in data]),
     }
     return parse_config(values, name=origin if not settings else f"{origin} with options"), name
 

@@ -8,7 +8,8 @@ import pytest
 
 from nmt.data.batching import collate
 from nmt.data.build import build_vocabulary, warnings
-from nmt.data.shards import ParallelShards, are_current, write_shards
+from nmt.data.line_statistics import line_statistics
+from nmt.data.shards import ParallelShards, are_current, read_index, write_shards
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import DataError
 
@@ -80,6 +81,44 @@ def test_shards_know_whether_they_are_current(data_set, tmp_path):
     assert not are_current(data, train_vocabulary(SOURCE, size=30).vocab, 256)
     data_set(data, source=["other", "text", "of", "four"])
     assert not are_current(data, VOCAB, 256)
+
+
+def test_sentences_of_the_pairs_in_the_shards_are_counted(data_set, tmp_path):
+    source = ["One two. Three.", "Two", "One two. Two! Three?", "One two three four five six seven eight. Two."]
+    data = data_set(tmp_path / "data", source=source, target=["Eins.", "Zwei.", "Eins. Zwei.", "Drei."])
+    limit = max(map(len, VOCAB.encode(source[:3])))
+    index = write_shards(data, VOCAB, max_length=limit)
+    assert index.splits["train"].too_long == 1
+    assert index.splits["train"].sides["source"].sentences == [1, 1, 1]
+    assert index.splits["train"].sides["target"].sentences == [2, 1]
+    assert index.splits["valid"].sides["source"].sentences is None
+    assert read_index(data) == index
+
+
+def test_of_many_lines_so_many_spread_evenly_are_counted(data_set, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.data.shards.SENTENCES_COUNTED", 10)
+    monkeypatch.setattr("nmt.data.shards._CHUNK_PAIRS", 7)
+    source = ["One."] * 12 + ["One. Two."] * 12 + ["One. Two. Three."] * 4
+    data = data_set(tmp_path / "data", source=source, target=["Eins."] * 28)
+    assert write_shards(data, VOCAB).splits["train"].sides["source"].sentences == [4, 4, 2]
+
+
+def test_shards_of_a_version_that_did_not_count_can_be_read_but_are_not_current(data_set, tmp_path):
+    data = data_set(tmp_path / "data")
+    write_shards(data, VOCAB)
+    without_sentence_counts(data)
+    assert len(ParallelShards.open(data, "train")) == 4
+    assert not are_current(data, VOCAB, 256)
+    assert line_statistics([data]) is None
+
+
+def without_sentence_counts(data: Path) -> None:
+    path = data / "shards" / "index.json"
+    values = json.loads(path.read_text())
+    for split in values["splits"].values():
+        for side in split["sides"].values():
+            del side["sentences"]
+    path.write_text(json.dumps(values))
 
 
 def test_damaged_or_missing_shards_are_refused(data_set, tmp_path):

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from nmt import device
 from nmt.checkpoint.bundle import load_bundle
-from nmt.checkpoint.run import checkpoints, latest_intact_checkpoint
+from nmt.checkpoint.run import checkpoint_folder, checkpoints, latest_intact_checkpoint
+from nmt.config import load_yaml
 from nmt.data.build import build_vocabulary
 from nmt.errors import CheckpointError, ConfigError, DataError, TrainingError
 from nmt.training.progress import Ending
@@ -97,6 +99,19 @@ def test_a_mixture_may_be_cut_anew_each_epoch(run_mixture, tmp_path, reversed_wo
     mixture = [(reversed_words, 1.0), (other_words, 0.5)]
     run_mixture(tmp_path / "run", mixture, "training.subword_sampling=0.2")
     assert (tmp_path / "run" / "last").resolve().name == "step-00000020"
+
+
+def test_a_run_of_a_version_that_did_not_describe_lines_resumes(run_mixture, tmp_path, reversed_words):
+    run, mixture = tmp_path / "run", [(reversed_words, 1.0)]
+    run_mixture(run, mixture, "training.max_updates=5")
+    values = load_yaml(run / "config.yaml")
+    assert values["data"]["lines"]["source"]["sentences"] == [200]
+    del values["data"]["lines"]
+    (run / "config.yaml").write_text(yaml.safe_dump(values))
+    run_mixture(run, mixture, "training.max_updates=10")
+    lines = load_bundle(checkpoint_folder(run, 10)).config.data.lines
+    assert lines.source.sentences == lines.target.sentences == (200,)
+    assert lines.source.pieces.max == lines.target.pieces.max <= 30
 
 
 def test_data_sets_of_different_vocabularies_do_not_mix(run_mixture, tmp_path, reversed_words):

@@ -1,0 +1,85 @@
+"""What the lines of a training text are like: how many sentences they hold, how long they are, and how their lengths
+relate. A model translates such lines well, and others less so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
+from nmt.data.shards import SIDES, ParallelShards, ShardIndex, Side, SplitStatistics, read_index
+
+# More change the percentiles of the ratio by less than a hundredth, and cost memory.
+_MOST_RATIOS = 1_000_000
+
+
+def line_statistics(data: Sequence[Path]) -> LineStatistics | None:
+    """Summarize the training lines of data sets, all together.
+
+    Returns:
+        None where a data set's shards were written by a version that did not count sentences, or hold no pair.
+
+    Raises:
+        DataError: a data set has no shards, or they are damaged.
+    """
+    indices = [read_index(folder) for folder in data]
+    shards = [ParallelShards.open(folder, "train") for folder in data]
+    if not any(map(len, shards)):
+        return None
+    sides = {side: _side(side, indices, shards) for side in SIDES}
+    if sides["source"] is None or sides["target"] is None:
+        return None
+    return LineStatistics(
+        max_length=max(index.max_length for index in indices),
+        source=sides["source"],
+        target=sides["target"],
+        target_per_source=_ratio(shards),
+    )
+
+
+def _side(side: Side, indices: Sequence[ShardIndex], shards: Sequence[ParallelShards]) -> SideLines | None:
+    counts = [_sentences(index.splits["train"], side) for index in indices]
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
+        return None
+    sentences = tuple(round(sum(numbers)) for numbers in zip_longest(*known, fillvalue=0))
+    return SideLines(sentences=sentences, pieces=_piece_counts([_lengths(part, side) for part in shards]))
+
+
+def _sentences(train: SplitStatistics, side: Side) -> list[float] | None:
+    """Lines of 1, 2, 3 ... sentences, as many in all as there are pairs, of which only some may have been counted."""
+    counts = train.sides[side].sentences
+    if counts is None:
+        return None
+    scale = train.pairs / max(1, sum(counts))
+    return [count * scale for count in counts]
+
+
+def _lengths(shards: ParallelShards, side: Side) -> NDArray[np.int32]:
+    return shards.source_lengths if side == "source" else shards.target_lengths
+
+
+def _piece_counts(lengths: Sequence[NDArray[np.int32]]) -> PieceCounts:
+    longest = max(int(part.max()) for part in lengths if len(part))
+    histogram: NDArray[Any] = np.sum([np.bincount(part, minlength=longest + 1) for part in lengths], axis=0)
+    shares = np.cumsum(histogram) / histogram.sum()
+
+    def percentile(share: float) -> int:
+        """The least number of pieces that this share of lines does not exceed."""
+        return min(int(np.searchsorted(shares, share)), longest)
+
+    return PieceCounts(
+        p50=percentile(0.5), p90=percentile(0.9), p99=percentile(0.99), p999=percentile(0.999), max=longest
+    )
+
+
+def _ratio(shards: Sequence[ParallelShards]) -> LengthRatio:
+    step = -(-sum(map(len, shards)) // _MOST_RATIOS)
+    ratios = np.concatenate([part.target_lengths[::step] / part.source_lengths[::step] for part in shards])
+    p1, p10, p50, p90, p99 = (round(float(value), 3) for value in np.percentile(ratios, [1, 10, 50, 90, 99]))
+    return LengthRatio(p1=p1, p10=p10, p50=p50, p90=p90, p99=p99)

@@ -1,0 +1,45 @@
+"""What the lines of a training text are like: of one data set, and of several together."""
+
+from nmt.data.line_statistics import line_statistics
+from nmt.data.shards import write_shards
+from nmt.data.vocab import train_vocabulary
+
+# The words a and b are a piece each.
+VOCAB = train_vocabulary(["a b c d . x"] * 9, size=14, normalization="identity").vocab
+
+
+def data_set(write_data_set, folder, source, target):
+    data = write_data_set(folder, source, target)
+    write_shards(data, VOCAB, max_length=90)
+    return data
+
+
+def test_lengths_are_percentiles_of_the_lines_in_the_shards(write_data_set, tmp_path):
+    source = [" ".join("a" * length) for length in range(1, 101)]
+    data = data_set(write_data_set, tmp_path / "data", source, ["b b"] * 100)
+    lines = line_statistics([data])
+    assert lines.max_length == 90
+    assert lines.source.sentences == (90,)
+    assert lines.source.pieces.model_dump() == {"p50": 45, "p90": 81, "p99": 90, "p999": 90, "max": 90}
+    assert lines.target.pieces.model_dump() == {"p50": 2, "p90": 2, "p99": 2, "p999": 2, "max": 2}
+
+
+def test_the_ratio_is_of_target_pieces_to_source_pieces(write_data_set, tmp_path):
+    data = data_set(write_data_set, tmp_path / "data", ["a b"] * 50, ["b"] * 3 + ["b b b"] * 44 + ["b b b b"] * 3)
+    ratio = line_statistics([data]).target_per_source
+    assert ratio.model_dump() == {"p1": 0.5, "p10": 1.5, "p50": 1.5, "p90": 1.5, "p99": 2.0}
+
+
+def test_of_several_data_sets_the_lines_are_summed(write_data_set, tmp_path, monkeypatch):
+    one = data_set(write_data_set, tmp_path / "one", ["Do ra. Mi fa.", "Do ra.", "Do ra."], ["X", "X", "X"])
+    # Of the second only every other pair is counted: the counts stand for all of them.
+    monkeypatch.setattr("nmt.data.shards.SENTENCES_COUNTED", 4)
+    two = data_set(write_data_set, tmp_path / "two", ["Do ra. Mi fa. So la."] * 8, ["X"] * 8)
+    lines = line_statistics([one, two])
+    assert lines.source.sentences == (2, 1, 8)
+    assert lines.target.sentences == (11,)
+    assert lines.source.pieces.max == line_statistics([two]).source.pieces.max
+
+
+def test_of_no_pair_nothing_is_known(write_data_set, tmp_path):
+    assert line_statistics([data_set(write_data_set, tmp_path / "data", [""], ["x"])]) is None

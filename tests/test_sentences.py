@@ -1,0 +1,66 @@
+"""Sentences: where lines are cut in many languages, and that nothing of a line is lost."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.sentences import sentences
+
+LINES = {
+    "en": [
+        ["Dr. Miller met Mr. Smith in St. Louis. ", "They had coffee at 3 p.m. on Monday."],
+        ["It costs $3.14. ", "See No. 5 for details. ", "He paid twice."],
+        ['"Are you coming?" she asked. ', '"No," he said. ', '"I am tired."'],
+        ["Wait... what is that? ", "I don't know... ", "Maybe a bird."],
+        ["The U.S. Senate voted. ", "The U.K. did not."],
+        ['A shirt that says "FROG!" hangs here. ', "Nobody wears it."],
+        ["A shirt that says FROG! hangs here."],
+        ["A horse runs.  ", "Two dogs sleep.\t", "A child laughs!"],
+        ["i like dogs. ", "they bark. ", "cats don't."],
+        ["No end at all"],
+        ["..."],
+    ],
+    "de": [
+        ["Das ist z.B. ein Test. ", "Dr. Huber kam am 3. Oktober an. ", "Er blieb."],
+        ["Ein Haus des 19.\u00a0Jahrhunderts steht dort. ", "Daneben stehen zwei."],
+        ["Er sagte: „Ich komme nicht.“ ", "Dann ging er."],
+    ],
+    "fr": [["M. Dupont est là. ", "Il a dit : « Bonjour. » ", "Puis il est parti !"]],
+    "es": [["¿Qué hora es? ", "¡Ya es tarde! ", "El Sr. Gómez no vino."]],
+    "ru": [["Это т.е. пример. ", "Он родился в 1990 г. в Москве. ", "Потом уехал."]],
+    "zh": [["他来了。", "她走了！", "你呢？", "价格是3.14元。"]],
+    "zh-TW": [["“你好。”", "他說。"]],
+    "ja": [["今日は晴れです。", "明日は雨でしょう。"]],
+    "hi": [["यह एक किताब है। ", "वह घर गया। ", "क्या तुम आओगे?"]],
+    "ar": [["هل أنت هنا؟ ", "نعم. ", "أنا هنا."]],
+    "": [["One thing. ", "Another thing."]],
+    "qq": [["One thing. ", "Another thing."]],
+}
+
+
+@pytest.mark.parametrize(("language", "expected"), [(key, line) for key, lines in LINES.items() for line in lines])
+def test_lines_are_cut_between_sentences(language, expected):
+    assert sentences("".join(expected), language) == expected
+
+
+def test_a_line_without_text_is_its_own_only_sentence():
+    assert sentences("", "en") == [""]
+    assert sentences(" \t ", "en") == [" \t "]
+
+
+@given(
+    st.text(st.sampled_from("aB1.!?…。！？।\"'“”«»() \t\r\u00a0\u0085\u2028\u0301\u200d😀é中あ한")) | st.text(),
+    st.sampled_from(["en", "de", "fr", "zh", "ja", "ko", "hi", "ar", "th", "bg", ""]),
+)
+def test_the_sentences_joined_are_the_line(line, language):
+    found = sentences(line, language)
+    assert "".join(found) == line
+    assert all(found) or found == [""]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u2009", "\u3000"])
+def test_a_wide_space_before_the_full_stop_does_no_harm(space):
+    """sentencex 1.0.32 cuts such a character in two, and fails."""
+    line = f"Plan A{space}. Der Hund schläft. Die Katze auch."
+    assert sentences(line, "de")[-1] == "Die Katze auch."
+    assert "".join(sentences(line, "de")) == line
