@@ -22,7 +22,7 @@ from nmt.data.arrays import Indices, gather_rows
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError
-from nmt.text import normalizer, read_parallel, sentence_length
+from nmt.text import NormalizationRule, normalizer, read_parallel, sentence_length
 
 SHARDS_FOLDER = "shards"
 INDEX_NAME = "index.json"
@@ -44,6 +44,8 @@ class SideStatistics:
     unknown: int = 0
     longest: int = 0
     """In pieces."""
+    byte_pieces: int = 0
+    """Pieces that stand for single bytes."""
 
 
 @dataclass
@@ -68,6 +70,10 @@ class ShardIndex:
     max_length: int
     dtype: str
     splits: dict[str, SplitStatistics]
+    source_normalization: NormalizationRule = "identity"
+    """The rule that source text goes through before it is encoded."""
+    vocabulary: dict[str, Any] | None = None
+    """The settings that the vocabulary was trained with; None if it was not trained on this data set."""
 
 
 class PairSource(Protocol):
@@ -95,6 +101,7 @@ class ParallelShards:
     ) -> None:
         self.vocab_fingerprint = index.vocab_fingerprint
         self.data_fingerprint = index.data_fingerprint
+        self.source_normalization = index.source_normalization
         self._tokens = tokens
         self._offsets = offsets
         self.source_lengths = np.diff(offsets["source"]).astype(np.int32)
@@ -187,21 +194,36 @@ def _read_index(folder: Path, remedy: str) -> ShardIndex:
     return ShardIndex(**(values | {"splits": splits}))
 
 
-def are_current(data: Path, vocab: Vocabulary, max_length: int) -> bool:
-    """Whether a data set's shards are made from its present text, with this vocabulary and limit."""
+def are_current(
+    data: Path, vocab: Vocabulary, max_length: int, source_normalization: NormalizationRule = "identity"
+) -> bool:
+    """Whether a data set's shards are made from its present text, with this vocabulary, limit and rule."""
     try:
         index = read_index(data)
     except DataError:
         return False
-    expected = (vocab.fingerprint, read_manifest(data).fingerprint, max_length)
-    return (index.vocab_fingerprint, index.data_fingerprint, index.max_length) == expected
+    expected = (vocab.fingerprint, read_manifest(data).fingerprint, max_length, source_normalization)
+    found = (index.vocab_fingerprint, index.data_fingerprint, index.max_length, index.source_normalization)
+    return found == expected
 
 
-def write_shards(data: Path, vocab: Vocabulary, *, max_length: int = 256, threads: int = -1) -> ShardIndex:
+def write_shards(
+    data: Path,
+    vocab: Vocabulary,
+    *,
+    max_length: int = 256,
+    threads: int = -1,
+    source_normalization: NormalizationRule = "identity",
+    vocabulary: dict[str, Any] | None = None,
+) -> ShardIndex:
     """Encode train and valid; the shards are replaced only when the new ones are complete.
 
     Pairs with a side of more than ``max_length`` pieces are left out and counted. In valid that concerns the loss
     alone: BLEU is measured on its text, which is never filtered.
+
+    Args:
+        source_normalization: the rule that source text goes through first.
+        vocabulary: the settings that the vocabulary was trained with, for the index.
 
     Raises:
         DataError: a file of the data set cannot be read.
@@ -210,7 +232,16 @@ def write_shards(data: Path, vocab: Vocabulary, *, max_length: int = 256, thread
     def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
         return vocab.encode(lines, threads=threads)
 
-    return write_encoded(data, data / SHARDS_FOLDER, vocab, encode, ("train", "valid"), max_length=max_length)
+    return write_encoded(
+        data,
+        data / SHARDS_FOLDER,
+        vocab,
+        encode,
+        ("train", "valid"),
+        max_length=max_length,
+        source_normalization=source_normalization,
+        vocabulary=vocabulary,
+    )
 
 
 def write_encoded(
@@ -221,6 +252,8 @@ def write_encoded(
     splits: Sequence[str],
     *,
     max_length: int,
+    source_normalization: NormalizationRule = "identity",
+    vocabulary: dict[str, Any] | None = None,
     beside: Mapping[str, bytes] | None = None,
 ) -> ShardIndex:
     """Write shards of some splits of a data set into a folder, which takes its name only once it is complete.
@@ -228,6 +261,8 @@ def write_encoded(
     Args:
         encode: from lines to ids.
         max_length: pairs with a side of more pieces are left out and counted.
+        source_normalization: the rule that source text goes through before ``encode``.
+        vocabulary: the settings that the vocabulary was trained with, for the index.
         beside: further files, by name, to stand in the folder from the first.
 
     Raises:
@@ -240,10 +275,21 @@ def write_encoded(
     temporary.mkdir(parents=True)
     try:
         written = {
-            split: _write_split(data, manifest, split, encode, vocab.UNK, temporary, dtype, max_length)
+            split: _write_split(
+                data, manifest, split, source_normalization, encode, vocab, temporary, dtype, max_length
+            )
             for split in splits
         }
-        index = ShardIndex(VERSION, vocab.fingerprint, manifest.fingerprint, max_length, dtype.name, written)
+        index = ShardIndex(
+            VERSION,
+            vocab.fingerprint,
+            manifest.fingerprint,
+            max_length,
+            dtype.name,
+            written,
+            source_normalization,
+            vocabulary,
+        )
         (temporary / INDEX_NAME).write_text(json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n", "utf-8")
         for name, content in (beside or {}).items():
             (temporary / name).write_bytes(content)
@@ -258,21 +304,25 @@ def _write_split(
     data: Path,
     manifest: Manifest,
     split: str,
+    source_normalization: NormalizationRule,
     encode: Encode,
-    unknown: int,
+    vocab: Vocabulary,
     folder: Path,
     dtype: np.dtype[Any],
     max_length: int,
 ) -> SplitStatistics:
     languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}
     names = {side: data / f"{split}.{language}" for side, language in languages.items()}
-    # The text of train was normalised when it was prepared; valid is kept as it came, so its source is done here,
-    # as translate will do it.
+    # The recipe's steps were done to train when it was prepared. Valid is kept as it came, so they are done here, as
+    # translate does them. The rule is done to the source of both.
     normalize = normalizer(
         nfc=manifest.nfc and split != "train",
         punctuation=manifest.punctuation and split != "train",
         language=manifest.source_lang,
+        rule=source_normalization,
     )
+    is_byte = np.zeros(vocab.size, bool)
+    is_byte[list(vocab.byte_ids)] = True
     statistics = SplitStatistics()
     writers = {side: _SideWriter(folder, f"{split}.{side}", dtype) for side in SIDES}
     try:
@@ -283,7 +333,7 @@ def _write_split(
             }
             encoded = {side: encode(texts[side], side, chunk) for side in SIDES}
             for side in SIDES:
-                _count(statistics.sides[side], texts[side], encoded[side], languages[side], unknown)
+                _count(statistics.sides[side], texts[side], encoded[side], languages[side], is_byte)
             for source, target in zip(encoded["source"], encoded["target"], strict=True):
                 if max(len(source), len(target)) > max_length:
                     statistics.too_long += 1
@@ -304,10 +354,18 @@ def _chunks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]
         yield chunk
 
 
-def _count(statistics: SideStatistics, texts: list[str], encoded: list[list[int]], language: str, unknown: int) -> None:
+def _count(
+    statistics: SideStatistics,
+    texts: list[str],
+    encoded: list[list[int]],
+    language: str,
+    is_byte: NDArray[np.bool_],
+) -> None:
+    ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32)
     statistics.words += sum(sentence_length(text, language) for text in texts)
-    statistics.pieces += sum(map(len, encoded))
-    statistics.unknown += sum(ids.count(unknown) for ids in encoded)
+    statistics.pieces += len(ids)
+    statistics.unknown += int((ids == Vocabulary.UNK).sum())
+    statistics.byte_pieces += int(is_byte[ids].sum())
     statistics.longest = max(statistics.longest, max(map(len, encoded), default=0))
 
 
