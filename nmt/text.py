@@ -18,6 +18,8 @@ from typing import IO, BinaryIO, Literal, cast
 from nmt.errors import DataError
 
 InvalidUtf8 = Literal["error", "replace"]
+NormalizationRule = Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"]
+"""SentencePiece's rules; those with ``cf`` fold case."""
 
 STDIN = "-"
 ARCHIVES = (".gz", ".xz")
@@ -184,13 +186,16 @@ def comparison_key(line: str) -> str:
     return " ".join(unicodedata.normalize("NFC", line).split())
 
 
-def normalizer(*, nfc: bool, punctuation: bool, language: str) -> Callable[[str], str]:
-    """The text normalisation of a recipe as one function from line to line.
+def normalizer(
+    *, nfc: bool, punctuation: bool, language: str, rule: NormalizationRule = "identity"
+) -> Callable[[str], str]:
+    """The text normalisation of a recipe and a vocabulary as one function from line to line.
 
     Args:
         nfc: Unicode normal form C.
         punctuation: the Moses steps: normalise punctuation, then remove non-printing characters.
         language: code of the language, which the Moses rules depend on.
+        rule: of SentencePiece, applied last; spaces are left as they are.
     """
     steps: list[Callable[[str], str]] = []
     if nfc:
@@ -200,6 +205,13 @@ def normalizer(*, nfc: bool, punctuation: bool, language: str) -> Callable[[str]
 
         moses = MosesPunctNormalizer(lang=language, pre_replace_unicode_punct=False, post_remove_control_chars=True)
         steps.append(moses.normalize)
+    if rule != "identity":
+        from sentencepiece import SentencePieceNormalizer
+
+        sentencepiece = SentencePieceNormalizer(
+            rule_name=rule, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False
+        )
+        steps.append(sentencepiece.normalize)
 
     def normalize(line: str) -> str:
         for step in steps:

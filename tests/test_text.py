@@ -124,6 +124,12 @@ def test_no_steps_change_nothing(line):
     assert normalizer(nfc=False, punctuation=False, language="en")(line) == line
 
 
+def test_a_rule_of_sentencepiece_comes_last_and_leaves_spaces():
+    assert normalizer(nfc=False, punctuation=False, language="en", rule="nmt_nfkc_cf")(" m²  Ａ ") == " m2  a "
+    # The Moses steps know “, but not its full-width form.
+    assert normalizer(nfc=False, punctuation=True, language="en", rule="nfkc")("“ｘ＂") == '"x"'
+
+
 @given(LINE)
 def test_nfc_is_unicodes(line):
     assert normalizer(nfc=True, punctuation=False, language="en")(line) == unicodedata.normalize("NFC", line)

@@ -158,7 +158,12 @@ def source_pieces(bundle: Bundle, data: Path, sentences: int) -> list[list[int]]
     names = [f"{split}.{manifest.source_lang}" for split in ("test", "valid")]
     path = data / next((name for name in names if name in manifest.files), names[0])
     settings, vocab = bundle.config.data, bundle.vocab
-    normalize = normalizer(nfc=settings.nfc, punctuation=settings.punctuation, language=settings.source_lang)
+    normalize = normalizer(
+        nfc=settings.nfc,
+        punctuation=settings.punctuation,
+        language=settings.source_lang,
+        rule=settings.source_normalization,
+    )
     lines = itertools.islice((line for line in read_lines(path) if line.strip()), sentences)
     longest = bundle.config.model.max_positions - 1
     pieces = [[*ids[:longest], vocab.EOS] for ids in vocab.encode([normalize(line) for line in lines]) if ids]

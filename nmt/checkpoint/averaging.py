@@ -57,7 +57,11 @@ def average(folders: Sequence[Path], out: Path) -> None:
         if bundle.vocab.fingerprint != first.vocab.fingerprint:
             raise CheckpointError(f"{folder} has another vocabulary than {folders[0]}: they cannot be averaged.")
         for key, before, after in differences(first.config, bundle.config):
-            if key.startswith("model.") or key in ("data.nfc", "data.punctuation"):
+            if key.startswith("model.") or key in (
+                "data.nfc",
+                "data.punctuation",
+                "data.source_normalization",
+            ):
                 raise CheckpointError(
                     f"{folder} is another model than {folders[0]} ({key}: {after}, not {before}): "
                     "they cannot be averaged."

@@ -25,8 +25,19 @@ def build_vocab(
     ] = 1.0,
     normalization: Annotated[
         Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"],
-        typer.Option(help="SentencePiece's rule; identity is lossless."),
-    ] = "nmt_nfkc",
+        typer.Option(help="SentencePiece's rule for both sides; identity is lossless."),
+    ] = "identity",
+    source_normalization: Annotated[
+        Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"] | None,
+        typer.Option(help="Rule for the source alone, repeated by translate.  [identity, or that of --vocab]"),
+    ] = None,
+    byte_fallback: Annotated[
+        bool | None,
+        typer.Option(
+            "--byte-fallback/--no-byte-fallback",
+            help="Spell characters without a piece in bytes.  [yes, from 1,024 pieces on]",
+        ),
+    ] = None,
     max_length: Annotated[
         int, typer.Option(metavar="N", min=1, help="Leave out pairs with a side of more pieces.")
     ] = 256,
@@ -41,7 +52,7 @@ def build_vocab(
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
     from nmt.cli.console import notice, warn
-    from nmt.data.build import VOCAB_NAME, build_vocabulary, warnings
+    from nmt.data.build import VOCAB_NAME, build_vocabulary, normalization_changes, warnings
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.shards import SIDES
     from nmt.errors import ConfigError
@@ -52,10 +63,15 @@ def build_vocab(
         data = newest_data_set()
         notice(f"data: {data} (the newest)")
     if vocab is not None and vocab.is_dir():
-        from nmt.checkpoint.files import VOCAB_FILE
+        from nmt.checkpoint.files import CONFIG_FILE, VOCAB_FILE
         from nmt.checkpoint.run import bundle_to_use
+        from nmt.config import load_yaml, parse_config
 
-        vocab = bundle_to_use(vocab) / VOCAB_FILE
+        bundle = bundle_to_use(vocab)
+        vocab = bundle / VOCAB_FILE
+        if source_normalization is None:
+            config = parse_config(load_yaml(bundle / CONFIG_FILE), name=str(bundle / CONFIG_FILE))
+            source_normalization = config.data.source_normalization
     built = build_vocabulary(
         data,
         size=size,
@@ -63,6 +79,8 @@ def build_vocab(
         existing=vocab,
         character_coverage=character_coverage,
         normalization=normalization,
+        source_normalization=source_normalization,
+        byte_fallback=byte_fallback,
         max_length=max_length,
         threads=workers,
     )
@@ -71,6 +89,12 @@ def build_vocab(
             notice(f"size: {built.vocab.size:,} pieces, since the text cannot fill {built.trained.asked_size:,}")
         if built.trained.skipped_lines:
             notice(f"skipped: {built.trained.skipped_lines:,} lines too long for training the vocabulary")
+        if built.trained.too_small_for_bytes:
+            notice(
+                "byte fallback: off, since 256 byte pieces would take more than a quarter of "
+                f"{built.trained.asked_size:,} pieces; characters without a piece become unknown (--byte-fallback "
+                "turns it on)"
+            )
     manifest = read_manifest(data)
     notice(f"vocabulary: {data / VOCAB_NAME}, {built.vocab.size:,} pieces")
     for name, split in built.index.splits.items():
@@ -79,15 +103,19 @@ def build_vocab(
             sentences = split.pairs + split.too_long + split.empty
             notice(
                 f"{name}.{language}: {sentences:,} lines, "
-                f"{statistics.pieces / max(statistics.words, 1):.2f} pieces a word, "
-                f"{statistics.pieces / max(sentences, 1):.1f} pieces a line (at most {statistics.longest:,}), "
+                f"{statistics.pieces / max(statistics.words, 1):.2f} pieces per word, "
+                f"{statistics.pieces / max(sentences, 1):.1f} pieces per line (maximum {statistics.longest:,}), "
                 f"unknown {statistics.unknown / max(statistics.pieces, 1):.3%}"
+                + (f", bytes {statistics.byte_pieces / statistics.pieces:.3%}" if statistics.byte_pieces else "")
             )
         if split.too_long or split.empty:
             notice(
                 f"{name}: left out {split.too_long:,} pairs of over {max_length} pieces, {split.empty:,} without pieces"
             )
+    for side, changes in (normalization_changes(data, built) if built.changed else {}).items():
+        examples = f": {', '.join(map(str, changes.examples))}" if changes.examples else ""
+        notice(f"{side}: normalization changes {changes.changed:,} characters ({changes.share:.3%}){examples}")
     for message in warnings(built):
         warn(message)
     if not built.changed:
-        notice("Nothing to do: vocabulary and shards are up to date.")
+        notice("Up to date: vocabulary and shards.")

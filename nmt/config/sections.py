@@ -217,6 +217,9 @@ class DataConfig(Section):
     vocab_size: int = Field(0, ge=0)
     nfc: bool = Field(False, description="source text is brought to Unicode NFC before it is encoded")
     punctuation: bool = Field(False, description="source text goes through the Moses punctuation steps")
+    source_normalization: Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"] = Field(
+        "identity", description="SentencePiece's rule that source text goes through before it is encoded"
+    )
     weight: float = Field(1.0, gt=0, description="how often an epoch takes each pair")
     mixed_with: tuple[CorpusShare, ...] = Field((), description="further data sets, where several were given")
     lines: LineStatistics | None = Field(None, description="what the training lines are like; unknown if unset")

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nmt.data.manifest import Manifest, read_manifest
-from nmt.data.shards import SIDES, ShardIndex, are_current, read_index, write_shards
+from nmt.data.normalization import Changes, count_changes
+from nmt.data.shards import SIDES, ShardIndex, Side, are_current, read_index, write_shards
 from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, sample, train_vocabulary
-from nmt.errors import VocabularyError
+from nmt.errors import DataError, VocabularyError
 from nmt.processor import usable_cores
-from nmt.text import read_lines
+from nmt.text import NormalizationRule, normalizer, read_lines
 
 VOCAB_NAME = "vocab.model"
 SAMPLE_LINES = 2_000_000
 """Of each side, at most, that a vocabulary is trained on: more changes little and costs memory."""
+_COUNTED_LINES = 500_000
+"""Of each side, at most, in which the changes of a normaliser are counted."""
+
+
+@dataclass(frozen=True)
+class VocabularySettings:
+    """The settings of a vocabulary; on the same text, the same settings give the same vocabulary."""
+
+    size: int
+    model_type: ModelType
+    character_coverage: float
+    normalization: NormalizationRule
+    source_normalization: NormalizationRule
+    byte_fallback: bool | None
 
 
 @dataclass(frozen=True)
@@ -27,7 +42,7 @@ class BuiltVocabulary:
     trained: TrainedVocabulary | None
     """None where an existing vocabulary was used."""
     changed: bool
-    """False where all was there already."""
+    """False where all was up to date."""
 
 
 def build_vocabulary(
@@ -37,15 +52,23 @@ def build_vocabulary(
     model_type: ModelType = "bpe",
     existing: Path | None = None,
     character_coverage: float = 1.0,
-    normalization: str = "nmt_nfkc",
+    normalization: NormalizationRule = "identity",
+    source_normalization: NormalizationRule | None = None,
+    byte_fallback: bool | None = None,
     max_length: int = 256,
     threads: int | None = None,
 ) -> BuiltVocabulary:
     """Train a vocabulary on a data set's training text, or take an existing one, and encode train and valid with it.
 
+    Nothing is trained where the data set's vocabulary was trained on this text with these settings.
+
     Args:
         size: pieces; chosen by the recipe or the size of the corpus where not given.
         existing: a SentencePiece model to encode with.
+        normalization: the rule of the vocabulary itself, which changes both sides.
+        source_normalization: the rule that the source goes through before it is encoded, here and in translation. If
+            not given, that of the data set in whose folder ``existing`` lies, or none.
+        byte_fallback: see :func:`nmt.data.vocab.train_vocabulary`.
         threads: all cores if not given.
 
     Raises:
@@ -53,42 +76,111 @@ def build_vocabulary(
         VocabularyError: no vocabulary can be trained, or the existing one does not suit.
     """
     manifest = read_manifest(data)
-    trained = None
+    trained = settings = None
     if existing is not None:
         vocab = Vocabulary.load(existing)
+        rule = source_normalization or _rule_of_data_set(existing.parent, vocab)
     else:
-        trained = _train(data, manifest, size, model_type, character_coverage, normalization)
-        vocab = trained.vocab
+        rule = source_normalization or "identity"
+        settings = VocabularySettings(
+            size or _chosen_size(data, manifest), model_type, character_coverage, normalization, rule, byte_fallback
+        )
+        standing = _trained_before(data, manifest, settings)
+        if standing is None:
+            trained = _train(data, manifest, settings)
+            vocab = trained.vocab
+        else:
+            vocab = standing
     path = data / VOCAB_NAME
     is_same = path.is_file() and path.read_bytes() == vocab.model_bytes
-    if is_same and are_current(data, vocab, max_length):
+    made_with = asdict(settings) if settings is not None else None
+    if is_same and are_current(data, vocab, max_length, rule) and read_index(data).vocabulary == made_with:
         return BuiltVocabulary(vocab, read_index(data), trained, changed=False)
     # The vocabulary first: shards that do not match it are refused, so a crash in between is noticed, not trained on.
     vocab.save(path)
-    index = write_shards(data, vocab, max_length=max_length, threads=threads or usable_cores())
+    index = write_shards(
+        data,
+        vocab,
+        max_length=max_length,
+        threads=threads or usable_cores(),
+        source_normalization=rule,
+        vocabulary=made_with,
+    )
     return BuiltVocabulary(vocab, index, trained, changed=True)
 
 
-def _train(
-    data: Path, manifest: Manifest, size: int | None, model_type: ModelType, coverage: float, normalization: str
-) -> TrainedVocabulary:
-    names = [f"train.{language}" for language in (manifest.source_lang, manifest.target_lang)]
-    pairs = manifest.files[names[0]].lines
+def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:
+    """The source rule of a data set that was encoded with a vocabulary; identity if the folder holds none."""
+    try:
+        index = read_index(folder)
+    except DataError:
+        return "identity"
+    return index.source_normalization if index.vocab_fingerprint == vocab.fingerprint else "identity"
 
-    def lines() -> Iterator[str]:
-        for name in names:
-            yield from sample(read_lines(data / name), pairs, SAMPLE_LINES)
 
-    chosen = size or manifest.recipe.get("vocab_size") or default_size(pairs)
+def _chosen_size(data: Path, manifest: Manifest) -> int:
+    chosen = manifest.recipe.get("vocab_size") or default_size(manifest.files[f"train.{manifest.source_lang}"].lines)
     if not isinstance(chosen, int):
         raise VocabularyError(f"{data}: the recipe's vocab_size is {chosen!r}, not a number.")
+    return chosen
+
+
+def _trained_before(data: Path, manifest: Manifest, settings: VocabularySettings) -> Vocabulary | None:
+    """The data set's vocabulary, if it was trained on the present text with these settings."""
+    try:
+        index, vocab = read_index(data), Vocabulary.load(data / VOCAB_NAME)
+    except (DataError, VocabularyError):
+        return None
+    is_same = index.vocabulary == asdict(settings) and index.data_fingerprint == manifest.fingerprint
+    return vocab if is_same and index.vocab_fingerprint == vocab.fingerprint else None
+
+
+def _train(data: Path, manifest: Manifest, settings: VocabularySettings) -> TrainedVocabulary:
+    def lines() -> Iterator[str]:
+        for side in SIDES:
+            yield from _training_lines(data, manifest, side, settings.source_normalization, SAMPLE_LINES)
+
     return train_vocabulary(
         lines(),
-        size=chosen,
-        model_type=model_type,
-        character_coverage=coverage,
-        normalization=normalization,
+        size=settings.size,
+        model_type=settings.model_type,
+        character_coverage=settings.character_coverage,
+        normalization=settings.normalization,
+        byte_fallback=settings.byte_fallback,
     )
+
+
+def _training_lines(data: Path, manifest: Manifest, side: Side, rule: NormalizationRule, limit: int) -> Iterator[str]:
+    """Lines of one side of the training text, evenly spread if there are too many; the source after its rule."""
+    name = f"train.{manifest.source_lang if side == 'source' else manifest.target_lang}"
+    lines = sample(read_lines(data / name), manifest.files[name].lines, limit)
+    return lines if side == "target" else map(_rule(rule), lines)
+
+
+def _rule(rule: NormalizationRule) -> Callable[[str], str]:
+    return normalizer(nfc=False, punctuation=False, language="", rule=rule)
+
+
+def normalization_changes(data: Path, built: BuiltVocabulary) -> dict[Side, Changes]:
+    """What the normalisers of a new vocabulary change in the training text, by side.
+
+    The source goes through its own rule and the vocabulary's, the target through the vocabulary's. A side that no
+    rule was chosen for is left out, unless a given vocabulary changes it.
+    """
+    manifest = read_manifest(data)
+    vocab, rule, trained_with = built.vocab, built.index.source_normalization, built.index.vocabulary
+    is_lossless = trained_with is not None and trained_with["normalization"] == "identity"
+    sides = [side for side in SIDES if not is_lossless or (side == "source" and rule != "identity")]
+    source_rule = _rule(rule)
+    steps: dict[Side, Callable[[str], str]] = {
+        "source": lambda line: vocab.normalize(source_rule(line)),
+        "target": vocab.normalize,
+    }
+    found = {
+        side: count_changes(_training_lines(data, manifest, side, "identity", _COUNTED_LINES), steps[side])
+        for side in sides
+    }
+    return {side: changes for side, changes in found.items() if changes.changed or trained_with is not None}
 
 
 def warnings(built: BuiltVocabulary) -> list[str]:
@@ -100,9 +192,12 @@ def warnings(built: BuiltVocabulary) -> list[str]:
         if statistics.pieces and statistics.unknown / statistics.pieces > 0.001:
             share = statistics.unknown / statistics.pieces
             found.append(f"{share:.2%} of the {side} pieces are unknown: is this the vocabulary of this text?")
+        if statistics.pieces and statistics.byte_pieces / statistics.pieces > 0.02:
+            share = statistics.byte_pieces / statistics.pieces
+            found.append(f"{share:.2%} of the {side} pieces are single bytes: is this the vocabulary of this text?")
         if statistics.words and statistics.pieces / statistics.words > 3:
             found.append(
-                f"{statistics.pieces / statistics.words:.1f} pieces a {side} word: the vocabulary is small for this "
+                f"{statistics.pieces / statistics.words:.1f} pieces per {side} word: the vocabulary is small for this "
                 "text, or of another language."
             )
     total = train.pairs + train.too_long + train.empty

@@ -65,6 +65,12 @@ def open_mixture(parts: Sequence[tuple[Path, float]], split: str = "train") -> P
                 f"{data}: was encoded with another vocabulary than {first}. To mix them, run "
                 f"{build_command(data, first / VOCAB_NAME)}."
             )
+        if shards.source_normalization != opened[0].source_normalization:
+            raise DataError(
+                f"{data}: its source text was normalised with {shards.source_normalization}, that of {first} with "
+                f"{opened[0].source_normalization}. To mix them, run `nmt build-vocab --data {data} "
+                f"--vocab {first / VOCAB_NAME} --source-normalization {opened[0].source_normalization}`."
+            )
     return opened[0] if len(opened) == 1 and parts[0][1] == 1 else MixedShards(opened)
 
 

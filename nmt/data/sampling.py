@@ -49,23 +49,27 @@ def write_sampled_shards(
         # The 1 sets it apart from shorter seeds, as of the epoch's plan, whose missing numbers NumPy takes for 0.
         return vocab.encode_sampled(lines, dropout=dropout, seed=[seed, epoch, SIDES.index(side), chunk, 1])
 
+    index = read_index(data)
     return write_encoded(
         data,
         folder,
         vocab,
         encode,
         ["train"],
-        max_length=read_index(data).max_length,
+        max_length=index.max_length,
+        source_normalization=index.source_normalization,
         beside={SETTINGS_NAME: _settings_text(data, vocab, dropout, seed, epoch).encode()},
     )
 
 
 def _settings_text(data: Path, vocab: Vocabulary, dropout: float, seed: int, epoch: int) -> str:
     """What sampled shards depend on; those of an earlier run are taken only where it is the same."""
+    index = read_index(data)
     settings = {
         "data_fingerprint": read_manifest(data).fingerprint,
         "vocab_fingerprint": vocab.fingerprint,
-        "max_length": read_index(data).max_length,
+        "max_length": index.max_length,
+        "source_normalization": index.source_normalization,
         "dropout": float(dropout),
         "seed": seed,
         "epoch": epoch,

@@ -24,7 +24,7 @@ from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError
 from nmt.sentences import sentences
-from nmt.text import normalizer, read_parallel, sentence_length
+from nmt.text import NormalizationRule, normalizer, read_parallel, sentence_length
 
 SHARDS_FOLDER = "shards"
 INDEX_NAME = "index.json"
@@ -53,6 +53,8 @@ class SideStatistics:
     """In pieces."""
     sentences: list[int] | None = None
     """Lines of 1, 2, 3 ... sentences among those counted of the pairs in the shards; None where none were counted."""
+    byte_pieces: int = 0
+    """Pieces that stand for single bytes."""
 
 
 @dataclass
@@ -77,6 +79,10 @@ class ShardIndex:
     max_length: int
     dtype: str
     splits: dict[str, SplitStatistics]
+    source_normalization: NormalizationRule = "identity"
+    """The rule that source text goes through before it is encoded."""
+    vocabulary: dict[str, Any] | None = None
+    """The settings that the vocabulary was trained with; None if it was not trained on this data set."""
 
 
 class PairSource(Protocol):
@@ -104,6 +110,7 @@ class ParallelShards:
     ) -> None:
         self.vocab_fingerprint = index.vocab_fingerprint
         self.data_fingerprint = index.data_fingerprint
+        self.source_normalization = index.source_normalization
         self._tokens = tokens
         self._offsets = offsets
         self.source_lengths = np.diff(offsets["source"]).astype(np.int32)
@@ -212,8 +219,10 @@ def _read_statistics(values: dict[str, Any]) -> SplitStatistics:
     return SplitStatistics(**(values | {"sides": sides}))
 
 
-def are_current(data: Path, vocab: Vocabulary, max_length: int) -> bool:
-    """Whether a data set's shards are made from its present text, with this vocabulary and limit.
+def are_current(
+    data: Path, vocab: Vocabulary, max_length: int, source_normalization: NormalizationRule = "identity"
+) -> bool:
+    """Whether a data set's shards are made from its present text, with this vocabulary, limit and rule.
 
     Shards of a version that did not count sentences are good to train with, but not current.
     """
@@ -225,15 +234,28 @@ def are_current(data: Path, vocab: Vocabulary, max_length: int) -> bool:
         return False
     if any(side.sentences is None for side in index.splits["train"].sides.values()):
         return False
-    expected = (vocab.fingerprint, read_manifest(data).fingerprint, max_length)
-    return (index.vocab_fingerprint, index.data_fingerprint, index.max_length) == expected
+    expected = (vocab.fingerprint, read_manifest(data).fingerprint, max_length, source_normalization)
+    found = (index.vocab_fingerprint, index.data_fingerprint, index.max_length, index.source_normalization)
+    return found == expected
 
 
-def write_shards(data: Path, vocab: Vocabulary, *, max_length: int = 256, threads: int = -1) -> ShardIndex:
+def write_shards(
+    data: Path,
+    vocab: Vocabulary,
+    *,
+    max_length: int = 256,
+    threads: int = -1,
+    source_normalization: NormalizationRule = "identity",
+    vocabulary: dict[str, Any] | None = None,
+) -> ShardIndex:
     """Encode train and valid; the shards are replaced only when the new ones are complete.
 
     Pairs with a side of more than ``max_length`` pieces are left out and counted. In valid that concerns the loss
     alone: BLEU is measured on its text, which is never filtered.
+
+    Args:
+        source_normalization: the rule that source text goes through first.
+        vocabulary: the settings that the vocabulary was trained with, for the index.
 
     Raises:
         DataError: a file of the data set cannot be read.
@@ -243,7 +265,15 @@ def write_shards(data: Path, vocab: Vocabulary, *, max_length: int = 256, thread
         return vocab.encode(lines, threads=threads)
 
     return write_encoded(
-        data, data / SHARDS_FOLDER, vocab, encode, ("train", "valid"), max_length=max_length, counted=("train",)
+        data,
+        data / SHARDS_FOLDER,
+        vocab,
+        encode,
+        ("train", "valid"),
+        max_length=max_length,
+        source_normalization=source_normalization,
+        vocabulary=vocabulary,
+        counted=("train",),
     )
 
 
@@ -256,6 +286,8 @@ def write_encoded(
     *,
     max_length: int,
     counted: Sequence[str] = (),
+    source_normalization: NormalizationRule = "identity",
+    vocabulary: dict[str, Any] | None = None,
     beside: Mapping[str, bytes] | None = None,
 ) -> ShardIndex:
     """Write shards of some splits of a data set into a folder, which takes its name only once it is complete.
@@ -264,6 +296,8 @@ def write_encoded(
         encode: from lines to ids.
         max_length: pairs with a side of more pieces are left out and counted.
         counted: splits whose lines' sentences are counted.
+        source_normalization: the rule that source text goes through before ``encode``.
+        vocabulary: the settings that the vocabulary was trained with, for the index.
         beside: further files, by name, to stand in the folder from the first.
 
     Raises:
@@ -277,11 +311,29 @@ def write_encoded(
     try:
         written = {
             split: _write_split(
-                data, manifest, split, encode, vocab.UNK, temporary, dtype, max_length, counts=split in counted
+                data,
+                manifest,
+                split,
+                source_normalization,
+                encode,
+                vocab,
+                temporary,
+                dtype,
+                max_length,
+                counts=split in counted,
             )
             for split in splits
         }
-        index = ShardIndex(VERSION, vocab.fingerprint, manifest.fingerprint, max_length, dtype.name, written)
+        index = ShardIndex(
+            VERSION,
+            vocab.fingerprint,
+            manifest.fingerprint,
+            max_length,
+            dtype.name,
+            written,
+            source_normalization,
+            vocabulary,
+        )
         (temporary / INDEX_NAME).write_text(json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n", "utf-8")
         for name, content in (beside or {}).items():
             (temporary / name).write_bytes(content)
@@ -296,8 +348,9 @@ def _write_split(
     data: Path,
     manifest: Manifest,
     split: str,
+    source_normalization: NormalizationRule,
     encode: Encode,
-    unknown: int,
+    vocab: Vocabulary,
     folder: Path,
     dtype: np.dtype[Any],
     max_length: int,
@@ -306,13 +359,16 @@ def _write_split(
 ) -> SplitStatistics:
     languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}
     names = {side: data / f"{split}.{language}" for side, language in languages.items()}
-    # The text of train was normalised when it was prepared; valid is kept as it came, so its source is done here,
-    # as translate will do it.
+    # The recipe's steps were done to train when it was prepared. Valid is kept as it came, so they are done here, as
+    # translate does them. The rule is done to the source of both.
     normalize = normalizer(
         nfc=manifest.nfc and split != "train",
         punctuation=manifest.punctuation and split != "train",
         language=manifest.source_lang,
+        rule=source_normalization,
     )
+    is_byte = np.zeros(vocab.size, bool)
+    is_byte[list(vocab.byte_ids)] = True
     statistics = SplitStatistics()
     # Every so many pairs: the whole text would take long, and the first lines may be of another kind than the last.
     step = -(-manifest.files[f"{split}.{manifest.source_lang}"].lines // SENTENCES_COUNTED) if counts else 0
@@ -326,7 +382,7 @@ def _write_split(
             }
             encoded = {side: encode(texts[side], side, chunk) for side in SIDES}
             for side in SIDES:
-                _count(statistics.sides[side], texts[side], encoded[side], languages[side], unknown)
+                _count(statistics.sides[side], texts[side], encoded[side], languages[side], is_byte)
             for number, (source, target) in enumerate(zip(encoded["source"], encoded["target"], strict=True)):
                 if max(len(source), len(target)) > max_length:
                     statistics.too_long += 1
@@ -361,10 +417,18 @@ def _chunks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]
         yield chunk
 
 
-def _count(statistics: SideStatistics, texts: list[str], encoded: list[list[int]], language: str, unknown: int) -> None:
+def _count(
+    statistics: SideStatistics,
+    texts: list[str],
+    encoded: list[list[int]],
+    language: str,
+    is_byte: NDArray[np.bool_],
+) -> None:
+    ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32)
     statistics.words += sum(sentence_length(text, language) for text in texts)
-    statistics.pieces += sum(map(len, encoded))
-    statistics.unknown += sum(ids.count(unknown) for ids in encoded)
+    statistics.pieces += len(ids)
+    statistics.unknown += int((ids == Vocabulary.UNK).sum())
+    statistics.byte_pieces += int(is_byte[ids].sum())
     statistics.longest = max(statistics.longest, max(map(len, encoded), default=0))
 
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor, SentencePieceTrainer
 
+from nmt.data.reserved import RESERVED, ReservedCharacters
 from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
 from nmt.files import replacing
+from nmt.text import NormalizationRule
 
 ModelType = Literal["bpe", "unigram"]
 
@@ -25,6 +27,11 @@ _LONGEST_TRAINING_LINE_BYTES = 4_192
 _TOO_HIGH = re.compile(r"<= (\d+)")
 _ERRORS_ALONE = 2
 _SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+_BYTES = 256
+SMALLEST_WITH_BYTES = 4 * _BYTES
+"""In a smaller vocabulary, byte pieces would take more than a quarter of the places."""
+# The trainer takes U+2581 for a space, ends a line at a NUL, and leaves out lines with U+2585.
+_AS_SPACES = str.maketrans(dict.fromkeys(f"{RESERVED}\u2585", " "))
 
 
 class Vocabulary:
@@ -86,9 +93,13 @@ class Vocabulary:
         Args:
             threads: of SentencePiece; -1 takes all cores.
         """
-        # SentencePiece ends a string at a NUL, which would cut the line short.
-        cleaned = [line.replace("\0", " ") for line in lines]
-        encoded: list[list[int]] = self._processor.encode(cleaned, num_threads=threads)
+        prepared, stand_ins = list(lines), {}
+        for index, line in enumerate(lines):
+            if any(character in line for character in RESERVED):
+                prepared[index], stand_ins[index] = self._reserved.hide(line)
+        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
+        for index, of_line in stand_ins.items():
+            encoded[index] = self._reserved.restore(encoded[index], of_line)
         return encoded
 
     def encode_sampled(
@@ -111,6 +122,29 @@ class Vocabulary:
         if dropout == 0:
             return encoded
         return self._sampler.sample(encoded, dropout, np.random.default_rng(seed))
+
+    def normalize(self, line: str) -> str:
+        """What the model's own normaliser makes of a line; spaces are left as they are."""
+        normalized: str = self._normalizer.normalize(line)
+        return normalized
+
+    @property
+    def byte_ids(self) -> frozenset[int]:
+        """The ids of the pieces that stand for single bytes; empty without byte fallback."""
+        return frozenset(self._reserved.byte_ids.values())
+
+    @functools.cached_property
+    def _reserved(self) -> ReservedCharacters:
+        return ReservedCharacters(self._processor)
+
+    @functools.cached_property
+    def _normalizer(self) -> SentencePieceNormalizer:
+        return SentencePieceNormalizer(
+            model_proto=self.model_bytes,
+            add_dummy_prefix=False,
+            escape_whitespaces=False,
+            remove_extra_whitespaces=False,
+        )
 
     @functools.cached_property
     def _sampler(self) -> SegmentationSampler:
@@ -143,6 +177,8 @@ class TrainedVocabulary:
     """Left out, since they are too long for SentencePiece's trainer."""
     asked_size: int
     """Larger than ``vocab.size`` where the text could not fill it."""
+    too_small_for_bytes: bool
+    """Whether byte fallback was left out, since the size is below :data:`SMALLEST_WITH_BYTES`."""
 
 
 def train_vocabulary(
@@ -151,15 +187,19 @@ def train_vocabulary(
     size: int,
     model_type: ModelType = "bpe",
     character_coverage: float = 1.0,
-    normalization: str = "nmt_nfkc",
+    normalization: NormalizationRule = "identity",
+    byte_fallback: bool | None = None,
 ) -> TrainedVocabulary:
     """Train a vocabulary; the same lines and settings give the same one.
 
     Args:
         lines: of both languages; held in memory.
         size: pieces to aim at; lowered to what the text can fill.
-        character_coverage: share of the characters' occurrences that get pieces of their own; the rest become unk.
+        character_coverage: share of the characters' occurrences that get pieces of their own; the rest are spelt in
+            bytes, or become unk without byte fallback.
         normalization: SentencePiece's rule; ``identity`` is lossless.
+        byte_fallback: include a piece for each of the 256 bytes, which spell characters that have no piece; if None,
+            from a size of :data:`SMALLEST_WITH_BYTES` on.
 
     Raises:
         VocabularyError: there is no text, or the size cannot even hold the characters.
@@ -169,27 +209,34 @@ def train_vocabulary(
         if len(line.encode()) > _LONGEST_TRAINING_LINE_BYTES:
             skipped += 1
         elif line.strip():
-            kept.append(line.replace("\0", " "))
+            kept.append(line.translate(_AS_SPACES))
     if not kept:
         raise VocabularyError("there is no text to train a vocabulary on: every line is blank or far too long.")
     asked = size
+    with_bytes = asked >= SMALLEST_WITH_BYTES if byte_fallback is None else byte_fallback
     while True:
         try:
-            model = _train(kept, size, model_type, character_coverage, normalization)
+            model = _train(kept, size, model_type, character_coverage, normalization, with_bytes)
         except (RuntimeError, OSError) as error:
             match = _TOO_HIGH.search(str(error))
             if match is None or int(match[1]) >= size:
-                raise _explained(error, size) from None
+                raise _explained(error, size, with_bytes) from None
             size = int(match[1])
         else:
-            return TrainedVocabulary(Vocabulary(model), len(kept), skipped, asked)
+            return TrainedVocabulary(
+                Vocabulary(model), len(kept), skipped, asked, byte_fallback is None and not with_bytes
+            )
 
 
-def _train(lines: list[str], size: int, model_type: str, coverage: float, normalization: str) -> bytes:
+def _train(
+    lines: list[str], size: int, model_type: str, coverage: float, normalization: str, byte_fallback: bool
+) -> bytes:
     out = io.BytesIO()
-    # The trainer passes over what looks like a special piece. So that it can be spelt as the text that it is, its
-    # characters are made sure of.
+    # The trainer passes over text that looks like a special piece, and over tabs. The characters of both are required
+    # here, so that they have pieces.
     special = [piece for piece in _SPECIAL_PIECES if any(piece in line for line in lines)]
+    if normalization == "identity" and not byte_fallback and any("\t" in line for line in lines):
+        special.append("\t")
     SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
         model_writer=out,
@@ -203,17 +250,23 @@ def _train(lines: list[str], size: int, model_type: str, coverage: float, normal
         eos_id=Vocabulary.EOS,
         max_sentence_length=_LONGEST_TRAINING_LINE_BYTES,
         required_chars="".join(sorted(set("".join(special)))),
+        byte_fallback=byte_fallback,
         minloglevel=_ERRORS_ALONE,
     )
     return out.getvalue()
 
 
-def _explained(error: Exception, size: int) -> VocabularyError:
+def _explained(error: Exception, size: int, byte_fallback: bool) -> VocabularyError:
     text = str(error)
     if "required_chars" in text or "smaller than" in text:
+        what, rare = (
+            ("every character of the text and 256 bytes", "be spelt in bytes")
+            if byte_fallback
+            else ("every character of the text", "become unk")
+        )
         return VocabularyError(
-            f"a vocabulary of {size:,} pieces cannot hold every character of the text. Ask for a larger --size, or let "
-            "rare characters become unk with --character-coverage 0.9995."
+            f"a vocabulary of {size:,} pieces cannot hold {what}. Ask for a larger --size, or let rare characters "
+            f"{rare} with --character-coverage 0.9995."
         )
     return VocabularyError(f"SentencePiece could not train the vocabulary: {text}")
 

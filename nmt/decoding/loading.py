@@ -55,10 +55,13 @@ def product_sizes(folder: Path) -> tuple[int, int]:
     return model.d_model, model.d_ff
 
 
+def _text_treatment(bundle: Bundle) -> tuple[object, ...]:
+    data = bundle.config.data
+    return data.nfc, data.punctuation, data.source_normalization
+
+
 def _check_they_match(first: Bundle, other: Bundle) -> None:
     if other.vocab.fingerprint != first.vocab.fingerprint:
         raise CheckpointError(f"{other.folder} and {first.folder} have different vocabularies: an ensemble needs one.")
-    if other.config.data.nfc != first.config.data.nfc or (
-        other.config.data.punctuation != first.config.data.punctuation
-    ):
+    if _text_treatment(other) != _text_treatment(first):
         raise CheckpointError(f"{other.folder} and {first.folder} normalise source text differently.")

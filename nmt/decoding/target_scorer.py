@@ -69,7 +69,9 @@ class TargetScorer:
         self.window = window
         self._alignment = alignment
         data = ensemble.config.data
-        self._normalize = normalizer(nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang)
+        self._normalize = normalizer(
+            nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
+        )
 
     @property
     def settings(self) -> dict[str, object]:

@@ -115,7 +115,9 @@ class Translator:
         self._workers = Workers(hardware, workers)
         data = ensemble.config.data
         self._languages = Languages(data.source_lang, data.target_lang)
-        self._normalize = normalizer(nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang)
+        self._normalize = normalizer(
+            nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
+        )
 
     @property
     def settings(self) -> dict[str, object]:

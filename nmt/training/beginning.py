@@ -162,6 +162,12 @@ def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence
         raise CheckpointError(
             f"{folder} has another vocabulary than the data. Encode the data with it: {encode_commands(data, folder)}."
         )
+    theirs, ours = bundle.config.data.source_normalization, config.data.source_normalization
+    if theirs != ours:
+        raise CheckpointError(
+            f"{folder} normalises source text with {theirs}, the data with {ours}. Encode the data as the model does: "
+            f"`nmt build-vocab --vocab {folder}`."
+        )
     unfit = [
         f"{key}: {theirs}, not {ours}"
         for key, theirs, ours in differences(bundle.config, config)

@@ -13,6 +13,7 @@ from nmt.checkpoint.run import bundle_to_use
 from nmt.config import Config, apply_settings, load_preset, load_yaml, parse_config
 from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import Manifest, read_manifest
+from nmt.data.shards import read_index
 from nmt.device import Hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
@@ -90,6 +91,7 @@ def resolve_config(
         "vocab_size": vocab.size,
         "nfc": first[0].nfc,
         "punctuation": first[0].punctuation,
+        "source_normalization": read_index(data[0][0]).source_normalization,
         "weight": first[1],
         "mixed_with": [
             {"name": manifest.name, "fingerprint": manifest.fingerprint, "weight": weight}

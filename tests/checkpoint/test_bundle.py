@@ -194,6 +194,21 @@ def test_other_models_and_vocabularies_are_not_averaged(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_models_of_two_source_rules_are_neither_averaged_nor_an_ensemble(tmp_path):
+    from nmt.decoding.loading import load_ensemble
+    from nmt.device import choose_hardware
+
+    one = save(tmp_path / "one")
+    normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"source_normalization": "nfkc"})})
+    other = tmp_path / "other"
+    save_bundle(other, weights(), normalising, VOCAB)
+    assert load_bundle(other).config.data.source_normalization == "nfkc"
+    with pytest.raises(CheckpointError, match=r"data\.source_normalization"):
+        average([one, other], tmp_path / "out")
+    with pytest.raises(CheckpointError, match="normalise source text differently"):
+        load_ensemble([one, other], choose_hardware(device="cpu", precision="fp32"))
+
+
 def test_the_last_are_by_update_and_the_best_by_score(tmp_path):
     scores = {5: 9.0, 20: 1.0, 100: 5.0}
     for update in (5, 20, 100, 1000):

@@ -96,6 +96,14 @@ def test_a_mixture_reads_like_its_corpora_in_one(shards_of, data, corpora):
     assert np.array_equal(ours.target_output_BT, theirs.target_output_BT)
 
 
+def test_data_sets_of_two_source_rules_are_refused(two_data_sets):
+    first, second = two_data_sets
+    build_vocabulary(second, existing=first / "vocab.model", source_normalization="nfkc", threads=1)
+    with pytest.raises(DataError, match="--source-normalization identity") as error:
+        open_mixture([(first, 1.0), (second, 1.0)])
+    assert f"{second}: its source text was normalised with nfkc, that of {first} with identity" in str(error.value)
+
+
 @pytest.fixture
 def two_data_sets(write_data_set, tmp_path) -> tuple[Path, Path]:
     first = write_data_set(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nmt.data.batching import collate
-from nmt.data.build import build_vocabulary, warnings
+from nmt.data.build import build_vocabulary, normalization_changes, warnings
 from nmt.data.line_statistics import line_statistics
 from nmt.data.shards import ParallelShards, are_current, read_index, write_shards
 from nmt.data.vocab import train_vocabulary
@@ -70,6 +70,38 @@ def test_a_valid_source_is_normalised_as_translate_will_do(data_set, tmp_path):
     data = data_set(tmp_path / "data", nfc=True, source=[decomposed], target=["x"])
     write_shards(data, vocab)
     assert ParallelShards.open(data, "valid").pair(0)[0].tolist() == vocab.encode([composed])[0]
+
+
+def test_a_source_rule_changes_the_source_of_train_and_valid_alone(data_set, tmp_path):
+    data = data_set(tmp_path / "data", source=["5 m² Ａ"] * 4, target=["5 m² Ａ"] * 4)
+    built = build_vocabulary(data, size=40, source_normalization="nmt_nfkc")
+    assert read_index(data).source_normalization == "nmt_nfkc"
+    for split in ("train", "valid"):
+        source, target = (built.vocab.decode([ids.tolist()]) for ids in ParallelShards.open(data, split).pair(0))
+        assert (source, target) == (["5 m2 A"], ["5 m² Ａ"])
+    changes = normalization_changes(data, built)
+    assert list(changes) == ["source"]
+    assert [str(example) for example in changes["source"].examples] == ["²→2 (4 times)", "Ａ→A (4 times)"]
+    # Another data set that takes the vocabulary takes the rule with it.
+    other = data_set(tmp_path / "other")
+    assert build_vocabulary(other, existing=data / "vocab.model").index.source_normalization == "nmt_nfkc"
+    assert not are_current(other, built.vocab, 256, "identity")
+
+
+def test_only_a_normaliser_that_was_chosen_is_reported(data_set, tmp_path):
+    data = data_set(tmp_path / "data", source=["m² a b c"] * 4, target=["x"] * 4)
+    assert normalization_changes(data, build_vocabulary(data, size=30)) == {}
+    changes = normalization_changes(data, build_vocabulary(data, size=30, normalization="nmt_nfkc"))
+    assert {side: found.changed for side, found in changes.items()} == {"source": 4, "target": 0}
+    other = data_set(tmp_path / "other", source=["x"] * 4, target=["½ m"] * 4)
+    assert list(normalization_changes(other, build_vocabulary(other, existing=data / "vocab.model"))) == ["target"]
+
+
+def test_bytes_are_counted(data_set, tmp_path):
+    vocab = train_vocabulary(SOURCE + TARGET, size=310, byte_fallback=True).vocab
+    data = data_set(tmp_path / "data", source=["é one", *SOURCE[1:]])
+    written = write_shards(data, vocab).splits["train"].sides
+    assert [written[side].byte_pieces for side in ("source", "target")] == [2, 0]
 
 
 def test_shards_know_whether_they_are_current(data_set, tmp_path):
@@ -151,6 +183,12 @@ def test_build_vocabulary_does_nothing_twice_and_takes_an_existing_model(data_se
     first = build_vocabulary(data, size=40)
     assert first.changed
     assert not build_vocabulary(data, size=40).changed
+    again = build_vocabulary(data, size=40, max_length=100)
+    assert again.changed
+    assert again.trained is None  # Other shards, but nothing to train.
+    assert build_vocabulary(data, size=40, max_length=100, model_type="unigram").trained is not None
+    (data / "vocab.model").unlink()
+    assert build_vocabulary(data, size=40).trained is not None
     other = data_set(tmp_path / "other")
     built = build_vocabulary(other, existing=data / "vocab.model")
     assert built.trained is None

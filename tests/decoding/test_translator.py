@@ -176,6 +176,9 @@ def test_source_text_is_normalised_as_in_training():
     first, second = texts(normalising)
     assert first.pieces == second.pieces
     assert first.score == pytest.approx(second.score, abs=1e-5)
+    with_rule = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"source_normalization": "nfkc"})})
+    first, second = texts(with_rule)
+    assert first.pieces == second.pieces
 
 
 def test_a_long_line_is_translated_in_parts_which_join_the_batch():

@@ -59,7 +59,7 @@ def test_a_dry_run_tells_what_training_would_be_and_touches_nothing(trained, nmt
     result = nmt("train", "--dry-run", "--preset", "base", *small, "--out", "nowhere", cwd=trained)
     settings = yaml.safe_load(result.stdout)
     assert settings["model"]["d_model"] == 512
-    assert settings["data"]["vocab_size"] == 1000
+    assert settings["data"]["vocab_size"] == 1256
     for words in (
         "parameters: ",
         "decoder: ",

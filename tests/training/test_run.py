@@ -136,6 +136,12 @@ def test_a_bundle_alone_is_enough_to_fine_tune_on_new_data(run_training, tmp_pat
     build_vocabulary(new, existing=bundle / "vocab.model", threads=1)
     config, name = resolve_config(data, init_from=bundle, settings=["schedule.factor=1e-30", "training.max_updates=2"])
     assert (name, config.model.d_model, config.data.name) == ("tuned", 16, "new")
+    build_vocabulary(new, existing=bundle / "vocab.model", source_normalization="nfkc", threads=1)
+    other = resolve_config(data, init_from=bundle, settings=["training.max_updates=2"])[0]
+    assert other.data.source_normalization == "nfkc"
+    with pytest.raises(CheckpointError, match="normalises source text with identity, the data with nfkc"):
+        train([new], tmp_path / "other", other, listener, init_from=bundle)
+    build_vocabulary(new, existing=bundle / "vocab.model", threads=1)
     train([new], tmp_path / "tuned", config, listener, init_from=bundle)
     before, after = load_bundle(bundle).weights, load_bundle(tmp_path / "tuned" / "last").weights
     for key, tensor in before.items():
@@ -343,7 +349,7 @@ def test_a_full_disk_is_a_clear_error_and_the_checkpoint_before_is_whole(
     disk.mkdir()
     if shutil.which("mount") is None or os.geteuid() != 0:
         pytest.skip("only root may mount a small disk; the test with a quota stands for it")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "none", disk], check=False)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=250k", "none", disk], check=False)
     if mounted.returncode != 0:
         pytest.skip("this machine lets nobody mount a small disk; the test with a quota stands for it")
     try:

@@ -1,0 +1,63 @@
+"""Characters of a text that SentencePiece reserves for itself, encoded as bytes so that they survive.
+
+U+2581 marks a space inside SentencePiece, and some of its versions end a string at a NUL. A vocabulary with byte pieces
+can spell both, but SentencePiece never gets that far. So a *stand-in*, a private-use character that occurs neither in
+the line nor in the vocabulary, takes the character's place; SentencePiece spells it in bytes, and those bytes are then
+exchanged for the bytes of the character itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from sentencepiece import SentencePieceProcessor
+
+RESERVED = "\u2581\0"
+_LAST_PRIVATE = 0x10FFFD
+
+
+class ReservedCharacters:
+    """Encodes reserved characters with the byte pieces of one SentencePiece model."""
+
+    def __init__(self, processor: SentencePieceProcessor) -> None:
+        size = processor.get_piece_size()
+        pieces: list[str] = processor.id_to_piece(list(range(size)))
+        self.byte_ids = {int(pieces[index][3:5], 16): index for index in range(size) if processor.is_byte(index)}
+        """The id of each byte's piece; empty if the vocabulary has none."""
+        self._known = set(itertools.chain.from_iterable(pieces))
+
+    def hide(self, line: str) -> tuple[str, dict[str, str]]:
+        """The line with stand-ins for its reserved characters, and the character that each stands for.
+
+        Without byte pieces a NUL becomes a space, and U+2581 stays: SentencePiece reads it as a space.
+        """
+        if len(self.byte_ids) < 256:
+            return line.replace("\0", " "), {}
+        candidates = (chr(code) for code in range(_LAST_PRIVATE, 0, -1))
+        free = (character for character in candidates if character not in self._known and character not in line)
+        stand_ins = {next(free): character for character in RESERVED if character in line}
+        for stand_in, character in stand_ins.items():
+            line = line.replace(character, stand_in)
+        return line, stand_ins
+
+    def restore(self, ids: Sequence[int], stand_ins: dict[str, str]) -> list[int]:
+        """The ids of a line with the bytes of the reserved characters in place of those of their stand-ins."""
+        restored = list(ids)
+        for stand_in, character in stand_ins.items():
+            restored = _exchanged(restored, self._spelt(stand_in), self._spelt(character))
+        return restored
+
+    def _spelt(self, character: str) -> list[int]:
+        return [self.byte_ids[byte] for byte in character.encode()]
+
+
+def _exchanged(ids: list[int], old: list[int], new: list[int]) -> list[int]:
+    """The ids with every occurrence of one sequence exchanged for another."""
+    exchanged: list[int] = []
+    place = 0
+    while place < len(ids):
+        found = ids[place : place + len(old)] == old
+        exchanged += new if found else ids[place : place + 1]
+        place += len(old) if found else 1
+    return exchanged
