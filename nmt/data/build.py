@@ -11,7 +11,6 @@ from nmt.data.normalization import Changes, count_changes
 from nmt.data.shards import SIDES, ShardIndex, Side, are_current, read_index, write_shards
 from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, sample, train_vocabulary
 from nmt.errors import DataError, VocabularyError
-from nmt.processor import usable_cores
 from nmt.text import NormalizationRule, normalizer, read_lines
 
 VOCAB_NAME = "vocab.model"
@@ -69,7 +68,7 @@ def build_vocabulary(
         source_normalization: the rule that the source goes through before it is encoded, here and in translation. If
             not given, that of the data set in whose folder ``existing`` lies, or none.
         byte_fallback: see :func:`nmt.data.vocab.train_vocabulary`.
-        threads: all cores if not given.
+        threads: all usable cores if not given.
 
     Raises:
         DataError: the data set is not there, or cannot be read.
@@ -102,7 +101,7 @@ def build_vocabulary(
         data,
         vocab,
         max_length=max_length,
-        threads=threads or usable_cores(),
+        threads=threads,
         source_normalization=rule,
         vocabulary=made_with,
     )

@@ -244,7 +244,7 @@ def write_shards(
     vocab: Vocabulary,
     *,
     max_length: int = 256,
-    threads: int = -1,
+    threads: int | None = None,
     source_normalization: NormalizationRule = "identity",
     vocabulary: dict[str, Any] | None = None,
 ) -> ShardIndex:

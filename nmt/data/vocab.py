@@ -18,6 +18,7 @@ from nmt.data.reserved import RESERVED, ReservedCharacters
 from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
 from nmt.files import replacing
+from nmt.processor import usable_cores
 from nmt.text import NormalizationRule
 
 ModelType = Literal["bpe", "unigram"]
@@ -46,6 +47,8 @@ class Vocabulary:
             VocabularyError: it is none, or its first ids are others than ours.
         """
         self.model_bytes = model_bytes
+        self.threads = usable_cores()
+        """How many threads encode and decode where a call does not say."""
         try:
             self._processor = SentencePieceProcessor(model_proto=model_bytes)
         except RuntimeError:
@@ -87,17 +90,17 @@ class Vocabulary:
         """sha256 of the model's bytes."""
         return hashlib.sha256(self.model_bytes).hexdigest()
 
-    def encode(self, lines: Sequence[str], *, threads: int = -1) -> list[list[int]]:
+    def encode(self, lines: Sequence[str], *, threads: int | None = None) -> list[list[int]]:
         """Ids of each line's pieces, without bos and eos.
 
         Args:
-            threads: of SentencePiece; -1 takes all cores.
+            threads: of SentencePiece; :attr:`threads` if None.
         """
         prepared, stand_ins = list(lines), {}
         for index, line in enumerate(lines):
             if any(character in line for character in RESERVED):
                 prepared[index], stand_ins[index] = self._reserved.hide(line)
-        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
+        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads or self.threads)
         for index, of_line in stand_ins.items():
             encoded[index] = self._reserved.restore(encoded[index], of_line)
         return encoded
@@ -111,7 +114,7 @@ class Vocabulary:
             dropout: 0 for none, which is :meth:`encode`. With a BPE model the probability that a merge is dropped
                 (BPE-dropout, Provilkov et al. 2020); with a unigram model the α of Kudo (2018): the nearer to 0, the
                 more even are the probabilities of all segmentations.
-            threads: of SentencePiece; -1 takes all cores.
+            threads: of SentencePiece.
 
         Raises:
             VocabularyError: ``dropout`` is not from 0 to 1.
@@ -152,7 +155,9 @@ class Vocabulary:
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids."""
-        decoded: list[str] = self._processor.decode([list(ids) for ids in sentences]) if sentences else []
+        if not sentences:
+            return []
+        decoded: list[str] = self._processor.decode([list(ids) for ids in sentences], num_threads=self.threads)
         return decoded
 
     def pieces(self, ids: Iterable[int]) -> list[str]:

@@ -232,6 +232,7 @@ def test_a_bundle_of_every_release_still_loads_and_translates_the_same(folder):
     expected = json.loads((folder / "notes.json").read_text("utf-8"))["translations"]
     hardware = choose_hardware("cpu", "fp32", 1)
     ensemble = load_ensemble([folder], hardware)
+    assert ensemble.vocab.threads == 1
     translator = Translator(ensemble, search_settings(ensemble.config.decoding), hardware)
     assert {t.source: t.text for t in translator.translate(expected)} == expected
 

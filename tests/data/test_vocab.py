@@ -12,6 +12,7 @@ from sentencepiece import SentencePieceTrainer
 
 from nmt.data.vocab import Vocabulary, default_size, sample, train_vocabulary
 from nmt.errors import VocabularyError
+from nmt.processor import usable_cores
 
 WORDS = ["Haus", "Baum", "Straße", "läuft", "schön", "the", "house", "tree", "<s>", "</s>", "<unk>", "<pad>"]
 LINES = [" ".join(words) for words in itertools.permutations(WORDS, 3)]
@@ -168,3 +169,25 @@ def test_larger_corpora_get_larger_vocabularies():
     sizes = [default_size(pairs) for pairs in (100, 29_000, 160_000, 500_000, 4_500_000)]
     assert sizes == sorted(sizes)
     assert default_size(4_500_000) == 37_000
+
+
+def test_encoding_and_decoding_keep_to_the_threads_that_they_are_given(monkeypatch):
+    asked = []
+
+    class Processor:
+        def encode(self, lines, num_threads):
+            asked.append(num_threads)
+            return [[5]] * len(lines)
+
+        def decode(self, rows, num_threads):
+            asked.append(num_threads)
+            return [""] * len(rows)
+
+    vocab = Vocabulary(DEFAULT.model_bytes)
+    monkeypatch.setattr(vocab, "_processor", Processor())
+    vocab.encode(["a"])
+    vocab.threads = 3
+    vocab.encode(["a"])
+    vocab.encode(["a"], threads=1)
+    vocab.decode([[5]])
+    assert asked == [usable_cores(), 3, 1, 3]
