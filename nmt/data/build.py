@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.data.derived import VOCAB_NAME, check_derived_replaceable
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shards import SIDES, ShardIndex, are_current, read_index, write_shards
 from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, sample, train_vocabulary
 from nmt.errors import VocabularyError
 from nmt.text import read_lines
 
-VOCAB_NAME = "vocab.model"
 SAMPLE_LINES = 2_000_000
 """Of each side, at most, that a vocabulary is trained on: more changes little and costs memory."""
 
@@ -51,12 +51,15 @@ def build_vocabulary(
     Raises:
         DataError: the data set is not there, or cannot be read.
         VocabularyError: no vocabulary can be trained, or the existing one does not suit.
+        OutputError: the data set's folder holds a vocabulary or shards that are not this program's.
     """
     manifest = read_manifest(data)
     trained = None
     if existing is not None:
         vocab = Vocabulary.load(existing)
+        check_derived_replaceable(data, vocab=vocab)
     else:
+        check_derived_replaceable(data)
         trained = _train(data, manifest, size, model_type, character_coverage, normalization)
         vocab = trained.vocab
     path = data / VOCAB_NAME

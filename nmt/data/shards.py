@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,14 +20,24 @@ from nmt.data.arrays import Indices, gather_rows
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError
+from nmt.files import Kind, replacing_folder
 from nmt.text import normalizer, read_parallel, sentence_length
 
 SHARDS_FOLDER = "shards"
 INDEX_NAME = "index.json"
+SAMPLING_NAME = "sampled.json"
+"""Beside shards of one epoch: what they were sampled with."""
 Side = Literal["source", "target"]
 SIDES: tuple[Side, ...] = get_args(Side)
 VERSION = 1
 _CHUNK_PAIRS = 50_000
+
+SHARDS = Kind(
+    "shards",
+    lambda folder: any(folder.glob("*.source.tokens")),
+    is_folder=True,
+    holds=(INDEX_NAME, "*.tokens", "*.offsets", SAMPLING_NAME),
+)
 
 Encode = Callable[[Sequence[str], Side, int], list[list[int]]]
 """From the lines of one side of a chunk of pairs, and the chunk's number, to their ids."""
@@ -205,6 +213,7 @@ def write_shards(data: Path, vocab: Vocabulary, *, max_length: int = 256, thread
 
     Raises:
         DataError: a file of the data set cannot be read.
+        OutputError: something other than shards stands in their place.
     """
 
     def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
@@ -232,13 +241,11 @@ def write_encoded(
 
     Raises:
         DataError: a file of the data set cannot be read.
+        OutputError: something other than shards stands in their place.
     """
     manifest = read_manifest(data)
     dtype = np.dtype(np.uint16 if vocab.size <= 1 << 16 else np.uint32)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
+    with replacing_folder(folder, SHARDS) as temporary:
         written = {
             split: _write_split(data, manifest, split, encode, vocab.UNK, temporary, dtype, max_length)
             for split in splits
@@ -247,10 +254,6 @@ def write_encoded(
         (temporary / INDEX_NAME).write_text(json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n", "utf-8")
         for name, content in (beside or {}).items():
             (temporary / name).write_bytes(content)
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return index
 
 

@@ -24,7 +24,7 @@ ModelType = Literal["bpe", "unigram"]
 _LONGEST_TRAINING_LINE_BYTES = 4_192
 _TOO_HIGH = re.compile(r"<= (\d+)")
 _ERRORS_ALONE = 2
-_SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 
 
 class Vocabulary:
@@ -65,10 +65,11 @@ class Vocabulary:
 
     def save(self, path: Path) -> None:
         """Write the model, and beside it ``vocab.txt`` with a piece a line, in the order of the ids."""
-        with replacing(path) as stream:
-            stream.write(self.model_bytes)
+        # The list first, by which the model is known as one of ours.
         with replacing(path.with_suffix(".txt")) as stream:
             stream.writelines(piece.encode() + b"\n" for piece in self.pieces(range(self.size)))
+        with replacing(path) as stream:
+            stream.write(self.model_bytes)
 
     @property
     def size(self) -> int:
@@ -189,7 +190,7 @@ def _train(lines: list[str], size: int, model_type: str, coverage: float, normal
     out = io.BytesIO()
     # The trainer passes over what looks like a special piece. So that it can be spelt as the text that it is, its
     # characters are made sure of.
-    special = [piece for piece in _SPECIAL_PIECES if any(piece in line for line in lines)]
+    special = [piece for piece in SPECIAL_PIECES if any(piece in line for line in lines)]
     SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
         model_writer=out,
