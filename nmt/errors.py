@@ -24,6 +24,10 @@ class CheckpointError(NmtError):
     """A run, checkpoint or bundle that is missing, damaged or made for something else."""
 
 
+class OutputError(NmtError):
+    """Something stands where a command is to write, and is not the command's to replace."""
+
+
 class DownloadError(NmtError):
     """A file that could not be fetched, or that is not the file that was asked for."""
 

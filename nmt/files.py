@@ -1,21 +1,126 @@
-"""Files and folders that are written whole or not at all."""
+"""Files and folders that are written whole or not at all, and the one rule about what they may replace.
+
+The rule: a path that exists is replaced only when it is a thing of that very kind that this program wrote, and, of a
+folder, only when it holds nothing else. Each kind is declared where its things are written, as a :class:`Kind`.
+"""
 
 from __future__ import annotations
 
+import errno
+import fnmatch
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from nmt.errors import OutputError
+from nmt.locking import exclusive, is_lock
+
+# What a folder most likely is, by a file in it: for messages alone.
+_TELLING = (
+    ("manifest.json", "a data set"),
+    ("training.json", "a checkpoint"),
+    ("model.safetensors", "a bundle"),
+    ("metrics.jsonl", "a run"),
+    ("checkpoints", "a run"),
+)
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file or folder that this program writes, and how one is told from everything else."""
+
+    name: str
+    """With its article: ``a data set``."""
+    is_ours: Callable[[Path], bool]
+    """Whether a file, or a folder, is of this kind and was written by this program."""
+    is_folder: bool = False
+    holds: tuple[str, ...] = ()
+    """Patterns of the names of all files in such a folder, which has no folders. Empty where the folder may hold other
+    things too, since they are left alone or brought over."""
+
+    def foreign_entries(self, folder: Path) -> list[str]:
+        """Names of what is in a folder and not part of such a thing."""
+        return sorted(entry.name for entry in folder.iterdir() if self.holds and not self._is_part(entry))
+
+    def _is_part(self, entry: Path) -> bool:
+        is_file = stat.S_ISREG(entry.lstat().st_mode)
+        return is_file and (is_lock(entry) or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in self.holds))
+
+
+def check_replaceable(path: Path, kind: Kind, *, option: str | None = "--out", in_place: bool = False) -> None:
+    """Apply the rule to a path that a thing of some kind is to be written to.
+
+    Args:
+        option: names the path on the command line, for the message; None where no option does.
+        in_place: what stands there is added to rather than replaced.
+
+    Raises:
+        OutputError: something else stands there; or a folder is to be replaced that the current folder lies in.
+    """
+    problem = _obstacle(path, kind, in_place=in_place)
+    if problem is None:
+        return
+    what = "folder" if kind.is_folder else "file"
+    remedy = f"Name another {what} with {option}, or move this one away." if option else f"Move this {what} away."
+    raise OutputError(f"{path}: {problem}. It is left as it is. {remedy}")
+
+
+def _obstacle(path: Path, kind: Kind, *, in_place: bool) -> str | None:
+    """Why a thing of some kind may not be written to a path; None where it may."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not kind.is_folder:
+        if stat.S_ISDIR(mode):
+            return f"is a folder, and {kind.name} is a file"
+        if not stat.S_ISREG(mode):
+            return "is no regular file"
+        return None if kind.is_ours(path) else f"is a file, but not {kind.name} that nmt wrote"
+    if not stat.S_ISDIR(mode):
+        return f"is a file, and {kind.name} is a folder"
+    if not in_place and _holds_current_folder(path):
+        return "is the current folder, or holds it"
+    if all(is_lock(entry) for entry in path.iterdir()):
+        return None
+    if not kind.is_ours(path):
+        return _described(path, kind)
+    foreign = kind.foreign_entries(path)
+    return f"is {kind.name}, but also holds {_listed(foreign)}" if foreign else None
+
+
+def _holds_current_folder(folder: Path) -> bool:
+    current = Path.cwd()
+    return any(folder.samefile(above) for above in (current, *current.parents))
+
+
+def _described(folder: Path, wanted: Kind) -> str:
+    """What a folder is that is not of the wanted kind, as far as its entries tell."""
+    what = next((what for name, what in _TELLING if (folder / name).exists()), None)
+    if what == wanted.name:
+        return f"looks like {what}, but is damaged or was not written by nmt"
+    found = f"is {what}" if what else f"holds {_listed(sorted(entry.name for entry in folder.iterdir()))}"
+    return f"{found}, and is not {wanted.name} that nmt wrote"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes its name only once it is complete and on disk.
+    """Open a file that takes its name only once it is complete and on disk. A link is followed.
 
     When the body raises, or the process dies, what stood under the name before still stands.
     """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -53,26 +158,87 @@ def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder that takes its name only once it is complete and on disk."""
+def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
+    """Fill a folder that takes its name only once it is complete and on disk. A link is followed.
+
+    One process at a time writes a folder. One that dies between the two renames leaves the earlier folder as
+    ``.NAME.nmt.old``, from where the next one puts it back; what else it leaves, the next one removes.
+
+    Raises:
+        OutputError: by the rule, what stands there may not be replaced.
+    """
+    check_replaceable(folder, kind)
+    folder = Path(os.path.realpath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    outgoing = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    temporary, outgoing = (folder.with_name(f".{folder.name}.nmt.{ending}") for ending in ("tmp", "old"))
+    with exclusive(folder.with_name(f".{folder.name}.nmt.lock")):
+        _recover(folder, temporary, outgoing, kind)
+        temporary.mkdir()
+        try:
+            yield temporary
+            _finish(temporary)
+            check_replaceable(folder, kind)  # again, after what may have been hours
+            if folder.exists():
+                folder.rename(outgoing)
+            temporary.rename(folder)
+            _flush(folder.parent)
+        finally:
+            if outgoing.exists() and not folder.exists():
+                outgoing.rename(folder)
+            shutil.rmtree(temporary, ignore_errors=True)
+            remove_own(outgoing, kind)
+
+
+def _recover(folder: Path, temporary: Path, outgoing: Path, kind: Kind) -> None:
+    """Clear up after a process that died. The lock is held, so none is at work."""
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
-        yield temporary
-        for path in [*temporary.iterdir(), temporary]:
-            _flush(path)
-        if folder.exists():
-            folder.rename(outgoing)
-        temporary.rename(folder)
-        _flush(folder.parent)
-    finally:
-        if outgoing.exists() and not folder.exists():
+    if outgoing.exists() and not folder.exists():
+        outgoing.rename(folder)
+    elif outgoing.exists():
+        check_replaceable(outgoing, kind, option=None)
+        remove_own(outgoing, kind)
+    check_replaceable(folder, kind)
+
+
+def put_back(parent: Path) -> None:
+    """Put back the folders of a folder that a process renamed before it died, without bringing their successors.
+
+    To be called by a process that nobody else writes these folders beside.
+    """
+    for outgoing in parent.glob(".*.nmt.old"):
+        folder = parent / outgoing.name.removeprefix(".").removesuffix(".nmt.old")
+        if not folder.exists():
             outgoing.rename(folder)
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(outgoing, ignore_errors=True)
+
+
+def _finish(folder: Path) -> None:
+    """Give files the mode that the umask allows (some libraries write them for their owner alone), and flush all."""
+    mode = stat.S_IMODE(folder.stat().st_mode) & 0o666
+    for path in folder.iterdir():
+        path.chmod(mode)
+        _flush(path)
+    _flush(folder)
+
+
+def remove_own(folder: Path, kind: Kind) -> bool:
+    """Remove a folder that holds nothing but files of a kind, be they complete or not; any other is left as it is.
+
+    Returns:
+        Whether it is gone.
+    """
+    try:
+        if kind.foreign_entries(folder):
+            return False
+        for entry in folder.iterdir():
+            entry.unlink()
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
+        return False
+    return True
 
 
 def _flush(path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_CONTENT = re.compile(rb"(\d+ on \S*)?")
+_MOST_BYTES = 300
 
 
 @contextmanager
@@ -23,11 +28,14 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
 
     Raises:
         BlockingIOError: another process holds the lock and ``wait`` is false.
+        FileExistsError: the file holds something that no lock holds.
     """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if not _CONTENT.fullmatch(os.pread(descriptor, _MOST_BYTES, 0)):
+                raise FileExistsError(errno.EEXIST, "a file that is no lock stands in its place", str(path))
             if _names(path, descriptor):
                 os.truncate(descriptor, 0)
                 os.write(descriptor, f"{os.getpid()} on {socket.gethostname()}".encode())
@@ -41,6 +49,14 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+def is_lock(path: Path) -> bool:
+    """Whether a file is a lock, or the leaving of one whose holder was killed."""
+    if not (path.name.startswith(".") and path.name.endswith(".lock") and path.is_file()):
+        return False
+    with path.open("rb") as stream:
+        return bool(_CONTENT.fullmatch(stream.read(_MOST_BYTES)))
 
 
 def holder(path: Path) -> str:

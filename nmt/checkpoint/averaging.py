@@ -8,9 +8,11 @@ from pathlib import Path
 import torch
 
 from nmt.checkpoint.bundle import load_bundle, load_training_state, save_bundle
-from nmt.checkpoint.run import best_updates, checkpoints
+from nmt.checkpoint.kinds import AVERAGE
+from nmt.checkpoint.run import CHECKPOINTS_FOLDER, best_updates, checkpoints
 from nmt.config import differences
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, OutputError
+from nmt.files import check_replaceable
 
 
 def last_checkpoints(run: Path, count: int) -> list[Path]:
@@ -49,7 +51,10 @@ def average(folders: Sequence[Path], out: Path) -> None:
 
     Raises:
         CheckpointError: a bundle is damaged, or is of another model, vocabulary or text treatment than the first.
+        OutputError: what stands at ``out`` is no earlier average, or ``out`` is among the bundles or beside the
+            checkpoints of a run.
     """
+    _check_out(out, folders)
     first = load_bundle(folders[0])
     total = {name: tensor.double() for name, tensor in first.weights.items()}
     for folder in folders[1:]:
@@ -70,3 +75,13 @@ def average(folders: Sequence[Path], out: Path) -> None:
             total[name] += tensor
     mean = {name: (tensor / len(folders)).to(torch.float32) for name, tensor in total.items()}
     save_bundle(out, mean, first.config, first.vocab, notes={"averaged": [str(folder) for folder in folders]})
+
+
+def _check_out(out: Path, folders: Sequence[Path]) -> None:
+    check_replaceable(out, AVERAGE)
+    place = out.resolve()
+    for folder in (folder.resolve() for folder in folders):
+        # A bundle among a run's checkpoints would pass for one of them.
+        beside = folder.parent if folder.parent.name == CHECKPOINTS_FOLDER else folder
+        if place == folder or place.is_relative_to(beside):
+            raise OutputError(f"{out}: is among the checkpoints to average. Name another folder with --out.")

@@ -22,6 +22,7 @@ from nmt.checkpoint.files import (
     CHECKSUMS_FILE,
     CONFIG_FILE,
     MODEL_FILE,
+    NOTES_FILE,
     TRAINING_STATE_FILE,
     TRAINING_TENSORS_FILE,
     VOCAB_FILE,
@@ -29,6 +30,7 @@ from nmt.checkpoint.files import (
     sha256,
     verify,
 )
+from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.config import Config, dump_config, load_yaml, parse_config
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
@@ -120,7 +122,7 @@ def save_bundle(
     training: TrainingState | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a bundle (with training state: a checkpoint), whole or not at all; replaces one of the same name.
+    """Write a bundle (with training state: a checkpoint), whole or not at all; replaces one of the same kind.
 
     Args:
         notes: written as ``notes.json``: where the bundle comes from.
@@ -128,9 +130,11 @@ def save_bundle(
     Raises:
         CheckpointError: it could not be written, for example because the disk is full; nothing is left behind,
             and a bundle that stood there still stands.
+        OutputError: something else stands there.
     """
+    kind = CHECKPOINT if training is not None else AVERAGE if "averaged" in (notes or {}) else BUNDLE
     try:
-        with replacing_folder(folder) as temporary:
+        with replacing_folder(folder, kind) as temporary:
             save_file(_contiguous(weights, torch.float32), temporary / MODEL_FILE)
             (temporary / CONFIG_FILE).write_text(dump_config(config), "utf-8")
             (temporary / VOCAB_FILE).write_bytes(vocab.model_bytes)
@@ -138,7 +142,7 @@ def save_bundle(
                 save_file(_contiguous(training.tensors), temporary / TRAINING_TENSORS_FILE)
                 _write_json(temporary / TRAINING_STATE_FILE, training.values)
             if notes is not None:
-                _write_json(temporary / "notes.json", notes)
+                _write_json(temporary / NOTES_FILE, notes)
             checksums = {path.name: sha256(path) for path in sorted(temporary.iterdir())}
             _write_json(temporary / CHECKSUMS_FILE, checksums)
     except (OSError, SafetensorError) as error:

@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from nmt.checkpoint.files import CONFIG_FILE, damage, is_bundle
+from nmt.checkpoint.files import CONFIG_FILE, TRAINING_STATE_FILE, damage, is_bundle
+from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.config import CheckpointsConfig
 from nmt.errors import CheckpointError
+from nmt.files import Kind, put_back, remove_own
 
 AVERAGE_FOLDER = "average"
+CHECKPOINTS_FOLDER = "checkpoints"
 METRICS_FILE = "metrics.jsonl"
 _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
 
 
 def checkpoint_folder(run: Path, update: int) -> Path:
     """Where the checkpoint of an update lies."""
-    return run / "checkpoints" / f"step-{update:08d}"
+    return run / CHECKPOINTS_FOLDER / f"step-{update:08d}"
 
 
 def checkpoints(run: Path) -> dict[int, Path]:
     """The checkpoints of a run by update, in the order of their updates (not of their names)."""
     found = {}
-    for path in (run / "checkpoints").glob("step-*"):
+    for path in (run / CHECKPOINTS_FOLDER).glob("step-*"):
         if match := _CHECKPOINT_NAME.fullmatch(path.name):
             found[int(match[1])] = path
     return dict(sorted(found.items()))
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a run began in a folder: by the first record of its metrics, or by its checkpoints."""
+    first = read_json(folder / METRICS_FILE, first_line=True)
+    if isinstance(first, dict) and "kind" in first and "update" in first:
+        return True
+    return any((path / TRAINING_STATE_FILE).is_file() for path in checkpoints(folder).values())
+
+
+RUN = Kind("a run", is_run, is_folder=True)
+
+
 def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that is whole, and what is wrong with each newer one.
+    """The newest checkpoint that is whole, and what is wrong with each newer one; for the process that trains there.
 
     Returns:
         The checkpoint's folder, or None where the run has none; and a message for each damaged one.
@@ -40,6 +56,7 @@ def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
     Raises:
         CheckpointError: there are checkpoints, but none is whole.
     """
+    put_back(run / CHECKPOINTS_FOLDER)
     problems: list[str] = []
     for path in reversed(checkpoints(run).values()):
         problem = damage(path)
@@ -62,9 +79,13 @@ def set_aside(run: Path, *, behind: Path) -> None:
     newest_whole = next(update for update, path in there.items() if path.name == behind.name)
     for update, path in there.items():
         if update > newest_whole:
-            aside = path.with_name(f"damaged-{path.name}")
-            shutil.rmtree(aside, ignore_errors=True)
-            path.rename(aside)
+            path.rename(_free_name(path.with_name(f"damaged-{path.name}")))
+
+
+def _free_name(path: Path) -> Path:
+    """A path where nothing stands: this one, or the first free one of ``NAME-2`` and so on."""
+    names = itertools.chain([path.name], (f"{path.name}-{number}" for number in itertools.count(2)))
+    return next(path.with_name(name) for name in names if not path.with_name(name).exists())
 
 
 def update_links(run: Path, scores: Mapping[int, float]) -> None:
@@ -77,6 +98,8 @@ def update_links(run: Path, scores: Mapping[int, float]) -> None:
 
 
 def _point(run: Path, name: str, checkpoint: Path) -> None:
+    if (run / name).exists() and not (run / name).is_symlink():
+        raise FileExistsError(errno.EEXIST, "is no link, and is left as it is", str(run / name))
     # Made aside and renamed, so that at no moment there is no link.
     temporary = run / f".{name}.{os.getpid()}.tmp"
     temporary.unlink(missing_ok=True)
@@ -104,12 +127,18 @@ def best_updates(scores: Mapping[int, float], count: int) -> list[int]:
 
 
 def prune(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig) -> None:
-    """Delete the checkpoints that are not to be kept, and what an interrupted save left behind."""
+    """Delete the checkpoints that are not to be kept, and what an interrupted save left behind.
+
+    A checkpoint to which someone added a file of their own is left as it is.
+    """
     there = checkpoints(run)
     for update in there.keys() - kept(there, scores, settings):
-        shutil.rmtree(there[update])
-    for leftover in (run / "checkpoints").glob(".step-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+        remove_own(there[update], CHECKPOINT)
+    for leftover in (run / CHECKPOINTS_FOLDER).glob(".step-*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink()
 
 
 def newest_run(root: Path = Path("runs")) -> Path:

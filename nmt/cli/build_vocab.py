@@ -52,7 +52,8 @@ def build_vocab(
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
     from nmt.cli.console import notice, warn
-    from nmt.data.build import VOCAB_NAME, build_vocabulary, normalization_changes, warnings
+    from nmt.data.build import build_vocabulary, normalization_changes, warnings
+    from nmt.data.derived import VOCAB_NAME
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.shards import SIDES
     from nmt.errors import ConfigError

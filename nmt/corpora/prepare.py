@@ -6,6 +6,7 @@ looks sees the old data set or the new one.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,13 +17,23 @@ from nmt.corpora.download import Notify, Progress, sha256_of
 from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, local_records
 from nmt.corpora.writing import write_text
-from nmt.data.manifest import MANIFEST_NAME, Manifest, SourceRecord, read_manifest, write_manifest
-from nmt.errors import DataError
+from nmt.data.derived import own_derived, remove_derived
+from nmt.data.manifest import (
+    DATA_SET,
+    MANIFEST_NAME,
+    Manifest,
+    SourceRecord,
+    read_manifest,
+    recorded_text,
+    write_manifest,
+)
+from nmt.errors import DataError, OutputError
+from nmt.files import check_replaceable
 from nmt.locking import exclusive
 from nmt.processor import usable_cores
 
-# What is made from the text later, and is worth nothing once the text is another.
-_DERIVED = frozenset({"vocab.model", "vocab.txt", "shards"})
+# What lies in a data set's folder while it is made.
+_WORK = re.compile(r"\.scratch|(train|valid|test)\.[^.]+|\.?manifest\.json.*")
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,8 @@ def prepare(
 
     A data set that stands there already, made by the same recipe from the same files, is left as it is. One made
     otherwise is replaced; a vocabulary and shards that were made from its text go with it, unless the text is the same
-    after all.
+    after all. Whatever else lies in its folder is brought over: files of the user's, and text of the data set that was
+    changed since, under another name where its own is taken.
 
     Args:
         recipe: where the text comes from and what is done to it.
@@ -68,15 +80,17 @@ def prepare(
 
     Raises:
         DownloadError: a file could not be fetched, or is damaged.
-        DataError: text cannot be used as it is, or something that is no data set stands in the way.
+        DataError: text cannot be used as it is.
+        OutputError: something that is no data set stands in its place.
     """
+    check_replaceable(out, DATA_SET, in_place=True)
     folder = out.resolve()
     tell = notify or (lambda notice: None)
     with _alone(folder):
         _settle(folder, tell)
         if not force and (standing := _standing(folder, recipe, local_records(recipe))):
             return Prepared(standing, out, changed=False)
-        _refuse_to_replace(folder)
+        check_replaceable(folder, DATA_SET)
         with _workspace(folder) as workspace:
             scratch = workspace / ".scratch"
             sources = fetch_sources(
@@ -123,19 +137,6 @@ def _standing(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Manife
     return manifest
 
 
-def _refuse_to_replace(folder: Path) -> None:
-    """Raise if something other than a data set stands in its place."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise DataError(f"{folder}: is a file; a data set needs a folder. Choose another with --out.")
-    if any(folder.iterdir()) and not (folder / MANIFEST_NAME).exists():
-        raise DataError(
-            f"{folder}: is a folder with something in it that is no data set (there is no {MANIFEST_NAME}). "
-            "Choose another with --out, or empty it."
-        )
-
-
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Keep other processes from making the same data set."""
@@ -151,7 +152,11 @@ def _alone(folder: Path) -> Iterator[None]:
 def _workspace(folder: Path) -> Iterator[Path]:
     """A hidden folder beside the data set's; what is left in it in the end, or of a process that died, goes."""
     workspace = folder.with_name(f".{folder.name}.preparing")
-    shutil.rmtree(workspace, ignore_errors=True)
+    if workspace.exists():
+        foreign = [path.name for path in workspace.iterdir() if not _WORK.fullmatch(path.name)]
+        if foreign:
+            raise OutputError(f"{workspace}: holds {foreign[0]}, where the data set is to be made. Move it away.")
+        shutil.rmtree(workspace, ignore_errors=True)
     workspace.mkdir()
     try:
         yield workspace
@@ -172,21 +177,33 @@ def _settle(folder: Path, tell: Notify) -> None:
     if not folder.exists():
         replaced.rename(folder)
         return
-    text, same_text = _text_of(replaced), _text_of(replaced) == _text_of(folder)
-    stale = []
+    check_replaceable(replaced, DATA_SET, option=None)
+    text = recorded_text(replaced) or {}
+    if text != recorded_text(folder):
+        stale = own_derived(replaced)
+        remove_derived(replaced, stale)
+        if stale:
+            tell(f"removed {', '.join(stale)}: made from the text that was here before. Run `nmt build-vocab` again.")
     for entry in sorted(replaced.iterdir()):
-        if entry.name in _DERIVED and not same_text:
-            stale.append(entry.name)
-        elif entry.name != MANIFEST_NAME and entry.name not in text and not (folder / entry.name).exists():
-            entry.rename(folder / entry.name)
-    shutil.rmtree(replaced)
-    if stale:
-        tell(f"removed {', '.join(stale)}: made from the text that was here before. Run `nmt build-vocab` again.")
+        if _is_as_recorded(entry, text.get(entry.name)):
+            entry.unlink()
+        elif entry.name != MANIFEST_NAME:
+            _bring_over(entry, folder, tell)
+    # The manifest last: by it the rest is known, should this be interrupted. A folder that is not empty stays.
+    (replaced / MANIFEST_NAME).unlink(missing_ok=True)
+    replaced.rmdir()
 
 
-def _text_of(folder: Path) -> dict[str, str]:
-    """The checksums of a data set's text, by file."""
-    try:
-        return {name: record.sha256 for name, record in read_manifest(folder).files.items()}
-    except DataError:
-        return {}
+def _is_as_recorded(path: Path, checksum: str | None) -> bool:
+    return checksum is not None and path.is_file() and not path.is_symlink() and sha256_of(path) == checksum
+
+
+def _bring_over(entry: Path, folder: Path, tell: Notify) -> None:
+    """Move what is not of the data set that was replaced, or no longer, to the one in its place."""
+    kept, number = folder / entry.name, 1
+    while kept.exists() or kept.is_symlink():
+        kept = folder / f"{entry.name}.before{'' if number == 1 else f'-{number}'}"
+        number += 1
+    entry.rename(kept)
+    if kept.name != entry.name:
+        tell(f"{entry.name}: was not as `nmt prepare-data` wrote it, and is kept as {kept.name}.")

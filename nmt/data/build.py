@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nmt.data.derived import VOCAB_NAME, check_derived_replaceable
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.normalization import Changes, count_changes
 from nmt.data.shards import SIDES, ShardIndex, Side, are_current, read_index, write_shards
@@ -13,7 +14,6 @@ from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_siz
 from nmt.errors import DataError, VocabularyError
 from nmt.text import NormalizationRule, normalizer, read_lines
 
-VOCAB_NAME = "vocab.model"
 SAMPLE_LINES = 2_000_000
 """Of each side, at most, that a vocabulary is trained on: more changes little and costs memory."""
 _COUNTED_LINES = 500_000
@@ -73,13 +73,16 @@ def build_vocabulary(
     Raises:
         DataError: the data set is not there, or cannot be read.
         VocabularyError: no vocabulary can be trained, or the existing one does not suit.
+        OutputError: the data set's folder holds a vocabulary or shards that are not this program's.
     """
     manifest = read_manifest(data)
     trained = settings = None
     if existing is not None:
         vocab = Vocabulary.load(existing)
+        check_derived_replaceable(data, vocab=vocab)
         rule = source_normalization or _rule_of_data_set(existing.parent, vocab)
     else:
+        check_derived_replaceable(data)
         rule = source_normalization or "identity"
         settings = VocabularySettings(
             size or _chosen_size(data, manifest), model_type, character_coverage, normalization, rule, byte_fallback

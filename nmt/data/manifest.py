@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt.errors import DataError
-from nmt.files import replacing
+from nmt.files import Kind, replacing
 
 MANIFEST_NAME = "manifest.json"
 
@@ -97,10 +98,32 @@ def read_manifest(folder: Path) -> Manifest:
         ) from None
     except ValidationError as error:
         first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            raise DataError(
+                f"{path}: is damaged ({first['msg']}). Move {folder} away, then run `nmt prepare-data` again."
+            ) from None
         where = "".join(f"{part}: " for part in first["loc"])
         raise DataError(
             f"{path}: cannot be read ({where}{first['msg']}). Run `nmt prepare-data` again with --force."
         ) from None
+
+
+def recorded_text(folder: Path) -> dict[str, str] | None:
+    """The sha256 of each file of a data set's text, as its manifest tells it, even if of another version.
+
+    Returns:
+        None where the folder holds no manifest of ours.
+    """
+    try:
+        manifest = json.loads((folder / MANIFEST_NAME).read_bytes())
+        if not {"recipe", "source_lang", "target_lang", "fingerprint"} <= manifest.keys():
+            return None
+        return {str(name): str(record["sha256"]) for name, record in manifest["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+DATA_SET = Kind("a data set", lambda folder: recorded_text(folder) is not None, is_folder=True)
 
 
 def newest_data_set(root: Path = Path("data")) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.arrays import Indices
-from nmt.data.build import VOCAB_NAME
+from nmt.data.derived import VOCAB_NAME
 from nmt.data.shards import ParallelShards, Side, build_command
 from nmt.errors import DataError
 

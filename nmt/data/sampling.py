@@ -17,13 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nmt.data.build import VOCAB_NAME
+from nmt.data.derived import VOCAB_NAME
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import SIDES, ParallelShards, ShardIndex, Side, read_index, write_encoded
+from nmt.data.shards import SAMPLING_NAME, SIDES, ParallelShards, ShardIndex, Side, read_index, write_encoded
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError, NmtError
 
-SETTINGS_NAME = "sampled.json"
 """Beside the shards: all that they depend on."""
 _POLL_SECONDS = 0.2
 _NICENESS = 10
@@ -58,7 +57,7 @@ def write_sampled_shards(
         ["train"],
         max_length=index.max_length,
         source_normalization=index.source_normalization,
-        beside={SETTINGS_NAME: _settings_text(data, vocab, dropout, seed, epoch).encode()},
+        beside={SAMPLING_NAME: _settings_text(data, vocab, dropout, seed, epoch).encode()},
     )
 
 
@@ -151,12 +150,15 @@ class SampledEpochs:
         return self._folder / f"epoch-{epoch:05}"
 
     def _remove_unfinished(self) -> None:
-        for folder in self._folder.glob(".epoch-*.tmp"):
-            shutil.rmtree(folder, ignore_errors=True)
+        for leftover in self._folder.glob(".epoch-*"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
 
     def _is_there(self, epoch: int) -> bool:
         try:
-            settings = (self._path(epoch) / SETTINGS_NAME).read_text("utf-8")
+            settings = (self._path(epoch) / SAMPLING_NAME).read_text("utf-8")
         except OSError:
             return False
         return settings == _settings_text(self._data, self._vocab, self._dropout, self._seed, epoch)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,11 +21,14 @@ from nmt.data.arrays import Indices, gather_rows
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError
+from nmt.files import Kind, replacing_folder
 from nmt.sentences import sentences
 from nmt.text import NormalizationRule, normalizer, read_parallel, sentence_length
 
 SHARDS_FOLDER = "shards"
 INDEX_NAME = "index.json"
+SAMPLING_NAME = "sampled.json"
+"""Beside shards of one epoch: what they were sampled with."""
 Side = Literal["source", "target"]
 SIDES: tuple[Side, ...] = get_args(Side)
 VERSION = 1
@@ -37,6 +38,13 @@ about 7% of it, and counting takes a second or two whatever the size of the corp
 _CHUNK_PAIRS = 50_000
 # Lines of more sentences count with these.
 _MOST_SENTENCES = 20
+
+SHARDS = Kind(
+    "shards",
+    lambda folder: any(folder.glob("*.source.tokens")),
+    is_folder=True,
+    holds=(INDEX_NAME, "*.tokens", "*.offsets", SAMPLING_NAME),
+)
 
 Encode = Callable[[Sequence[str], Side, int], list[list[int]]]
 """From the lines of one side of a chunk of pairs, and the chunk's number, to their ids."""
@@ -259,6 +267,7 @@ def write_shards(
 
     Raises:
         DataError: a file of the data set cannot be read.
+        OutputError: something other than shards stands in their place.
     """
 
     def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
@@ -302,13 +311,11 @@ def write_encoded(
 
     Raises:
         DataError: a file of the data set cannot be read.
+        OutputError: something other than shards stands in their place.
     """
     manifest = read_manifest(data)
     dtype = np.dtype(np.uint16 if vocab.size <= 1 << 16 else np.uint32)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
+    with replacing_folder(folder, SHARDS) as temporary:
         written = {
             split: _write_split(
                 data,
@@ -337,10 +344,6 @@ def write_encoded(
         (temporary / INDEX_NAME).write_text(json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n", "utf-8")
         for name, content in (beside or {}).items():
             (temporary / name).write_bytes(content)
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return index
 
 

@@ -27,7 +27,7 @@ ModelType = Literal["bpe", "unigram"]
 _LONGEST_TRAINING_LINE_BYTES = 4_192
 _TOO_HIGH = re.compile(r"<= (\d+)")
 _ERRORS_ALONE = 2
-_SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 _BYTES = 256
 SMALLEST_WITH_BYTES = 4 * _BYTES
 """In a smaller vocabulary, byte pieces would take more than a quarter of the places."""
@@ -75,10 +75,11 @@ class Vocabulary:
 
     def save(self, path: Path) -> None:
         """Write the model, and beside it ``vocab.txt`` with a piece a line, in the order of the ids."""
-        with replacing(path) as stream:
-            stream.write(self.model_bytes)
+        # The list first, by which the model is known as one of ours.
         with replacing(path.with_suffix(".txt")) as stream:
             stream.writelines(piece.encode() + b"\n" for piece in self.pieces(range(self.size)))
+        with replacing(path) as stream:
+            stream.write(self.model_bytes)
 
     @property
     def size(self) -> int:
@@ -239,7 +240,7 @@ def _train(
     out = io.BytesIO()
     # The trainer passes over text that looks like a special piece, and over tabs. The characters of both are required
     # here, so that they have pieces.
-    special = [piece for piece in _SPECIAL_PIECES if any(piece in line for line in lines)]
+    special = [piece for piece in SPECIAL_PIECES if any(piece in line for line in lines)]
     if normalization == "identity" and not byte_fallback and any("\t" in line for line in lines):
         special.append("\t")
     SentencePieceTrainer.train(

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
 
+import nmt
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.errors import NmtError
+from nmt.files import Kind, check_replaceable, replacing_folder
 from nmt.model.embeddings import sinusoids
 
 Quantization = Literal["float32", "float16", "bfloat16", "int8", "int8_float16"]
+
+_NOTES_NAME = "notes.json"
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        return "exported" in json.loads((folder / _NOTES_NAME).read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+CTRANSLATE2 = Kind(
+    "a CTranslate2 model",
+    _is_ours,
+    is_folder=True,
+    holds=("config.json", "model.bin", "*_vocabulary.json", "*_vocabulary.txt", _NOTES_NAME),
+)
 
 
 def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization = "float32") -> None:
@@ -23,12 +43,14 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
     of such a model: each call must be told (``disable_unk``, ``suppress_sequences`` of pad and bos).
 
     Args:
-        folder: is made where there is none; files of an earlier model in it are replaced.
+        folder: is made where there is none; an earlier model that this function wrote is replaced.
         quantization: how weights are stored.
 
     Raises:
         NmtError: CTranslate2 is not installed, or cannot express this model.
+        OutputError: something else stands in the folder.
     """
+    check_replaceable(folder, CTRANSLATE2, option=None)
     try:
         from ctranslate2.specs import TransformerSpec
     except ImportError:
@@ -64,8 +86,10 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
     spec.register_target_vocabulary(pieces)
     spec.validate()
     spec.optimize(quantization)
-    folder.mkdir(parents=True, exist_ok=True)
-    spec.save(str(folder))
+    with replacing_folder(folder, CTRANSLATE2) as temporary:
+        spec.save(str(temporary))
+        notes = {"exported": {"form": "CTranslate2", "quantization": quantization, "nmt": nmt.__version__}}
+        (temporary / _NOTES_NAME).write_text(json.dumps(notes, indent=2) + "\n", "utf-8")
 
 
 def _check(model: ModelConfig, folder: Path) -> None:

@@ -8,13 +8,24 @@ from pathlib import Path
 
 import nmt
 from nmt.errors import ConfigError
-from nmt.files import replacing
+from nmt.files import Kind, check_replaceable, replacing
 from nmt.reports.html import element, page, section, text
 from nmt.reports.run_curves import curves
 from nmt.reports.run_history import read_runs
 from nmt.reports.run_tables import data_sets, events, figures, samples, settings
 
 REPORT_FILE = "report.html"
+_TITLE = "Training report: "
+_FOOTER = "Written by nmt "
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as stream:
+        begins_so = f"<title>{_TITLE}".encode() in stream.read(1_000)
+        return begins_so and f"<footer>{_FOOTER}".encode() in stream.read()
+
+
+REPORT = Kind("a report", _is_report)
 
 
 def run_report(folders: Sequence[Path]) -> str:
@@ -25,7 +36,7 @@ def run_report(folders: Sequence[Path]) -> str:
         ConfigError: a run was named twice, or its settings cannot be read.
     """
     runs = read_runs(folders)
-    title = f"Training report: {', '.join(run.label for run in runs)}"
+    title = f"{_TITLE}{', '.join(run.label for run in runs)}"
     return page(
         title,
         element("h1", text(title)),
@@ -35,7 +46,7 @@ def run_report(folders: Sequence[Path]) -> str:
         section("Settings", settings(runs)),
         section("Data", data_sets(runs)),
         section("Events", events(runs)),
-        element("footer", text(f"Written by nmt {nmt.__version__}.")),
+        element("footer", text(f"{_FOOTER}{nmt.__version__}.")),
         styles=["charts.css"],
         scripts=["charts.js"],
     )
@@ -47,7 +58,9 @@ def write_run_report(folders: Sequence[Path], out: Path) -> None:
     Raises:
         CheckpointError: a folder is no run.
         ConfigError: a run was named twice, its settings cannot be read, or the file cannot be written.
+        OutputError: what stands at ``out`` is no report.
     """
+    check_replaceable(out, REPORT)
     content = run_report(folders).encode("utf-8", errors="replace")
     parent = out.parent
     before = parent.stat() if parent.resolve() in [folder.resolve() for folder in folders] else None

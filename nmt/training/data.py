@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nmt.config import Config
 from nmt.data.arrays import Indices
-from nmt.data.build import VOCAB_NAME
+from nmt.data.derived import VOCAB_NAME
 from nmt.data.mixing import MixedShards, epoch_population, open_mixture, shared_vocabulary
 from nmt.data.sampling import SampledEpochs
 from nmt.data.shards import ParallelShards, build_command, read_index

@@ -14,12 +14,12 @@ import torch
 
 import nmt
 from nmt.checkpoint.files import CONFIG_FILE
-from nmt.checkpoint.run import METRICS_FILE
+from nmt.checkpoint.run import METRICS_FILE, RUN
 from nmt.config import Config, dump_config
 from nmt.data.manifest import MANIFEST_NAME
 from nmt.device import Hardware, choose_hardware
 from nmt.errors import CheckpointError
-from nmt.files import replacing
+from nmt.files import check_replaceable, replacing
 from nmt.locking import exclusive, holder
 from nmt.training.beginning import Beginning, find_beginning, make_learner
 from nmt.training.data import TrainingData
@@ -72,6 +72,7 @@ def train(
     Raises:
         ConfigError: the settings differ from those that the run began with.
         CheckpointError: the run's checkpoints are all damaged, the bundle does not fit, or the disk is full.
+        OutputError: something other than a run stands in its place.
         DataError: the data is not what the configuration says.
         TrainingError: training cannot go on.
         LostPeerError: another rank is gone.
@@ -138,6 +139,7 @@ def _only_one(run: Path, ranks: Ranks) -> Iterator[None]:
     if not ranks.is_main:
         yield
         return
+    check_replaceable(run, RUN, in_place=True)
     with ExitStack() as stack:
         try:
             run.mkdir(parents=True, exist_ok=True)
@@ -191,13 +193,14 @@ def _write_run_folder(
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-    with replacing(run / CONFIG_FILE) as stream:
-        stream.write(dump_config(config).encode())
-    (run / MANIFESTS_FOLDER).mkdir(exist_ok=True)
-    for number, folder in enumerate(data.folders, start=1):
-        shutil.copyfile(folder / MANIFEST_NAME, run / MANIFESTS_FOLDER / f"{number}-{folder.name}.json")
+    # First the metrics, by which a folder is known as a run.
     metrics = MetricsFile(run / METRICS_FILE)
     metrics.cut_back(update)
     metrics.append(
         {"kind": "start", "update": update, "versions": versions, "hardware": str(hardware), "ranks": ranks.size}
     )
+    (run / MANIFESTS_FOLDER).mkdir(exist_ok=True)
+    for number, folder in enumerate(data.folders, start=1):
+        shutil.copyfile(folder / MANIFEST_NAME, run / MANIFESTS_FOLDER / f"{number}-{folder.name}.json")
+    with replacing(run / CONFIG_FILE) as stream:
+        stream.write(dump_config(config).encode())

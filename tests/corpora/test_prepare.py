@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
 from nmt.data.manifest import newest_data_set, read_manifest
-from nmt.errors import DataError
+from nmt.errors import DataError, OutputError
 from nmt.locking import exclusive
 
 # What other tools take for line ends.
@@ -191,7 +192,7 @@ def test_the_second_time_nothing_is_done(own, tmp_path):
     assert prepare(own, out, force=True).changed
 
 
-@pytest.mark.parametrize("what", ["input", "recipe", "output", "missing", "manifest"])
+@pytest.mark.parametrize("what", ["input", "recipe", "output", "missing"])
 def test_whatever_changed_is_noticed(own, tmp_path, what):
     out = tmp_path / "own"
     prepare(own, out)
@@ -201,32 +202,80 @@ def test_whatever_changed_is_noticed(own, tmp_path, what):
         own = with_filters(own, {"dedup": False})
     elif what == "output":
         write(out / "train.en", ["x", "y", "z"])
-    elif what == "missing":
-        (out / "test.de").unlink()
     else:
-        (out / "manifest.json").write_text("{")
+        (out / "test.de").unlink()
     assert prepare(own, out).changed
     assert not prepare(own, out).changed
+
+
+def encode_as_if(out):
+    """What `nmt build-vocab` would leave in a data set's folder."""
+    (out / "shards").mkdir()
+    (out / "shards" / "train.source.tokens").write_text("shards")
+    (out / "vocab.txt").write_text("<pad>\n<unk>\n<s>\n</s>\nein\n")
+    (out / "vocab.model").write_text("model")
 
 
 def test_shards_of_another_text_go_and_other_files_stay(own, tmp_path):
     out = tmp_path / "own"
     prepare(own, out)
-    (out / "shards").mkdir()
-    for name in ("vocab.model", "vocab.txt", "notes.txt", "shards/train.bin"):
-        (out / name).write_text(name)
+    encode_as_if(out)
+    (out / "notes.txt").write_text("notes.txt")
 
     told = []
     prepare(own, out, force=True, notify=told.append)
-    assert (out / "shards" / "train.bin").read_text() == "shards/train.bin"
+    assert (out / "shards" / "train.source.tokens").read_text() == "shards"
     assert (out / "vocab.model").exists()
     assert told == []
 
     prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
     assert (out / "notes.txt").read_text() == "notes.txt"
     assert not any((out / name).exists() for name in ("shards", "vocab.model", "vocab.txt"))
-    assert "shards, vocab.model, vocab.txt" in told[0]
+    assert told == [
+        "removed vocab.model, vocab.txt, shards: made from the text that was here before. Run `nmt build-vocab` again."
+    ]
     assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_files_of_the_users_stay_whatever_they_are_called(own, tmp_path):
+    """A vocabulary and shards from elsewhere, text that was edited, and a name that the new data set takes."""
+    out = tmp_path / "own"
+    prepare(own, out)
+    users = {
+        "vocab.model": "m",
+        "vocab.txt": "the\nof\n",
+        "shards/x.bin": "s",
+        "train.en": "edited\n",
+        "train.fr": "fr\n",
+    }
+    (out / "shards").mkdir()
+    for name, content in users.items():
+        (out / name).write_text(content)
+
+    told = []
+    french = own.model_copy(update={"target_lang": "fr"})
+    for split in ("train", "valid", "test"):
+        shutil.copy(tmp_path / f"{split}.de", tmp_path / f"{split}.fr")
+    prepare(french, out, notify=told.append)
+    for name in ("train.en", "train.fr"):
+        users[f"{name}.before"] = users.pop(name)
+    assert {name: (out / name).read_text() for name in users} == users
+    assert [notice.split(",")[-1] for notice in told] == [
+        f" and is kept as {name}.before." for name in ("train.en", "train.fr")
+    ]
+    prepare(own, out)
+    assert {name: (out / name).read_text() for name in users} == users
+
+
+def test_a_data_set_whose_manifest_is_damaged_is_left_as_it_is(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+    (out / "manifest.json").write_text("{")
+    with pytest.raises(OutputError, match=r"damaged.*move this one away"):
+        prepare(own, out)
+    with pytest.raises(DataError, match=r"damaged.*Move .*own away"):
+        read_manifest(out)
+    assert (out / "train.en").exists()
 
 
 def test_an_interruption_leaves_what_was_there(own, tmp_path):
@@ -266,7 +315,7 @@ def test_a_process_killed_between_the_two_renames(own, tmp_path, monkeypatch, mo
     out = tmp_path / "own"
     prepare(own, out)
     (out / "notes.txt").write_text("mine")
-    (out / "vocab.model").write_text("of the old text")
+    encode_as_if(out)
     changed = with_filters(own, {"dedup": False})
     old = out.rename(tmp_path / ".own.replaced")
     if moment == "before the old one went":
@@ -283,9 +332,9 @@ def test_a_process_killed_between_the_two_renames(own, tmp_path, monkeypatch, mo
 def test_folders_of_others_are_never_replaced(own, tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("years of work")
-    with pytest.raises(DataError, match="no data set"):
+    with pytest.raises(OutputError, match=r"holds thesis\.tex, and is not a data set"):
         prepare(own, tmp_path / "home", force=True)
-    with pytest.raises(DataError, match="is a file"):
+    with pytest.raises(OutputError, match="is a file"):
         prepare(own, tmp_path / "home" / "thesis.tex", force=True)
     assert (tmp_path / "home" / "thesis.tex").read_text() == "years of work"
     (tmp_path / "empty").mkdir()

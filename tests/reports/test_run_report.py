@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.run import newest_run
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.reports.run_report import run_report, write_run_report
 
 
@@ -321,5 +321,21 @@ def test_looking_at_a_run_does_not_make_it_the_newest(make_run, tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_a_users_mistake(make_run, tmp_path):
+    (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot be written"):
-        write_run_report([make_run("toy", TOY)], tmp_path)
+        write_run_report([make_run("toy", TOY)], tmp_path / "file" / "report.html")
+
+
+def test_only_an_earlier_report_is_replaced(make_run, tmp_path):
+    run, out = make_run("toy", TOY), tmp_path / "page.html"
+    write_run_report([run], out)
+    write_run_report([run], out)
+    link = tmp_path / "link.html"
+    link.symlink_to(out)
+    write_run_report([run], link)
+    assert link.is_symlink()
+    out.write_text("<!doctype html><title>Training report: mine</title>")
+    for path in (out, link, tmp_path, Path("/dev/null")):
+        with pytest.raises(OutputError, match="left as it is"):
+            write_run_report([run], path)
+    assert "mine" in out.read_text()

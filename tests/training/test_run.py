@@ -16,7 +16,7 @@ from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.run import checkpoint_folder, checkpoints, latest_intact_checkpoint
 from nmt.config import load_yaml
 from nmt.data.build import build_vocabulary
-from nmt.errors import CheckpointError, ConfigError, DataError, TrainingError
+from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
 from nmt.training.progress import Ending
 from nmt.training.run import train
 from nmt.training.setup import resolve_config
@@ -250,9 +250,10 @@ def test_a_micro_batch_smaller_than_a_pair_is_told_as_it_is(run_training, tmp_pa
 
 def test_a_folder_that_cannot_be_written_is_an_error(run_training, tmp_path):
     (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(CheckpointError, match="cannot be written"):
-            run_training(folder)
+    with pytest.raises(OutputError, match="is a file, and a run is a folder"):
+        run_training(tmp_path / "file")
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        run_training(tmp_path / "file" / "run")
 
 
 def test_pieces_beyond_the_vocabulary_are_an_error(run_training, tmp_path, reversed_words):

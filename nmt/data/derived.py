@@ -1,0 +1,88 @@
+"""What ``nmt build-vocab`` writes into a data set's folder, and how it is told from files of the user's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from nmt.data.shards import INDEX_NAME, SHARDS, SHARDS_FOLDER
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.errors import VocabularyError
+from nmt.files import Kind, check_replaceable, remove_own
+
+VOCAB_NAME = "vocab.model"
+PIECES_NAME = "vocab.txt"
+
+
+def _is_our_list(path: Path) -> bool:
+    """Whether a file lists pieces as :meth:`Vocabulary.save` does."""
+    beginning = "".join(f"{piece}\n" for piece in SPECIAL_PIECES).encode()
+    with path.open("rb") as stream:
+        if stream.read(len(beginning)) == beginning:
+            return True
+    try:  # a vocabulary from elsewhere may call its special pieces otherwise
+        vocab = Vocabulary.load(path.with_name(VOCAB_NAME))
+    except VocabularyError:
+        return False
+    return path.read_bytes() == "".join(f"{piece}\n" for piece in vocab.pieces(range(vocab.size))).encode()
+
+
+def _is_our_model(path: Path) -> bool:
+    """Whether the list of pieces beside a model, or the shards, tell that it was written with them."""
+    listed = path.with_name(PIECES_NAME)
+    if listed.is_file() and _is_our_list(listed):
+        return True
+    try:
+        index = json.loads((path.parent / SHARDS_FOLDER / INDEX_NAME).read_bytes())
+    except (OSError, ValueError):
+        return False
+    fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
+    return isinstance(index, dict) and index.get("vocab_fingerprint") == fingerprint
+
+
+_KINDS = {
+    VOCAB_NAME: Kind("a vocabulary", _is_our_model),
+    PIECES_NAME: Kind("a list of pieces", _is_our_list),
+    SHARDS_FOLDER: SHARDS,
+}
+
+
+def check_derived_replaceable(data: Path, *, vocab: Vocabulary | None = None) -> None:
+    """See that what is to be replaced in a data set's folder was made by this program.
+
+    Args:
+        vocab: what is to be written, where it is known: a file with the very same bytes is nobody's loss.
+
+    Raises:
+        OutputError: the user has put something of their own there.
+    """
+    for name, kind in _KINDS.items():
+        path = data / name
+        same = vocab is not None and name == VOCAB_NAME and path.is_file() and path.read_bytes() == vocab.model_bytes
+        if not same:
+            check_replaceable(path, kind, option=None)
+
+
+def own_derived(data: Path) -> list[str]:
+    """Names of what this program derived from the text of a data set and wrote beside it."""
+    own = []
+    for name, kind in _KINDS.items():
+        path = data / name
+        is_right = path.is_dir() if kind.is_folder else path.is_file()
+        if is_right and not path.is_symlink() and kind.is_ours(path) and not _foreign(path, kind):
+            own.append(name)
+    return own
+
+
+def _foreign(path: Path, kind: Kind) -> list[str]:
+    return kind.foreign_entries(path) if kind.is_folder else []
+
+
+def remove_derived(data: Path, names: list[str]) -> None:
+    """Remove what :func:`own_derived` named."""
+    for name in names:
+        if _KINDS[name].is_folder:
+            remove_own(data / name, _KINDS[name])
+        else:
+            (data / name).unlink()
