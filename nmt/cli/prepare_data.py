@@ -148,6 +148,13 @@ def _refuse_without_train(options: dict[str, object]) -> None:
         )
 
 
+_KEPT_PAIRS = {
+    "leaked_kept": "kept, though a side stands in valid or test",
+    "copied_kept": "kept, though source and target are equal",
+    "invisible_kept": "kept, with NUL or zero-width characters",
+}
+
+
 def _tell(recipe: Recipe, manifest: Manifest) -> None:
     """What was read, dropped and written, a line each."""
     from nmt.cli.console import notice
@@ -155,11 +162,6 @@ def _tell(recipe: Recipe, manifest: Manifest) -> None:
     for corpus in manifest.corpora:
         notice(f"{corpus.split}: read {corpus.pairs:,} pairs of {corpus.name}")
     for name, count in manifest.filters.items():
-        what = (
-            "train: kept, though a side stands in valid or test:"
-            if name == "leaked_kept"
-            else f"train: dropped as {name}:"
-        )
-        notice(f"{what} {count:,}")
+        notice(f"train: {_KEPT_PAIRS.get(name, f'dropped as {name}')}: {count:,}")
     for split in ("train", "valid", "test"):
         notice(f"{split}: {manifest.files[f'{split}.{recipe.source_lang}'].lines:,} pairs")

@@ -7,21 +7,34 @@ come by) is kept as hashes on disk, so that memory does not grow with the corpus
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmt.corpora.hashes import Hashes, SeenHashes, contains, hash_lines, hash_set, no_hashes
 from nmt.corpora.parallel import map_in_order
 from nmt.corpora.schema import Filters, Normalisation
-from nmt.text import comparison_key, normalizer, sentence_length
+from nmt.text import comparison_key, normalizer, primary_language, sentence_length
 
 Pair = tuple[str, str]
+Mask = NDArray[np.bool_]
 
 REPLACEMENT_CHARACTER = "\ufffd"
+KEPT = "_kept"
+"""Ending of the counts of pairs that a filter counts and does not drop."""
+
+# NUL and zero-width characters without a use in text: word joiner, invisible operators, byte order mark. U+200C and
+# U+200D (non-joiner and joiner) are not among them: Persian, Indic scripts and emoji need both.
+_INVISIBLE = re.compile("[\0\u2060-\u2064\ufeff]")
+_INVISIBLE_OR_ZERO_WIDTH_SPACE = re.compile("[\0\u200b\u2060-\u2064\ufeff]")
+# Languages that may put U+200B between words.
+_ZERO_WIDTH_SPACED = frozenset({"km", "lo", "my", "th"})
 
 # Pairs of a chunk: large enough that handing it to a process costs little beside looking at it.
 _CHUNK = 20_000
@@ -76,8 +89,15 @@ class Chunk:
     pair_hashes: Hashes
     source_hashes: Hashes
     target_hashes: Hashes
+    invisible: Mask
+    """Whether a side holds NUL or zero-width characters."""
 
-    def keep(self, mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Chunk:
+    @property
+    def copied(self) -> Mask:
+        """Whether source and target are equal, but for white space and composition."""
+        return np.equal(self.source_hashes, self.target_hashes)
+
+    def keep(self, mask: Mask) -> Chunk:
         """The pairs where the mask, shape (pairs,), is true."""
         if mask.all():
             return self
@@ -88,6 +108,7 @@ class Chunk:
             self.pair_hashes[kept],
             self.source_hashes[kept],
             self.target_hashes[kept],
+            self.invisible[kept],
         )
 
 
@@ -103,14 +124,14 @@ def clean(
     """Serve what is left of training text, in its order.
 
     A pair that several filters would drop is counted by the first, in this order: ``invalid_utf8``, ``empty``,
-    ``too_long``, ``ratio``, ``duplicate``, ``held_out``, ``leaked``.
+    ``too_long``, ``ratio``, ``duplicate``, ``held_out``, ``leaked``, ``copied``, ``invisible``.
 
     Args:
         pairs: source and target lines. Bytes that were not UTF-8 stand in them as U+FFFD.
         rules: filters and normalisation.
         evaluation: the sentences of valid and test.
-        counts: takes each filter's count, under ``leaked_kept`` that of the leaked pairs where they are only counted;
-            filters that are off are left out.
+        counts: takes each filter's count. Pairs that a filter only counts are under ``leaked_kept``, ``copied_kept``
+            or ``invisible_kept``; filters that are off are left out.
         scratch: a folder for what is remembered of the pairs; the caller removes it.
         workers: processes.
     """
@@ -118,9 +139,15 @@ def clean(
         counts.setdefault(name, 0)
     seen = SeenHashes(scratch) if rules.filters.dedup else None
 
-    def drop(name: str, chunk: Chunk, dropped: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Chunk:
-        counts[name] += int(dropped.sum())
-        return chunk.keep(~dropped)
+    def drop(name: str, chunk: Chunk, found: Mask) -> Chunk:
+        counts[name] += int(found.sum())
+        return chunk.keep(~found)
+
+    def drop_or_count(name: str, chunk: Chunk, found: Mask, choice: Literal["drop", "count"]) -> Chunk:
+        if choice == "drop":
+            return drop(name, chunk, found)
+        counts[f"{name}{KEPT}"] += int(found.sum())
+        return chunk
 
     for chunk, dropped in map_in_order(partial(_examine, rules=rules), _chunks(pairs), workers):
         for name, count in dropped.items():
@@ -130,11 +157,9 @@ def clean(
         if len(evaluation.held_out):
             chunk = drop("held_out", chunk, contains(evaluation.held_out, chunk.pair_hashes))
         leaked = contains(evaluation.sources, chunk.source_hashes) | contains(evaluation.targets, chunk.target_hashes)
-        if rules.filters.leakage == "drop":
-            chunk = drop("leaked", chunk, leaked)
-        else:
-            counts["leaked_kept"] += int(leaked.sum())
-        yield chunk
+        chunk = drop_or_count("leaked", chunk, leaked, rules.filters.leakage)
+        chunk = drop_or_count("copied", chunk, chunk.copied, rules.filters.copied)
+        yield drop_or_count("invisible", chunk, chunk.invisible, rules.filters.invisible)
 
 
 def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
@@ -148,6 +173,10 @@ def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
         "held_out": held_out,
         "leaked": filters.leakage == "drop",
         "leaked_kept": filters.leakage == "count",
+        "copied": filters.copied == "drop",
+        "copied_kept": filters.copied == "count",
+        "invisible": filters.invisible == "drop",
+        "invisible_kept": filters.invisible == "count",
     }
     return [name for name, on in switches.items() if on]
 
@@ -176,6 +205,7 @@ def _examine(pairs: list[Pair], *, rules: Rules) -> tuple[Chunk, dict[str, int]]
         # Valid and test are not normalised, so it is text as read that is compared with them.
         hash_lines(comparison_key(source) for source, _ in originals),
         hash_lines(comparison_key(target) for _, target in originals),
+        np.array([_is_invisible(pair, rules) for pair in kept], dtype=bool),
     )
     return chunk, dropped
 
@@ -195,6 +225,17 @@ def _fault(pair: Pair, rules: Rules, filters: Filters) -> str | None:
     if filters.max_ratio is not None and longer > filters.max_ratio * shorter:
         return "ratio"
     return None
+
+
+def _is_invisible(pair: Pair, rules: Rules) -> bool:
+    """Whether a side holds NUL or zero-width characters."""
+    languages = rules.source_lang, rules.target_lang
+    return any(
+        (_INVISIBLE if primary_language(language) in _ZERO_WIDTH_SPACED else _INVISIBLE_OR_ZERO_WIDTH_SPACE).search(
+            line
+        )
+        for line, language in zip(pair, languages, strict=True)
+    )
 
 
 def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:

@@ -130,6 +130,8 @@ class Filters(Section):
     max_ratio: float | None = Field(4.0, ge=1, description="of the longer side to the shorter")
     dedup: bool = Field(True, description="drop exact repetitions of a pair")
     leakage: Literal["drop", "count"] = Field("drop", description="pairs of which a side stands in valid or test")
+    copied: Literal["drop", "count"] = Field("count", description="pairs whose source equals their target")
+    invisible: Literal["drop", "count"] = Field("count", description="pairs with NUL or zero-width characters")
 
 
 class Recipe(Section):

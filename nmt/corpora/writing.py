@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-from nmt.corpora.cleaning import Evaluation, Pair, Rules, clean
+from nmt.corpora.cleaning import KEPT, Evaluation, Pair, Rules, clean
 from nmt.corpora.download import Notify, Progress
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.schema import HeldOut
@@ -117,7 +117,9 @@ def _check_counts(
     for split in ("train", "valid", "test"):
         if files[f"{split}.{recipe.source_lang}"].lines == 0:
             found = sum(record.pairs for record in read if record.split == split)
-            dropped = ", ".join(f"{name} {count:,}" for name, count in filters.items() if count)
+            dropped = ", ".join(
+                f"{name} {count:,}" for name, count in filters.items() if count and not name.endswith(KEPT)
+            )
             because = f" Dropped: {dropped}." if split == "train" and dropped else ""
             raise DataError(f"{recipe.name}: of {found:,} {split} pairs none is left.{because}")
 

@@ -58,7 +58,7 @@ class Manifest(Record):
     sources: list[SourceRecord]
     corpora: list[CorpusRecord] = []
     filters: dict[str, int]
-    """Pairs that each filter dropped (or, for ``leaked_kept``, only counted), in the order of the filters."""
+    """Pairs that each filter dropped (or only counted, if the name ends in ``_kept``), in the order of the filters."""
     files: dict[str, FileRecord]
     """``train.en`` and so on."""
     nfc: bool

@@ -159,7 +159,14 @@ def test_leaked_pairs_are_counted_and_kept(file_server, tmp_path):
     )
     recipe = served_recipe(file_server, "wmt14-en-de", archives)
     prepared = prepare(recipe, tmp_path / "wmt", cache=tmp_path / "cache")
-    assert prepared.manifest.filters == {"invalid_utf8": 0, "empty": 1, "too_long": 1, "leaked_kept": 2}
+    assert prepared.manifest.filters == {
+        "invalid_utf8": 0,
+        "empty": 1,
+        "too_long": 1,
+        "leaked_kept": 2,
+        "copied_kept": 0,
+        "invisible_kept": 0,
+    }
     assert prepared.manifest.files["train.en"].lines == 40 + 30 + 3
 
 

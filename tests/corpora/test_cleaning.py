@@ -22,17 +22,21 @@ def run(pairs, scratch, *, evaluation=(), languages=("en", "de"), normalisation=
 
 
 def dropped(counts):
-    return {name: count for name, count in counts.items() if count}
+    return {name: count for name, count in counts.items() if count and not name.endswith("_kept")}
 
 
 def test_empty_sides(tmp_path):
     pairs = [("a", "b"), ("", "b"), ("a", " \t\u00a0"), ("\u2028", "\u2028")]
-    assert run(pairs, tmp_path, **LOOSE) == ([("a", "b")], {"empty": 3, "leaked": 0})
+    kept, counts = run(pairs, tmp_path, **LOOSE)
+    assert kept == [("a", "b")]
+    assert counts == {"empty": 3, "leaked": 0, "copied_kept": 0, "invisible_kept": 0}
 
 
 def test_length_counts_words_and_is_inclusive(tmp_path):
     pairs = [("a b c", "x"), ("a b c d", "x"), ("x", "a b c d")]
-    assert run(pairs, tmp_path, **LOOSE | {"max_length": 3}) == (pairs[:1], {"empty": 0, "too_long": 2, "leaked": 0})
+    kept, counts = run(pairs, tmp_path, **LOOSE | {"max_length": 3})
+    assert kept == pairs[:1]
+    assert dropped(counts) == {"too_long": 2}
 
 
 def test_length_counts_characters_where_words_are_not_spaced(tmp_path):
@@ -69,7 +73,7 @@ def test_leaks_are_found_on_either_side_whatever_their_spacing_and_composition(t
     assert dropped(counts) == {"leaked": 2}
     kept, counts = run(pairs, tmp_path, evaluation=evaluation, leakage="count", **LOOSE)
     assert kept == pairs
-    assert counts == {"empty": 0, "leaked_kept": 2}
+    assert counts == {"empty": 0, "leaked_kept": 2, "copied_kept": 0, "invisible_kept": 0}
 
 
 def test_leaks_are_found_in_text_as_read(tmp_path):
@@ -99,17 +103,45 @@ def test_raw_text_is_left_alone(tmp_path):
 def test_invalid_bytes_are_dropped_only_if_asked(tmp_path):
     pairs = [("a \ufffd", "b"), ("a", "b")]
     assert run(pairs, tmp_path, **LOOSE)[0] == pairs
-    assert run(pairs, tmp_path, invalid_utf8="drop", **LOOSE) == (
-        pairs[1:],
-        {"invalid_utf8": 1, "empty": 0, "leaked": 0},
-    )
+    kept, counts = run(pairs, tmp_path, invalid_utf8="drop", **LOOSE)
+    assert kept == pairs[1:]
+    assert dropped(counts) == {"invalid_utf8": 1}
+
+
+def test_copied_pairs_are_counted_and_dropped_only_if_asked(tmp_path):
+    pairs = [("Caf\u00e9  Berlin", "Cafe\u0301 Berlin "), ("same", "same"), ("same", "same"), ("Same", "same")]
+    kept, counts = run(pairs, tmp_path, **LOOSE | {"dedup": True})
+    assert kept == [pairs[0], pairs[1], pairs[3]]
+    assert (counts["duplicate"], counts["copied_kept"]) == (1, 2)
+    kept, counts = run(pairs, tmp_path / "2", copied="drop", **LOOSE)
+    assert kept == [("Same", "same")]
+    assert counts == {"empty": 0, "leaked": 0, "copied": 3, "invisible_kept": 0}
+
+
+@pytest.mark.parametrize("character", ["\0", "\u200b", "\u2060", "\u2063", "\ufeff"])
+def test_invisible_characters_are_counted_and_dropped_only_if_asked(tmp_path, character):
+    pairs = [(f"a{character}b", "c"), ("a", f"{character}b"), ("می\u200cخواهم", "👩\u200d🚀"), ("a", "b")]
+    kept, counts = run(pairs, tmp_path, **LOOSE)
+    assert kept == pairs
+    assert counts["invisible_kept"] == 2
+    kept, counts = run(pairs, tmp_path, invisible="drop", **LOOSE)
+    assert kept == pairs[2:]
+    assert dropped(counts) == {"invisible": 2}
+
+
+def test_a_zero_width_space_separates_words_in_some_languages(tmp_path):
+    pairs = [("a\u200bb", "ក\u200bខ"), ("a", "ក\u200bខ"), ("a", "ក\u2060ខ")]
+    _, counts = run(pairs, tmp_path, languages=("en", "km"), **LOOSE)
+    assert counts["invisible_kept"] == 2
 
 
 def test_the_filters_that_are_on_are_counted_in_their_order():
-    assert filter_names(Filters(), held_out=True) == ["empty", "too_long", "ratio", "duplicate", "held_out", "leaked"]
-    everything = Filters(invalid_utf8="drop", leakage="count")
-    assert filter_names(everything, held_out=False)[0] == "invalid_utf8"
-    assert filter_names(everything, held_out=False)[-1] == "leaked_kept"
+    always = ["empty", "too_long", "ratio", "duplicate"]
+    names = filter_names(Filters(), held_out=True)
+    assert names == [*always, "held_out", "leaked", "copied_kept", "invisible_kept"]
+    everything = Filters(invalid_utf8="drop", leakage="count", copied="drop", invisible="drop")
+    names = filter_names(everything, held_out=False)
+    assert names == ["invalid_utf8", *always, "leaked_kept", "copied", "invisible"]
 
 
 def test_processes_give_what_one_gives(tmp_path, monkeypatch):
@@ -119,7 +151,7 @@ def test_processes_give_what_one_gives(tmp_path, monkeypatch):
     alone = run(pairs, tmp_path / "1", evaluation=[("word 3", "satz")], **settings)
     together = run(pairs, tmp_path / "2", evaluation=[("word 3", "satz")], workers=2, **settings)
     assert together == alone
-    assert sum(together[1].values()) + len(together[0]) == 600
+    assert sum(dropped(together[1]).values()) + len(together[0]) == 600
 
 
 def test_chunks_are_not_read_ahead_without_bound(tmp_path, monkeypatch):
@@ -174,7 +206,7 @@ def test_what_is_kept_is_what_a_plain_loop_keeps(tmp_path_factory, pairs, evalua
     if nfc:
         pairs = [tuple(unicodedata.normalize("NFC", side) for side in pair) for pair in pairs]
     assert kept == oracle(pairs, evaluation, filters)
-    assert len(kept) + sum(counts.values()) == len(pairs)
+    assert len(kept) + sum(dropped(counts).values()) == len(pairs)
 
 
 @pytest.mark.slow

@@ -56,7 +56,9 @@ def test_text_and_manifest(own, tmp_path):
 
     manifest = read_manifest(out)
     assert manifest == prepared.manifest
-    assert manifest.filters == {"empty": 1, "too_long": 0, "ratio": 0, "duplicate": 1, "leaked": 1}
+    assert manifest.filters == {
+        "empty": 1, "too_long": 0, "ratio": 0, "duplicate": 1, "leaked": 1, "copied_kept": 0, "invisible_kept": 0,
+    }  # fmt: skip
     assert [(corpus.split, corpus.name, corpus.pairs) for corpus in manifest.corpora] == [
         ("train", "train", 6),
         ("valid", "valid", 3),
@@ -147,6 +149,7 @@ def test_pairs_are_held_out_where_none_are_given(tmp_path):
     assert counts == {"train.en": 360, "valid.en": 20, "test.en": 20}
     assert prepared.manifest.filters == {
         "empty": 0, "too_long": 0, "ratio": 0, "duplicate": 400, "held_out": 40, "leaked": 0,
+        "copied_kept": 0, "invisible_kept": 0,
     }  # fmt: skip
     splits = [set(lines(tmp_path / "own", f"{split}.en")) for split in ("train", "valid", "test")]
     assert set.union(*splits) == {f"s {n}" for n in range(400)}
