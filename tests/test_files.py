@@ -163,7 +163,7 @@ def test_the_rule(tmp_path):
         ("full", BOX, r"is a box, but also holds cat\.txt"),
         ("linked", BOX, r"also holds b\.thing"),
         ("nested", BOX, r"also holds c\.thing"),
-        ("run", BOX, "is a run, and is not a box"),
+        ("run", BOX, "is a run, not a box"),
         (".", BOX, "holds box, dangling, empty and 6 more, and is not a box"),
     ):
         with pytest.raises(OutputError, match=what) as error:
