@@ -29,6 +29,7 @@ _TELLING = (
     ("checkpoints", "a run"),
 )
 _NAMED = 3
+_IS_CURRENT = "is the current folder, or holds it"
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,10 @@ def check_replaceable(path: Path, kind: Kind, *, option: str | None = "--out", i
     problem = _obstacle(path, kind, in_place=in_place)
     if problem is None:
         return
-    what = "folder" if kind.is_folder else "file"
-    remedy = f"Name another {what} with {option}, or move this one away." if option else f"Move this {what} away."
-    raise OutputError(f"{path}: {problem}. It is left as it is. {remedy}")
+    remedies = [f"name another {'folder' if kind.is_folder else 'file'} with {option}"] if option else []
+    if problem != _IS_CURRENT:
+        remedies.append("move away what is there")
+    raise OutputError(f"{path}: {problem}. It is left as it is: {', or '.join(remedies)}.")
 
 
 def _obstacle(path: Path, kind: Kind, *, in_place: bool) -> str | None:
@@ -86,7 +88,7 @@ def _obstacle(path: Path, kind: Kind, *, in_place: bool) -> str | None:
     if not stat.S_ISDIR(mode):
         return f"is a file, and {kind.name} is a folder"
     if not in_place and _holds_current_folder(path):
-        return "is the current folder, or holds it"
+        return _IS_CURRENT
     if all(is_lock(entry) for entry in path.iterdir()):
         return None
     if not kind.is_ours(path):
@@ -105,8 +107,9 @@ def _described(folder: Path, wanted: Kind) -> str:
     what = next((what for name, what in _TELLING if (folder / name).exists()), None)
     if what == wanted.name:
         return f"looks like {what}, but is damaged or was not written by nmt"
-    found = f"is {what}" if what else f"holds {_listed(sorted(entry.name for entry in folder.iterdir()))}"
-    return f"{found}, and is not {wanted.name} that nmt wrote"
+    if what is not None:
+        return f"is {what}, not {wanted.name}"
+    return f"holds {_listed(sorted(entry.name for entry in folder.iterdir()))}, and is not {wanted.name} that nmt wrote"
 
 
 def _listed(names: list[str]) -> str:
@@ -239,6 +242,15 @@ def remove_own(folder: Path, kind: Kind) -> bool:
             raise
         return False
     return True
+
+
+def free_name(path: Path) -> Path:
+    """A path where nothing stands: this one, or the first free one of ``NAME-2`` and so on."""
+    free, number = path, 1
+    while free.exists() or free.is_symlink():
+        number += 1
+        free = path.with_name(f"{path.name}-{number}")
+    return free
 
 
 def _flush(path: Path) -> None:

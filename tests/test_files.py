@@ -1,8 +1,28 @@
-"""Files and folders: whole or not there."""
+"""Files and folders: whole or not there, and what is left by a process that dies meanwhile."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 
-from nmt.files import replacing
+from nmt.errors import OutputError
+from nmt.files import Kind, check_replaceable, put_back, remove_own, replacing, replacing_folder
+
+LETTER = Kind("a letter", lambda path: path.read_text().startswith("Dear"))
+BOX = Kind("a box", lambda folder: (folder / "label").is_file(), is_folder=True, holds=("label", "*.thing"))
+
+
+def fill(folder: Path, label: str) -> None:
+    with replacing_folder(folder, BOX) as temporary:
+        (temporary / "label").write_text(label)
+        (temporary / "a.thing").write_text(label)
+
+
+def held(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
 
 
 def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path):
@@ -13,3 +33,140 @@ def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path):
         raise RuntimeError
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "file").write_text("before")
+    (tmp_path / "link").symlink_to("file")
+    with replacing(tmp_path / "link") as stream:
+        stream.write(b"after")
+    assert (tmp_path / "file").read_text() == "after"
+    fill(tmp_path / "box", "1")
+    (tmp_path / "link to box").symlink_to("box")
+    fill(tmp_path / "link to box", "2")
+    assert held(tmp_path / "box")["label"] == "2"
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "link to box").is_symlink()
+
+
+def test_a_folder_that_is_not_finished_leaves_the_old_one(tmp_path):
+    fill(tmp_path / "box", "before")
+    with pytest.raises(RuntimeError), replacing_folder(tmp_path / "box", BOX) as temporary:
+        (temporary / "label").write_text("half")
+        raise RuntimeError
+    assert held(tmp_path / "box") == {"label": "before", "a.thing": "before"}
+    assert [path.name for path in tmp_path.iterdir()] == ["box"]
+
+
+@pytest.mark.parametrize("renames", [0, 1, 2])
+def test_whenever_a_process_dies_the_old_folder_or_the_new_one_is_found_again(tmp_path, renames):
+    box = tmp_path / "box"
+    fill(box, "before")
+    script = f"""
+import os, pathlib
+from tests.test_files import fill
+rename, done = pathlib.Path.rename, []
+def dying(path, to):
+    if len(done) == {renames}:
+        os._exit(9)
+    done.append(to)
+    return rename(path, to)
+pathlib.Path.rename = dying
+import nmt.files
+nmt.files.remove_own = lambda *arguments: os._exit(9)
+fill(pathlib.Path({str(box)!r}), "after")
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert box.exists() == (renames != 1)
+    with pytest.raises(RuntimeError), replacing_folder(box, BOX):
+        raise RuntimeError
+    label = "after" if renames == 2 else "before"
+    assert held(box) == {"label": label, "a.thing": label}
+    assert [path.name for path in tmp_path.iterdir()] == ["box"]
+    fill(box, "again")
+    assert held(box) == {"label": "again", "a.thing": "again"}
+
+
+def test_folders_are_put_back_where_nothing_took_their_place(tmp_path):
+    for name in ("one", ".one.nmt.old", ".two.nmt.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "label").write_text(name)
+    put_back(tmp_path)
+    assert held(tmp_path / "one") == {"label": "one"}
+    assert held(tmp_path / "two") == {"label": ".two.nmt.old"}
+
+
+def test_a_file_that_came_meanwhile_is_not_lost(tmp_path):
+    box = tmp_path / "box"
+    fill(box, "before")
+    with pytest.raises(OutputError, match=r"mine\.txt"), replacing_folder(box, BOX) as temporary:
+        (temporary / "label").write_text("after")
+        (box / "mine.txt").write_text("mine")
+    assert held(box) == {"label": "before", "a.thing": "before", "mine.txt": "mine"}
+
+
+def test_one_process_at_a_time_writes_a_folder(tmp_path):
+    with replacing_folder(tmp_path / "box", BOX) as temporary:
+        (temporary / "label").write_text("first")
+        second = threading.Thread(target=fill, args=(tmp_path / "box", "second"))
+        second.start()
+        second.join(0.2)
+        assert second.is_alive()
+        assert held(temporary) == {"label": "first"}
+    second.join()
+    assert held(tmp_path / "box")["label"] == "second"
+
+
+def test_files_of_a_folder_follow_the_umask_whoever_wrote_them(tmp_path):
+    before = os.umask(0o022)
+    try:
+        with replacing_folder(tmp_path / "box", BOX) as temporary:
+            os.close(os.open(temporary / "label", os.O_CREAT | os.O_WRONLY, 0o600))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "box" / "label").stat().st_mode & 0o777 == 0o644
+
+
+def test_only_what_is_of_a_kind_is_removed(tmp_path):
+    fill(tmp_path / "box", "x")
+    (tmp_path / "box" / "mine.txt").write_text("mine")
+    assert not remove_own(tmp_path / "box", BOX)
+    assert sorted(held(tmp_path / "box")) == ["a.thing", "label", "mine.txt"]
+    (tmp_path / "box" / "mine.txt").unlink()
+    assert remove_own(tmp_path / "box", BOX)
+    assert remove_own(tmp_path / "box", BOX)
+
+
+def test_the_rule(tmp_path):
+    """What may stand in the place of a file, and of a folder."""
+    (tmp_path / "letter").write_text("Dear reader")
+    (tmp_path / "list").write_text("milk")
+    fill(tmp_path / "box", "x")
+    fill(tmp_path / "full", "x")
+    (tmp_path / "full" / "cat.txt").touch()
+    fill(tmp_path / "linked", "x")
+    (tmp_path / "linked" / "b.thing").symlink_to(tmp_path / "list")
+    fill(tmp_path / "nested", "x")
+    (tmp_path / "nested" / "c.thing").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".lock").write_text("17 on host")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name in ("letter", "none", "dangling", "none/none"):
+        check_replaceable(tmp_path / name, LETTER)
+    for name in ("box", "none", "empty", "dangling"):
+        check_replaceable(tmp_path / name, BOX)
+    for name, kind, what in (
+        ("list", LETTER, "is a file, but not a letter that nmt wrote"),
+        ("box", LETTER, "is a folder, and a letter is a file"),
+        ("letter", BOX, "is a file, and a box is a folder"),
+        ("full", BOX, r"is a box, but also holds cat\.txt"),
+        ("linked", BOX, r"also holds b\.thing"),
+        ("nested", BOX, r"also holds c\.thing"),
+        ("run", BOX, "is a run, not a box"),
+        (".", BOX, "holds box, dangling, empty and 6 more, and is not a box"),
+    ):
+        with pytest.raises(OutputError, match=what) as error:
+            check_replaceable(tmp_path / name, kind)
+        assert str(tmp_path / name) in str(error.value)
+        assert "--out" in str(error.value)

@@ -1,11 +1,12 @@
 """The lock: one at a time, gone with its holder, and no file left."""
 
+import os
 import threading
 import time
 
 import pytest
 
-from nmt.locking import exclusive
+from nmt.locking import exclusive, holder, is_lock
 
 
 def test_one_at_a_time_and_no_file_left(tmp_path):
@@ -43,3 +44,21 @@ def test_an_error_gives_it_up(tmp_path):
         raise ValueError("inside")
     with exclusive(tmp_path / "lock", wait=False):
         pass
+
+
+def test_a_file_that_is_no_lock_is_left_as_it_is(tmp_path):
+    path = tmp_path / ".mine.lock"
+    path.write_text("dependencies:\n  - one\n")
+    with pytest.raises(FileExistsError, match="no lock"), exclusive(path):
+        pass
+    assert path.read_text() == "dependencies:\n  - one\n"
+
+
+@pytest.mark.parametrize("left", ["", "17 on elsewhere"])
+def test_what_a_killed_holder_left_is_taken(tmp_path, left):
+    path = tmp_path / ".x.lock"
+    path.write_text(left)
+    assert is_lock(path)
+    with exclusive(path):
+        assert holder(path).startswith(f"{os.getpid()} on ")
+    assert not path.exists()

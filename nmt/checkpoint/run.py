@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import re
 import shutil
@@ -14,7 +13,7 @@ from nmt.checkpoint.files import CONFIG_FILE, TRAINING_STATE_FILE, damage, is_bu
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.config import CheckpointsConfig
 from nmt.errors import CheckpointError
-from nmt.files import Kind, put_back, remove_own
+from nmt.files import Kind, free_name, put_back, remove_own
 
 AVERAGE_FOLDER = "average"
 CHECKPOINTS_FOLDER = "checkpoints"
@@ -79,13 +78,7 @@ def set_aside(run: Path, *, behind: Path) -> None:
     newest_whole = next(update for update, path in there.items() if path.name == behind.name)
     for update, path in there.items():
         if update > newest_whole:
-            path.rename(_free_name(path.with_name(f"damaged-{path.name}")))
-
-
-def _free_name(path: Path) -> Path:
-    """A path where nothing stands: this one, or the first free one of ``NAME-2`` and so on."""
-    names = itertools.chain([path.name], (f"{path.name}-{number}" for number in itertools.count(2)))
-    return next(path.with_name(name) for name in names if not path.with_name(name).exists())
+            path.rename(free_name(path.with_name(f"damaged-{path.name}")))
 
 
 def update_links(run: Path, scores: Mapping[int, float]) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from nmt.errors import DownloadError
-from nmt.files import replacing
+from nmt.files import free_name, replacing
 from nmt.locking import exclusive
 
 Progress = Callable[[str, int, int | None], None]
@@ -90,7 +90,10 @@ def fetch(
     """
     tell = notify or _silent
     path = cache / (name or file.name)
-    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DownloadError(f"{cache}: cannot be made ({error.strerror}). Name another folder with --cache.") from None
     with exclusive(path.with_name(f".{path.name}.lock")):
         failures = []
         if path.is_file():
@@ -99,7 +102,7 @@ def fetch(
                 _pin(file, path, tell)
                 return path
             failures.append(f"{path}: {fault}")
-            tell(f"{path}: {fault}. Looking for the right file.")
+            tell(f"{path}: {fault}. Looking for the right file; this one is then kept as {path.name}.wrong.")
         for place in _places(file, mirrors):
             if offline and not isinstance(place, Path):
                 failures.append(f"{place}: not asked (offline)")
@@ -163,6 +166,9 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
     if fault is not None:
         part.unlink()
         raise _UnavailableError(fault)
+    if path.exists():
+        # Its checksum is wrong, so it may be a user's own.
+        path.rename(free_name(path.with_name(f"{path.name}.wrong")))
     part.replace(path)
 
 

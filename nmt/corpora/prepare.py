@@ -28,7 +28,7 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.errors import DataError, OutputError
-from nmt.files import check_replaceable
+from nmt.files import check_replaceable, free_name
 from nmt.locking import exclusive
 from nmt.processor import usable_cores
 
@@ -140,7 +140,10 @@ def _standing(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Manife
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Keep other processes from making the same data set."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made ({error.strerror}). Name another folder with --out.") from None
     try:
         with exclusive(folder.with_name(f".{folder.name}.lock"), wait=False):
             yield
@@ -200,10 +203,10 @@ def _is_as_recorded(path: Path, checksum: str | None) -> bool:
 
 def _bring_over(entry: Path, folder: Path, tell: Notify) -> None:
     """Move what is not of the data set that was replaced, or no longer, to the one in its place."""
-    kept, number = folder / entry.name, 1
-    while kept.exists() or kept.is_symlink():
-        kept = folder / f"{entry.name}.before{'' if number == 1 else f'-{number}'}"
-        number += 1
+    kept = folder / entry.name
+    is_taken = kept.exists() or kept.is_symlink()
+    if is_taken:
+        kept = free_name(kept.with_name(f"{kept.name}.before"))
     entry.rename(kept)
-    if kept.name != entry.name:
+    if is_taken:
         tell(f"{entry.name}: was not as `nmt prepare-data` wrote it, and is kept as {kept.name}.")

@@ -127,6 +127,7 @@ def test_a_damaged_file_in_the_cache_is_fetched_again_and_told(server, tmp_path)
     told = []
     assert fetch(remote(server), tmp_path, notify=told.append).read_bytes() == CONTENT
     assert "has 6 bytes" in told[0]
+    assert (tmp_path / "corpus.tgz.wrong").read_bytes() == b"not it"
 
 
 def test_mirrors_are_tried_in_order_before_the_address(server, tmp_path, dead_url):
