@@ -9,6 +9,7 @@ import typer
 
 
 def translate(
+    ctx: typer.Context,
     model: Annotated[
         list[Path] | None,
         typer.Option(metavar="PATH", help="A run or bundle; several make an ensemble. The newest run if left out."),
@@ -25,7 +26,7 @@ def translate(
         Path,
         typer.Option(
             metavar="PATH",
-            help="Where to write, over what is there; standard output if left out.",
+            help="File to write; the same command again resumes it. Standard output if left out.",
             show_default=False,
         ),
     ] = Path("-"),
@@ -119,8 +120,9 @@ def translate(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an --output that was interrupted, rather than begin anew.")
+        bool, typer.Option("--resume", help="Resume an --output that was interrupted; a file always does.", hidden=True)
     ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, in the next free file beside --output.")] = False,
     invalid_utf8: Annotated[
         Literal["error", "replace"], typer.Option(help="What to do with bytes that are not UTF-8.")
     ] = "error",
@@ -190,8 +192,7 @@ def translate(
     if interactive is None:
         interactive = str(input) == STDIN and sys.stdin.isatty()
     beside = {"prefix": prefix, "score_target": score_target}
-    streams = Streams(input, beside, output, resume, interactive, invalid_utf8)
-    streams.check()
+    streams = ctx.with_resource(Streams(input, beside, output, resume, fresh, interactive, invalid_utf8).claimed())
 
     hardware = choose_hardware(device, precision, threads)
     notice("model: " + ", ".join(map(str, folders)))

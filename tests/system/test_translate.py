@@ -20,6 +20,7 @@ import torch
 from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config, DataConfig, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
+from nmt.decoding.resuming import OutputFile
 from nmt.model.transformer import Transformer
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
@@ -144,7 +145,8 @@ def test_interrupted_it_says_what_is_left(bundle, tmp_path):
         process.send_signal(signal.SIGINT)
         _, messages = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert messages.decode().splitlines()[-1] == f"interrupted: what is done is in {partial}; --resume goes on with it"
+    last = messages.decode().splitlines()[-1]
+    assert last == f"interrupted: the finished part is in {partial}. Run the same command to resume."
 
 
 def test_works_in_a_locale_without_unicode_and_without_a_terminal(bundle):
@@ -163,12 +165,81 @@ def test_files_in_and_out(bundle, tmp_path):
 
 def test_what_was_translated_before_an_error_is_kept(bundle, tmp_path):
     out = tmp_path / "out.txt"
-    out.write_text("of an earlier time")
     result = translate(bundle, b"ba do\nki\n\xff\n", "--output", str(out))
     assert result.returncode == 2
-    assert out.read_text() == "of an earlier time"
+    assert not out.exists()
     assert out.with_name("out.txt.partial").read_bytes() == translate(bundle, b"ba do\nki\n").stdout
+    before = files_of(tmp_path)
+    again = translate(bundle, b"ba do\nki\n", "--output", str(out))
+    assert again.returncode == 2
+    assert b"finished part of an interrupted translation" in again.stderr
+    assert files_of(tmp_path) == before
     assert b"no such folder" in translate(bundle, b"", "--output", str(tmp_path / "none" / "x")).stderr
+
+
+def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+
+def test_the_same_command_again_finds_all_up_to_date_and_another_is_refused(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.de.txt"
+    source.write_text("ba do\nki\n")
+    command = ["--input", str(source), "--output", str(output)]
+    assert translate(bundle, b"", *command).returncode == 0
+    before = files_of(tmp_path)
+    again = translate(bundle, b"", *command)
+    assert again.returncode == 0
+    assert again.stderr.decode().splitlines()[-1] == f"{output}: up to date (same model, input and settings)"
+    other = write_bundle(tmp_path.parent / "other-model", seed=1)
+    for refused, what in (
+        (translate(bundle, b"", *command, "--beam", "3"), "beam (2 then, 3 now)"),
+        (translate(bundle, b"", *command, "--format", "jsonl"), "format (text then, jsonl now)"),
+        (translate(other, b"", *command), "made differently: model."),
+        (translate(bundle, b"ba do\nki\n", "--output", str(output)), "cannot be checked"),
+    ):
+        assert refused.returncode == 2
+        message = refused.stderr.decode().splitlines()[-1]
+        assert what in message
+        assert f"--fresh to start over in {tmp_path / 'out.de-2.txt'}." in message
+    assert files_of(tmp_path) == before
+    fresh = translate(bundle, b"", *command, "--beam", "3", "--fresh")
+    assert fresh.returncode == 0
+    beside = tmp_path / "out.de-2.txt"
+    assert f"writing to {beside}, since {output} exists" in fresh.stderr.decode()
+    assert beside.read_bytes().count(b"\n") == 2
+    after = files_of(tmp_path)
+    assert {name: after[name] for name in before} == before
+    source.write_text("ba do\nlu\n")
+    assert b"made differently: input." in translate(bundle, b"", *command).stderr
+
+
+def test_two_processes_do_not_share_an_output(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("ba do ki lu me\n" * 200_000)
+    options = ["--input", str(source), "--output", str(output)]
+    command = [*NMT, "translate", "--model", str(bundle), *options]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+        while not (tmp_path / "out.txt.partial").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        second = translate(bundle, b"", *options)
+        assert second.returncode == 2
+        assert f"error: {output}: another process is writing it ({process.pid} on " in second.stderr.decode()
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+    assert not (tmp_path / ".out.txt.lock").exists()
+
+
+def test_open_streams_by_name_are_written_where_they_stand(bundle, tmp_path):
+    (tmp_path / "in.txt").write_text("ba do\n")
+    (tmp_path / "all.txt").write_text("before\n")
+    expected = translate(bundle, b"ba do\n").stdout.decode()
+    command = shlex.join([*NMT, "translate", "--model", str(bundle), "--input", "in.txt", "--output"])
+    for name in ("/dev/stdout", "/dev/fd/1"):
+        script = f"{command} {name} >> all.txt && {command} /dev/null"
+        assert subprocess.run(["bash", "-c", script], env=ENVIRONMENT, cwd=tmp_path, check=False).returncode == 0
+    assert (tmp_path / "all.txt").read_text() == "before\n" + expected * 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.txt", "in.txt"]
 
 
 def test_jsonl_and_nbest(bundle):
@@ -196,6 +267,8 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--nbest", "9"], ["beam", "9"]),
         (["--resume"], ["--input FILE", "--output FILE"]),
+        (["--fresh"], ["--fresh", "--output FILE"]),
+        (["--input", "in.txt", "--output", "in.out", "--resume", "--fresh"], ["--resume", "--fresh"]),
         (["--seed", "3"], ["--seed", "--sample"]),
         (["--sample", "--temperature", "0"], ["temperature 0", "from 0.000001"]),
         (["--beam", "4", "--diverse-groups", "3"], ["3 diverse groups", "beam"]),
@@ -343,14 +416,38 @@ def test_killed_and_resumed_is_as_if_undisturbed(bundle, tmp_path, options, wind
     assert not output.exists()
     with partial.open("ab") as stream:
         stream.write(b"half a li")
-    refused = translate(bundle, b"", *options, "--output", str(output), "--resume", "--beam", "3")
+    refused = translate(bundle, b"", *options, "--output", str(output), "--beam", "3")
     assert refused.returncode == 2
     assert b"beam (2 then, 3 now)" in refused.stderr
-    resumed = translate(bundle, b"", *options, "--output", str(output), "--resume")
+    resumed = translate(bundle, b"", *options, "--output", str(output))
     assert resumed.returncode == 0, resumed.stderr.decode()
-    assert re.search(rb"going on behind line (2,048|4,096)", resumed.stderr)
+    assert re.search(rb"resuming after line (2,048|4,096)", resumed.stderr)
     assert output.read_bytes() == translate(bundle, b"", *options).stdout
-    assert sorted(tmp_path.iterdir()) == [source, output]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output]
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_comes_to_the_same(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(LONG)
+    options = ["--input", str(source), "--no-guard"]
+    command = [*NMT, "translate", "--model", str(bundle), *options, "--output", str(output)]
+    began = time.monotonic()
+    whole = translate(bundle, b"", *options).stdout
+    seconds = time.monotonic() - began
+    dice = random.Random(0)
+    for _ in range(12):
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+            time.sleep(dice.uniform(0, 1.2 * seconds))
+            process.kill()
+        if output.exists():
+            assert output.read_bytes() == whole
+            assert b"up to date" in translate(bundle, b"", *options, "--output", str(output)).stderr
+            for path in OutputFile(output).names:
+                path.unlink(missing_ok=True)
+    assert translate(bundle, b"", *options, "--output", str(output)).returncode == 0
+    assert output.read_bytes() == whole
+    assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output]
 
 
 def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
@@ -384,7 +481,8 @@ def test_samples_and_prefixes_go_on_where_they_were(bundle, tmp_path):
     options = ["--input", str(source), "--prefix", str(prefix), "--sample", "--beam", "1", "--output", str(output)]
     assert translate(bundle, b"", *options).returncode == 0
     whole = output.read_bytes()
-    assert len(set(whole.splitlines())) > 100
+    for path in OutputFile(output).names:
+        path.unlink(missing_ok=True)
     # As if killed behind the first window: the record is what a try that fails in the second leaves behind.
     with source.open("ab") as stream, prefix.open("ab") as other:
         stream.write(b"\xff\n")
@@ -392,13 +490,13 @@ def test_samples_and_prefixes_go_on_where_they_were(bundle, tmp_path):
     assert translate(bundle, b"", *options).returncode == 2
     partial = tmp_path / "out.txt.partial"
     partial.write_bytes(b"".join(whole.splitlines(keepends=True)[:2_048]))
-    resumed = translate(bundle, b"", *options, "--resume")
-    assert b"going on behind line 2,048" in resumed.stderr
+    resumed = translate(bundle, b"", *options)
+    assert b"resuming after line 2,048" in resumed.stderr
     assert partial.read_bytes() == whole
     prefix.write_text("ti\n" * 2_201)
-    refused = translate(bundle, b"", *options, "--resume")
+    refused = translate(bundle, b"", *options)
     assert refused.returncode == 2
-    assert b"was made otherwise: prefix." in refused.stderr
+    assert b"was made differently: prefix." in refused.stderr
 
 
 def test_given_targets_are_scored(bundle, tmp_path):
