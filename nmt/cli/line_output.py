@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from nmt.cli.console import is_terminal, notice, stderr
 from nmt.cli.progress import progress_display
-from nmt.decoding.output import formatted, formatted_score
+from nmt.decoding.output import Form, entry_of, formatted, formatted_score, lines_for_each
 from nmt.decoding.resuming import Begun, OutputFile, made_with
 from nmt.decoding.tally import Tally
 from nmt.decoding.target_scorer import TargetScorer
@@ -150,13 +150,16 @@ def translate_lines(
     translator: Translator,
     record: Mapping[str, Any],
     nbest: int,
-    form: Literal["text", "jsonl"],
+    form: Form,
+    *,
+    alignment: bool,
 ) -> Tally:
     """Write translations of the input; what came up meanwhile.
 
     Args:
         record: of :meth:`Streams.made_with`.
-        nbest: in text form so many lines are written for one.
+        nbest: translations to write for each line.
+        alignment: write alignments, which the translator was told to find.
     """
     tally = Tally()
 
@@ -165,15 +168,13 @@ def translate_lines(
         for window in translator.translate_windows(pairs, done=done):
             for translation in window:
                 tally.add(translation)
-            yield [formatted(translation, next(numbers), nbest, form) for translation in window]
+            yield [formatted(translation, next(numbers), nbest, form, alignment=alignment) for translation in window]
 
-    _write(streams, work, record, window=translator.window, each=nbest if form == "text" else 1)
+    _write(streams, work, record, window=translator.window, form=form, each=lines_for_each(form, nbest))
     return tally
 
 
-def score_lines(
-    streams: Streams, scorer: TargetScorer, record: Mapping[str, Any], form: Literal["text", "jsonl"]
-) -> None:
+def score_lines(streams: Streams, scorer: TargetScorer, record: Mapping[str, Any], form: Form) -> None:
     """Write how likely the lines beside the input are as its translations.
 
     Args:
@@ -185,22 +186,22 @@ def score_lines(
         for window in scorer.score_windows(pairs):
             yield [formatted_score(scored, next(numbers), form) for scored in window]
 
-    _write(streams, work, record, window=scorer.window, each=1)
+    _write(streams, work, record, window=scorer.window, form=form, each=1)
 
 
-def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int, each: int) -> None:
+def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int, form: Form, each: int) -> None:
     """Write what becomes of the input's lines, as soon as each window is done; nothing where all is up to date.
 
     Args:
         window: lines that are read before the work on them begins.
-        each: how many lines are written for one.
+        each: how many lines are written for one, at most.
     """
     before, output = Begun(), OutputFile(streams.output)
     if streams.to_file:
         if output.is_up_to_date(record):
             notice(f"{streams.output}: up to date (same model, input and settings)")
             return
-        before = output.begun(record, streams.pairs(), window=window, output_lines=each)
+        before = output.begun(record, streams.pairs(), window=window, output_lines=each, entry_of=entry_of(form, each))
         if before.lines:
             notice(f"resuming after line {before.lines:,} of {streams.input}")
     number, total = before.lines, count_lines(streams.input)

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +135,13 @@ class OutputFile:
         return True
 
     def begun(
-        self, made: Mapping[str, Any], lines: Iterable[Sequence[str]], *, window: int, output_lines: int = 1
+        self,
+        made: Mapping[str, Any],
+        lines: Iterable[Sequence[str]],
+        *,
+        window: int,
+        output_lines: int = 1,
+        entry_of: Callable[[int, bytes], int] | None = None,
     ) -> Begun:
         """How far an earlier try had come; nowhere where there was none.
 
@@ -145,7 +151,9 @@ class OutputFile:
             made: as :func:`made_with` gives it.
             lines: of the input, or of parallel files, from the first on; read only where there is something to resume.
             window: lines that are read before they are translated.
-            output_lines: for each line of the input.
+            output_lines: for each line of the input, at most.
+            entry_of: tells from the index and the bytes of a line of the output which line of the input it stands for,
+                from 0, or raises ValueError. Needed where there may be fewer than ``output_lines`` for one.
 
         Raises:
             DataError: the earlier try was made with something else.
@@ -155,11 +163,12 @@ class OutputFile:
         before = _read_record(self.partial_record)
         assert before is not None  # or it was not claimed
         self._refuse_different(self.partial, before["made_with"], made)
+        entry_of = entry_of or (lambda index, _: index // output_lines)
         with self.partial.open("rb") as stream:
-            whole = sum(line.endswith(b"\n") for line in stream)
-            done = whole_windows(lines, window, whole // output_lines)
+            done = whole_windows(lines, window, _whole_entries(stream, entry_of, output_lines))
             stream.seek(0)
-            return Begun(done, sum(map(len, itertools.islice(stream, done * output_lines))))
+            kept = itertools.takewhile(lambda numbered: numbered[0] < done, _numbered(stream, entry_of))
+            return Begun(done, sum(len(line) for _, line in kept))
 
     @contextmanager
     def growing(self, made: Mapping[str, Any], *, keep: int = 0) -> Iterator[BinaryIO]:
@@ -239,6 +248,32 @@ class OutputFile:
         if record.get("bytes") != self.path.stat().st_size or record.get("sha256") != _sha256(self.path):
             return None
         return record
+
+
+def _whole_entries(stream: BinaryIO, entry_of: Callable[[int, bytes], int], most_lines: int) -> int:
+    """How many lines of input all lines of output are there for.
+
+    The last one counts only with the most lines that there may be, since others might have followed.
+    """
+    entry = lines = 0
+    for number, _ in _numbered(stream, entry_of):
+        if number not in (entry, entry + 1):
+            break
+        lines = lines + 1 if number == entry else 1
+        entry = number
+    return entry + (lines >= most_lines)
+
+
+def _numbered(stream: BinaryIO, entry_of: Callable[[int, bytes], int]) -> Iterator[tuple[int, bytes]]:
+    """The lines of an output with the line of input that each stands for, up to the first that does not say."""
+    for index, line in enumerate(stream):
+        try:
+            number = entry_of(index, line) if line.endswith(b"\n") else -1
+        except ValueError:
+            return
+        if number < 0:
+            return
+        yield number, line
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -44,6 +44,26 @@ def test_goes_on_behind_whole_windows_of_whole_lines(tmp_path, content, output_l
     assert file.is_up_to_date(RECORD)
 
 
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"0 a\n0 b\n1 a\n2 a\n2 b\n", 3),
+        (b"0 a\n0 b\n1 a\n2 a\n", 0),  # another candidate might have followed
+        (b"0 a\n0 b\n1 a\n2 a\n3 a\n", 3),
+        (b"0 a\n1 a\n2 a\n2 b\n3", 3),
+        (b"0 a\n1 a\n2 a\n2 b\nx y\n4 a\n", 3),
+    ],
+)
+def test_lines_that_number_themselves_need_not_be_as_many(tmp_path, content, lines):
+    output = tmp_path / "out"
+    interrupted(output, content)
+    found = OutputFile(output).begun(
+        RECORD, LINES, window=3, output_lines=2, entry_of=lambda _, line: int(line.split(b" ")[0])
+    )
+    kept = content[: found.bytes]
+    assert (found.lines, kept.endswith((b"2 b\n", b"2 a\n"))) == (lines, lines == 3)
+
+
 def test_a_model_is_told_by_its_files_with_and_without_recorded_checksums(tmp_path):
     files = {"model.safetensors": b"weights", "vocab.model": b"pieces", "config.yaml": b"model: {}"}
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}

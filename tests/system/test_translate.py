@@ -250,6 +250,30 @@ def test_jsonl_and_nbest(bundle):
     assert translate(bundle, b"ba do\n\n", "--nbest", "2").stdout.count(b"\n") == 4
 
 
+def test_short_options_and_n_best_lists_of_moses_and_others(bundle, tmp_path):
+    source = tmp_path / "in.txt"
+    source.write_text("ba do\n\nki lu\n")
+    found = {}
+    for form in ("text", "tsv", "moses", "pharaoh"):
+        command = [*NMT, "translate", "-m", str(bundle), str(source), "-b", "3", "--nbest", "2", "--format", form]
+        command += ["-q", "-o", str(tmp_path / form)]
+        result = subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False)
+        assert (result.returncode, result.stdout) == (0, b""), result.stderr.decode()
+        assert not [line for line in result.stderr.splitlines() if not line.startswith(b"warning: ")]
+        found[form] = (tmp_path / form).read_text().splitlines()
+    texts = [line for line in found["text"] if line]
+    rows = [line.split("\t") for line in found["tsv"]]
+    assert [row[3] for row in rows if row[1] in "12" and row[0] != "2"] == texts
+    assert [row[:2] for row in rows] == [["1", "1"], ["1", "2"], ["2", "1"], ["3", "1"], ["3", "2"]]
+    entries = [line.split(" ||| ") for line in found["moses"]]
+    assert [(entry[0], entry[1]) for entry in entries] == [(str(int(row[0]) - 1), row[3]) for row in rows]
+    assert all(float(entry[3]) == float(row[2]) for entry, row in zip(entries, rows, strict=True))
+    assert len(found["pharaoh"]) == len(found["text"]) == 6
+    for pairs, text, source_words in zip(found["pharaoh"], found["text"], (2, 2, 0, 0, 2, 2), strict=True):
+        indices = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+        assert all(left < source_words and right < len(text.split()) for left, right in indices)
+
+
 def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
     other = write_bundle(tmp_path / "other", seed=1)
     both = translate(bundle, b"ba do\n", "--model", str(other))
@@ -278,7 +302,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--score-target", "-", "--diverse-groups", "2"], ["--diverse-groups", "--score-target"]),
         (["--score-target", "-", "--beam", "2"], ["--beam", "--score-target"]),
         (["--score-target", "-", "--no-guard"], ["--no-guard", "--score-target"]),
-        (["--alignment"], ["--alignment", "--format jsonl"]),
+        (["--score-target", "-", "--format", "moses"], ["--format moses", "lists what a search finds"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
         (["--score-target", "-"], ["standard input", "--input FILE"]),
@@ -288,7 +312,8 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input", "."], [".", "folder"]),
         (["--beam", "x"], ["--beam", "integer", "nmt translate --help"]),
         (["--beem", "4"], ["--beem", "nmt translate --help"]),
-        (["in.txt"], ["in.txt", "nmt translate --help"]),
+        (["in.txt", "--input", "in.txt"], ["in.txt", "given twice"]),
+        (["in.txt", "in.txt"], ["in.txt", "nmt translate --help"]),
     ],
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
