@@ -89,8 +89,8 @@ class Streams:
             raise DataError(f"{self.output}: is a folder; name a file to write to.")
         if self.to_file and self.output.suffix in ARCHIVES:
             raise ConfigError(
-                f"{self.output}: outputs are not packed. Leave {self.output.suffix} out, or pipe standard "
-                "output into a program that packs."
+                f"{self.output}: outputs are not compressed. Leave {self.output.suffix} out, or pipe standard "
+                "output into a program that compresses."
             )
         for name, source in self._files.items():
             _check_readable(source)

@@ -132,10 +132,11 @@ def _test_set_references(
 def _language(langpair: str | None, references: list[Path]) -> str:
     """The target language, by the test set's languages, the reference's suffix, or the manifest beside it."""
     from nmt.data.manifest import MANIFEST_NAME, read_manifest
+    from nmt.text import ARCHIVES
 
     if langpair is not None:
         return langpair.split("-")[-1]
-    suffix = references[0].with_suffix("").suffix if references[0].suffix in (".gz", ".xz") else references[0].suffix
+    suffix = references[0].with_suffix("").suffix if references[0].suffix in ARCHIVES else references[0].suffix
     if 2 <= len(suffix.removeprefix(".")) <= 3 and suffix != ".txt":
         return suffix.removeprefix(".")
     if (references[0].parent / MANIFEST_NAME).is_file():
