@@ -6,15 +6,16 @@ files that other tools wrote line by line stay parallel here. A ``\\r`` before t
 
 from __future__ import annotations
 
+import codecs
 import functools
-import gzip
-import lzma
+import itertools
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, Literal, cast
 
+from nmt.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
 from nmt.errors import DataError
 
 InvalidUtf8 = Literal["error", "replace"]
@@ -22,8 +23,16 @@ NormalizationRule = Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc
 """SentencePiece's rules; those with ``cf`` fold case."""
 
 STDIN = "-"
-ARCHIVES = (".gz", ".xz")
+ARCHIVES = SUFFIXES
 """Endings of files that are unpacked when they are read."""
+
+# UTF-32 before UTF-16, whose mark it begins with.
+_OTHER_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
 
 # Languages whose writing does not put spaces between words.
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "km", "lo", "my"})
@@ -50,48 +59,58 @@ def decode_line(raw: bytes, *, name: str, number: int, invalid: InvalidUtf8 = "e
 def iter_lines(stream: IO[bytes], *, name: str, invalid: InvalidUtf8 = "error") -> Iterator[str]:
     """Serve the lines of an open stream one by one, each as soon as it is complete.
 
-    The lines before an invalid one are served before its error is raised.
+    A byte order mark before the first is left out. The lines before an invalid one are served before its error is
+    raised.
+
+    Raises:
+        DataError: a line is not UTF-8 (see :func:`decode_line`), or the mark is that of UTF-16 or UTF-32.
     """
     for number, raw in enumerate(stream, start=1):
+        if number == 1:
+            raw = _without_mark(raw, name)
         yield decode_line(raw, name=name, number=number, invalid=invalid)
 
 
+def _without_mark(first: bytes, name: str) -> bytes:
+    for mark, encoding in _OTHER_MARKS.items():
+        if first.startswith(mark):
+            raise DataError(
+                f"{name}: is {encoding}, as its byte order mark says, and not UTF-8. Convert it, for example with "
+                f"iconv -f {encoding} -t UTF-8."
+            )
+    return first.removeprefix(codecs.BOM_UTF8)
+
+
 def open_bytes(path: Path | str) -> BinaryIO:
-    """Open a file for reading: plain, ``.gz`` or ``.xz``; ``-`` is standard input.
+    """Open a file for reading, unpacked if it is compressed (gzip, xz, bzip2 or zstd); ``-`` is standard input.
 
     Raises:
         DataError: there is no such file, or it may not be read.
     """
     if str(path) == STDIN:
-        return sys.stdin.buffer
-    path = Path(path)
+        return unpacked(sys.stdin.buffer)
     try:
-        if path.suffix == ".gz":
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        if path.suffix == ".xz":
-            return cast(BinaryIO, lzma.open(path, "rb"))
-        return path.open("rb")
+        return open_unpacked(Path(path))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 def read_lines(path: Path | str, *, invalid: InvalidUtf8 = "error") -> Iterator[str]:
-    """Serve the lines of a file (plain, ``.gz``, ``.xz``, or ``-`` for standard input).
+    """Serve the lines of a file, compressed or not; ``-`` is standard input.
 
     Raises:
         DataError: the file cannot be read, is a damaged archive, or holds invalid UTF-8.
     """
     name = "standard input" if str(path) == STDIN else str(path)
-    stream = open_bytes(path)
     try:
-        yield from iter_lines(stream, name=name, invalid=invalid)
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise DataError(f"{name}: damaged or truncated archive ({error}). Fetch or pack it again.") from None
+        with open_bytes(path) as stream:
+            yield from iter_lines(stream, name=name, invalid=invalid)
     except IsADirectoryError:
         raise DataError(f"{name}: is a folder, not a file of text.") from None
-    finally:
-        if stream is not sys.stdin.buffer:
-            stream.close()
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        raise DataError(f"{name}: damaged or truncated archive ({error}). Fetch or pack it again.") from None
 
 
 def can_be_read_again(path: Path | str) -> bool:
@@ -101,10 +120,15 @@ def can_be_read_again(path: Path | str) -> bool:
 
 def count_lines(path: Path | str) -> int | None:
     """How many lines a file has; None where only unpacking it, or using it up, would tell."""
-    if not can_be_read_again(path) or Path(path).suffix in ARCHIVES:
+    if not can_be_read_again(path):
         return None
-    with open_bytes(path) as stream:
-        return sum(1 for _ in stream)
+    try:
+        if compression_of(Path(path)) is not None:
+            return None
+        with open_bytes(path) as stream:
+            return sum(1 for _ in stream)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
 def read_parallel(
@@ -113,17 +137,21 @@ def read_parallel(
     """Serve the pairs of two parallel files.
 
     Raises:
-        DataError: the files differ in their number of lines; names both counts.
+        DataError: the files differ in their number of lines; names both counts, as far as they can be known.
     """
     lines = (read_lines(path, invalid=invalid) for path in (source, target))
-    return parallel(*lines, names=(str(source), str(target)))
+    end = can_be_read_again(source) and can_be_read_again(target)
+    return parallel(*lines, names=(str(source), str(target)), counted=end)
 
 
-def parallel(first: Iterable[str], second: Iterable[str], *, names: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def parallel(
+    first: Iterable[str], second: Iterable[str], *, names: tuple[str, str], counted: bool = False
+) -> Iterator[tuple[str, str]]:
     """Serve lines in pairs.
 
     Args:
         names: of the two, for errors.
+        counted: read the longer one to its end to count it. A stream may have no end.
 
     Raises:
         DataError: there are more of one than of the other; names both counts.
@@ -136,17 +164,23 @@ def parallel(first: Iterable[str], second: Iterable[str], *, names: tuple[str, s
         if source_line is missing and target_line is missing:
             return
         if source_line is missing or target_line is missing:
-            source_count = pairs + (source_line is not missing) + sum(1 for _ in sources)
-            target_count = pairs + (target_line is not missing) + sum(1 for _ in targets)
-            raise not_parallel((names[0], source_count), (names[1], target_count))
+            rest = 1 + sum(1 for _ in itertools.chain(sources, targets)) if counted else 1
+            counts = [pairs + (rest if line is not missing else 0) for line in (source_line, target_line)]
+            raise not_parallel((names[0], counts[0]), (names[1], counts[1]), counted=counted)
         pairs += 1
         yield cast(str, source_line), cast(str, target_line)
 
 
-def not_parallel(first: tuple[str, int], second: tuple[str, int]) -> DataError:
-    """What is wrong with two files, or the like, that have so many lines."""
+def not_parallel(first: tuple[str, int], second: tuple[str, int], *, counted: bool = True) -> DataError:
+    """What is wrong with two files, or the like, that have so many lines.
+
+    Args:
+        counted: the longer was counted to its end; otherwise it has at least so many.
+    """
+    more = max(first[1], second[1])
+    counts = [f"{count:,}" if counted or count < more else f"more than {count - 1:,}" for _, count in (first, second)]
     return DataError(
-        f"{first[0]} has {first[1]:,} lines, but {second[0]} has {second[1]:,}: the two must be parallel, line by line."
+        f"{first[0]} has {counts[0]} lines, but {second[0]} has {counts[1]}: the two must be parallel, line by line."
     )
 
 

@@ -1,15 +1,20 @@
 """Lines in and out, whatever is in them."""
 
+import bz2
+import codecs
 import gzip
 import io
+import itertools
 import lzma
 import os
+import sys
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.compression import unpacked
 from nmt.errors import DataError
 from nmt.text import (
     comparison_key,
@@ -17,11 +22,17 @@ from nmt.text import (
     encode_line,
     iter_lines,
     normalizer,
+    parallel,
     read_lines,
     read_parallel,
     sentence_length,
     write_lines,
 )
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"))
 
@@ -31,7 +42,10 @@ def test_lines_come_back_as_they_were_written(lines):
     stream = io.BytesIO()
     assert write_lines(stream, lines) == len(lines)
     stream.seek(0)
-    assert list(iter_lines(stream, name="memory")) == [line.removesuffix("\r") for line in lines]
+    expected = [line.removesuffix("\r") for line in lines]
+    if expected:
+        expected[0] = expected[0].removeprefix("\ufeff")
+    assert list(iter_lines(stream, name="memory")) == expected
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\x1d", "\x1e", "\r"])
@@ -47,11 +61,63 @@ def test_blank_and_unterminated_lines_count(content, lines):
     assert list(iter_lines(io.BytesIO(content), name="memory")) == lines
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
-def test_reads_plain_and_packed_files(tmp_path, suffix, pack):
-    path = tmp_path / f"text.en{suffix}"
-    path.write_bytes(pack("eins\nzwei ß\n".encode()))
-    assert list(read_lines(path)) == ["eins", "zwei ß"]
+def zstd_compress(content: bytes) -> bytes:
+    """As the program zstd does: with a checksum."""
+    return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: 1})
+
+
+COMPRESSORS = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".zst": zstd_compress}
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), *COMPRESSORS.items()])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_reads_plain_and_compressed_files_whatever_their_names(tmp_path, suffix, pack, is_named):
+    path = tmp_path / (f"text.en{suffix}" if is_named else "text.en")
+    path.write_bytes(pack("\ufeffeins\nzwei \ufeff ß\n".encode()))
+    assert list(read_lines(path)) == ["eins", "zwei \ufeff ß"]
+    assert count_lines(path) == (None if suffix else 2)
+
+
+class Arriving(io.RawIOBase):
+    """A pipe that things arrive in bit by bit."""
+
+    def __init__(self, parts):
+        self.parts = list(parts)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        part = self.parts.pop(0) if self.parts else b""
+        buffer[: len(part)] = part
+        return len(part)
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), *COMPRESSORS.items()])
+@pytest.mark.parametrize("content", [b"", b"a\nb\n", b"BZh9\n", b"(\n", b"B"])
+def test_what_comes_through_a_pipe_is_recognised_byte_by_byte(suffix, pack, content):
+    parts = (bytes([byte]) for byte in pack(content))
+    assert unpacked(io.BufferedReader(Arriving(parts))).read() == content
+
+
+def test_a_line_that_arrived_is_served_before_more_is_read():
+    stream = Arriving([b"a\n", b"BZ", b"h9\nb"])
+    lines = iter_lines(unpacked(io.BufferedReader(stream)), name="memory")
+    assert (next(lines), stream.parts) == ("a", [b"BZ", b"h9\nb"])
+    assert list(lines) == ["BZh9", "b"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_other_encodings_are_named_by_their_mark(tmp_path, encoding):
+    (tmp_path / "text").write_bytes("\ufeffeins\n".encode(encoding))
+    with pytest.raises(DataError, match=rf"text: is {encoding[:6].upper()}.*iconv -f {encoding[:6].upper()}"):
+        list(read_lines(tmp_path / "text", invalid="replace"))
+
+
+def test_a_mark_is_no_line_of_its_own(tmp_path):
+    (tmp_path / "text").write_bytes(codecs.BOM_UTF8)
+    assert list(read_lines(tmp_path / "text")) == [""]
+    assert count_lines(tmp_path / "text") == 1
 
 
 def test_invalid_utf8_is_named_by_file_line_and_byte_after_the_lines_before_it(tmp_path):
@@ -65,12 +131,19 @@ def test_invalid_utf8_is_named_by_file_line_and_byte_after_the_lines_before_it(t
     assert list(read_lines(path, invalid="replace")) == ["good", "fine", "ab\ufffd\ufffdcd", "later"]
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".xz"])
-def test_a_truncated_archive_is_an_error(tmp_path, suffix):
-    pack = {".gz": gzip.compress, ".xz": lzma.compress}[suffix]
+@pytest.mark.parametrize(("suffix", "pack"), COMPRESSORS.items())
+@pytest.mark.parametrize("damage", ["cut", "changed", "not one at all"])
+def test_a_damaged_archive_is_an_error(tmp_path, suffix, pack, damage):
     path = tmp_path / f"text{suffix}"
-    path.write_bytes(pack(b"a line\n" * 10_000)[:-20])
-    with pytest.raises(DataError, match="truncated"):
+    content = bytearray(pack(os.urandom(20_000).hex().encode()))
+    if damage == "cut":
+        del content[-20:]
+    elif damage == "changed":
+        content[15_000:15_100] = bytes(100)
+    else:
+        content = bytearray(b"eins\n")
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="damaged or truncated"):
         list(read_lines(path))
 
 
@@ -95,6 +168,13 @@ def test_unequal_parallel_files_name_both_counts(tmp_path, left, right):
     (tmp_path / "b").write_text("y\n" * right)
     with pytest.raises(DataError, match=rf"a has {left} lines, but .*b has {right}"):
         list(read_parallel(tmp_path / "a", tmp_path / "b"))
+
+
+@pytest.mark.parametrize("lengths", [(3, None), (None, 3)])
+def test_an_endless_stream_is_not_read_to_its_end(lengths):
+    streams = (itertools.repeat("x", length) if length is not None else itertools.repeat("y") for length in lengths)
+    with pytest.raises(DataError, match=r"(has|has more than) 3 lines, but b has (3|more than 3)"):
+        list(parallel(*streams, names=("a", "b")))
 
 
 def test_equal_parallel_files_give_their_pairs(tmp_path):

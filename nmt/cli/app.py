@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -15,6 +16,7 @@ import nmt
 from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.bench import bench
 from nmt.cli.build_vocab import build_vocab
+from nmt.cli.options import GroupedCommand, with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
     clean_up_patiently,
@@ -98,13 +100,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.command("prepare-data", short_help="Fetch parallel text, or take your own, and clean it.")(prepare_data)
-app.command("build-vocab", short_help="Train a vocabulary, and encode the text with it.")(build_vocab)
-app.command("train", short_help="Train a Transformer, or go on training it.")(train)
-app.command("average-checkpoints", short_help="Average the weights of several checkpoints.")(average_checkpoints)
-app.command("translate", short_help="Translate lines of text.")(translate)
-app.command("score", short_help="Score translations: BLEU, chrF, TER.")(score)
-app.command("report", short_help="Write a page about training runs.")(report)
+
+
+def _add(name: str, command: Callable[..., None], short_help: str) -> None:
+    app.command(name, short_help=short_help, cls=GroupedCommand)(with_quiet(command))
+
+
+_add("prepare-data", prepare_data, "Fetch parallel text, or take your own, and clean it.")
+_add("build-vocab", build_vocab, "Train a vocabulary, and encode the text with it.")
+_add("train", train, "Train a Transformer, or go on training it.")
+_add("average-checkpoints", average_checkpoints, "Average the weights of several checkpoints.")
+_add("translate", translate, "Translate lines of text.")
+_add("score", score, "Score translations: BLEU, chrF, TER.")
+_add("report", report, "Write a page about training runs.")
 
 app.add_typer(bench, name="bench", short_help="Measure speed on this machine.")
 

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from nmt.cli.options import with_quiet
+
 bench = typer.Typer(help="Measure speed on this machine; prints JSON.", no_args_is_help=True)
 
 
@@ -23,6 +25,7 @@ class Peer(StrEnum):
 
 
 @bench.command("train", short_help="Target tokens a second in training.")
+@with_quiet
 def train(
     data: Annotated[
         Path | None, typer.Option(metavar="PATH", help="A prepared data set; the newest below data/ if left out.")
@@ -88,6 +91,7 @@ class TranslationPeer(StrEnum):
 
 
 @bench.command("translate", short_help="Target tokens a second, latency and memory in translating.")
+@with_quiet
 def translate(
     model: Annotated[
         Path | None, typer.Option(metavar="PATH", help="A run or bundle; the newest run if left out.")

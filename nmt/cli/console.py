@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+_quiet = False
+
 
 @cache
 def stderr() -> Console:
@@ -18,13 +20,20 @@ def stderr() -> Console:
     return Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
+def be_quiet() -> None:
+    """Print no notices and no progress from now on; warnings and errors stay."""
+    global _quiet
+    _quiet = True
+
+
 def notice(message: str) -> None:
-    """Tell something in passing."""
-    stderr().print(message)
+    """Print something in passing."""
+    if not _quiet:
+        stderr().print(message)
 
 
 def warn(message: str) -> None:
-    """Tell something that may be wrong."""
+    """Print something that may be wrong."""
     from rich.text import Text
 
     stderr().print(Text.assemble(("warning: ", "bold yellow"), message))
@@ -32,4 +41,4 @@ def warn(message: str) -> None:
 
 def is_terminal() -> bool:
     """Whether a person watches, so that a live display is of use."""
-    return sys.stderr.isatty()
+    return sys.stderr.isatty() and not _quiet

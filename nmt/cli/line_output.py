@@ -5,22 +5,22 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from nmt.cli.console import is_terminal, notice, stderr
 from nmt.cli.progress import progress_display
-from nmt.decoding.output import formatted, formatted_score
-from nmt.decoding.resuming import Begun, begun, growing, made_with, written_for
+from nmt.decoding.output import Form, entry_of, formatted, formatted_score, lines_for_each
+from nmt.decoding.resuming import Begun, OutputFile, made_with
 from nmt.decoding.tally import Tally
 from nmt.decoding.target_scorer import TargetScorer
 from nmt.decoding.translator import Translator
 from nmt.errors import ConfigError, DataError
-from nmt.files import partial_name
 from nmt.text import (
     ARCHIVES,
     STDIN,
@@ -33,6 +33,8 @@ from nmt.text import (
     read_lines,
     read_parallel,
 )
+
+_STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 Pairs = Iterable[tuple[str, str]]
 Work = Callable[[Pairs, int], Iterator[list[list[str]]]]
@@ -48,32 +50,51 @@ class Streams:
     """What files may be parallel to the input; one at most is given."""
     output: Path
     resume: bool
+    """The user insists on it; a file resumes anyway."""
+    fresh: bool
     interactive: bool
     invalid_utf8: InvalidUtf8
 
-    def check(self) -> None:
-        """Find mistakes before a model is loaded.
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[Streams]:
+        """Check all before a model is loaded, and keep other processes from the output meanwhile.
+
+        Serves the streams with the output that is written: with ``fresh`` it may be one beside that asked for.
 
         Raises:
             ConfigError: what was asked for cannot be.
-            DataError: a file or folder is not there, or files are not parallel.
+            DataError: a file or folder is not there, files are not parallel, another process writes the output, or it
+                is not ours.
         """
+        self._check()
+        if not self.to_file:
+            yield self
+            return
+        output = OutputFile(self.output).free_one() if self.fresh else OutputFile(self.output)
+        with output.claimed():
+            if output.path != self.output:
+                notice(f"writing to {output.path}, since {self.output} exists")
+            yield replace(self, output=output.path)
+
+    def _check(self) -> None:
         if self.resume and not self.can_be_resumed:
-            raise ConfigError(
-                "--resume needs an --input FILE that can be read again, and the --output FILE to go on with."
-            )
+            raise ConfigError("--resume needs an --input FILE that can be read again, and an --output FILE.")
+        if self.resume and self.fresh:
+            raise ConfigError("--fresh starts over and --resume does not: give one of them.")
+        if self.fresh and not self.to_file:
+            raise ConfigError("--fresh needs an --output FILE: other outputs always start over.")
         if self.to_file and not self.output.parent.is_dir():
             raise DataError(f"{self.output.parent}: there is no such folder to write to.")
         if self.output.is_dir():
             raise DataError(f"{self.output}: is a folder; name a file to write to.")
         if self.to_file and self.output.suffix in ARCHIVES:
             raise ConfigError(
-                f"{self.output}: outputs are not packed. Leave {self.output.suffix} out, or pipe standard "
-                "output into a program that packs."
+                f"{self.output}: outputs are not compressed. Leave {self.output.suffix} out, or pipe standard "
+                "output into a program that compresses."
             )
         for name, source in self._files.items():
             _check_readable(source)
-            if self.to_file and any(_is_same(source, path) for path in written_for(self.output)):
+            if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
                 option = "--" + name.replace("_", "-")
                 raise ConfigError(
                     f"{self.output}: to write it would destroy what {option} is read from. Name another file."
@@ -93,11 +114,13 @@ class Streams:
     @property
     def to_file(self) -> bool:
         """Whether the output is a file, which can grow under another name; pipes and devices cannot."""
-        return str(self.output) != STDIN and (self.output.is_file() or not self.output.exists())
+        if str(self.output) == STDIN or _descriptor(self.output) is not None:
+            return False
+        return self.output.is_file() or not self.output.exists()
 
     @property
     def can_be_resumed(self) -> bool:
-        """Whether what is left of an output can be gone on with."""
+        """Whether what is left of an output can be resumed."""
         return self.to_file and all(map(can_be_read_again, self._files.values()))
 
     @property
@@ -114,25 +137,29 @@ class Streams:
             return read_parallel(self.input, self._parallel, invalid=self.invalid_utf8)
         return ((line, "") for line in read_lines(self.input, invalid=self.invalid_utf8))
 
-    def made_with(self, bundles: Sequence[Path], settings: Mapping[str, object]) -> dict[str, Any] | None:
-        """All that the output depends on; None where it cannot be gone on with."""
-        if not self.can_be_resumed:
-            return None
-        return made_with(bundles, self._files, {**settings, "invalid_utf8": self.invalid_utf8})
+    def made_with(self, bundles: Sequence[Path], settings: Mapping[str, object]) -> dict[str, Any]:
+        """All that the output depends on; nothing where it is not a file."""
+        if not self.to_file:
+            return {}
+        files = {name: path if can_be_read_again(path) else None for name, path in self._files.items()}
+        return made_with(bundles, files, {**settings, "invalid_utf8": self.invalid_utf8})
 
 
 def translate_lines(
     streams: Streams,
     translator: Translator,
-    record: Mapping[str, Any] | None,
+    record: Mapping[str, Any],
     nbest: int,
-    form: Literal["text", "jsonl"],
+    form: Form,
+    *,
+    alignment: bool,
 ) -> Tally:
     """Write translations of the input; what came up meanwhile.
 
     Args:
         record: of :meth:`Streams.made_with`.
-        nbest: in text form so many lines are written for one.
+        nbest: translations to write for each line.
+        alignment: write alignments, which the translator was told to find.
     """
     tally = Tally()
 
@@ -141,15 +168,13 @@ def translate_lines(
         for window in translator.translate_windows(pairs, done=done):
             for translation in window:
                 tally.add(translation)
-            yield [formatted(translation, next(numbers), nbest, form) for translation in window]
+            yield [formatted(translation, next(numbers), nbest, form, alignment=alignment) for translation in window]
 
-    _write(streams, work, record, window=translator.window, each=nbest if form == "text" else 1)
+    _write(streams, work, record, window=translator.window, form=form, each=lines_for_each(form, nbest))
     return tally
 
 
-def score_lines(
-    streams: Streams, scorer: TargetScorer, record: Mapping[str, Any] | None, form: Literal["text", "jsonl"]
-) -> None:
+def score_lines(streams: Streams, scorer: TargetScorer, record: Mapping[str, Any], form: Form) -> None:
     """Write how likely the lines beside the input are as its translations.
 
     Args:
@@ -161,32 +186,33 @@ def score_lines(
         for window in scorer.score_windows(pairs):
             yield [formatted_score(scored, next(numbers), form) for scored in window]
 
-    _write(streams, work, record, window=scorer.window, each=1)
+    _write(streams, work, record, window=scorer.window, form=form, each=1)
 
 
-def _write(streams: Streams, work: Work, record: Mapping[str, Any] | None, *, window: int, each: int) -> None:
-    """Write what becomes of the input's lines, as soon as each window is done.
+def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int, form: Form, each: int) -> None:
+    """Write what becomes of the input's lines, as soon as each window is done; nothing where all is up to date.
 
     Args:
         window: lines that are read before the work on them begins.
-        each: how many lines are written for one.
+        each: how many lines are written for one, at most.
     """
-    before = Begun()
-    if streams.resume and record is not None:
-        before = begun(streams.output, record, streams.pairs(), window=window, output_lines=each)
+    before, output = Begun(), OutputFile(streams.output)
+    if streams.to_file:
+        if output.is_up_to_date(record):
+            notice(f"{streams.output}: up to date (same model, input and settings)")
+            return
+        before = output.begun(record, streams.pairs(), window=window, output_lines=each, entry_of=entry_of(form, each))
         if before.lines:
-            notice(f"going on behind line {before.lines:,} of {streams.input}")
-        else:
-            notice(f"nothing to go on with: beginning with line 1 of {streams.input}")
+            notice(f"resuming after line {before.lines:,} of {streams.input}")
     number, total = before.lines, count_lines(streams.input)
     prompts = streams.interactive and str(streams.input) == STDIN and sys.stdin.isatty() and is_terminal()
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
         if streams.to_file:
-            out = stack.enter_context(growing(streams.output, record, keep=before.bytes))
-            stack.enter_context(_telling_what_is_left(partial_name(streams.output), record is not None))
+            out = stack.enter_context(output.growing(record, keep=before.bytes))
+            stack.enter_context(_reporting_the_rest(streams, output.partial))
         elif str(streams.output) != STDIN:
-            out = stack.enter_context(streams.output.open("wb"))
+            out = stack.enter_context(_open_stream(streams.output))
         # A bar among the translations would be in the way.
         shows = not streams.interactive and (streams.to_file or not sys.stdout.isatty())
         update = stack.enter_context(progress_display())("lines") if shows else None
@@ -226,15 +252,37 @@ def _is_same(source: Path, written: Path) -> bool:
         return False  # one of them is not there, or no file
 
 
+def _descriptor(path: Path) -> int | None:
+    """The number of the open stream that a name such as ``/dev/stdout`` stands for."""
+    if path.as_posix() in _STANDARD_STREAMS:
+        return _STANDARD_STREAMS[path.as_posix()]
+    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path.as_posix())
+    return int(found[1]) if found else None
+
+
+def _open_stream(path: Path) -> IO[bytes]:
+    """Open a pipe or a device. An open stream is written where it stands: to open it anew would empty a file."""
+    descriptor = _descriptor(path)
+    with _naming(str(path)):
+        return path.open("wb") if descriptor is None else open(os.dup(descriptor), "wb")  # noqa: PTH123
+
+
 @contextlib.contextmanager
-def _telling_what_is_left(partial: Path, can_be_resumed: bool) -> Iterator[None]:
+def _reporting_the_rest(streams: Streams, partial: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
         if partial.stat().st_size:
-            hint = "; --resume goes on with it" if can_be_resumed else ""
-            notice(f"interrupted: what is done is in {partial}{hint}")
+            notice(f"interrupted: the finished part is in {partial}. {_how_to_resume(streams)}")
         raise
+
+
+def _how_to_resume(streams: Streams) -> str:
+    if not streams.can_be_resumed:
+        return "It cannot be resumed, since its input cannot be read again."
+    if streams.fresh:
+        return f"To resume, run the same command with --output {streams.output} and without --fresh."
+    return "Run the same command to resume."
 
 
 @contextlib.contextmanager

@@ -43,7 +43,8 @@ def prepare_data(
     train: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PREFIX", help="Your own text: PREFIX reads PREFIX.en and PREFIX.de (.gz, .xz); may be repeated."
+            metavar="PREFIX",
+            help="Your own text: PREFIX reads PREFIX.en and PREFIX.de (also compressed); may be repeated.",
         ),
     ] = None,
     valid: Annotated[

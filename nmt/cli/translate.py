@@ -7,148 +7,211 @@ from typing import Annotated, Literal
 
 import typer
 
+_STREAMS = "Input and output"
+_SEARCH = "Search"
+_SAMPLING = "Sampling"
+_FORMAT = "Output format"
+_HARDWARE = "Hardware"
+
 
 def translate(
+    ctx: typer.Context,
+    text: Annotated[
+        Path | None,
+        typer.Argument(metavar="INPUT", help="The same as --input.", show_default=False, rich_help_panel=_STREAMS),
+    ] = None,
     model: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PATH", help="A run or bundle; several make an ensemble. The newest run if left out."),
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="PATH",
+            help="Run or bundle; several make an ensemble.  [newest run]",
+            rich_help_panel=_STREAMS,
+        ),
     ] = None,
     input: Annotated[
-        Path,
+        Path | None,
         typer.Option(
+            "--input",
+            "-i",
             metavar="PATH",
-            help="Text to translate, a line a sentence; plain, .gz or .xz; standard input if left out.",
-            show_default=False,
+            help="Text, one sentence per line; may be compressed.  [standard input]",
+            rich_help_panel=_STREAMS,
         ),
-    ] = Path("-"),
+    ] = None,
     output: Annotated[
         Path,
         typer.Option(
+            "--output",
+            "-o",
             metavar="PATH",
-            help="Where to write, over what is there; standard output if left out.",
+            help="File to write; the same command resumes it.  [standard output]",
             show_default=False,
+            rich_help_panel=_STREAMS,
         ),
     ] = Path("-"),
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Start over in the next free file beside --output.", rich_help_panel=_STREAMS),
+    ] = False,
+    prefix: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="What each translation begins with, line by line.", rich_help_panel=_STREAMS),
+    ] = None,
+    score_target: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Score these translations instead of searching for any.", rich_help_panel=_STREAMS
+        ),
+    ] = None,
+    interactive: Annotated[
+        bool | None,
+        typer.Option(
+            "--interactive/--no-interactive",
+            help="Answer each line before reading the next.  [in a terminal]",
+            show_default=False,
+            rich_help_panel=_STREAMS,
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume an interrupted --output; a file always does.", hidden=True)
+    ] = False,
+    invalid_utf8: Annotated[
+        Literal["error", "replace"],
+        typer.Option(help="What to do with bytes that are not UTF-8.", rich_help_panel=_STREAMS),
+    ] = "error",
     beam: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Width of the beam; 1 is greedy.  [the model's, mostly 4]")
+        int | None,
+        typer.Option(
+            "--beam", "-b", metavar="N", min=1, help="Beam size; 1 is greedy.  [the model's]", rich_help_panel=_SEARCH
+        ),
     ] = None,
     length_penalty: Annotated[
-        float | None, typer.Option(metavar="X", min=0.0, help="alpha of the length penalty.  [the model's, mostly 0.6]")
-    ] = None,
-    max_extra_length: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Pieces that an output may have more than its source.  [50]")
+        float | None,
+        typer.Option(metavar="X", min=0.0, help="alpha of the length penalty.  [the model's]", rich_help_panel=_SEARCH),
     ] = None,
     normalization: Annotated[
         Literal["paper", "length"],
-        typer.Option(help="What scores are divided by: the paper's penalty, or the length to the power of alpha."),
+        typer.Option(help="What scores are divided by: paper's penalty, length^alpha.", rich_help_panel=_SEARCH),
     ] = "paper",
-    min_length: Annotated[int, typer.Option(metavar="N", min=0, help="Pieces that an output has at least.")] = 0,
-    no_repeat_ngram: Annotated[
-        int, typer.Option(metavar="N", min=0, help="No run of N pieces comes twice in an output; 0 allows all.")
-    ] = 0,
-    prefix: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="A file parallel to the input: what each translation begins with."),
+    max_extra_length: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Maximum pieces of an output beyond its source's.  [50]",
+            rich_help_panel=_SEARCH,
+        ),
     ] = None,
+    min_length: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Minimum pieces of an output.", rich_help_panel=_SEARCH)
+    ] = 0,
+    no_repeat_ngram: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Allow no n-gram of N pieces twice; 0 is off.", rich_help_panel=_SEARCH),
+    ] = 0,
     diverse_groups: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Groups of the beam that keep away from each other; they divide --beam evenly."
+            metavar="N",
+            min=1,
+            help="Diverse beam search with N groups, which divide --beam.",
+            rich_help_panel=_SEARCH,
         ),
     ] = 1,
     diversity: Annotated[
         float | None,
-        typer.Option(
-            metavar="X",
-            help="With --diverse-groups: how much it costs to take a piece that another group takes.  [0.5]",
-        ),
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Draw translations at random, --beam of them, rather than search.")
-    ] = False,
-    temperature: Annotated[
-        float | None, typer.Option(metavar="X", help="With --sample: below 1 likely pieces become likelier.  [1]")
-    ] = None,
-    top_k: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="With --sample: draw from the N likeliest pieces alone."),
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="With --sample: draw from the fewest pieces whose probabilities come to X."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="With --sample: the same seed draws the same.  [1]")
+        typer.Option(metavar="X", help="Penalty on pieces that earlier groups took.  [0.5]", rich_help_panel=_SEARCH),
     ] = None,
     mbr: Annotated[
         Literal["chrf", "bleu"] | None,
-        typer.Option(help="Put the candidate first that is most like all, by this metric (minimum Bayes risk)."),
+        typer.Option(help="Rerank candidates by minimum Bayes risk with this metric.", rich_help_panel=_SEARCH),
     ] = None,
-    nbest: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Translations to write for each line, best first.")
-    ] = 1,
-    score_target: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Search for nothing: score the lines of this file, parallel to the input."),
-    ] = None,
-    format: Annotated[Literal["text", "jsonl"], typer.Option(help="jsonl has scores and pieces.")] = "text",
-    alignment: Annotated[
-        bool,
-        typer.Option("--alignment", help="With jsonl: what source piece each piece belongs to, and how likely it was."),
-    ] = False,
-    batch_tokens: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Source pieces that are searched at once.")
-    ] = 2_048,
     max_source_length: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="Translate longer lines in parts of N pieces.  [256, or the model's positions]",
+            help="Split lines of more source pieces.  [256, or the model's positions]",
+            rich_help_panel=_SEARCH,
         ),
     ] = None,
     guard: Annotated[
-        bool, typer.Option(help="Search again for what came out empty, looping, copied or of an odd length.")
+        bool,
+        typer.Option(help="Search again where a translation looks wrong.", rich_help_panel=_SEARCH),
     ] = True,
-    interactive: Annotated[
-        bool | None,
+    sample: Annotated[
+        bool,
+        typer.Option("--sample", help="Draw --beam translations at random instead.", rich_help_panel=_SAMPLING),
+    ] = False,
+    temperature: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Divides log-probabilities; below 1 is safer.  [1]", rich_help_panel=_SAMPLING),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Draw from the N likeliest pieces alone.", rich_help_panel=_SAMPLING),
+    ] = None,
+    top_p: Annotated[
+        float | None,
         typer.Option(
-            "--interactive/--no-interactive",
-            help="Answer each line before reading the next; so it is in a terminal.",
-            show_default=False,
+            metavar="X",
+            help="Nucleus sampling: smallest set of pieces with total probability >= X.",
+            rich_help_panel=_SAMPLING,
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an --output that was interrupted, rather than begin anew.")
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="The same seed draws the same.  [1]", rich_help_panel=_SAMPLING),
+    ] = None,
+    nbest: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Translations of each line, best first.", rich_help_panel=_FORMAT),
+    ] = 1,
+    format: Annotated[
+        Literal["text", "jsonl", "tsv", "moses", "pharaoh"],
+        typer.Option(
+            help="tsv: line, rank, score, text; moses: n-best list; pharaoh: word alignments.",
+            rich_help_panel=_FORMAT,
+        ),
+    ] = "text",
+    alignment: Annotated[
+        bool,
+        typer.Option("--alignment", help="Add alignments: pieces in jsonl, else words.", rich_help_panel=_FORMAT),
     ] = False,
-    invalid_utf8: Annotated[
-        Literal["error", "replace"], typer.Option(help="What to do with bytes that are not UTF-8.")
-    ] = "error",
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute.")] = "auto",
+    device: Annotated[
+        Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute.", rich_help_panel=_HARDWARE)
+    ] = "auto",
     precision: Annotated[
         Literal["auto", "fp32", "bf16", "int8"],
-        typer.Option(help="auto takes bf16 where it is faster here; int8 is fastest on most CPUs and rounds most."),
+        typer.Option(help="auto: bf16 where it is faster here; int8: fastest on most CPUs.", rich_help_panel=_HARDWARE),
     ] = "auto",
-    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="CPU threads; all cores if left out.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="CPU threads.  [all cores]", rich_help_panel=_HARDWARE)
+    ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="Batches searched at once, each by its share of the threads.  [one a thread]"
-        ),
+        typer.Option(metavar="N", min=1, help="Batches searched at once.  [one per thread]", rich_help_panel=_HARDWARE),
     ] = None,
+    batch_tokens: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Source pieces searched at once per worker.", rich_help_panel=_HARDWARE),
+    ] = 2_048,
 ) -> None:
     """Translate lines of text: one line out for one line in, in the same order.
 
-    With --nbest N there are N lines for each line in. With --score-target FILE nothing is translated: it tells how
-    likely the lines of FILE are as translations.
+    With --nbest N there are N lines for each line in. With --score-target FILE nothing is translated: the lines of
+    FILE are scored as translations.
 
-    Example: nmt translate --model runs/toy-en-de-tiny < input.txt > output.txt
+    Example: nmt translate -m runs/toy-en-de-tiny input.txt > output.txt
     """
     import sys
 
     from nmt.checkpoint.files import Verification
     from nmt.checkpoint.run import bundle_to_use, newest_run
     from nmt.cli.console import notice, warn
+    from nmt.errors import ConfigError
     from nmt.text import STDIN
 
     drawing = {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}
@@ -171,7 +234,11 @@ def translate(
         [name for name, value in searching.items() if value and score_target],
         "does not go with --score-target, which searches for nothing",
     )
-    _refuse(["--alignment"] if alignment and format == "text" else [], "only goes with --format jsonl")
+    if text is not None and input is not None:
+        raise ConfigError(f"the input was given twice, as {text} and as --input {input}: give one of them.")
+    input = text or input or Path(STDIN)
+    _refuse([f"--format {format}"] if score_target and format in ("tsv", "moses") else [], "lists what a search finds")
+    alignment = alignment or format == "pharaoh"
     folders = [bundle_to_use(path) for path in model or [newest_run()]]
     # Goes on while torch is imported by what follows, and is over before that is.
     verification = Verification(folders)
@@ -188,8 +255,7 @@ def translate(
     if interactive is None:
         interactive = str(input) == STDIN and sys.stdin.isatty()
     beside = {"prefix": prefix, "score_target": score_target}
-    streams = Streams(input, beside, output, resume, interactive, invalid_utf8)
-    streams.check()
+    streams = ctx.with_resource(Streams(input, beside, output, resume, fresh, interactive, invalid_utf8).claimed())
 
     hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
     notice("model: " + ", ".join(map(str, folders)))
@@ -229,7 +295,7 @@ def translate(
         workers=workers,
     )
     record = streams.made_with(folders, translator.settings | {"format": format, "mbr": mbr})
-    tally = translate_lines(streams, translator, record, nbest, format)
+    tally = translate_lines(streams, translator, record, nbest, format, alignment=alignment)
     for remark in tally.remarks(translator.max_source_length, guard=guard, prefixed=prefix is not None):
         warn(remark)
 

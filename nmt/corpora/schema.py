@@ -45,7 +45,7 @@ class ArchiveCorpus(Section):
     kind: Literal["archive"]
     name: str
     download: str = Field(description="a key of downloads")
-    members: dict[str, str] = Field(description="by language; a member that ends in .gz or .xz is unpacked too")
+    members: dict[str, str] = Field(description="by language; a compressed member is unpacked too")
     format: Format = "plain"
     lines: int | None = Field(None, ge=0, description="as published; a difference is told")
 
@@ -86,7 +86,7 @@ class ToyCorpus(Section):
 
 
 class LocalCorpus(Section):
-    """Files of the user's own: PREFIX.LANGUAGE, plain, ``.gz`` or ``.xz``."""
+    """Files of the user's own: PREFIX.LANGUAGE, plain or compressed (``.gz``, ``.xz``, ``.bz2``, ``.zst``)."""
 
     kind: Literal["local"]
     prefix: str = Field(description="relative to the recipe's folder")

@@ -28,7 +28,7 @@ from nmt.corpora.schema import (
 from nmt.corpora.testsets import TestSet, fetch_test_set, listed_files
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError, DownloadError
-from nmt.text import InvalidUtf8, read_lines, read_parallel
+from nmt.text import ARCHIVES, InvalidUtf8, read_lines, read_parallel
 
 if TYPE_CHECKING:
     from nmt.corpora.toy import ToyCorpus as ToyPairs
@@ -158,13 +158,13 @@ def local_file(corpus: LocalCorpus, language: str) -> Path:
     Raises:
         DataError: there is none.
     """
-    candidates = [Path(f"{corpus.prefix}.{language}{packed}") for packed in ("", ".gz", ".xz")]
+    candidates = [Path(f"{corpus.prefix}.{language}{packed}") for packed in ("", *ARCHIVES)]
     for path in candidates:
         if path.is_file():
             return path
     raise DataError(
-        f"there is no {candidates[0]} (nor .gz or .xz). --train, --valid and --test take prefixes: "
-        f"for corpus/europarl.en and corpus/europarl.de write corpus/europarl."
+        f"there is no {candidates[0]} (nor {', '.join(ARCHIVES[:-1])} or {ARCHIVES[-1]}). --train, --valid and --test "
+        f"take prefixes: for corpus/europarl.en and corpus/europarl.de write corpus/europarl."
     )
 
 

@@ -120,7 +120,7 @@ def test_unequal_sides_name_both_counts(own, tmp_path):
 
 def test_a_missing_file_says_what_a_prefix_is(own, tmp_path):
     (tmp_path / "valid.de").unlink()
-    with pytest.raises(DataError, match=r"no .*valid\.de \(nor \.gz or \.xz\)"):
+    with pytest.raises(DataError, match=r"no .*valid\.de \(nor \.gz, \.xz, \.bz2 or \.zst\)"):
         prepare(own, tmp_path / "own")
 
 

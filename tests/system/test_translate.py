@@ -20,6 +20,7 @@ import torch
 from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config, DataConfig, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
+from nmt.decoding.resuming import OutputFile
 from nmt.model.transformer import Transformer
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
@@ -90,6 +91,14 @@ def test_invalid_utf8_is_named_after_the_lines_before_it_were_served(bundle):
     assert (replaced.returncode, replaced.stdout.count(b"\n")) == (0, 4)
 
 
+def test_compressed_text_with_a_byte_order_mark_is_read_from_a_pipe(bundle):
+    expected = translate(bundle, b"ba do\nki\n").stdout
+    assert translate(bundle, gzip.compress("\ufeffba do\nki\n".encode())).stdout == expected
+    refused = translate(bundle, "ba do\n".encode("utf-16"))
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    assert b"standard input: is UTF-16" in refused.stderr
+
+
 def test_a_line_is_answered_before_the_next_is_sent(bundle):
     command = [*NMT, "translate", "--model", str(bundle), "--interactive"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
@@ -144,7 +153,8 @@ def test_interrupted_it_says_what_is_left(bundle, tmp_path):
         process.send_signal(signal.SIGINT)
         _, messages = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert messages.decode().splitlines()[-1] == f"interrupted: what is done is in {partial}; --resume goes on with it"
+    last = messages.decode().splitlines()[-1]
+    assert last == f"interrupted: the finished part is in {partial}. Run the same command to resume."
 
 
 def test_works_in_a_locale_without_unicode_and_without_a_terminal(bundle):
@@ -163,12 +173,81 @@ def test_files_in_and_out(bundle, tmp_path):
 
 def test_what_was_translated_before_an_error_is_kept(bundle, tmp_path):
     out = tmp_path / "out.txt"
-    out.write_text("of an earlier time")
     result = translate(bundle, b"ba do\nki\n\xff\n", "--output", str(out))
     assert result.returncode == 2
-    assert out.read_text() == "of an earlier time"
+    assert not out.exists()
     assert out.with_name("out.txt.partial").read_bytes() == translate(bundle, b"ba do\nki\n").stdout
+    before = files_of(tmp_path)
+    again = translate(bundle, b"ba do\nki\n", "--output", str(out))
+    assert again.returncode == 2
+    assert b"finished part of an interrupted translation" in again.stderr
+    assert files_of(tmp_path) == before
     assert b"no such folder" in translate(bundle, b"", "--output", str(tmp_path / "none" / "x")).stderr
+
+
+def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+
+def test_the_same_command_again_finds_all_up_to_date_and_another_is_refused(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.de.txt"
+    source.write_text("ba do\nki\n")
+    command = ["--input", str(source), "--output", str(output)]
+    assert translate(bundle, b"", *command).returncode == 0
+    before = files_of(tmp_path)
+    again = translate(bundle, b"", *command)
+    assert again.returncode == 0
+    assert again.stderr.decode().splitlines()[-1] == f"{output}: up to date (same model, input and settings)"
+    other = write_bundle(tmp_path.parent / "other-model", seed=1)
+    for refused, what in (
+        (translate(bundle, b"", *command, "--beam", "3"), "beam (2 then, 3 now)"),
+        (translate(bundle, b"", *command, "--format", "jsonl"), "format (text then, jsonl now)"),
+        (translate(other, b"", *command), "made differently: model."),
+        (translate(bundle, b"ba do\nki\n", "--output", str(output)), "cannot be checked"),
+    ):
+        assert refused.returncode == 2
+        message = refused.stderr.decode().splitlines()[-1]
+        assert what in message
+        assert f"--fresh to start over in {tmp_path / 'out.de-2.txt'}." in message
+    assert files_of(tmp_path) == before
+    fresh = translate(bundle, b"", *command, "--beam", "3", "--fresh")
+    assert fresh.returncode == 0
+    beside = tmp_path / "out.de-2.txt"
+    assert f"writing to {beside}, since {output} exists" in fresh.stderr.decode()
+    assert beside.read_bytes().count(b"\n") == 2
+    after = files_of(tmp_path)
+    assert {name: after[name] for name in before} == before
+    source.write_text("ba do\nlu\n")
+    assert b"made differently: input." in translate(bundle, b"", *command).stderr
+
+
+def test_two_processes_do_not_share_an_output(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("ba do ki lu me\n" * 200_000)
+    options = ["--input", str(source), "--output", str(output)]
+    command = [*NMT, "translate", "--model", str(bundle), *options]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+        while not (tmp_path / "out.txt.partial").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        second = translate(bundle, b"", *options)
+        assert second.returncode == 2
+        assert f"error: {output}: another process is writing it ({process.pid} on " in second.stderr.decode()
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+    assert not (tmp_path / ".out.txt.lock").exists()
+
+
+def test_open_streams_by_name_are_written_where_they_stand(bundle, tmp_path):
+    (tmp_path / "in.txt").write_text("ba do\n")
+    (tmp_path / "all.txt").write_text("before\n")
+    expected = translate(bundle, b"ba do\n").stdout.decode()
+    command = shlex.join([*NMT, "translate", "--model", str(bundle), "--input", "in.txt", "--output"])
+    for name in ("/dev/stdout", "/dev/fd/1"):
+        script = f"{command} {name} >> all.txt && {command} /dev/null"
+        assert subprocess.run(["bash", "-c", script], env=ENVIRONMENT, cwd=tmp_path, check=False).returncode == 0
+    assert (tmp_path / "all.txt").read_text() == "before\n" + expected * 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.txt", "in.txt"]
 
 
 def test_jsonl_and_nbest(bundle):
@@ -177,6 +256,30 @@ def test_jsonl_and_nbest(bundle):
     assert [record["source"] for record in records] == ["ba do", ""]
     assert len(records[0]["candidates"]) == 2
     assert translate(bundle, b"ba do\n\n", "--nbest", "2").stdout.count(b"\n") == 4
+
+
+def test_short_options_and_n_best_lists_of_moses_and_others(bundle, tmp_path):
+    source = tmp_path / "in.txt"
+    source.write_text("ba do\n\nki lu\n")
+    found = {}
+    for form in ("text", "tsv", "moses", "pharaoh"):
+        command = [*NMT, "translate", "-m", str(bundle), str(source), "-b", "3", "--nbest", "2", "--format", form]
+        command += ["-q", "-o", str(tmp_path / form)]
+        result = subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False)
+        assert (result.returncode, result.stdout) == (0, b""), result.stderr.decode()
+        assert not [line for line in result.stderr.splitlines() if not line.startswith(b"warning: ")]
+        found[form] = (tmp_path / form).read_text().splitlines()
+    texts = [line for line in found["text"] if line]
+    rows = [line.split("\t") for line in found["tsv"]]
+    assert [row[3] for row in rows if row[1] in "12" and row[0] != "2"] == texts
+    assert [row[:2] for row in rows] == [["1", "1"], ["1", "2"], ["2", "1"], ["3", "1"], ["3", "2"]]
+    entries = [line.split(" ||| ") for line in found["moses"]]
+    assert [(entry[0], entry[1]) for entry in entries] == [(str(int(row[0]) - 1), row[3]) for row in rows]
+    assert all(float(entry[3]) == float(row[2]) for entry, row in zip(entries, rows, strict=True))
+    assert len(found["pharaoh"]) == len(found["text"]) == 6
+    for pairs, text, source_words in zip(found["pharaoh"], found["text"], (2, 2, 0, 0, 2, 2), strict=True):
+        indices = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+        assert all(left < source_words and right < len(text.split()) for left, right in indices)
 
 
 def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
@@ -196,6 +299,8 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--nbest", "9"], ["beam", "9"]),
         (["--resume"], ["--input FILE", "--output FILE"]),
+        (["--fresh"], ["--fresh", "--output FILE"]),
+        (["--input", "in.txt", "--output", "in.out", "--resume", "--fresh"], ["--resume", "--fresh"]),
         (["--seed", "3"], ["--seed", "--sample"]),
         (["--sample", "--temperature", "0"], ["temperature 0", "from 0.000001"]),
         (["--beam", "4", "--diverse-groups", "3"], ["3 diverse groups", "beam"]),
@@ -205,17 +310,18 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--score-target", "-", "--diverse-groups", "2"], ["--diverse-groups", "--score-target"]),
         (["--score-target", "-", "--beam", "2"], ["--beam", "--score-target"]),
         (["--score-target", "-", "--no-guard"], ["--no-guard", "--score-target"]),
-        (["--alignment"], ["--alignment", "--format jsonl"]),
+        (["--score-target", "-", "--format", "moses"], ["--format moses", "lists what a search finds"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
         (["--score-target", "-"], ["standard input", "--input FILE"]),
-        (["--output", "out.xz"], ["out.xz", "not packed"]),
+        (["--output", "out.xz"], ["out.xz", "not compressed"]),
         (["--mbr", "chrf", "--beam", "1"], ["minimum Bayes risk", "beam"]),
         (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
         (["--input", "."], [".", "folder"]),
         (["--beam", "x"], ["--beam", "integer", "nmt translate --help"]),
         (["--beem", "4"], ["--beem", "nmt translate --help"]),
-        (["in.txt"], ["in.txt", "nmt translate --help"]),
+        (["in.txt", "--input", "in.txt"], ["in.txt", "given twice"]),
+        (["in.txt", "in.txt"], ["in.txt", "nmt translate --help"]),
     ],
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
@@ -343,14 +449,38 @@ def test_killed_and_resumed_is_as_if_undisturbed(bundle, tmp_path, options, wind
     assert not output.exists()
     with partial.open("ab") as stream:
         stream.write(b"half a li")
-    refused = translate(bundle, b"", *options, "--output", str(output), "--resume", "--beam", "3")
+    refused = translate(bundle, b"", *options, "--output", str(output), "--beam", "3")
     assert refused.returncode == 2
     assert b"beam (2 then, 3 now)" in refused.stderr
-    resumed = translate(bundle, b"", *options, "--output", str(output), "--resume")
+    resumed = translate(bundle, b"", *options, "--output", str(output))
     assert resumed.returncode == 0, resumed.stderr.decode()
-    assert re.search(rb"going on behind line (2,048|4,096)", resumed.stderr)
+    assert re.search(rb"resuming after line (2,048|4,096)", resumed.stderr)
     assert output.read_bytes() == translate(bundle, b"", *options).stdout
-    assert sorted(tmp_path.iterdir()) == [source, output]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output]
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_comes_to_the_same(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(LONG)
+    options = ["--input", str(source), "--no-guard"]
+    command = [*NMT, "translate", "--model", str(bundle), *options, "--output", str(output)]
+    began = time.monotonic()
+    whole = translate(bundle, b"", *options).stdout
+    seconds = time.monotonic() - began
+    dice = random.Random(0)
+    for _ in range(12):
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+            time.sleep(dice.uniform(0, 1.2 * seconds))
+            process.kill()
+        if output.exists():
+            assert output.read_bytes() == whole
+            assert b"up to date" in translate(bundle, b"", *options, "--output", str(output)).stderr
+            for path in OutputFile(output).names:
+                path.unlink(missing_ok=True)
+    assert translate(bundle, b"", *options, "--output", str(output)).returncode == 0
+    assert output.read_bytes() == whole
+    assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output]
 
 
 def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
@@ -374,7 +504,7 @@ def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
     # What cannot be counted beforehand is told when one of them ends.
     refused = translate(bundle, b"ba\nki\n", "--prefix", str(prefix))
     assert (refused.returncode, refused.stdout.count(b"\n")) == (2, 1)
-    assert b"has 2 lines" in refused.stderr
+    assert b"has more than 1 lines" in refused.stderr
 
 
 def test_samples_and_prefixes_go_on_where_they_were(bundle, tmp_path):
@@ -384,7 +514,8 @@ def test_samples_and_prefixes_go_on_where_they_were(bundle, tmp_path):
     options = ["--input", str(source), "--prefix", str(prefix), "--sample", "--beam", "1", "--output", str(output)]
     assert translate(bundle, b"", *options).returncode == 0
     whole = output.read_bytes()
-    assert len(set(whole.splitlines())) > 100
+    for path in OutputFile(output).names:
+        path.unlink(missing_ok=True)
     # As if killed behind the first window: the record is what a try that fails in the second leaves behind.
     with source.open("ab") as stream, prefix.open("ab") as other:
         stream.write(b"\xff\n")
@@ -392,13 +523,13 @@ def test_samples_and_prefixes_go_on_where_they_were(bundle, tmp_path):
     assert translate(bundle, b"", *options).returncode == 2
     partial = tmp_path / "out.txt.partial"
     partial.write_bytes(b"".join(whole.splitlines(keepends=True)[:2_048]))
-    resumed = translate(bundle, b"", *options, "--resume")
-    assert b"going on behind line 2,048" in resumed.stderr
+    resumed = translate(bundle, b"", *options)
+    assert b"resuming after line 2,048" in resumed.stderr
     assert partial.read_bytes() == whole
     prefix.write_text("ti\n" * 2_201)
-    refused = translate(bundle, b"", *options, "--resume")
+    refused = translate(bundle, b"", *options)
     assert refused.returncode == 2
-    assert b"was made otherwise: prefix." in refused.stderr
+    assert b"was made differently: prefix." in refused.stderr
 
 
 def test_given_targets_are_scored(bundle, tmp_path):

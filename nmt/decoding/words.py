@@ -1,0 +1,91 @@
+"""Alignments of words, from those of pieces: a word is what spaces and tabs separate, as in Moses and Pharaoh."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+_SPACE = "▁"
+_WORD = re.compile(r"[^ \t]+")
+
+
+def pharaoh(
+    source: str,
+    source_pieces: Sequence[str],
+    target: str,
+    target_pieces: Sequence[str],
+    alignment: Sequence[int | None],
+) -> str:
+    """The alignment of words in Pharaoh's format, such as ``0-0 1-2``: indices from 0, source first, in order.
+
+    Args:
+        alignment: for each target piece the index of a source piece, or None.
+    """
+    source_words = word_of_each(source_pieces, source)
+    target_words = word_of_each(target_pieces, target)
+    pairs = {
+        (source_words[index], target_word)
+        for target_word, index in zip(target_words, alignment, strict=True)
+        if index is not None
+    }
+    found = sorted((left, right) for left, right in pairs if left is not None and right is not None)
+    return " ".join(f"{left}-{right}" for left, right in found)
+
+
+def word_of_each(pieces: Sequence[str], text: str) -> list[int | None]:
+    """For each piece the index of the word of ``text`` that it belongs to, or begins with; None for a text of no words.
+
+    A piece that is nothing but a space belongs to the word behind it.
+    """
+    words = _WORD.findall(text)
+    if not words:
+        return [None] * len(pieces)
+    spelt, begins = _spelt(pieces)
+    spelt_words = spelt.split(_SPACE) if spelt else []
+    of_characters = list(_numbered(spelt_words))
+    if len(spelt_words) != len(words):
+        # A normaliser added or removed a space, or the text was joined from parts.
+        of_characters = _mapped(spelt, " ".join(words))
+    last = len(words) - 1
+    return [of_characters[begin] if begin < len(of_characters) else last for begin in begins]
+
+
+def _spelt(pieces: Sequence[str]) -> tuple[str, list[int]]:
+    """The characters of all pieces with one ``▁`` between words, and where each piece begins among them."""
+    characters: list[str] = []
+    begins = []
+    is_apart = False
+    for piece in pieces:
+        begin = None
+        for character in piece:
+            if character == _SPACE:
+                is_apart = bool(characters)
+                continue
+            if is_apart:
+                characters.append(_SPACE)
+                is_apart = False
+            if begin is None:
+                begin = len(characters)
+            characters.append(character)
+        # Behind a space the next word begins.
+        begins.append(len(characters) + is_apart if begin is None else begin)
+    return "".join(characters), begins
+
+
+def _numbered(words: Sequence[str]) -> list[int]:
+    """The number of its word for each character, the one behind each word included."""
+    return [number for number, word in enumerate(words) for _ in range(len(word) + 1)]
+
+
+def _mapped(spelt: str, text: str) -> list[int]:
+    """For each character of ``spelt`` the word of ``text`` that the like one stands in."""
+    words = _numbered(text.split(" "))
+    found = [0] * len(spelt)
+    matcher = difflib.SequenceMatcher(None, spelt.replace(_SPACE, " "), text, autojunk=False)
+    for _, begin, end, text_begin, text_end in matcher.get_opcodes():
+        for index in range(begin, end):
+            # What was replaced by something of another length is spread over it.
+            place = text_begin + (index - begin) * (text_end - text_begin) // (end - begin)
+            found[index] = words[min(place, len(text) - 1)]
+    return found
