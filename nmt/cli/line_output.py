@@ -14,7 +14,8 @@ from typing import IO, Any, Literal
 
 from nmt.cli.console import is_terminal, notice, stderr
 from nmt.cli.progress import progress_display
-from nmt.decoding.output import formatted, formatted_score
+from nmt.decoding.output import formatted, formatted_paragraph, formatted_score
+from nmt.decoding.paragraphs import translate_paragraphs
 from nmt.decoding.resuming import Begun, begun, growing, made_with, written_for
 from nmt.decoding.tally import Tally
 from nmt.decoding.target_scorer import TargetScorer
@@ -50,6 +51,8 @@ class Streams:
     resume: bool
     interactive: bool
     invalid_utf8: InvalidUtf8
+    paragraphs: bool = False
+    """Whether the input is wrapped text, whose paragraphs take the place of lines."""
 
     def check(self) -> None:
         """Find mistakes before a model is loaded.
@@ -98,7 +101,8 @@ class Streams:
     @property
     def can_be_resumed(self) -> bool:
         """Whether what is left of an output can be gone on with."""
-        return self.to_file and all(map(can_be_read_again, self._files.values()))
+        # A paragraph has as many lines in the output as it needs: what is left does not say how far it came.
+        return self.to_file and not self.paragraphs and all(map(can_be_read_again, self._files.values()))
 
     @property
     def _parallel(self) -> Path | None:
@@ -136,13 +140,23 @@ def translate_lines(
     """
     tally = Tally()
 
-    def work(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
+    def work_on_lines(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
         numbers = itertools.count(done + 1)
         for window in translator.translate_windows(pairs, done=done):
             for translation in window:
                 tally.add(translation)
             yield [formatted(translation, next(numbers), nbest, form) for translation in window]
 
+    def work_on_paragraphs(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
+        for window in translate_paragraphs(translator, (line for line, _ in pairs)):
+            for _, translation in window:
+                tally.add(translation)
+            yield [
+                formatted_paragraph(paragraph, translation, nbest, form, translator.target_lang)
+                for paragraph, translation in window
+            ]
+
+    work = work_on_paragraphs if streams.paragraphs else work_on_lines
     _write(streams, work, record, window=translator.window, each=nbest if form == "text" else 1)
     return tally
 
@@ -178,7 +192,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any] | None, *, wi
             notice(f"going on behind line {before.lines:,} of {streams.input}")
         else:
             notice(f"nothing to go on with: beginning with line 1 of {streams.input}")
-    number, total = before.lines, count_lines(streams.input)
+    number, total = before.lines, None if streams.paragraphs else count_lines(streams.input)
     prompts = streams.interactive and str(streams.input) == STDIN and sys.stdin.isatty() and is_terminal()
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
@@ -189,7 +203,9 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any] | None, *, wi
             out = stack.enter_context(streams.output.open("wb"))
         # A bar among the translations would be in the way.
         shows = not streams.interactive and (streams.to_file or not sys.stdout.isatty())
-        update = stack.enter_context(progress_display())("lines") if shows else None
+        update = (
+            stack.enter_context(progress_display())("paragraphs" if streams.paragraphs else "lines") if shows else None
+        )
         if update:
             update("done", number, total)
         if prompts:

@@ -104,12 +104,20 @@ def translate(
         typer.Option(
             metavar="N",
             min=1,
-            help="Translate longer lines in parts of N pieces.  [256, or the model's positions]",
+            help="Translate longer lines in parts of N pieces.  [maximum in training, mostly 256]",
         ),
     ] = None,
     guard: Annotated[
         bool, typer.Option(help="Search again for what came out empty, looping, copied or of an odd length.")
     ] = True,
+    split_sentences: Annotated[
+        Literal["auto", "always", "never"],
+        typer.Option(help="Translate sentence by sentence; auto: lines with more than training lines."),
+    ] = "auto",
+    input_format: Annotated[
+        Literal["lines", "paragraphs"],
+        typer.Option(help="paragraphs: blank lines separate wrapped text, which is wrapped again."),
+    ] = "lines",
     interactive: Annotated[
         bool | None,
         typer.Option(
@@ -165,6 +173,7 @@ def translate(
         "--max-extra-length": max_extra_length is not None,
         "--no-repeat-ngram": no_repeat_ngram,
         "--max-source-length": max_source_length,
+        "--split-sentences": split_sentences != "auto",
         "--no-guard": not guard,
         "--workers": workers,
     }
@@ -174,6 +183,13 @@ def translate(
         "does not go with --score-target, which searches for nothing",
     )
     _refuse(["--alignment"] if alignment and format == "text" else [], "only goes with --format jsonl")
+    paragraphs = input_format == "paragraphs"
+    of_lines = {"--prefix": prefix, "--score-target": score_target, "--resume": resume}
+    _refuse([name for name, value in of_lines.items() if value and paragraphs], "only goes with --input-format lines")
+    _refuse(
+        ["--nbest"] if paragraphs and nbest > 1 and format == "text" else [],
+        "goes with --input-format paragraphs only if --format is jsonl",
+    )
     folders = [bundle_to_use(path) for path in model or [newest_run()]]
     # Goes on while torch is imported by what follows, and is over before that is.
     verification = Verification(folders)
@@ -190,7 +206,7 @@ def translate(
     if interactive is None:
         interactive = str(input) == STDIN and sys.stdin.isatty()
     beside = {"prefix": prefix, "score_target": score_target}
-    streams = Streams(input, beside, output, resume, interactive, invalid_utf8)
+    streams = Streams(input, beside, output, resume, interactive, invalid_utf8, paragraphs)
     streams.check()
 
     hardware = choose_hardware(device, precision, threads)
@@ -225,6 +241,8 @@ def translate(
         batch_tokens=batch_tokens,
         window=window,
         max_source_length=max_source_length,
+        # Several sentences are what a paragraph consists of, not what is unusual about it.
+        split_sentences="always" if paragraphs and split_sentences == "auto" else split_sentences,
         guard=guard,
         utility=pairwise(mbr, target_lang=ensemble.config.data.target_lang) if mbr else None,
         alignment=alignment,

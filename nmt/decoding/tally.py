@@ -36,8 +36,9 @@ class Tally:
         remarks = []
         if self.in_parts:
             remarks.append(
-                f"lines longer than {max_source_length} pieces, translated in parts: {self.in_parts:,}. "
-                "A sentence a line is translated best." + (" Their prefixes were left out." if prefixed else "")
+                f"lines translated in parts: {self.in_parts:,}. They have more sentences than the model was trained "
+                f"for, or more than {max_source_length} pieces."
+                + (" Their prefixes were left out." if prefixed else "")
             )
         if self.doubtful and guard:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in self.problems.most_common())

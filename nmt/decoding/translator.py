@@ -1,6 +1,6 @@
 """Lines in, lines out: a bounded window of lines, searched in batches of like length, restored to input order.
 
-A line that is longer than the model was trained for takes part as several segments; every other is one. Candidates are
+A line that holds more than the model was trained for takes part as several segments; every other is one. Candidates are
 re-ranked where that was asked for, and what the guard doubts is searched for again.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
 
 import torch
 
@@ -16,10 +17,10 @@ from nmt.decoding.batches import batches_of
 from nmt.decoding.guard import Finding, Languages, Problem, problems
 from nmt.decoding.loading import Ensemble
 from nmt.decoding.mbr import Utility, rerank
-from nmt.decoding.options import check_count
+from nmt.decoding.options import check_choice, check_count
 from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
-from nmt.decoding.splitting import split
+from nmt.decoding.sentence_splitting import LineSplitter, Part, SplitSentences
 from nmt.decoding.translation import BLANK, TranslatedText, Translation, joined
 from nmt.decoding.windows import windows
 from nmt.decoding.workers import Workers
@@ -27,7 +28,7 @@ from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.text import normalizer, parallel
 
-# What shards hold at most, unless build-vocab was told otherwise: no model has seen longer sentences.
+# What shards hold at most, unless build-vocab was told otherwise, for bundles that do not record it.
 _TRAINED_LENGTH = 256
 # The beam that --batch-tokens holds for; wider ones get so much less.
 _USUAL_BEAM = 4
@@ -41,6 +42,8 @@ class _Segment:
 
     text: str
     pieces: list[int]
+    before: str = ""
+    """The white space between it and the part before."""
     number: int = 0
     """Its own in all of the input: what its samples derive from."""
     prefix: list[int] = dataclasses.field(default_factory=list)
@@ -61,6 +64,7 @@ class Translator:
         batch_tokens: int = 2_048,
         window: int = 2_048,
         max_source_length: int | None = None,
+        split_sentences: SplitSentences = "auto",
         guard: bool = True,
         utility: Utility | None = None,
         alignment: bool = False,
@@ -74,7 +78,9 @@ class Translator:
             batch_tokens: source pieces, padding included, that a worker searches at once; fewer where the beam is wider
                 than 4.
             window: lines that are read before their translations are served.
-            max_source_length: pieces; longer lines are translated in parts. By default what training sees at most.
+            max_source_length: pieces; longer lines are translated in parts. By default the maximum in training.
+            split_sentences: which lines are translated sentence by sentence: those that hold more sentences, or are
+                longer, than the lines that the model was trained on (auto), all lines of several sentences, or none.
             guard: search again for what looks wrong, and take what looks right, if there is any. Whether something
                 looks wrong is told in any case.
             utility: re-rank all that the beam found by minimum Bayes risk.
@@ -108,14 +114,30 @@ class Translator:
                 f"the model has positions for {self._positions} source pieces, which are fewer than "
                 f"{max_source_length}: give --max-source-length at most {self._positions}."
             )
-        self.max_source_length = max_source_length or min(_TRAINED_LENGTH, self._positions)
+        data = ensemble.config.data
+        trained_length = data.lines.max_length if data.lines is not None else _TRAINED_LENGTH
+        self.max_source_length = max_source_length or min(trained_length, self._positions)
+        check_choice("split_sentences", split_sentences, get_args(SplitSentences))
+        self._split_sentences = split_sentences
+        self._splitter = LineSplitter(
+            split_sentences, data.source_lang, data.lines, self.max_source_length, self._lengths
+        )
         self._guard = guard
         self._utility = utility
         self._alignment = alignment
         self._workers = Workers(hardware, workers)
-        data = ensemble.config.data
         self._languages = Languages(data.source_lang, data.target_lang)
         self._normalize = normalizer(nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang)
+
+    @property
+    def source_lang(self) -> str:
+        """Code of the language of the lines."""
+        return self._languages.source
+
+    @property
+    def target_lang(self) -> str:
+        """Code of the language of the translations."""
+        return self._languages.target
 
     @property
     def settings(self) -> dict[str, object]:
@@ -124,6 +146,7 @@ class Translator:
             **dataclasses.asdict(self._settings),
             "nbest": self._nbest,
             "max_source_length": self.max_source_length,
+            "split_sentences": self._split_sentences,
             "guard": self._guard,
             "alignment": self._alignment,
             "precision": self._hardware.precision,
@@ -161,9 +184,10 @@ class Translator:
 
     def _translate_window(self, pairs: list[tuple[str, str]], done: int) -> list[Translation]:
         lines = [line for line, _ in pairs]
-        segments_by_line = self._segments([self._normalize(line) for line in lines])
+        prefixes = [prefix for _, prefix in pairs]
+        segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
         self._number(segments_by_line, done)
-        self._begin_with(segments_by_line, [prefix for _, prefix in pairs], done)
+        self._begin_with(segments_by_line, prefixes, done)
         segments = list(itertools.chain.from_iterable(segments_by_line))
         searched = [segment for segment in segments if segment.pieces]
         self._search(searched, self._settings)
@@ -182,6 +206,7 @@ class Translator:
             joined(
                 [segment.candidates for segment in segments],
                 [len(segment.pieces) for segment in segments],
+                [segment.before for segment in segments],
                 self._languages.target,
             ),
             source_pieces=tuple(self._vocab.pieces(piece for segment in segments for piece in segment.pieces)),
@@ -189,19 +214,20 @@ class Translator:
             guard=_findings_together(segments),
         )
 
-    def _segments(self, lines: list[str]) -> list[list[_Segment]]:
-        """Each line as one segment, or as several where it is too long."""
+    def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[_Segment]]:
+        """Each line as one segment, or as several. A translation begins with its prefix only where the line is one."""
         segments_by_line = []
-        for line, pieces in zip(lines, self._vocab.encode(lines), strict=True):
+        for line, pieces, prefix in zip(lines, self._vocab.encode(lines), prefixes, strict=True):
             if not line.strip():
                 segments_by_line.append([_Segment(line, [])])
-            elif len(pieces) <= self.max_source_length:
-                segments_by_line.append([_Segment(line, pieces)])
-            else:
-                parts = split(line, self.max_source_length, self._lengths)
-                encoded = self._vocab.encode(parts)
-                segments_by_line.append([_Segment(*pair) for pair in zip(parts, encoded, strict=True)])
+                continue
+            parts = self._splitter.parts(line, len(pieces), whole=bool(prefix))
+            segments_by_line.append([_Segment(line, pieces)] if len(parts) == 1 else self._encoded(parts))
         return segments_by_line
+
+    def _encoded(self, parts: Sequence[Part]) -> list[_Segment]:
+        encoded = self._vocab.encode([part.text for part in parts])
+        return [_Segment(part.text, pieces, part.before) for part, pieces in zip(parts, encoded, strict=True)]
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(pieces) for pieces in self._vocab.encode(texts)]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
+from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.data.vocab import train_vocabulary
 from nmt.decoding.extensions import Sampling
 from nmt.decoding.guard import Finding
@@ -202,6 +203,64 @@ def test_parts_are_joined_without_a_space_where_the_language_has_none():
     [found] = made.translate(["ba do ki. Lu me no!"])
     assert found.parts == 2
     assert found.text == "".join(t.text for t in made.translate(["ba do ki.", "Lu me no!"]))
+
+
+SIDE = SideLines(sentences=(990, 1), pieces=PieceCounts(p50=6, p90=8, p99=10, p999=12, max=20))
+LINES = LineStatistics(
+    max_length=30,
+    source=SIDE,
+    target=SIDE,
+    target_per_source=LengthRatio(p1=0.6, p10=0.8, p50=1.0, p90=1.2, p99=1.6),
+)
+
+
+def described(source_lang: str = "en", target_lang: str = "de") -> Config:
+    """Settings of a model that knows what its training lines were like."""
+    data = {"source_lang": source_lang, "target_lang": target_lang, "lines": LINES}
+    return CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
+
+
+def test_a_line_of_more_sentences_than_the_training_lines_is_translated_sentence_by_sentence():
+    made = translator(config=described(), guard=False)
+    sentences = ["Ba do ki.", "Lu me!", "No pa ru se?"]
+    alone = [found.text for found in made.translate(sentences)]
+    for between in (" ", "  ", "\t"):
+        [found] = made.translate([between.join(sentences)])
+        assert (found.parts, found.text) == (3, between.join(alone))
+    [whole] = translator(config=described(), guard=False, split_sentences="never").translate([" ".join(sentences)])
+    assert whole.parts == 1
+
+
+def test_a_sentence_per_line_comes_out_as_if_nothing_were_split():
+    lines = [*some_lines(40), "Ba do ki.", "ba do. ki lu.", "Dr. Ba do 3.5 ki"]
+    found = [
+        [translation.text for translation in translator(config=config, split_sentences=mode).translate(lines)]
+        for config, mode in [(described(), "auto"), (described(), "always"), (LANGUAGES, "auto")]
+    ]
+    # The one line of two sentences, all in lower case.
+    assert [translation.parts for translation in translator(config=described()).translate(lines)] == [
+        2 if line == "ba do. ki lu." else 1 for line in lines
+    ]
+    changed = [line for line, *texts in zip(lines, *found, strict=True) if len(set(texts)) > 1]
+    assert changed in ([], ["ba do. ki lu."])
+
+
+def test_a_line_with_a_prefix_is_translated_whole():
+    [found] = translator(config=described()).translate(["Ba do. Ki lu. Me no."], prefixes=["ti"])
+    assert found.parts == 1
+    assert found.text.startswith("ti")
+
+
+def test_the_limit_is_what_training_lines_had_at_most():
+    assert translator(config=described()).max_source_length == 30
+    assert translator(config=described(), max_source_length=40).max_source_length == 40
+    assert translator().max_source_length == 63
+    assert "split_sentences" in translator().settings
+
+
+def test_split_sentences_has_three_values():
+    with pytest.raises(ConfigError, match="auto, always, never"):
+        translator(split_sentences="sometimes")
 
 
 def test_parts_need_positions():
