@@ -14,11 +14,13 @@ from typing import IO, Any, Literal
 
 from nmt.cli.console import is_terminal, notice, stderr
 from nmt.cli.progress import progress_display
+from nmt.decoding.guard_report import GuardReport
 from nmt.decoding.output import formatted, formatted_paragraph, formatted_score
 from nmt.decoding.paragraphs import translate_paragraphs
 from nmt.decoding.resuming import Begun, begun, growing, made_with, written_for
 from nmt.decoding.tally import Tally
 from nmt.decoding.target_scorer import TargetScorer
+from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.errors import ConfigError, DataError
 from nmt.text import (
@@ -131,33 +133,43 @@ def translate_lines(
     record: Mapping[str, Any] | None,
     nbest: int,
     form: Literal["text", "jsonl"],
+    report: GuardReport,
 ) -> Tally:
-    """Write translations of the input; what came up meanwhile.
+    """Write translations of the input; returns what came up meanwhile.
 
     Args:
         record: of :meth:`Streams.made_with`.
         nbest: in text form so many lines are written for one.
+        report: takes what the guard finds.
     """
     tally = Tally()
 
+    def note(found: Iterable[tuple[int, Translation]]) -> None:
+        for number, translation in found:
+            tally.add(number, translation)
+            report.add(number, translation)
+        report.flush()
+
     def work_on_lines(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
-        numbers = itertools.count(done + 1)
+        report.begin(done)
         for window in translator.translate_windows(pairs, done=done):
-            for translation in window:
-                tally.add(translation)
-            yield [formatted(translation, next(numbers), nbest, form) for translation in window]
+            found = list(enumerate(window, start=done + 1))
+            note(found)
+            yield [formatted(translation, number, nbest, form) for number, translation in found]
+            done += len(window)
 
     def work_on_paragraphs(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
+        report.begin(done)
         for window in translate_paragraphs(translator, (line for line, _ in pairs)):
-            for _, translation in window:
-                tally.add(translation)
+            note((paragraph.number, translation) for paragraph, translation in window)
             yield [
                 formatted_paragraph(paragraph, translation, nbest, form, translator.target_lang)
                 for paragraph, translation in window
             ]
 
     work = work_on_paragraphs if streams.paragraphs else work_on_lines
-    _write(streams, work, record, window=translator.window, each=nbest if form == "text" else 1)
+    with contextlib.closing(report):
+        _write(streams, work, record, window=translator.window, each=nbest if form == "text" else 1)
     return tally
 
 

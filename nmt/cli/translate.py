@@ -108,8 +108,13 @@ def translate(
         ),
     ] = None,
     guard: Annotated[
-        bool, typer.Option(help="Search again for what came out empty, looping, copied or of an odd length.")
+        bool,
+        typer.Option(help="Search again for outputs that are empty, looping, copied, incomplete or of odd length."),
     ] = True,
+    guard_report: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Write the translations that looked wrong to this file, as jsonl."),
+    ] = None,
     split_sentences: Annotated[
         Literal["auto", "always", "never"],
         typer.Option(help="Translate sentence by sentence; auto: lines with more than training lines."),
@@ -175,6 +180,7 @@ def translate(
         "--max-source-length": max_source_length,
         "--split-sentences": split_sentences != "auto",
         "--no-guard": not guard,
+        "--guard-report": guard_report is not None,
         "--workers": workers,
     }
     _refuse([name for name, value in drawing.items() if value is not None and not sample], "only goes with --sample")
@@ -196,6 +202,7 @@ def translate(
 
     from nmt.cli.line_output import Streams, score_lines, translate_lines
     from nmt.decoding.extensions import Sampling
+    from nmt.decoding.guard_report import GuardReport
     from nmt.decoding.loading import load_ensemble
     from nmt.decoding.options import search_settings
     from nmt.decoding.target_scorer import TargetScorer
@@ -208,6 +215,8 @@ def translate(
     beside = {"prefix": prefix, "score_target": score_target}
     streams = Streams(input, beside, output, resume, interactive, invalid_utf8, paragraphs)
     streams.check()
+    report = GuardReport(guard_report)
+    report.check(output)
 
     hardware = choose_hardware(device, precision, threads)
     notice("model: " + ", ".join(map(str, folders)))
@@ -249,7 +258,7 @@ def translate(
         workers=workers,
     )
     record = streams.made_with(folders, translator.settings | {"format": format, "mbr": mbr})
-    tally = translate_lines(streams, translator, record, nbest, format)
+    tally = translate_lines(streams, translator, record, nbest, format, report)
     for remark in tally.remarks(translator.max_source_length, guard=guard, prefixed=prefix is not None):
         warn(remark)
 

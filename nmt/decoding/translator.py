@@ -49,6 +49,8 @@ class _Segment:
     prefix: list[int] = dataclasses.field(default_factory=list)
     """What its translation begins with."""
     candidates: tuple[TranslatedText, ...] = (BLANK,)
+    parts: int = 1
+    """The number of parts that the first candidate was searched in."""
     finding: Finding | None = None
 
 
@@ -81,8 +83,8 @@ class Translator:
             max_source_length: pieces; longer lines are translated in parts. By default the maximum in training.
             split_sentences: which lines are translated sentence by sentence: those that hold more sentences, or are
                 longer, than the lines that the model was trained on (auto), all lines of several sentences, or none.
-            guard: search again for what looks wrong, and take what looks right, if there is any. Whether something
-                looks wrong is told in any case.
+            guard: search again for translations that look wrong, and take one that looks right, if there is any.
+                Findings are reported in any case.
             utility: re-rank all that the beam found by minimum Bayes risk.
             alignment: tell of each piece how likely it was and what source piece it belongs to.
             workers: batches that are searched at the same time, each by its share of the threads; by default as many
@@ -126,6 +128,7 @@ class Translator:
         self._utility = utility
         self._alignment = alignment
         self._workers = Workers(hardware, workers)
+        self._short_ratio = data.lines.target_per_source.p1 if data.lines is not None else 0.0
         self._languages = Languages(data.source_lang, data.target_lang)
         self._normalize = normalizer(nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang)
 
@@ -203,15 +206,18 @@ class Translator:
     def _put_together(self, line: str, segments: Sequence[_Segment]) -> Translation:
         return Translation(
             line,
-            joined(
-                [segment.candidates for segment in segments],
-                [len(segment.pieces) for segment in segments],
-                [segment.before for segment in segments],
-                self._languages.target,
-            ),
+            self._joined(segments),
             source_pieces=tuple(self._vocab.pieces(piece for segment in segments for piece in segment.pieces)),
-            parts=len(segments),
+            parts=sum(segment.parts for segment in segments),
             guard=_findings_together(segments),
+        )
+
+    def _joined(self, segments: Sequence[_Segment]) -> tuple[TranslatedText, ...]:
+        return joined(
+            [segment.candidates for segment in segments],
+            [len(segment.pieces) for segment in segments],
+            [segment.before for segment in segments],
+            self._languages.target,
         )
 
     def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[_Segment]]:
@@ -296,31 +302,61 @@ class Translator:
         doubtful = []
         for segment in segments:
             if found := self._problems(segment, segment.candidates[0]):
-                segment.finding = Finding(found, mended=False)
+                segment.finding = Finding(found, repaired=False)
                 doubtful.append(segment)
         if not self._guard or not doubtful:
             return
-        still_doubtful = [segment for segment in doubtful if not self._mend(segment, segment.candidates)]
         if self._settings.sampling:  # the likeliest text among samples would be no sample
+            for segment in doubtful:
+                self._repair(segment, segment.candidates)
             return
+        still_doubtful = [segment for segment in doubtful if not self._is_incomplete(segment)]
+        still_doubtful += self._search_by_sentence(list(filter(self._is_incomplete, doubtful)))
+        still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, segment.candidates)]
         again = [dataclasses.replace(segment, candidates=(BLANK,), finding=None) for segment in still_doubtful]
         self._search(again, _second_search(self._settings))
         for segment, second in zip(still_doubtful, again, strict=True):
-            self._mend(segment, second.candidates)
+            self._repair(segment, second.candidates)
 
-    def _mend(self, segment: _Segment, candidates: Sequence[TranslatedText]) -> bool:
+    @staticmethod
+    def _is_incomplete(segment: _Segment) -> bool:
+        """Whether its sentences may be searched one by one: only one could begin with a prefix."""
+        return segment.finding is not None and "incomplete" in segment.finding.problems and not segment.prefix
+
+    def _search_by_sentence(self, segments: list[_Segment]) -> list[_Segment]:
+        """Search for each sentence of the segments by itself; returns the segments that were not repaired."""
+        parts_of = [self._encoded(self._splitter.each_sentence(segment.text)) for segment in segments]
+        parts = list(itertools.chain.from_iterable(parts_of))
+        self._search(parts, self._settings)
+        self._rerank(parts)
+        still_doubtful = []
+        for segment, its_parts in zip(segments, parts_of, strict=True):
+            if self._repair(segment, self._joined(its_parts)):
+                segment.parts = len(its_parts)
+            else:
+                still_doubtful.append(segment)
+        return still_doubtful
+
+    def _repair(self, segment: _Segment, candidates: Sequence[TranslatedText]) -> bool:
         """Put the best candidate without problems first, if there is one."""
         for candidate in candidates:
             if not self._problems(segment, candidate):
                 others = (other for other in segment.candidates if other is not candidate)
                 segment.candidates = (candidate, *others)
-                segment.finding = dataclasses.replace(segment.finding, mended=True) if segment.finding else None
+                segment.finding = dataclasses.replace(segment.finding, repaired=True) if segment.finding else None
                 return True
         return False
 
     def _problems(self, segment: _Segment, candidate: TranslatedText) -> tuple[Problem, ...]:
         source_pieces = self._vocab.pieces(segment.pieces)
-        return problems(segment.text, source_pieces, candidate.text, candidate.pieces, self._languages)
+        return problems(
+            segment.text,
+            source_pieces,
+            candidate.text,
+            candidate.pieces,
+            self._languages,
+            short_ratio=self._short_ratio,
+        )
 
     def _search(self, segments: Sequence[_Segment], settings: SearchSettings) -> None:
         lengths = [len(segment.pieces) + 1 for segment in segments]
@@ -395,7 +431,7 @@ def _findings_together(segments: Sequence[_Segment]) -> Finding | None:
         return None
     # Each problem once, in the order of the parts.
     kinds = dict.fromkeys(problem for finding in found for problem in finding.problems)
-    return Finding(tuple(kinds), mended=all(finding.mended for finding in found))
+    return Finding(tuple(kinds), repaired=all(finding.repaired for finding in found))
 
 
 def _one_line(text: str) -> str:

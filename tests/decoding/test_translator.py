@@ -316,14 +316,14 @@ def test_what_is_sound_is_searched_for_once(monkeypatch):
 def test_the_next_sound_candidate_takes_the_place_of_a_broken_one(monkeypatch):
     found, asked = guarded(monkeypatch, [LOOP, "", SOUND], nbest=3)
     assert [candidate.text for candidate in found.candidates] == [SOUND, LOOP.strip(), ""]
-    assert found.guard == Finding(("looping",), mended=True)
+    assert found.guard == Finding(("looping",), repaired=True)
     assert len(asked) == 1
 
 
 def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypatch):
     found, [first, second] = guarded(monkeypatch, [COPY], [LOOP, OTHER])
     assert [candidate.text for candidate in found.candidates] == [OTHER]
-    assert found.guard == Finding(("copied",), mended=True)
+    assert found.guard == Finding(("copied",), repaired=True)
     assert second.beam > first.beam
     assert second.nbest == second.beam
     assert second.min_length == 1
@@ -331,19 +331,42 @@ def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypat
 
 def test_where_nothing_better_is_found_the_first_stays(monkeypatch):
     found, _ = guarded(monkeypatch, [LOOP], [COPY, ""])
-    assert (found.text, found.guard) == (LOOP.strip(), Finding(("looping",), mended=False))
+    assert (found.text, found.guard) == (LOOP.strip(), Finding(("looping",), repaired=False))
     record = json.loads(formatted(found, 1, 1, "jsonl")[0])
-    assert record["guard"] == {"problems": ["looping"], "mended": False}
+    assert record["guard"] == {"problems": ["looping"], "repaired": False}
+
+
+TWO = "ba do ki no me lu. pa ru se ti ba do."
+HALF, LONG_ENOUGH = "ti se ru pa", "ti se ru pa ba ki me lu no"
+
+
+def test_an_incomplete_translation_is_searched_for_again_sentence_by_sentence(monkeypatch):
+    searches = Searches([HALF, "lu"], [f"{SOUND} no", "ki"])
+    monkeypatch.setattr("nmt.decoding.translator.beam_search", searches)
+    made = translator(beam=4, nbest=2, config=described(), split_sentences="never")
+    [found] = made.translate([TWO])
+    assert found.guard == Finding(("incomplete",), repaired=True)
+    # The second search is of two sentences, in one batch.
+    assert (found.text, found.parts, len(searches.asked)) == (f"{SOUND} no {SOUND} no", 2, 2)
+    assert found.candidates[1].text == HALF
+
+
+def test_where_its_sentences_do_not_help_the_search_is_widened(monkeypatch):
+    searches = Searches([HALF], [""], [HALF, LONG_ENOUGH])
+    monkeypatch.setattr("nmt.decoding.translator.beam_search", searches)
+    [found] = translator(beam=4, config=described(), split_sentences="never").translate([TWO])
+    assert found.guard == Finding(("incomplete",), repaired=True)
+    assert (found.text, found.parts, searches.asked[2].beam) == (LONG_ENOUGH, 1, 8)
 
 
 def test_without_the_guard_problems_are_told_and_nothing_is_done(monkeypatch):
     found, asked = guarded(monkeypatch, [LOOP, SOUND], nbest=2, guard=False)
-    assert (found.text, found.guard, len(asked)) == (LOOP.strip(), Finding(("looping",), mended=False), 1)
+    assert (found.text, found.guard, len(asked)) == (LOOP.strip(), Finding(("looping",), repaired=False), 1)
 
 
 def test_samples_are_never_replaced_by_what_a_search_finds(monkeypatch):
     found, asked = guarded(monkeypatch, [COPY, LOOP], nbest=2, search={"sampling": Sampling()})
-    assert (found.text, found.guard, len(asked)) == (COPY, Finding(("copied",), mended=False), 1)
+    assert (found.text, found.guard, len(asked)) == (COPY, Finding(("copied",), repaired=False), 1)
     found, asked = guarded(monkeypatch, [COPY, SOUND, COPY], nbest=3, search={"sampling": Sampling()})
     assert [candidate.text for candidate in found.candidates] == [SOUND, COPY, COPY]
 
@@ -450,11 +473,11 @@ def test_alignment_tells_of_each_piece_where_it_comes_from_and_how_likely_it_was
 def test_the_guard_changes_no_line_that_is_sound():
     lines = some_lines(60)
     with_guard, without = (list(translator(guard=guard).translate(lines)) for guard in (True, False))
-    for mended, plain in zip(with_guard, without, strict=True):
-        if plain.guard is None or not mended.guard.mended:
-            assert mended == plain
+    for repaired, plain in zip(with_guard, without, strict=True):
+        if plain.guard is None or not repaired.guard.repaired:
+            assert repaired == plain
         else:
-            assert mended.text != plain.text
+            assert repaired.text != plain.text
     assert any(t.guard is not None for t in without)
     assert any(t.guard is None for t in without)
 

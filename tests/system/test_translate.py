@@ -104,6 +104,24 @@ def test_paragraphs_keep_blank_lines_and_width(bundle):
     assert last == b"  " + expected[2]
 
 
+def test_findings_of_the_guard_are_named_and_reported(bundle, tmp_path):
+    lines = b"".join(b"%s\n" % b" ".join([b"ba do ki"] * count) for count in range(1, 13))
+    report = tmp_path / "report.jsonl"
+    found = translate(bundle, lines, "--beam", "1", "--guard-report", str(report))
+    assert found.returncode == 0, found.stderr.decode()
+    records = [json.loads(line) for line in report.read_text().splitlines()]
+    left = [record["line"] for record in records if not record["repaired"]]
+    assert left  # an untrained model writes loops
+    assert f"Not repaired: line{'s' * (len(left) > 1)} {left[0]}".encode() in found.stderr
+    texts = found.stdout.decode().splitlines()
+    for record in records:
+        assert record["translation"] == texts[record["line"] - 1]
+        assert record["problems"]
+    report.write_text("mine\n")
+    refused = translate(bundle, lines, "--guard-report", str(report))
+    assert (refused.returncode, report.read_text()) == (2, "mine\n")
+
+
 def test_paragraphs_in_jsonl_are_numbered_by_their_first_lines(bundle):
     text = b"\nBa do\nki lu. Me no.\n\nPa.\n"
     found = translate(bundle, text, "--input-format", "paragraphs", "--format", "jsonl", "--nbest", "2")
@@ -241,6 +259,9 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--score-target", "-", "--beam", "2"], ["--beam", "--score-target"]),
         (["--score-target", "-", "--no-guard"], ["--no-guard", "--score-target"]),
         (["--alignment"], ["--alignment", "--format jsonl"]),
+        (["--input-format", "paragraphs", "--prefix", "p.txt"], ["--prefix", "--input-format lines"]),
+        (["--input-format", "paragraphs", "--nbest", "2"], ["--nbest", "jsonl"]),
+        (["--guard-report", "nowhere/report"], ["nowhere", "folder"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
         (["--score-target", "-"], ["standard input", "--input FILE"]),
