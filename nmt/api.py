@@ -11,6 +11,7 @@ from typing import Literal, Unpack, get_args
 from nmt.checkpoint.run import bundle_to_use
 from nmt.decoding.loading import Ensemble, load_ensemble, product_sizes
 from nmt.decoding.options import SearchOptions, check_choice, check_count, search_settings
+from nmt.decoding.sentence_splitting import SplitSentences
 from nmt.decoding.target_scorer import ScoredTarget, TargetScorer
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
@@ -59,6 +60,7 @@ class TranslateOptions(SearchOptions, total=False):
     prefixes: Iterable[str] | None
     batch_tokens: int
     max_source_length: int | None
+    split_sentences: SplitSentences
     guard: bool
     mbr: Literal["chrf", "bleu"] | None
     alignment: bool
@@ -102,6 +104,8 @@ class Model:
             alignment: tell of each piece how likely it was and what source piece it belongs to.
             batch_tokens: source pieces that are searched at once.
             max_source_length: pieces; longer lines are translated in parts.
+            split_sentences: ``auto`` translates lines that hold more sentences than the training lines sentence by
+                sentence; ``always`` all lines of several sentences; ``never`` none.
             guard: search again for what came out empty, looping, copied or of an odd length; so by default.
 
         Raises:
@@ -120,6 +124,7 @@ class Model:
         alignment: bool = False,
         batch_tokens: int = 2_048,
         max_source_length: int | None = None,
+        split_sentences: SplitSentences = "auto",
         guard: bool = True,
         window: int = 2_048,
         **search: Unpack[SearchOptions],
@@ -134,6 +139,7 @@ class Model:
             batch_tokens=batch_tokens,
             window=window,
             max_source_length=max_source_length,
+            split_sentences=split_sentences,
             guard=guard,
             utility=pairwise(mbr, target_lang=self.target_lang) if mbr else None,
             alignment=alignment,

@@ -21,7 +21,7 @@ from nmt.text import primary_language
 # The library reads beside no-break spaces in some languages and fails, as of version 1.0.32.
 _OTHER_WHITE_SPACE = re.compile(r"[^\S ]")
 _NUMERIC_ONLY = "#NUMERIC_ONLY#"
-_LAST_WORD = re.compile(r"([^\s\"'“”„«»‘’(\[{¿¡]+)\.\s*\Z")
+_OPENING = "\"'“”„«»‘’([{¿¡"
 _FIRST_CHARACTER = re.compile(r"\w")
 
 
@@ -57,10 +57,11 @@ def _ends(sentence: str, following: str, language: str, may_begin_in_lower_case:
         return False
     if first[0].islower() and not may_begin_in_lower_case:
         return False
-    word = _LAST_WORD.search(sentence)
-    if word is None:
+    text = sentence.rstrip()
+    if not text.endswith("."):
         return True
-    is_numeric_only = _prefixes(language).get(word[1])
+    word = text[:-1].rsplit(maxsplit=1)[-1].lstrip(_OPENING)
+    is_numeric_only = _prefixes(language).get(word)
     return is_numeric_only is None or (is_numeric_only and not first[0].isdigit())
 
 

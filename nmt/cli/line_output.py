@@ -15,10 +15,13 @@ from typing import IO, Any
 
 from nmt.cli.console import is_terminal, notice, stderr
 from nmt.cli.progress import progress_display
-from nmt.decoding.output import Form, entry_of, formatted, formatted_score, lines_for_each
+from nmt.decoding.guard_report import GuardReport
+from nmt.decoding.output import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
+from nmt.decoding.paragraphs import translate_paragraphs
 from nmt.decoding.resuming import Begun, OutputFile, made_with
 from nmt.decoding.tally import Tally
 from nmt.decoding.target_scorer import TargetScorer
+from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.errors import ConfigError, DataError
 from nmt.text import (
@@ -54,6 +57,8 @@ class Streams:
     fresh: bool
     interactive: bool
     invalid_utf8: InvalidUtf8
+    paragraphs: bool = False
+    """Whether the input is wrapped text, whose paragraphs take the place of lines."""
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[Streams]:
@@ -121,7 +126,8 @@ class Streams:
     @property
     def can_be_resumed(self) -> bool:
         """Whether what is left of an output can be resumed."""
-        return self.to_file and all(map(can_be_read_again, self._files.values()))
+        # A paragraph has as many lines in the output as it needs: what is left does not say how far it came.
+        return self.to_file and not self.paragraphs and all(map(can_be_read_again, self._files.values()))
 
     @property
     def _parallel(self) -> Path | None:
@@ -151,26 +157,46 @@ def translate_lines(
     record: Mapping[str, Any],
     nbest: int,
     form: Form,
+    report: GuardReport,
     *,
     alignment: bool,
 ) -> Tally:
-    """Write translations of the input; what came up meanwhile.
+    """Write translations of the input; returns what came up meanwhile.
 
     Args:
         record: of :meth:`Streams.made_with`.
         nbest: translations to write for each line.
+        report: takes what the guard finds.
         alignment: write alignments, which the translator was told to find.
     """
     tally = Tally()
 
-    def work(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
-        numbers = itertools.count(done + 1)
-        for window in translator.translate_windows(pairs, done=done):
-            for translation in window:
-                tally.add(translation)
-            yield [formatted(translation, next(numbers), nbest, form, alignment=alignment) for translation in window]
+    def note(found: Iterable[tuple[int, Translation]]) -> None:
+        for number, translation in found:
+            tally.add(number, translation)
+            report.add(number, translation)
+        report.flush()
 
-    _write(streams, work, record, window=translator.window, form=form, each=lines_for_each(form, nbest))
+    def work_on_lines(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
+        report.begin(done)
+        for window in translator.translate_windows(pairs, done=done):
+            found = list(enumerate(window, start=done + 1))
+            note(found)
+            yield [formatted(translation, number, nbest, form, alignment=alignment) for number, translation in found]
+            done += len(window)
+
+    def work_on_paragraphs(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
+        report.begin(done)
+        for window in translate_paragraphs(translator, (line for line, _ in pairs)):
+            note((paragraph.number, translation) for paragraph, translation in window)
+            yield [
+                formatted_paragraph(paragraph, translation, nbest, form, translator.target_lang)
+                for paragraph, translation in window
+            ]
+
+    work = work_on_paragraphs if streams.paragraphs else work_on_lines
+    with contextlib.closing(report):
+        _write(streams, work, record, window=translator.window, form=form, each=lines_for_each(form, nbest))
     return tally
 
 
@@ -202,9 +228,12 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
             notice(f"{streams.output}: up to date (same model, input and settings)")
             return
         before = output.begun(record, streams.pairs(), window=window, output_lines=each, entry_of=entry_of(form, each))
+        if streams.paragraphs and before.bytes:
+            notice("starting over: paragraphs do not say how far an interrupted output came")
+            before = Begun()
         if before.lines:
             notice(f"resuming after line {before.lines:,} of {streams.input}")
-    number, total = before.lines, count_lines(streams.input)
+    number, total = before.lines, None if streams.paragraphs else count_lines(streams.input)
     prompts = streams.interactive and str(streams.input) == STDIN and sys.stdin.isatty() and is_terminal()
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
@@ -215,7 +244,9 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
             out = stack.enter_context(_open_stream(streams.output))
         # A bar among the translations would be in the way.
         shows = not streams.interactive and (streams.to_file or not sys.stdout.isatty())
-        update = stack.enter_context(progress_display())("lines") if shows else None
+        update = (
+            stack.enter_context(progress_display())("paragraphs" if streams.paragraphs else "lines") if shows else None
+        )
         if update:
             update("done", number, total)
         if prompts:

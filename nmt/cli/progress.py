@@ -9,7 +9,7 @@ from typing import Literal
 
 from nmt.cli.console import is_terminal, notice, stderr
 
-Unit = Literal["bytes", "pairs", "lines"]
+Unit = Literal["bytes", "pairs", "lines", "paragraphs"]
 
 # Seconds between two lines about the same thing where nobody watches a terminal.
 _INTERVAL = 10.0
@@ -51,6 +51,7 @@ def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]
         "bytes": (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()),
         "pairs": (MofNCompleteColumn(), TimeRemainingColumn()),
         "lines": (MofNCompleteColumn(), Rate(), TimeRemainingColumn()),
+        "paragraphs": (MofNCompleteColumn(), Rate()),
     }
     open_displays: list[Progress] = []
 
@@ -91,7 +92,7 @@ def _lines(unit: Unit) -> Callable[[str, int, int | None], None]:
             return
         told[description] = now
         whole = f" of {total / scale:,.0f}" if total else ""
-        rate = f", {(done - already) / (now - begin):,.0f} a second" if unit == "lines" else ""
+        rate = f", {(done - already) / (now - begin):,.0f} a second" if unit in ("lines", "paragraphs") else ""
         notice(f"{description}: {done / scale:,.0f}{whole} {name}{rate}")
 
     return update

@@ -133,7 +133,7 @@ def translate(
         typer.Option(
             metavar="N",
             min=1,
-            help="Split lines of more source pieces.  [256, or the model's positions]",
+            help="Split lines of more source pieces.  [maximum in training]",
             rich_help_panel=_SEARCH,
         ),
     ] = None,
@@ -141,6 +141,20 @@ def translate(
         bool,
         typer.Option(help="Search again where a translation looks wrong.", rich_help_panel=_SEARCH),
     ] = True,
+    guard_report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Write translations that looked wrong here, as jsonl.", rich_help_panel=_STREAMS
+        ),
+    ] = None,
+    split_sentences: Annotated[
+        Literal["auto", "always", "never"],
+        typer.Option(help="Split lines into sentences; auto: lines unlike training's.", rich_help_panel=_SEARCH),
+    ] = "auto",
+    input_format: Annotated[
+        Literal["lines", "paragraphs"],
+        typer.Option(help="paragraphs: wrapped text, separated by blank lines.", rich_help_panel=_STREAMS),
+    ] = "lines",
     sample: Annotated[
         bool,
         typer.Option("--sample", help="Draw --beam translations at random instead.", rich_help_panel=_SAMPLING),
@@ -226,7 +240,9 @@ def translate(
         "--max-extra-length": max_extra_length is not None,
         "--no-repeat-ngram": no_repeat_ngram,
         "--max-source-length": max_source_length,
+        "--split-sentences": split_sentences != "auto",
         "--no-guard": not guard,
+        "--guard-report": guard_report is not None,
         "--workers": workers,
     }
     _refuse([name for name, value in drawing.items() if value is not None and not sample], "only goes with --sample")
@@ -239,12 +255,26 @@ def translate(
     input = text or input or Path(STDIN)
     _refuse([f"--format {format}"] if score_target and format in ("tsv", "moses") else [], "lists what a search finds")
     alignment = alignment or format == "pharaoh"
+    paragraphs = input_format == "paragraphs"
+    of_lines = {
+        "--prefix": prefix,
+        "--score-target": score_target,
+        "--resume": resume,
+        f"--format {format}": format not in ("text", "jsonl"),
+        "--alignment": alignment and format == "text",
+    }
+    _refuse([name for name, value in of_lines.items() if value and paragraphs], "only goes with --input-format lines")
+    _refuse(
+        ["--nbest"] if paragraphs and nbest > 1 and format == "text" else [],
+        "goes with --input-format paragraphs only if --format is jsonl",
+    )
     folders = [bundle_to_use(path) for path in model or [newest_run()]]
     # Goes on while torch is imported by what follows, and is over before that is.
     verification = Verification(folders)
 
     from nmt.cli.line_output import Streams, score_lines, translate_lines
     from nmt.decoding.extensions import Sampling
+    from nmt.decoding.guard_report import GuardReport
     from nmt.decoding.loading import load_ensemble, product_sizes
     from nmt.decoding.options import search_settings
     from nmt.decoding.target_scorer import TargetScorer
@@ -255,7 +285,10 @@ def translate(
     if interactive is None:
         interactive = str(input) == STDIN and sys.stdin.isatty()
     beside = {"prefix": prefix, "score_target": score_target}
-    streams = ctx.with_resource(Streams(input, beside, output, resume, fresh, interactive, invalid_utf8).claimed())
+    claim = Streams(input, beside, output, resume, fresh, interactive, invalid_utf8, paragraphs).claimed()
+    streams = ctx.with_resource(claim)
+    report = GuardReport(guard_report)
+    report.check(streams.output)
 
     hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
     notice("model: " + ", ".join(map(str, folders)))
@@ -289,13 +322,15 @@ def translate(
         batch_tokens=batch_tokens,
         window=window,
         max_source_length=max_source_length,
+        # Several sentences are what a paragraph consists of, not what is unusual about it.
+        split_sentences="always" if paragraphs and split_sentences == "auto" else split_sentences,
         guard=guard,
         utility=pairwise(mbr, target_lang=ensemble.config.data.target_lang) if mbr else None,
         alignment=alignment,
         workers=workers,
     )
     record = streams.made_with(folders, translator.settings | {"format": format, "mbr": mbr})
-    tally = translate_lines(streams, translator, record, nbest, format, alignment=alignment)
+    tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
     for remark in tally.remarks(translator.max_source_length, guard=guard, prefixed=prefix is not None):
         warn(remark)
 

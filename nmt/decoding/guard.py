@@ -1,4 +1,4 @@
-"""Recognises translations that have gone wrong: empty, looping, copied from the source, far too short or too long.
+"""Recognises translations that have gone wrong: empty, looping, copied, incomplete, far too short or too long.
 
 Pure functions of a source and its translation. A bound is drawn where a sound translation does not come: a guard that
 doubts good translations would cost time, and might change them.
@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from nmt.sentences import sentences
 from nmt.text import is_unspaced, primary_language
 
-Problem = Literal["empty", "looping", "copied", "too_short", "too_long"]
+Problem = Literal["empty", "looping", "copied", "incomplete", "too_short", "too_long"]
 
 # Poets repeat a word three times, hardly four, and a loop once begun seldom ends before the limit.
 _LEAST_REPEATS = 4
@@ -36,8 +37,8 @@ class Finding:
 
     problems: tuple[Problem, ...]
     """Of the candidate that the search preferred; of all parts of a long line."""
-    mended: bool
-    """Whether a candidate without problems took its place, in every part with problems."""
+    repaired: bool
+    """Whether a translation without problems took its place, in every part with problems."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,19 @@ class Languages:
 
 
 def problems(
-    source: str, source_pieces: Sequence[str], output: str, output_pieces: Sequence[str], languages: Languages
+    source: str,
+    source_pieces: Sequence[str],
+    output: str,
+    output_pieces: Sequence[str],
+    languages: Languages,
+    *,
+    short_ratio: float = 0.0,
 ) -> tuple[Problem, ...]:
     """What is wrong with a translation; mostly nothing.
 
     Args:
         source: a line with text in it.
+        short_ratio: target pieces per source piece that few training pairs fall short of; 0 where that is not known.
     """
     if not output.strip():
         return ("empty",)
@@ -69,6 +77,9 @@ def problems(
         found.append("looping")
     if languages.differ and _is_copied(source, output, languages.source):
         found.append("copied")
+    is_short = len(output_pieces) < len(source_pieces) * short_ratio
+    if is_short and _lacks_sentences(source, output, languages):
+        found.append("incomplete")
     if len(output_pieces) + _SHORT_SLACK < len(source_pieces) * _SHORTEST_SHARE:
         found.append("too_short")
     if len(output_pieces) > len(source_pieces) * _LONGEST_SHARE + _LONG_SLACK:
@@ -106,6 +117,12 @@ def longest_loop(pieces: Sequence[str], repeats: int, least: int) -> int:
                 longest = max(longest, sum(map(len, pieces[begin:index])))
             begin = index - period + 1
     return longest
+
+
+def _lacks_sentences(source: str, output: str, languages: Languages) -> bool:
+    # Two sentences are often translated by one. Only one that is short, too, says less.
+    count = len(sentences(source, languages.source))
+    return count > 1 and len(sentences(output, languages.target)) < count
 
 
 def _is_copied(source: str, output: str, source_lang: str) -> bool:

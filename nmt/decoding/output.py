@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Literal
 
+from nmt.decoding.paragraphs import Paragraph
 from nmt.decoding.target_scorer import ScoredTarget
 from nmt.decoding.translation import TranslatedText, Translation
 from nmt.decoding.words import pharaoh
@@ -102,6 +103,23 @@ def _object(translation: Translation, number: int) -> str:
     if translation.candidates[0].alignment is not None:
         record["source_pieces"] = translation.source_pieces
     return json.dumps(record, ensure_ascii=False)
+
+
+def formatted_paragraph(
+    paragraph: Paragraph, translation: Translation, nbest: int, form: Form, target_lang: str
+) -> list[str]:
+    """The lines that stand for a paragraph of input, or for a blank line.
+
+    Args:
+        form: ``text``: the lines are wrapped as the paragraph is, and a blank line stays as it is; or ``jsonl``: one
+            object per paragraph, none for a blank line.
+        target_lang: code of the language of the translation.
+    """
+    if form == "jsonl":
+        return [] if paragraph.is_blank else formatted(translation, paragraph.number, nbest, form)
+    if paragraph.is_blank:
+        return list(paragraph.lines)
+    return paragraph.wrapped(translation.text, target_lang)
 
 
 def _candidate(candidate: TranslatedText) -> dict[str, object]:

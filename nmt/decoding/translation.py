@@ -41,7 +41,8 @@ class Translation:
     source_pieces: tuple[str, ...] = ()
     """As the model reads the line; of all parts."""
     parts: int = 1
-    """In how many parts it was translated: more than one where it is longer than the model was trained for."""
+    """The number of parts that were translated one by one: more than one where the line holds more, or more sentences,
+    than the model was trained for."""
     guard: Finding | None = None
     """What was wrong with the best candidate, if anything, and whether another took its place."""
 
@@ -55,26 +56,30 @@ BLANK = TranslatedText("", (), 0.0, 0.0)
 
 
 def joined(
-    parts: Sequence[Sequence[TranslatedText]], source_lengths: Sequence[int], target_lang: str
+    parts: Sequence[Sequence[TranslatedText]], source_lengths: Sequence[int], befores: Sequence[str], target_lang: str
 ) -> tuple[TranslatedText, ...]:
     """The candidates of a line from those of its parts: first with first, second with second, and so on.
 
-    Of a part with fewer candidates its last one stands in. Texts are joined with a space, unless the target language
-    is written without.
+    Of a part with fewer candidates its last one stands in. Texts are joined with the white space of the source, unless
+    the target language is written without.
 
     Args:
         source_lengths: how many source pieces each part has.
+        befores: the white space in front of each part.
     """
     if len(parts) == 1:
         return tuple(parts[0])
-    between = "" if is_unspaced(target_lang) else " "
+    if is_unspaced(target_lang):
+        befores = [""] * len(parts)
     return tuple(
-        _joined_text([candidates[min(rank, len(candidates) - 1)] for candidates in parts], source_lengths, between)
+        _joined_text([candidates[min(rank, len(candidates) - 1)] for candidates in parts], source_lengths, befores)
         for rank in range(max(map(len, parts)))
     )
 
 
-def _joined_text(texts: Sequence[TranslatedText], source_lengths: Sequence[int], between: str) -> TranslatedText:
+def _joined_text(
+    texts: Sequence[TranslatedText], source_lengths: Sequence[int], befores: Sequence[str]
+) -> TranslatedText:
     utilities = [text.expected_utility for text in texts if text.expected_utility is not None]
     by_piece = [text.piece_log_probabilities for text in texts if text.piece_log_probabilities is not None]
     begins = itertools.accumulate(source_lengths, initial=0)
@@ -84,7 +89,7 @@ def _joined_text(texts: Sequence[TranslatedText], source_lengths: Sequence[int],
         if text.alignment is not None
     ]
     return TranslatedText(
-        between.join(text.text for text in texts if text.text),
+        _joined_words([text.text for text in texts], befores),
         tuple(piece for text in texts for piece in text.pieces),
         sum(text.log_probability for text in texts),
         sum(text.score for text in texts),
@@ -92,3 +97,11 @@ def _joined_text(texts: Sequence[TranslatedText], source_lengths: Sequence[int],
         tuple(itertools.chain.from_iterable(by_piece)) if len(by_piece) == len(texts) else None,
         tuple(itertools.chain.from_iterable(alignments)) if len(alignments) == len(texts) else None,
     )
+
+
+def _joined_words(texts: Sequence[str], befores: Sequence[str]) -> str:
+    line = ""
+    for text, before in zip(texts, befores, strict=True):
+        if text:
+            line += before + text if line else text
+    return line

@@ -1,6 +1,6 @@
 """Lines in, lines out: a bounded window of lines, searched in batches of like length, restored to input order.
 
-A line that is longer than the model was trained for takes part as several segments; every other is one. Candidates are
+A line that holds more than the model was trained for takes part as several segments; every other is one. Candidates are
 re-ranked where that was asked for, and what the guard doubts is searched for again.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
 
 import torch
 
@@ -16,10 +17,10 @@ from nmt.decoding.batches import batches_of
 from nmt.decoding.guard import Finding, Languages, Problem, problems
 from nmt.decoding.loading import Ensemble
 from nmt.decoding.mbr import Utility, rerank
-from nmt.decoding.options import check_count
+from nmt.decoding.options import check_choice, check_count
 from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
-from nmt.decoding.splitting import split
+from nmt.decoding.sentence_splitting import LineSplitter, Part, SplitSentences
 from nmt.decoding.translation import BLANK, TranslatedText, Translation, joined
 from nmt.decoding.windows import windows
 from nmt.decoding.workers import Workers
@@ -27,7 +28,7 @@ from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.text import normalizer, parallel
 
-# What shards hold at most, unless build-vocab was told otherwise: no model has seen longer sentences.
+# What shards hold at most, unless build-vocab was told otherwise, for bundles that do not record it.
 _TRAINED_LENGTH = 256
 # The beam that --batch-tokens holds for; wider ones get so much less.
 _USUAL_BEAM = 4
@@ -41,11 +42,15 @@ class _Segment:
 
     text: str
     pieces: list[int]
+    before: str = ""
+    """The white space between it and the part before."""
     number: int = 0
     """Its own in all of the input: what its samples derive from."""
     prefix: list[int] = dataclasses.field(default_factory=list)
     """What its translation begins with."""
     candidates: tuple[TranslatedText, ...] = (BLANK,)
+    parts: int = 1
+    """The number of parts that the first candidate was searched in."""
     finding: Finding | None = None
 
 
@@ -61,6 +66,7 @@ class Translator:
         batch_tokens: int = 2_048,
         window: int = 2_048,
         max_source_length: int | None = None,
+        split_sentences: SplitSentences = "auto",
         guard: bool = True,
         utility: Utility | None = None,
         alignment: bool = False,
@@ -74,9 +80,11 @@ class Translator:
             batch_tokens: source pieces, padding included, that a worker searches at once; fewer where the beam is wider
                 than 4.
             window: lines that are read before their translations are served.
-            max_source_length: pieces; longer lines are translated in parts. By default what training sees at most.
-            guard: search again for what looks wrong, and take what looks right, if there is any. Whether something
-                looks wrong is told in any case.
+            max_source_length: pieces; longer lines are translated in parts. By default the maximum in training.
+            split_sentences: which lines are translated sentence by sentence: those that hold more sentences, or are
+                longer, than the lines that the model was trained on (auto), all lines of several sentences, or none.
+            guard: search again for translations that look wrong, and take one that looks right, if there is any.
+                Findings are reported in any case.
             utility: re-rank all that the beam found by minimum Bayes risk.
             alignment: tell of each piece how likely it was and what source piece it belongs to.
             workers: batches that are searched at the same time, each by its share of the threads; by default as many
@@ -108,16 +116,33 @@ class Translator:
                 f"the model has positions for {self._positions} source pieces, which are fewer than "
                 f"{max_source_length}: give --max-source-length at most {self._positions}."
             )
-        self.max_source_length = max_source_length or min(_TRAINED_LENGTH, self._positions)
+        data = ensemble.config.data
+        trained_length = data.lines.max_length if data.lines is not None else _TRAINED_LENGTH
+        self.max_source_length = max_source_length or min(trained_length, self._positions)
+        check_choice("split_sentences", split_sentences, get_args(SplitSentences))
+        self._split_sentences = split_sentences
+        self._splitter = LineSplitter(
+            split_sentences, data.source_lang, data.lines, self.max_source_length, self._lengths
+        )
         self._guard = guard
         self._utility = utility
         self._alignment = alignment
         self._workers = Workers(hardware, workers)
-        data = ensemble.config.data
+        self._short_ratio = data.lines.target_per_source.p1 if data.lines is not None else 0.0
         self._languages = Languages(data.source_lang, data.target_lang)
         self._normalize = normalizer(
             nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
         )
+
+    @property
+    def source_lang(self) -> str:
+        """Code of the language of the lines."""
+        return self._languages.source
+
+    @property
+    def target_lang(self) -> str:
+        """Code of the language of the translations."""
+        return self._languages.target
 
     @property
     def settings(self) -> dict[str, object]:
@@ -126,6 +151,7 @@ class Translator:
             **dataclasses.asdict(self._settings),
             "nbest": self._nbest,
             "max_source_length": self.max_source_length,
+            "split_sentences": self._split_sentences,
             "guard": self._guard,
             "alignment": self._alignment,
             "precision": self._hardware.precision,
@@ -163,9 +189,10 @@ class Translator:
 
     def _translate_window(self, pairs: list[tuple[str, str]], done: int) -> list[Translation]:
         lines = [line for line, _ in pairs]
-        segments_by_line = self._segments([self._normalize(line) for line in lines])
+        prefixes = [prefix for _, prefix in pairs]
+        segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
         self._number(segments_by_line, done)
-        self._begin_with(segments_by_line, [prefix for _, prefix in pairs], done)
+        self._begin_with(segments_by_line, prefixes, done)
         segments = list(itertools.chain.from_iterable(segments_by_line))
         searched = [segment for segment in segments if segment.pieces]
         self._search(searched, self._settings)
@@ -181,29 +208,34 @@ class Translator:
     def _put_together(self, line: str, segments: Sequence[_Segment]) -> Translation:
         return Translation(
             line,
-            joined(
-                [segment.candidates for segment in segments],
-                [len(segment.pieces) for segment in segments],
-                self._languages.target,
-            ),
+            self._joined(segments),
             source_pieces=tuple(self._vocab.pieces(piece for segment in segments for piece in segment.pieces)),
-            parts=len(segments),
+            parts=sum(segment.parts for segment in segments),
             guard=_findings_together(segments),
         )
 
-    def _segments(self, lines: list[str]) -> list[list[_Segment]]:
-        """Each line as one segment, or as several where it is too long."""
+    def _joined(self, segments: Sequence[_Segment]) -> tuple[TranslatedText, ...]:
+        return joined(
+            [segment.candidates for segment in segments],
+            [len(segment.pieces) for segment in segments],
+            [segment.before for segment in segments],
+            self._languages.target,
+        )
+
+    def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[_Segment]]:
+        """Each line as one segment, or as several. A translation begins with its prefix only where the line is one."""
         segments_by_line = []
-        for line, pieces in zip(lines, self._vocab.encode(lines), strict=True):
+        for line, pieces, prefix in zip(lines, self._vocab.encode(lines), prefixes, strict=True):
             if not line.strip():
                 segments_by_line.append([_Segment(line, [])])
-            elif len(pieces) <= self.max_source_length:
-                segments_by_line.append([_Segment(line, pieces)])
-            else:
-                parts = split(line, self.max_source_length, self._lengths)
-                encoded = self._vocab.encode(parts)
-                segments_by_line.append([_Segment(*pair) for pair in zip(parts, encoded, strict=True)])
+                continue
+            parts = self._splitter.parts(line, len(pieces), whole=bool(prefix))
+            segments_by_line.append([_Segment(line, pieces)] if len(parts) == 1 else self._encoded(parts))
         return segments_by_line
+
+    def _encoded(self, parts: Sequence[Part]) -> list[_Segment]:
+        encoded = self._vocab.encode([part.text for part in parts])
+        return [_Segment(part.text, pieces, part.before) for part, pieces in zip(parts, encoded, strict=True)]
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(pieces) for pieces in self._vocab.encode(texts)]
@@ -272,31 +304,61 @@ class Translator:
         doubtful = []
         for segment in segments:
             if found := self._problems(segment, segment.candidates[0]):
-                segment.finding = Finding(found, mended=False)
+                segment.finding = Finding(found, repaired=False)
                 doubtful.append(segment)
         if not self._guard or not doubtful:
             return
-        still_doubtful = [segment for segment in doubtful if not self._mend(segment, segment.candidates)]
         if self._settings.sampling:  # the likeliest text among samples would be no sample
+            for segment in doubtful:
+                self._repair(segment, segment.candidates)
             return
+        still_doubtful = [segment for segment in doubtful if not self._is_incomplete(segment)]
+        still_doubtful += self._search_by_sentence(list(filter(self._is_incomplete, doubtful)))
+        still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, segment.candidates)]
         again = [dataclasses.replace(segment, candidates=(BLANK,), finding=None) for segment in still_doubtful]
         self._search(again, _second_search(self._settings))
         for segment, second in zip(still_doubtful, again, strict=True):
-            self._mend(segment, second.candidates)
+            self._repair(segment, second.candidates)
 
-    def _mend(self, segment: _Segment, candidates: Sequence[TranslatedText]) -> bool:
+    @staticmethod
+    def _is_incomplete(segment: _Segment) -> bool:
+        """Whether its sentences may be searched one by one: only one could begin with a prefix."""
+        return segment.finding is not None and "incomplete" in segment.finding.problems and not segment.prefix
+
+    def _search_by_sentence(self, segments: list[_Segment]) -> list[_Segment]:
+        """Search for each sentence of the segments by itself; returns the segments that were not repaired."""
+        parts_of = [self._encoded(self._splitter.each_sentence(segment.text)) for segment in segments]
+        parts = list(itertools.chain.from_iterable(parts_of))
+        self._search(parts, self._settings)
+        self._rerank(parts)
+        still_doubtful = []
+        for segment, its_parts in zip(segments, parts_of, strict=True):
+            if self._repair(segment, self._joined(its_parts)):
+                segment.parts = len(its_parts)
+            else:
+                still_doubtful.append(segment)
+        return still_doubtful
+
+    def _repair(self, segment: _Segment, candidates: Sequence[TranslatedText]) -> bool:
         """Put the best candidate without problems first, if there is one."""
         for candidate in candidates:
             if not self._problems(segment, candidate):
                 others = (other for other in segment.candidates if other is not candidate)
                 segment.candidates = (candidate, *others)
-                segment.finding = dataclasses.replace(segment.finding, mended=True) if segment.finding else None
+                segment.finding = dataclasses.replace(segment.finding, repaired=True) if segment.finding else None
                 return True
         return False
 
     def _problems(self, segment: _Segment, candidate: TranslatedText) -> tuple[Problem, ...]:
         source_pieces = self._vocab.pieces(segment.pieces)
-        return problems(segment.text, source_pieces, candidate.text, candidate.pieces, self._languages)
+        return problems(
+            segment.text,
+            source_pieces,
+            candidate.text,
+            candidate.pieces,
+            self._languages,
+            short_ratio=self._short_ratio,
+        )
 
     def _search(self, segments: Sequence[_Segment], settings: SearchSettings) -> None:
         lengths = [len(segment.pieces) + 1 for segment in segments]
@@ -371,7 +433,7 @@ def _findings_together(segments: Sequence[_Segment]) -> Finding | None:
         return None
     # Each problem once, in the order of the parts.
     kinds = dict.fromkeys(problem for finding in found for problem in finding.problems)
-    return Finding(tuple(kinds), mended=all(finding.mended for finding in found))
+    return Finding(tuple(kinds), repaired=all(finding.repaired for finding in found))
 
 
 def _one_line(text: str) -> str:

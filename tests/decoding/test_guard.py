@@ -53,6 +53,27 @@ def test_finds_what_is_wrong_and_nothing_else(source, output, expected):
     assert found(source, output) == expected
 
 
+TWO = "A small dog sleeps in the garden. Behind the house two men drink their coffee."
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        (TWO, "Ein kleiner Hund schläft im Garten.", ("incomplete",)),
+        (TWO, "Ein kleiner Hund schläft im Garten. Hinter dem Haus trinken zwei Männer ihren Kaffee.", ()),
+        # Two sentences as one, all there; and all sentences there, in few words.
+        (TWO, "Ein kleiner Hund schläft im Garten, während hinter dem Haus zwei Männer Kaffee trinken.", ()),
+        (TWO, "Ein Hund schläft. Zwei Männer trinken.", ()),
+        # Of one sentence nothing is said.
+        (TWO.replace(". Behind", ", behind"), "Ein kleiner Hund schläft im Garten.", ()),
+        (f"{TWO} {TWO}", "Hund. Kaffee.", ("incomplete", "too_short")),
+    ],
+)
+def test_a_short_output_with_fewer_sentences_is_incomplete(source, output, expected):
+    assert problems(source, source.split(), output, output.split(), EN_DE, short_ratio=0.65) == expected
+    assert "incomplete" not in found(source, output)  # where the lengths in training are not known
+
+
 @pytest.mark.parametrize(
     ("languages", "doubted"),
     [

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
+from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.data.vocab import train_vocabulary
 from nmt.decoding.extensions import Sampling
 from nmt.decoding.guard import Finding
@@ -207,6 +208,64 @@ def test_parts_are_joined_without_a_space_where_the_language_has_none():
     assert found.text == "".join(t.text for t in made.translate(["ba do ki.", "Lu me no!"]))
 
 
+SIDE = SideLines(sentences=(990, 1), pieces=PieceCounts(p50=6, p90=8, p99=10, p999=12, max=20))
+LINES = LineStatistics(
+    max_length=30,
+    source=SIDE,
+    target=SIDE,
+    target_per_source=LengthRatio(p1=0.6, p10=0.8, p50=1.0, p90=1.2, p99=1.6),
+)
+
+
+def described(source_lang: str = "en", target_lang: str = "de") -> Config:
+    """Settings of a model that knows what its training lines were like."""
+    data = {"source_lang": source_lang, "target_lang": target_lang, "lines": LINES}
+    return CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
+
+
+def test_a_line_of_more_sentences_than_the_training_lines_is_translated_sentence_by_sentence():
+    made = translator(config=described(), guard=False)
+    sentences = ["Ba do ki.", "Lu me!", "No pa ru se?"]
+    alone = [found.text for found in made.translate(sentences)]
+    for between in (" ", "  ", "\t"):
+        [found] = made.translate([between.join(sentences)])
+        assert (found.parts, found.text) == (3, between.join(alone))
+    [whole] = translator(config=described(), guard=False, split_sentences="never").translate([" ".join(sentences)])
+    assert whole.parts == 1
+
+
+def test_a_sentence_per_line_comes_out_as_if_nothing_were_split():
+    lines = [*some_lines(40), "Ba do ki.", "ba do. ki lu.", "Dr. Ba do 3.5 ki"]
+    found = [
+        [translation.text for translation in translator(config=config, split_sentences=mode).translate(lines)]
+        for config, mode in [(described(), "auto"), (described(), "always"), (LANGUAGES, "auto")]
+    ]
+    # The one line of two sentences, all in lower case.
+    assert [translation.parts for translation in translator(config=described()).translate(lines)] == [
+        2 if line == "ba do. ki lu." else 1 for line in lines
+    ]
+    changed = [line for line, *texts in zip(lines, *found, strict=True) if len(set(texts)) > 1]
+    assert changed in ([], ["ba do. ki lu."])
+
+
+def test_a_line_with_a_prefix_is_translated_whole():
+    [found] = translator(config=described()).translate(["Ba do. Ki lu. Me no."], prefixes=["ti"])
+    assert found.parts == 1
+    assert found.text.startswith("ti")
+
+
+def test_the_limit_is_what_training_lines_had_at_most():
+    assert translator(config=described()).max_source_length == 30
+    assert translator(config=described(), max_source_length=40).max_source_length == 40
+    assert translator().max_source_length == 63
+    assert "split_sentences" in translator().settings
+
+
+def test_split_sentences_has_three_values():
+    with pytest.raises(ConfigError, match="auto, always, never"):
+        translator(split_sentences="sometimes")
+
+
 def test_parts_need_positions():
     with pytest.raises(ConfigError, match="at most 63"):
         translator(max_source_length=64)
@@ -260,14 +319,14 @@ def test_what_is_sound_is_searched_for_once(monkeypatch):
 def test_the_next_sound_candidate_takes_the_place_of_a_broken_one(monkeypatch):
     found, asked = guarded(monkeypatch, [LOOP, "", SOUND], nbest=3)
     assert [candidate.text for candidate in found.candidates] == [SOUND, LOOP.strip(), ""]
-    assert found.guard == Finding(("looping",), mended=True)
+    assert found.guard == Finding(("looping",), repaired=True)
     assert len(asked) == 1
 
 
 def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypatch):
     found, [first, second] = guarded(monkeypatch, [COPY], [LOOP, OTHER])
     assert [candidate.text for candidate in found.candidates] == [OTHER]
-    assert found.guard == Finding(("copied",), mended=True)
+    assert found.guard == Finding(("copied",), repaired=True)
     assert second.beam > first.beam
     assert second.nbest == second.beam
     assert second.min_length == 1
@@ -275,19 +334,42 @@ def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypat
 
 def test_where_nothing_better_is_found_the_first_stays(monkeypatch):
     found, _ = guarded(monkeypatch, [LOOP], [COPY, ""])
-    assert (found.text, found.guard) == (LOOP.strip(), Finding(("looping",), mended=False))
+    assert (found.text, found.guard) == (LOOP.strip(), Finding(("looping",), repaired=False))
     record = json.loads(formatted(found, 1, 1, "jsonl")[0])
-    assert record["guard"] == {"problems": ["looping"], "mended": False}
+    assert record["guard"] == {"problems": ["looping"], "repaired": False}
+
+
+TWO = "ba do ki no me lu. pa ru se ti ba do."
+HALF, LONG_ENOUGH = "ti se ru pa", "ti se ru pa ba ki me lu no"
+
+
+def test_an_incomplete_translation_is_searched_for_again_sentence_by_sentence(monkeypatch):
+    searches = Searches([HALF, "lu"], [f"{SOUND} no", "ki"])
+    monkeypatch.setattr("nmt.decoding.translator.beam_search", searches)
+    made = translator(beam=4, nbest=2, config=described(), split_sentences="never")
+    [found] = made.translate([TWO])
+    assert found.guard == Finding(("incomplete",), repaired=True)
+    # The second search is of two sentences, in one batch.
+    assert (found.text, found.parts, len(searches.asked)) == (f"{SOUND} no {SOUND} no", 2, 2)
+    assert found.candidates[1].text == HALF
+
+
+def test_where_its_sentences_do_not_help_the_search_is_widened(monkeypatch):
+    searches = Searches([HALF], [""], [HALF, LONG_ENOUGH])
+    monkeypatch.setattr("nmt.decoding.translator.beam_search", searches)
+    [found] = translator(beam=4, config=described(), split_sentences="never").translate([TWO])
+    assert found.guard == Finding(("incomplete",), repaired=True)
+    assert (found.text, found.parts, searches.asked[2].beam) == (LONG_ENOUGH, 1, 8)
 
 
 def test_without_the_guard_problems_are_told_and_nothing_is_done(monkeypatch):
     found, asked = guarded(monkeypatch, [LOOP, SOUND], nbest=2, guard=False)
-    assert (found.text, found.guard, len(asked)) == (LOOP.strip(), Finding(("looping",), mended=False), 1)
+    assert (found.text, found.guard, len(asked)) == (LOOP.strip(), Finding(("looping",), repaired=False), 1)
 
 
 def test_samples_are_never_replaced_by_what_a_search_finds(monkeypatch):
     found, asked = guarded(monkeypatch, [COPY, LOOP], nbest=2, search={"sampling": Sampling()})
-    assert (found.text, found.guard, len(asked)) == (COPY, Finding(("copied",), mended=False), 1)
+    assert (found.text, found.guard, len(asked)) == (COPY, Finding(("copied",), repaired=False), 1)
     found, asked = guarded(monkeypatch, [COPY, SOUND, COPY], nbest=3, search={"sampling": Sampling()})
     assert [candidate.text for candidate in found.candidates] == [SOUND, COPY, COPY]
 
@@ -394,11 +476,11 @@ def test_alignment_tells_of_each_piece_where_it_comes_from_and_how_likely_it_was
 def test_the_guard_changes_no_line_that_is_sound():
     lines = some_lines(60)
     with_guard, without = (list(translator(guard=guard).translate(lines)) for guard in (True, False))
-    for mended, plain in zip(with_guard, without, strict=True):
-        if plain.guard is None or not mended.guard.mended:
-            assert mended == plain
+    for repaired, plain in zip(with_guard, without, strict=True):
+        if plain.guard is None or not repaired.guard.repaired:
+            assert repaired == plain
         else:
-            assert mended.text != plain.text
+            assert repaired.text != plain.text
     assert any(t.guard is not None for t in without)
     assert any(t.guard is None for t in without)
 

@@ -1,0 +1,73 @@
+"""What the guard found, in a file that replaces nothing else and resumes."""
+
+import json
+
+import pytest
+
+from nmt.decoding.guard import Finding
+from nmt.decoding.guard_report import GuardReport
+from nmt.decoding.tally import Tally
+from nmt.decoding.translation import BLANK, Translation
+from nmt.errors import ConfigError, DataError
+
+LOOPING = Translation("source", (BLANK,), guard=Finding(("looping", "too_long"), repaired=False))
+REPAIRED = Translation("source", (BLANK,), guard=Finding(("empty",), repaired=True))
+SOUND = Translation("source", (BLANK,))
+
+
+def write(path, done, **translations):
+    report = GuardReport(path)
+    report.check(path.with_name("out"))
+    report.begin(done)
+    for number, translation in translations.items():
+        report.add(int(number.removeprefix("line")), translation)
+    report.close()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_finding_is_an_object(tmp_path):
+    assert write(tmp_path / "report", 0, line1=SOUND, line2=LOOPING, line3=REPAIRED) == [
+        {"line": 2, "problems": ["looping", "too_long"], "repaired": False, "source": "source", "translation": ""},
+        {"line": 3, "problems": ["empty"], "repaired": True, "source": "source", "translation": ""},
+    ]
+
+
+def test_a_resumed_report_holds_each_line_once(tmp_path):
+    path = tmp_path / "report"
+    write(path, 0, line2=LOOPING, line5=LOOPING, line7=LOOPING)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert [record["line"] for record in write(path, 4, line5=REPAIRED, line9=LOOPING)] == [2, 5, 9]
+    assert [record["line"] for record in write(path, 0, line1=LOOPING)] == [1]
+
+
+@pytest.mark.parametrize("content", ["my notes\n", '{"line": 1}\n', "[1]\n", "half", "1\n", b"\xff\n"])
+def test_nothing_else_is_replaced(tmp_path, content):
+    path = tmp_path / "notes"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match="not a guard report"):
+        GuardReport(path).check(tmp_path / "out")
+    with pytest.raises(DataError, match="not a guard report"):
+        GuardReport(path).begin(0)
+    assert path.read_bytes() in (content, str(content).encode())
+
+
+def test_mistakes_are_found_before_work_begins(tmp_path):
+    with pytest.raises(ConfigError, match="--output"):
+        GuardReport(tmp_path / "out").check(tmp_path / "out")
+    with pytest.raises(DataError, match="folder"):
+        GuardReport(tmp_path).check(tmp_path / "out")
+    with pytest.raises(DataError, match="no such folder"):
+        GuardReport(tmp_path / "nowhere" / "report").check(tmp_path / "out")
+
+
+def test_the_summary_names_the_first_lines_that_were_not_repaired():
+    tally = Tally()
+    for number in range(1, 21):
+        tally.add(number, LOOPING if number % 2 else REPAIRED)
+    [remark] = tally.remarks(256, guard=True, prefixed=False)
+    assert "looked wrong: 20 (" in remark
+    assert "repaired: 10. Not repaired: lines 1, 3, 5, 7, 9 and 5 more. --guard-report FILE" in remark
+    tally = Tally()
+    tally.add(1_234, LOOPING)
+    assert "Not repaired: line 1,234. --guard" in tally.remarks(256, guard=True, prefixed=False)[0]
+    assert tally.remarks(256, guard=False, prefixed=False) == []
