@@ -17,7 +17,7 @@ def train(
         str | None, typer.Option(metavar="NAME", help="tiny, small, base or big; chosen by the corpus if left out.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Settings of your own, in place of a preset.")
+        Path | None, typer.Option(metavar="PATH", help="YAML with settings of your own, laid over the preset.")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: model.dropout=0.3.")
@@ -65,14 +65,16 @@ def train(
 
     from nmt.cli.console import notice
     from nmt.cli.training_view import SilentView, TrainingView, summary_lines, summary_text
-    from nmt.data.manifest import newest_data_set
+    from nmt.config import option_layer, setting_layer
+    from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
     from nmt.training.distributed import is_started_by_torchrun, ranks_of_environment
     from nmt.training.launch import launch
     from nmt.training.progress import Ending
     from nmt.training.run import rehearse
     from nmt.training.run import train as train_run
-    from nmt.training.setup import resolve_config, summarize
+    from nmt.training.settings import choose_settings
+    from nmt.training.setup import settle, summarize
 
     launches = nproc is not None and nproc > 1 and not is_started_by_torchrun()
     is_main = ranks_of_environment().is_main
@@ -90,11 +92,14 @@ def train(
         "training.device": device,
         "training.precision": precision,
     }
-    settings = [*(set_ or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
-    resolved, name = resolve_config(weighted, preset=preset, config_file=config, init_from=init_from, settings=settings)
-    if preset is None and config is None and init_from is None:
-        say(f"preset: {name} (chosen for this corpus; --preset takes another)")
-    run = out or Path("runs") / f"{resolved.data.name}-{name}"
+    options = [setting_layer(setting) for setting in set_ or []]
+    options += [option_layer(key, value) for key, value in given.items() if value is not None]
+    manifests = [read_manifest(folder) for folder in folders]
+    choice = choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
+    resolved = settle(weighted, choice, options)
+    if choice.description is not None:
+        say(choice.description)
+    run = out or Path("runs") / f"{resolved.data.name}-{choice.name}"
     summary = summarize(folders, resolved)
     if launches:
         # What is wrong with the settings was told by now, once and not by each rank.

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from nmt.config import mistakes
 from nmt.errors import DataError
 from nmt.text import replacing
 
@@ -96,11 +97,8 @@ def read_manifest(folder: Path) -> Manifest:
             "or name the data set's folder with --data."
         ) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = "".join(f"{part}: " for part in first["loc"])
-        raise DataError(
-            f"{path}: cannot be read ({where}{first['msg']}). Run `nmt prepare-data` again with --force."
-        ) from None
+        problem = next(mistakes(error.errors(), Manifest, lambda _: str(path), noun="key"))
+        raise DataError(f"{problem} Run the `nmt prepare-data` command that made it again, with --force.") from None
 
 
 def newest_data_set(root: Path = Path("data")) -> Path:
