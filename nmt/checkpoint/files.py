@@ -18,6 +18,7 @@ VOCAB_FILE = "vocab.model"
 TRAINING_TENSORS_FILE = "training.safetensors"
 TRAINING_STATE_FILE = "training.json"
 CHECKSUMS_FILE = "checksums.json"
+NOTES_FILE = "notes.json"
 
 # A thread that hashes must ask for the interpreter after each block, and may wait milliseconds for it.
 _BLOCK = 16 * 2**20

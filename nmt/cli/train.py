@@ -25,6 +25,9 @@ def train(
     out: Annotated[
         Path | None, typer.Option(metavar="PATH", help="The run's folder; runs/NAME-PRESET if left out.")
     ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Resume a run with its own settings and data.")
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over in the next free folder: RUN-2 and so on.")
     ] = False,
@@ -56,7 +59,8 @@ def train(
 ) -> None:
     """Train a Transformer; the same command again resumes the run.
 
-    Ctrl-C saves a checkpoint first. The run's folder gets checkpoints/, metrics.jsonl and config.yaml.
+    Ctrl-C saves a checkpoint first. The run's folder gets checkpoints/, metrics.jsonl and config.yaml. With --resume
+    RUN nothing else is needed; limits, the device and --set change the run's settings.
 
     Example: nmt train --preset small --max-minutes 30
     """
@@ -71,16 +75,22 @@ def train(
     from nmt.training.distributed import is_started_by_torchrun, ranks_of_environment
     from nmt.training.launch import launch
     from nmt.training.progress import Ending
+    from nmt.training.recorded_data import data_to_resume
     from nmt.training.run import rehearse
     from nmt.training.run import train as train_run
-    from nmt.training.settings import choose_settings
+    from nmt.training.settings import choose_settings, settings_of_run
     from nmt.training.setup import settle, summarize
 
     launches = nproc is not None and nproc > 1 and not is_started_by_torchrun()
     is_main = ranks_of_environment().is_main
     # What a rank other than the main one, or the process that only starts them, has to say, the main one says.
     say = notice if is_main and not launches else lambda message: None
-    if data is None:
+    if resume is not None:
+        _refuse_beside_resume({"--preset": preset, "--config": config, "--out": out, "--init-from": init_from}, fresh)
+        choice = settings_of_run(resume)
+        weighted = data_to_resume(resume, data)
+        say(f"data: {', '.join(str(folder) for folder, _ in weighted)} (of the run)")
+    elif data is None:
         weighted = [(newest_data_set(), 1.0)]
         say(f"data: {weighted[0][0]} (the newest)")
     else:
@@ -94,12 +104,13 @@ def train(
     }
     options = [setting_layer(setting) for setting in set_ or []]
     options += [option_layer(key, value) for key, value in given.items() if value is not None]
-    manifests = [read_manifest(folder) for folder in folders]
-    choice = choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
+    if resume is None:
+        manifests = [read_manifest(folder) for folder in folders]
+        choice = choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
     resolved = settle(weighted, choice, options)
     if choice.description is not None:
         say(choice.description)
-    run = out or Path("runs") / f"{resolved.data.name}-{choice.name}"
+    run = resume or out or Path("runs") / f"{resolved.data.name}-{choice.name}"
     summary = summarize(folders, resolved)
     if launches:
         # What is wrong with the settings was told by now, once and not by each rank.
@@ -124,3 +135,14 @@ def train(
         say(f"Interrupted at update {outcome.progress.update:,}. Saved. Run {command} to resume.")
         raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))
     say(f"Finished at update {outcome.progress.update:,}: {outcome.ending.value}.")
+
+
+def _refuse_beside_resume(options: dict[str, object], fresh: bool) -> None:
+    from nmt.errors import ConfigError
+
+    given = [name for name, value in options.items() if value is not None] + ["--fresh"] * fresh
+    if given:
+        raise ConfigError(
+            f"{given[0]} does not go with --resume, which takes the run's own settings and folder. Leave it out; --set "
+            "changes single settings."
+        )

@@ -148,8 +148,8 @@ def translate(
     """
     import sys
 
+    from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.checkpoint.files import Verification
-    from nmt.checkpoint.run import bundle_to_use, newest_run
     from nmt.cli.console import notice, warn
     from nmt.text import STDIN
 
@@ -174,7 +174,7 @@ def translate(
         "does not go with --score-target, which searches for nothing",
     )
     _refuse(["--alignment"] if alignment and format == "text" else [], "only goes with --format jsonl")
-    folders = [bundle_to_use(path) for path in model or [newest_run()]]
+    folders, remarks = models_to_use(model or [])
     # Goes on while torch is imported by what follows, and is over before that is.
     verification = Verification(folders)
 
@@ -194,7 +194,8 @@ def translate(
     streams.check()
 
     hardware = choose_hardware(device, precision, threads)
-    notice("model: " + ", ".join(map(str, folders)))
+    for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):
+        notice(line)
     ensemble = load_ensemble(folders, hardware, verification)
     settings = search_settings(
         ensemble.config.decoding,

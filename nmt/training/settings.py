@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
-from nmt.checkpoint.files import CONFIG_FILE
+from nmt.checkpoint.files import CONFIG_FILE, is_bundle
 from nmt.checkpoint.run import bundle_to_use
 from nmt.config import Config, Layer, load_preset, load_yaml
 from nmt.data.manifest import Manifest
+from nmt.errors import CheckpointError
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,27 @@ def choose_settings(
     chosen = " (chosen for this corpus)" if preset is None and init_from is None else ""
     description = f"settings: {own.name} over {base.layers[0].name}{chosen}"
     return Choice((*base.layers, own), config_file.stem, description)
+
+
+def settings_of_run(run: Path) -> Choice:
+    """The settings that a run was last started with.
+
+    Raises:
+        CheckpointError: the folder is not that of a run.
+        ConfigError: its settings cannot be read.
+    """
+    if not run.is_dir():
+        raise CheckpointError(f"{run}: there is no such run.")
+    if is_bundle(run):
+        checkpoint = run.resolve()
+        of_run = f": {checkpoint.parents[1]}" if checkpoint.parent.name == "checkpoints" else ""
+        raise CheckpointError(f"{run}: is a checkpoint or bundle. Name the folder of the run{of_run}.")
+    if not (run / CONFIG_FILE).is_file():
+        raise CheckpointError(
+            f"{run}: is not the folder of a run (it holds no {CONFIG_FILE}). Name a folder that `nmt train` wrote."
+        )
+    layer = Layer(str(run / CONFIG_FILE), load_yaml(run / CONFIG_FILE))
+    return Choice((layer,), run.name, f"settings: {layer.name}")
 
 
 def _choose_base(manifests: Sequence[Manifest], preset: str | None, init_from: Path | None) -> Choice:
