@@ -140,10 +140,15 @@ def newest_run(root: Path = Path("runs")) -> Path:
     Raises:
         CheckpointError: there is none.
     """
-    runs = [path.parent for path in root.glob(f"*/{CONFIG_FILE}")]
+    runs = runs_below(root)
     if not runs:
         raise CheckpointError(f"no run below {root}/. Run `nmt train` first, or name a run or bundle.")
-    return max(runs, key=_last_worked_on)
+    return runs[0]
+
+
+def runs_below(root: Path) -> list[Path]:
+    """The runs below a folder, the one that was worked on last first."""
+    return sorted((path.parent for path in root.glob(f"*/{CONFIG_FILE}")), key=_last_worked_on, reverse=True)
 
 
 def _last_worked_on(run: Path) -> float:

@@ -25,15 +25,17 @@ def average_checkpoints(
     Example: nmt average-checkpoints runs/toy-en-de-tiny --last 5
     """
     from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
-    from nmt.checkpoint.run import AVERAGE_FOLDER, newest_run
+    from nmt.checkpoint.describing import has_checkpoints, newest_trained_run
+    from nmt.checkpoint.run import AVERAGE_FOLDER
     from nmt.cli.console import notice
     from nmt.errors import ConfigError
 
     if last is not None and best is not None:
         raise ConfigError("--last and --best were both given: give one.")
     if run is None:
-        run = newest_run()
-        notice(f"run: {run} (the newest)")
+        run, remarks = newest_trained_run(usable=has_checkpoints)
+        for line in (f"run: {run} (the newest)", *remarks):
+            notice(line)
     inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
     wanted = best if best is not None else last
     if wanted is not None and len(inputs) < wanted:

@@ -143,7 +143,7 @@ def translate(
 
     from nmt.bench.translate import bench_translate, save_random_bundle
     from nmt.bench.turns import report_text
-    from nmt.checkpoint.run import bundle_to_use, newest_run
+    from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice
     from nmt.data.manifest import newest_data_set
     from nmt.device import choose_hardware
@@ -161,8 +161,9 @@ def translate(
     hardware = [choose_hardware(device, word.value, threads) for word in precision or [TranslationPrecision.AUTO]]
     with tempfile.TemporaryDirectory() as folder:
         if preset is None:
-            bundle = bundle_to_use(model or newest_run())
-            notice(f"model: {bundle}")
+            [bundle], remarks = models_to_use([model] if model is not None else [])
+            for line in (f"model: {describe_model(bundle)}", *remarks):
+                notice(line)
         else:
             bundle = Path(folder) / "random"
             config, _ = resolve_config([(data, 1.0)], preset=preset, settings=set_ or [])

@@ -17,13 +17,16 @@ def train(
         str | None, typer.Option(metavar="NAME", help="tiny, small, base or big; chosen by the corpus if left out.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Settings of your own, in place of a preset.")
+        Path | None, typer.Option(metavar="PATH", help="YAML with settings of your own, laid over the preset.")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: model.dropout=0.3.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="PATH", help="The run's folder; runs/NAME-PRESET if left out.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Resume a run with its own settings and data.")
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over in the next free folder: RUN-2 and so on.")
@@ -56,7 +59,8 @@ def train(
 ) -> None:
     """Train a Transformer; the same command again resumes the run.
 
-    Ctrl-C saves a checkpoint first. The run's folder gets checkpoints/, metrics.jsonl and config.yaml.
+    Ctrl-C saves a checkpoint first. The run's folder gets checkpoints/, metrics.jsonl and config.yaml. With --resume
+    RUN nothing else is needed; limits, the device and --set change the run's settings.
 
     Example: nmt train --preset small --max-minutes 30
     """
@@ -65,20 +69,28 @@ def train(
 
     from nmt.cli.console import notice
     from nmt.cli.training_view import SilentView, TrainingView, summary_lines, summary_text
-    from nmt.data.manifest import newest_data_set
+    from nmt.config import option_layer, setting_layer
+    from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
     from nmt.training.distributed import is_started_by_torchrun, ranks_of_environment
     from nmt.training.launch import launch
     from nmt.training.progress import Ending
+    from nmt.training.recorded_data import data_to_resume
     from nmt.training.run import rehearse
     from nmt.training.run import train as train_run
-    from nmt.training.setup import resolve_config, summarize
+    from nmt.training.settings import choose_settings, settings_of_run
+    from nmt.training.setup import settle, summarize
 
     launches = nproc is not None and nproc > 1 and not is_started_by_torchrun()
     is_main = ranks_of_environment().is_main
     # What a rank other than the main one, or the process that only starts them, has to say, the main one says.
     say = notice if is_main and not launches else lambda message: None
-    if data is None:
+    if resume is not None:
+        _refuse_beside_resume({"--preset": preset, "--config": config, "--out": out, "--init-from": init_from}, fresh)
+        choice = settings_of_run(resume)
+        weighted = data_to_resume(resume, data)
+        say(f"data: {', '.join(str(folder) for folder, _ in weighted)} (of the run)")
+    elif data is None:
         weighted = [(newest_data_set(), 1.0)]
         say(f"data: {weighted[0][0]} (the newest)")
     else:
@@ -90,11 +102,15 @@ def train(
         "training.device": device,
         "training.precision": precision,
     }
-    settings = [*(set_ or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
-    resolved, name = resolve_config(weighted, preset=preset, config_file=config, init_from=init_from, settings=settings)
-    if preset is None and config is None and init_from is None:
-        say(f"preset: {name} (chosen for this corpus; --preset takes another)")
-    run = out or Path("runs") / f"{resolved.data.name}-{name}"
+    options = [setting_layer(setting) for setting in set_ or []]
+    options += [option_layer(key, value) for key, value in given.items() if value is not None]
+    if resume is None:
+        manifests = [read_manifest(folder) for folder in folders]
+        choice = choose_settings(manifests, preset=preset, config_file=config, init_from=init_from)
+    resolved = settle(weighted, choice, options)
+    if choice.description is not None:
+        say(choice.description)
+    run = resume or out or Path("runs") / f"{resolved.data.name}-{choice.name}"
     summary = summarize(folders, resolved)
     if launches:
         # What is wrong with the settings was told by now, once and not by each rank.
@@ -119,3 +135,14 @@ def train(
         say(f"Interrupted at update {outcome.progress.update:,}. Saved. Run {command} to resume.")
         raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))
     say(f"Finished at update {outcome.progress.update:,}: {outcome.ending.value}.")
+
+
+def _refuse_beside_resume(options: dict[str, object], fresh: bool) -> None:
+    from nmt.errors import ConfigError
+
+    given = [name for name, value in options.items() if value is not None] + ["--fresh"] * fresh
+    if given:
+        raise ConfigError(
+            f"{given[0]} does not go with --resume, which takes the run's own settings and folder. Leave it out; --set "
+            "changes single settings."
+        )

@@ -222,8 +222,8 @@ def translate(
     """
     import sys
 
+    from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.checkpoint.files import Verification
-    from nmt.checkpoint.run import bundle_to_use, newest_run
     from nmt.cli.console import notice, warn
     from nmt.errors import ConfigError
     from nmt.text import STDIN
@@ -268,7 +268,7 @@ def translate(
         ["--nbest"] if paragraphs and nbest > 1 and format == "text" else [],
         "goes with --input-format paragraphs only if --format is jsonl",
     )
-    folders = [bundle_to_use(path) for path in model or [newest_run()]]
+    folders, remarks = models_to_use(model or [])
     # Goes on while torch is imported by what follows, and is over before that is.
     verification = Verification(folders)
 
@@ -291,7 +291,8 @@ def translate(
     report.check(streams.output)
 
     hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
-    notice("model: " + ", ".join(map(str, folders)))
+    for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):
+        notice(line)
     ensemble = load_ensemble(folders, hardware, verification)
     settings = search_settings(
         ensemble.config.decoding,
@@ -329,7 +330,9 @@ def translate(
         alignment=alignment,
         workers=workers,
     )
-    record = streams.made_with(folders, translator.settings | {"format": format, "mbr": mbr})
+    record = streams.made_with(
+        folders, translator.settings | {"format": format, "input_format": input_format, "mbr": mbr}
+    )
     tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
     for remark in tally.remarks(translator.max_source_length, guard=guard, prefixed=prefix is not None):
         warn(remark)

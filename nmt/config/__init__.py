@@ -1,6 +1,16 @@
 """Typed settings: loaded from YAML, changed by ``--set a.b=value``, strict, and written back in full."""
 
-from nmt.config.reading import apply_settings, load_preset, load_yaml, parse_config, preset_names
+from nmt.config.layers import Layer, parse_layers
+from nmt.config.mistakes import mistakes
+from nmt.config.reading import (
+    apply_settings,
+    load_preset,
+    load_yaml,
+    option_layer,
+    parse_config,
+    preset_names,
+    setting_layer,
+)
 from nmt.config.sections import (
     BatchingConfig,
     CheckpointsConfig,
@@ -25,6 +35,7 @@ __all__ = [
     "CorpusShare",
     "DataConfig",
     "DecodingConfig",
+    "Layer",
     "LoggingConfig",
     "ModelConfig",
     "OptimizerConfig",
@@ -39,6 +50,10 @@ __all__ = [
     "flatten",
     "load_preset",
     "load_yaml",
+    "mistakes",
+    "option_layer",
     "parse_config",
+    "parse_layers",
     "preset_names",
+    "setting_layer",
 ]

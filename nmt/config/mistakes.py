@@ -1,79 +1,169 @@
-"""What is wrong with settings, in words that name the setting and what to do."""
+"""What is wrong with typed input (settings, a recipe, a manifest): each problem as a sentence that names the key."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel
 
-from nmt.config.sections import Config
-from nmt.config.writing import as_yaml, flatten
+_WORDS = {
+    "int": "expected a whole number",
+    "float": "expected a number",
+    "finite": "expected a finite number",
+    "bool": "expected true or false",
+    "string": "expected text",
+    "list": "expected a list, as in [one, another]",
+    "tuple": "expected a list, as in [one, another]",
+    "dict": "expected a mapping, as in {key: value}",
+}
+"""By the first word of pydantic's name for a problem of type."""
+_BOUNDS = {
+    "greater_than": "must be greater than {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than": "must be less than {lt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "too_short": "must have at least {min_length}",
+    "too_long": "must have at most {max_length}",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "literal_error": "expected {expected}",
+    "union_tag_invalid": "expected {discriminator} to be one of {expected_tags}, got {tag!r}",
+    "union_tag_not_found": "the key {discriminator} is missing",
+    "json_invalid": "is not JSON ({error})",
+}
+_LONGEST_VALUE = 80
 
 
-def mistakes(problems: Sequence[Any], name: str) -> Iterator[str]:
-    """A line for each setting that has problems: a value of several types has one for each type.
+def mistakes(
+    problems: Sequence[Any], root: type[BaseModel], origin: Callable[[str], str], *, noun: str = "setting"
+) -> Iterator[str]:
+    """A sentence for each key that has problems; a value of several types has one problem for each type.
 
     Args:
-        problems: as pydantic tells them.
-        name: where the settings come from.
+        problems: as pydantic reports them.
+        root: what the input was read as.
+        origin: where a key's value comes from: a file, a preset, an option. A section's key, or ``""`` for the whole,
+            is asked for where several values do not fit together.
+        noun: what a key is called.
     """
     by_key: dict[str, list[Any]] = {}
     for problem in problems:
-        key = ".".join(_setting([str(part) for part in problem["loc"]]))
-        by_key.setdefault(key, []).append(problem)
+        path = _key_path(root, [str(part) for part in problem["loc"]])
+        by_key.setdefault(".".join(path), []).append(problem)
     for key, ones in by_key.items():
         if ones[0]["type"] == "extra_forbidden":
-            yield _unknown(key, name)
-            continue
-        message = ", or ".join(_message(key, problem) for problem in ones)
-        value = ones[0]["input"]
-        given = "" if isinstance(value, dict) else f" (given: {as_yaml(value)})"
-        yield f"{name}: {key + ': ' if key else ''}{message}{given}."
+            yield f"{origin(key)}: {_unknown(root, key, noun)}"
+        elif ones[0]["type"] == "missing":
+            yield f"{origin(key)}: the key {key!r} is missing."
+        else:
+            source = origin(key)
+            # An option names its key already.
+            named = "" if not key or f" {key}=" in f" {source}" else f"{key}: "
+            yield f"{source}: {named}{_message(root, key, ones)}."
 
 
-def _setting(path: list[str]) -> list[str]:
-    """The part of a place that names a setting: behind one of several types stands which of them did not fit."""
-    for depth in range(1, len(path)):
-        field = _section(path[: depth - 1]).model_fields.get(path[depth - 1])
-        if field is None or isinstance(field.annotation, type):
-            continue
-        types = [kind for kind in get_args(field.annotation) if kind is not type(None)]
-        if get_origin(field.annotation) in (Union, UnionType) and len(types) > 1:
-            return path[:depth]
+def as_yaml(value: Any) -> str:
+    """A value as it stands in a file of settings."""
+    if isinstance(value, tuple):
+        value = list(value)
+    return (
+        yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=math.inf)
+        .removesuffix("\n")
+        .removesuffix("\n...")
+    )
+
+
+def _message(root: type[BaseModel], key: str, problems: Sequence[Any]) -> str:
+    first, *others = (_words(root, key, problem) for problem in problems)
+    expected = " or ".join([first, *(other.removeprefix("expected ") for other in others)])
+    if problems[0]["type"] in ("union_tag_not_found", "json_invalid"):
+        return expected
+    return expected + _given(problems[0])
+
+
+def _words(root: type[BaseModel], key: str, problem: Any) -> str:
+    """What was expected, in our words; in pydantic's where a problem is of a rare kind."""
+    kind = problem["type"]
+    if kind in ("model_type", "model_attributes_type"):
+        return f"is a section: set its keys, as in {key}.{next(iter(_section(root, key.split('.')).model_fields))}"
+    if kind in _BOUNDS:
+        return _BOUNDS[kind].format(**problem["ctx"])
+    if (word := kind.split("_")[0]) in _WORDS:
+        return _WORDS[word]
+    message: str = problem["msg"].removeprefix("Value error, ")
+    return message.rstrip(".")
+
+
+def _given(problem: Any) -> str:
+    value = problem["input"]
+    if isinstance(value, dict) or problem["type"] == "too_short":
+        return ""
+    shown = repr(value) if isinstance(value, str) else as_yaml(value)
+    if len(shown) > _LONGEST_VALUE:
+        shown = shown[:_LONGEST_VALUE] + " …"
+    # YAML reads an unquoted `no`, which is also the code of a language, as false.
+    hint = "; put it in quotes to make it text" if isinstance(value, bool) and problem["type"] == "string_type" else ""
+    return f", got {shown}{hint}"
+
+
+def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
+    *sections, last = key.split(".")
+    known = list(_section(root, sections).model_fields)
+    prefix = "".join(f"{part}." for part in sections) if noun == "setting" else ""
+    nearest = difflib.get_close_matches(last, known, n=1, cutoff=0.5)
+    if nearest:
+        return f"unknown {noun} {key!r}; did you mean {prefix + nearest[0]!r}?"
+    elsewhere = [full for full in _leaves(root) if full.split(".")[-1] == last]
+    if elsewhere:
+        return f"unknown {noun} {key!r}; did you mean {elsewhere[0]!r}?"
+    return f"unknown {noun} {key!r}; known here are {', '.join(prefix + field for field in known)}."
+
+
+def _key_path(root: type[BaseModel], path: list[str]) -> list[str]:
+    """The part of a place that names a key: after one of several types, pydantic names which of them did not fit."""
+    for depth, step in enumerate(path):
+        field = _section(root, path[:depth]).model_fields.get(step)
+        if field is not None and _has_several_types(field.annotation):
+            return path[: depth + 1]
     return path
 
 
-def _section(path: list[str]) -> type[BaseModel]:
-    """The section that a path leads to, or the last on its way."""
-    section: type[BaseModel] = Config
-    for part in path:
-        annotation = section.model_fields[part].annotation if part in section.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            break
-        section = annotation
+def _has_several_types(annotation: Any) -> bool:
+    types = [kind for kind in get_args(annotation) if kind is not type(None)]
+    return get_origin(annotation) in (Union, UnionType) and len(types) > 1
+
+
+def _section(root: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
+    """The section that a path leads to (through lists, mappings and tagged unions), or the last on its way."""
+    section, options = root, [root]
+    for step in path:
+        if step in section.model_fields:
+            options = list(_sections(section.model_fields[step].annotation))
+            section = options[0] if len(options) == 1 else section
+        else:
+            tagged = (option for option in options if "kind" in option.model_fields)
+            kinds = {get_args(option.model_fields["kind"].annotation)[0]: option for option in tagged}
+            section = kinds.get(step, section)
     return section
 
 
-def _message(key: str, problem: Any) -> str:
-    if problem["type"] == "model_type":
-        return f"is a section: set its keys, as in {key}.{next(iter(_section(key.split('.')).model_fields))}"
-    if problem["type"] == "tuple_type":
-        return "expected a list, as in [one, another]"
-    message: str = problem["msg"].removeprefix("Value error, ")
-    return message
+def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The sections that a type is built of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _sections(argument)
 
 
-def _unknown(key: str, name: str) -> str:
-    *sections, last = key.split(".")
-    known = list(_section(sections).model_fields)
-    prefix = "".join(f"{part}." for part in sections)
-    nearest = difflib.get_close_matches(last, known, n=1, cutoff=0.5)
-    if nearest:
-        return f"{name}: unknown setting {key!r}; did you mean {prefix + nearest[0]!r}?"
-    elsewhere = [full for full, _ in flatten(Config().model_dump()) if full.split(".")[-1] == last]
-    if elsewhere:
-        return f"{name}: unknown setting {key!r}; did you mean {elsewhere[0]!r}?"
-    return f"{name}: unknown setting {key!r}; known here are {', '.join(prefix + field for field in known)}."
+def _leaves(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """The full names of all keys that are no sections."""
+    for name, field in section.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from _leaves(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"

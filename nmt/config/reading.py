@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from nmt.config.mistakes import mistakes
+from nmt.config.layers import Layer, overlay, parse_layers
 from nmt.config.sections import Config
 from nmt.errors import ConfigError
 
@@ -66,28 +65,44 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     return values
 
 
+def setting_layer(setting: str) -> Layer:
+    """A setting ``a.b=value`` of the command line, its value read as YAML.
+
+    Raises:
+        ConfigError: it has no ``=``, or its value is not YAML.
+    """
+    key, equals, text = setting.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {setting!r}: expected KEY=VALUE, for example model.dropout=0.3.")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {setting!r}: the value {text!r} is not valid YAML.") from None
+    return Layer(f"--set {setting}", _tree(key.strip(), value), is_option=True)
+
+
+def option_layer(key: str, value: Any) -> Layer:
+    """A setting that has an option of its own, called as the setting is: ``--max-updates`` of training.max_updates."""
+    name = key.rpartition(".")[2].replace("_", "-")
+    return Layer(f"--{name} {value}", _tree(key, value), is_option=True)
+
+
+def _tree(key: str, value: Any) -> dict[str, Any]:
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    tree: dict[str, Any] = value
+    return tree
+
+
 def apply_settings(values: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
     """Lay ``a.b=value`` settings over a tree of values; the values are read as YAML.
 
     Raises:
         ConfigError: a setting has no ``=``, or its value is not YAML.
     """
-    result: dict[str, Any] = {key: dict(value) if isinstance(value, dict) else value for key, value in values.items()}
+    result = dict(values)
     for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"--set {setting!r}: expected KEY=VALUE, for example model.dropout=0.3.")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise ConfigError(f"--set {setting!r}: the value {text!r} is not valid YAML.") from None
-        *sections, last = key.strip().split(".")
-        node = result
-        for section in sections:
-            inner = node.get(section)
-            node[section] = dict(inner) if isinstance(inner, dict) else {}
-            node = node[section]
-        node[last] = value
+        result = overlay(result, setting_layer(setting).values)
     return result
 
 
@@ -101,10 +116,7 @@ def parse_config(values: Mapping[str, Any], *, name: str) -> Config:
     Raises:
         ConfigError: names each key that is unknown (with the nearest known one) or has a value that does not fit.
     """
-    try:
-        return Config.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError("\n".join(mistakes(error.errors(), name))) from None
+    return parse_layers([Layer(name, values)])
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
+from nmt.config.mistakes import as_yaml
 from nmt.config.sections import Config
 
 # What may differ when a run goes on: it changes how long, where and how visibly it runs, not what is learnt.
@@ -38,17 +38,6 @@ def dump_config(config: Config, *, described: bool = False) -> str:
             description = fields[key].description
             lines.append(f"  {key}: {as_yaml(value)}" + (f"  # {description}" if description else ""))
     return "".join(f"{line}\n" for line in lines)
-
-
-def as_yaml(value: Any) -> str:
-    """A value as it stands in a file of settings."""
-    if isinstance(value, tuple):
-        value = list(value)
-    return (
-        yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=math.inf)
-        .removesuffix("\n")
-        .removesuffix("\n...")
-    )
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

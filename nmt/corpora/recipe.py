@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from nmt.config import load_yaml
+from nmt.config import load_yaml, mistakes
 from nmt.corpora.schema import Recipe
 from nmt.errors import ConfigError
 
@@ -65,7 +65,7 @@ def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(_describe(problem, name) for problem in error.errors())) from None
+        raise ConfigError("\n".join(mistakes(error.errors(), Recipe, lambda _: name, noun="key"))) from None
 
 
 def reverse(recipe: Recipe) -> Recipe:
@@ -148,44 +148,3 @@ def _with_absolute_prefixes(recipe: Recipe, folder: Path) -> Recipe:
             if corpus["kind"] == "local":
                 corpus["prefix"] = str(folder / corpus["prefix"])
     return parse_recipe(values, name=recipe.name)
-
-
-def _describe(problem: Any, name: str) -> str:
-    """One of pydantic's errors as a sentence that names the key, and for an unknown one the nearest that exists."""
-    location = list(problem["loc"])
-    key = ".".join(str(part) for part in location)
-    if problem["type"] == "extra_forbidden":
-        known = _known_keys(Recipe, location[:-1])
-        nearest = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else f"known here are {', '.join(known)}."
-        return f"{name}: unknown key {key!r}; {hint}"
-    if problem["type"] == "missing":
-        return f"{name}: the key {key!r} is missing."
-    message = problem["msg"].removeprefix("Value error, ")
-    given = problem["input"]
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
-    # YAML reads an unquoted `no` as false.
-    quote = " Quote language codes." if given is False and location[-1] in ("source_lang", "target_lang") else ""
-    return f"{name}: {key or 'recipe'}: {message}{shown}.{quote}"
-
-
-def _known_keys(kind: type[BaseModel], location: list[Any]) -> list[str]:
-    """The keys of the section that a location leads to, through lists, dictionaries and tagged unions."""
-    options: list[type[BaseModel]] = []
-    for step in location:
-        if step in kind.model_fields:
-            options = list(_sections(kind.model_fields[step].annotation))
-            kind = options[0] if len(options) == 1 else kind
-        elif isinstance(step, str):
-            tagged = (option for option in options if "kind" in option.model_fields)
-            kinds = {get_args(option.model_fields["kind"].annotation)[0]: option for option in tagged}
-            kind = kinds.get(step, kind)
-    return list(kind.model_fields)
-
-
-def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The sections that a type is built of."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _sections(argument)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from nmt.config import mistakes
 from nmt.errors import DataError
 from nmt.files import Kind, replacing
 
@@ -97,15 +98,13 @@ def read_manifest(folder: Path) -> Manifest:
             "or name the data set's folder with --data."
         ) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        if first["type"] == "json_invalid":
-            raise DataError(
-                f"{path}: is damaged ({first['msg']}). Move {folder} away, then run `nmt prepare-data` again."
-            ) from None
-        where = "".join(f"{part}: " for part in first["loc"])
-        raise DataError(
-            f"{path}: cannot be read ({where}{first['msg']}). Run `nmt prepare-data` again with --force."
-        ) from None
+        problems = error.errors()
+        problem = next(mistakes(problems, Manifest, lambda _: str(path), noun="key"))
+        command = "the `nmt prepare-data` command that made it"
+        # What is not JSON is not known as a data set of ours, and is never replaced.
+        is_ours = problems[0]["type"] != "json_invalid"
+        advice = f"Run {command} again, with --force." if is_ours else f"Move {folder} away, then run {command} again."
+        raise DataError(f"{problem} {advice}") from None
 
 
 def recorded_text(folder: Path) -> dict[str, str] | None:

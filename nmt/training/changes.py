@@ -66,6 +66,8 @@ def _advice(refused: Sequence[Change], run: Path, data: Sequence[Path]) -> list[
     if others := [key for key in keys if _can_be_accepted(key)]:
         also = f" as for {_listed(others)}" if len(others) < len(keys) else ""
         advice.append(f"Add --accept-changes to resume with the changed settings{also}, or {_START_OVER}.")
+    if not any(key.startswith("data.") for key in keys):
+        advice.append(f"Or resume with the run's own settings: `nmt train --resume {run}`.")
     return [line[0].upper() + line[1:] for line in advice]
 
 

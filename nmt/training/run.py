@@ -29,6 +29,7 @@ from nmt.training.listener import Listener
 from nmt.training.metrics import MetricsFile
 from nmt.training.preflight import Preflight, check_disk, preflight
 from nmt.training.progress import Ending, Progress
+from nmt.training.recorded_data import write_data_record
 from nmt.training.tensorboard import check_tensorboard
 from nmt.training.trainer import Trainer
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
@@ -202,5 +203,6 @@ def _write_run_folder(
     (run / MANIFESTS_FOLDER).mkdir(exist_ok=True)
     for number, folder in enumerate(data.folders, start=1):
         shutil.copyfile(folder / MANIFEST_NAME, run / MANIFESTS_FOLDER / f"{number}-{folder.name}.json")
+    write_data_record(run, data.folders, config)
     with replacing(run / CONFIG_FILE) as stream:
         stream.write(dump_config(config).encode())

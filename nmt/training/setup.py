@@ -1,18 +1,17 @@
-"""Before a run: which settings, which folder, and what they come to."""
+"""Before a run: its settings in full, and what they come to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from nmt.checkpoint.files import CONFIG_FILE
-from nmt.checkpoint.run import bundle_to_use
-from nmt.config import Config, apply_settings, load_preset, load_yaml, parse_config
+from nmt.config import Config, Layer, parse_layers, setting_layer
 from nmt.data.line_statistics import line_statistics
-from nmt.data.manifest import Manifest, read_manifest
+from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
 from nmt.device import Hardware
 from nmt.errors import ConfigError
@@ -22,6 +21,7 @@ from nmt.training.data import TrainingData, load_vocabulary
 from nmt.training.distributed import ranks_of_environment
 from nmt.training.run import hardware_of
 from nmt.training.schedule import peak_learning_rate
+from nmt.training.settings import Choice, choose_settings
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,7 @@ def resolve_config(
     """Settle every setting of a run on one data set, or on several with their weights.
 
     Args:
-        preset: a built-in preset; chosen by the size of the corpus where neither it nor a file nor a bundle is given.
-        config_file: YAML of the user's own, laid over nothing but the defaults.
-        init_from: a bundle or run that the run will begin with: its settings are taken where neither preset nor file
-            is given.
+        preset, config_file, init_from: as for :func:`choose_settings`.
         settings: ``key=value``, laid over those.
 
     Returns:
@@ -67,22 +64,30 @@ def resolve_config(
         CheckpointError: there is no such bundle.
         DataError: a data set is not prepared, or has no vocabulary yet.
     """
-    if preset is not None and config_file is not None:
-        raise ConfigError("--preset and --config were both given: give one; --set changes settings of either.")
     manifests = [read_manifest(folder) for folder, _ in data]
+    choice = choose_settings(manifests, preset=preset, config_file=config_file, init_from=init_from)
+    return settle(data, choice, [setting_layer(setting) for setting in settings]), choice.name
+
+
+def settle(data: Sequence[tuple[Path, float]], choice: Choice, options: Sequence[Layer] = ()) -> Config:
+    """Every setting of a run on data sets with their weights: what was chosen, with options laid over it.
+
+    Raises:
+        ConfigError: an unknown or unfit setting.
+        DataError: a data set is not prepared, or has no vocabulary yet.
+    """
+    for option in options:
+        if "data" in option.values:
+            raise ConfigError(f"{option.name}: the data section follows from the data sets. Give --data DIR[:WEIGHT].")
+    # What the run is trained on the data alone says, also where a file is another run's config.yaml.
+    layers = [Layer(layer.name, {**layer.values, "data": {}}) for layer in choice.layers]
+    return parse_layers([*layers, *options, Layer("the data", {"data": _data_settings(data)})])
+
+
+def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
     vocab = load_vocabulary(data[0][0])
-    if config_file is not None:
-        values, name, origin = load_yaml(config_file), config_file.stem, str(config_file)
-    elif preset is None and init_from is not None:
-        origin = str(bundle_to_use(init_from) / CONFIG_FILE)
-        values, name = load_yaml(Path(origin)), "tuned"
-    else:
-        name = preset or fitting_preset(manifests)
-        values, origin = load_preset(name), f"preset {name}"
-    values = apply_settings(values, settings)
-    first, *others = zip(manifests, (weight for _, weight in data), strict=True)
-    # What the run is trained on is told by the data alone, also where a file is another run's config.yaml.
-    values["data"] = {
+    first, *others = [(read_manifest(folder), weight) for folder, weight in data]
+    return {
         "name": first[0].name,
         "source_lang": first[0].source_lang,
         "target_lang": first[0].target_lang,
@@ -99,17 +104,6 @@ def resolve_config(
         ],
         "lines": line_statistics([folder for folder, _ in data]),
     }
-    return parse_config(values, name=origin if not settings else f"{origin} with options"), name
-
-
-def fitting_preset(manifests: Sequence[Manifest]) -> str:
-    """The preset that suits corpora of this size on this machine."""
-    pairs = sum(manifest.files[f"train.{manifest.source_lang}"].lines for manifest in manifests)
-    if pairs >= 500_000 and torch.cuda.is_available():
-        return "base"
-    if all(manifest.name.startswith("toy-") for manifest in manifests):
-        return "tiny"
-    return "small"
 
 
 def summarize(data: Sequence[Path], config: Config) -> Summary:

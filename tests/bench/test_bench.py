@@ -12,7 +12,7 @@ from nmt.bench.train import bench_batches, bench_train, load_batches, save_batch
 from nmt.bench.turns import contestants, measure_in_turn
 from nmt.errors import NmtError
 from nmt.training.setup import resolve_config
-from tests.training.conftest import SETTINGS, make_data_set
+from tests.training.conftest import SETTINGS, complete, make_data_set
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def config(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("settings") / "quick.yaml"
-    path.write_text(SETTINGS)
+    path.write_text(complete(SETTINGS))
     return resolve_config([(data, 1.0)], config_file=path)[0]
 
 

@@ -15,7 +15,7 @@ from nmt.decoding.search import SearchSettings, beam_search
 from nmt.errors import NmtError
 from nmt.training.data import load_vocabulary
 from nmt.training.setup import resolve_config
-from tests.training.conftest import SETTINGS, make_data_set
+from tests.training.conftest import SETTINGS, complete, make_data_set
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("settings") / "quick.yaml"
-    path.write_text(SETTINGS)
+    path.write_text(complete(SETTINGS))
     folder = tmp_path_factory.mktemp("model") / "bundle"
     save_random_bundle(folder, resolve_config([(data, 1.0)], config_file=path)[0], load_vocabulary(data))
     return folder

@@ -11,7 +11,7 @@ import yaml
 from safetensors.torch import load_file
 
 from nmt.checkpoint.run import checkpoint_folder
-from nmt.config import Config
+from nmt.config import Config, dump_config, parse_config
 from nmt.data.build import build_vocabulary
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.training.run import Outcome, train
@@ -28,6 +28,11 @@ validation: {every_updates: 10, decoding: {beam: 2, max_extra_length: 3}}
 checkpoints: {every_updates: 5}
 logging: {every_updates: 2}
 """
+
+
+def complete(settings: str) -> str:
+    """The settings with every default, so that no preset lies beneath them."""
+    return dump_config(parse_config(yaml.safe_load(settings), name="settings"))
 
 
 def make_data_set(folder: Path, *, pairs: int = 200, seed: int = 0) -> Path:
@@ -110,7 +115,7 @@ def listener() -> Silent:
 @pytest.fixture(scope="session")
 def settings_file(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("settings") / "quick.yaml"
-    path.write_text(SETTINGS)
+    path.write_text(complete(SETTINGS))
     return path
 
 

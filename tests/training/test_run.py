@@ -21,7 +21,7 @@ from nmt.training.progress import Ending
 from nmt.training.run import train
 from nmt.training.setup import resolve_config
 from nmt.training.step import Learner
-from tests.training.conftest import SETTINGS, assert_same, make_data_set, records, saved
+from tests.training.conftest import SETTINGS, assert_same, complete, make_data_set, records, saved
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_skipped_update_is_told_with_its_batch_and_learning_goes_on(run_traini
     events = records(tmp_path / "run", "event")
     assert [(e["event"], e["update"]) for e in events] == [("skipped", 3), ("skipped", 7)]
     assert all(e["pairs"] and e["index"] == e["update"] - 1 for e in events)
-    assert sum("skipped" in notice for notice in listener.notices) == 2
+    assert sum("was skipped" in notice for notice in listener.notices) == 2
     assert all(torch.isfinite(tensor).all() for tensor in saved(tmp_path / "run", 20).values())
 
 
@@ -374,7 +374,7 @@ GROWING = SETTINGS.replace("max_updates: 20", "max_updates: 100000").replace("up
 def test_memory_stays_flat_over_three_epochs(tmp_path, listener):
     data = make_data_set(tmp_path / "data", pairs=6_000)
     path = tmp_path / "settings.yaml"
-    path.write_text(GROWING)
+    path.write_text(complete(GROWING))
     changes = ["logging.every_updates=10", "validation.every_updates=40", "training.patience=null"]
     config, _ = resolve_config([(data, 1.0)], config_file=path, settings=[*changes, "training.max_updates=240"])
     outcome = train([data], tmp_path / "run", config, listener)

@@ -1,0 +1,102 @@
+"""``data.json``: where the data sets of a run lie, so that the run can be resumed without naming them again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Config
+from nmt.data.manifest import read_manifest
+from nmt.data.mixing import parse_weighted
+from nmt.errors import CheckpointError, DataError
+from nmt.files import replacing
+
+DATA_FILE = "data.json"
+
+
+def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
+    """Note the folders of a run's data sets, as seen from the run's folder and from the root of the disk."""
+    shares = [(config.data.name, config.data.fingerprint, config.data.weight)]
+    shares += [(part.name, part.fingerprint, part.weight) for part in config.data.mixed_with]
+    entries = [
+        {
+            "name": name,
+            "fingerprint": fingerprint,
+            "weight": weight,
+            "relative": os.path.relpath(folder.resolve(), run.resolve()),
+            "absolute": str(folder.resolve()),
+        }
+        for folder, (name, fingerprint, weight) in zip(data, shares, strict=True)
+    ]
+    with replacing(run / DATA_FILE) as stream:
+        stream.write((json.dumps(entries, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[Path, float]]:
+    """The data sets of a run with their weights, in the order that its settings name them.
+
+    A data set is looked for where it lay as seen from the run, and then where it lay on the disk; the one with the text
+    that the run began with is preferred. Whether that text has changed is checked when the run is resumed.
+
+    Args:
+        named: ``DIR[:WEIGHT]`` of data sets that have moved; the run's weights hold where none is given.
+
+    Raises:
+        CheckpointError: a data set is not where it was.
+        DataError: a weight is not a positive number.
+    """
+    entries = _read_entries(run)
+    if named:
+        given = [parse_weighted(text) for text in named]
+        if entries is None or len(entries) != len(given):
+            return given
+        return [
+            (folder, float(entry["weight"]) if str(folder) == str(Path(text)) else weight)
+            for (folder, weight), text, entry in zip(given, named, entries, strict=True)
+        ]
+    if entries is None:
+        raise CheckpointError(f"{run}: does not say where its data lies (no {DATA_FILE}). Name the folder with --data.")
+    return [(_find(run, entry), float(entry["weight"])) for entry in entries]
+
+
+def _read_entries(run: Path) -> list[Mapping[str, Any]] | None:
+    path = run / DATA_FILE
+    try:
+        entries = json.loads(path.read_text("utf-8"))
+        if all(float(entry["weight"]) > 0 and entry["relative"] and entry["absolute"] for entry in entries):
+            return list(entries)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    raise CheckpointError(f"{path}: is damaged. Remove it, and name the run's data with --data.")
+
+
+def _find(run: Path, entry: Mapping[str, Any]) -> Path:
+    places = [Path(os.path.normpath(run.resolve() / entry["relative"])), Path(entry["absolute"])]
+    there = {folder: fingerprint for folder in places if (fingerprint := _fingerprint(folder)) is not None}
+    for folder, fingerprint in there.items():
+        if fingerprint == entry.get("fingerprint"):
+            return _short(folder)
+    if there:
+        return _short(next(iter(there)))
+    looked = " nor ".join(dict.fromkeys(map(str, places)))
+    raise CheckpointError(
+        f"{run}: its data set {entry.get('name')} is no longer there (not at {looked}). Name its folder with --data; "
+        "of several data sets name all, in the same order."
+    )
+
+
+def _fingerprint(folder: Path) -> str | None:
+    try:
+        return read_manifest(folder).fingerprint
+    except DataError:
+        return None
+
+
+def _short(folder: Path) -> Path:
+    """Relative to the current folder where it lies below it."""
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

@@ -1,0 +1,110 @@
+"""What is said of a model, and which run is meant where none is named."""
+
+import json
+import os
+import time
+
+import pytest
+
+from nmt.checkpoint.describing import (
+    age,
+    describe_model,
+    has_checkpoints,
+    models_to_use,
+    newest_trained_run,
+)
+from nmt.checkpoint.run import checkpoint_folder, newest_run
+from nmt.errors import CheckpointError
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runs"
+
+
+def make_run(root, name, scores=None, *, updates=(), hours_old=0.0, settings="data: {source_lang: en}"):
+    """A run with a checkpoint after each of some updates."""
+    run = root / name
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text(settings)
+    for update in updates:
+        folder = checkpoint_folder(run, update)
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").touch()
+        (folder / "config.yaml").write_text(settings)
+        (folder / "training.json").write_text(json.dumps({"update": update, "scores": scores or {}}))
+    then = time.time() - 3600 * hours_old
+    for path in (*run.rglob("*"), run):
+        os.utime(path, (then, then))
+    return run
+
+
+def test_a_checkpoint_is_described_by_update_score_and_age(root):
+    run = make_run(root, "x", {"400": 10.0, "800": 67.64, "1600": 99.0}, updates=[800, 1200], hours_old=3.5)
+    assert describe_model(checkpoint_folder(run, 1200)).endswith("step-00001200 (update 1,200, BLEU 67.6, 3 hours old)")
+
+
+def test_an_average_has_the_facts_of_its_last_checkpoint(root):
+    run = make_run(root, "x", {"400": 10.0}, updates=[200, 400])
+    average = run / "average"
+    average.mkdir()
+    (average / "model.safetensors").touch()
+    (average / "config.yaml").write_text("validation: {bleu: true}")
+    notes = {"averaged": [str(checkpoint_folder(run, update)) for update in (400, 200)]}
+    (average / "notes.json").write_text(json.dumps(notes))
+    assert describe_model(average).endswith("average (update 400, BLEU 10.0, less than a minute old)")
+    run.rename(root / "moved")
+    assert "update 400, BLEU 10.0" in describe_model(root / "moved" / "average")
+
+
+def test_without_bleu_the_loss_is_told(root):
+    run = make_run(root, "x", {"5": -1.25}, updates=[5], settings="validation: {bleu: false}")
+    assert "(update 5, loss 1.250, " in describe_model(checkpoint_folder(run, 5))
+
+
+def test_a_bundle_that_says_nothing_of_itself_is_its_path(tmp_path):
+    assert describe_model(tmp_path / "nothing") == str(tmp_path / "nothing")
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "notes.json").write_text('{"averaged": 3')
+    (tmp_path / "training.json").write_text("[]")
+    assert describe_model(tmp_path) == f"{tmp_path} (less than a minute old)"
+
+
+def test_ages():
+    assert [age(seconds) for seconds in (0, 59, 60, 200, 3600, 7300, 86400 * 3)] == [
+        "less than a minute old", "less than a minute old", "1 minute old", "3 minutes old", "1 hour old",
+        "2 hours old", "3 days old",
+    ]  # fmt: skip
+
+
+def test_the_newest_run_with_a_model_is_taken_and_newer_ones_are_named(root):
+    old = make_run(root, "old", updates=[1], hours_old=2)
+    new = make_run(root, "new")
+    assert newest_run(root) == new
+    assert newest_trained_run(root) == (old, [f"{new} is newer, but has no checkpoint yet"])
+    assert newest_trained_run(root, usable=has_checkpoints)[0] == old
+    assert models_to_use([])[0] == [checkpoint_folder(old.relative_to(root.parent), 1)]
+
+
+def test_a_run_with_far_more_updates_is_named(root):
+    long = make_run(root, "long", {"1200": 67.6}, updates=[1200], hours_old=5)
+    trial = make_run(root, "trial", {"70": 0.1}, updates=[70])
+    run, [remark] = newest_trained_run(root)
+    assert run == trial
+    assert remark == f"{long} has trained for longer (update 1,200, BLEU 67.6, 5 hours old): name it to take it instead"
+
+
+@pytest.mark.parametrize(("updates", "settings"), [(100, "data: {source_lang: en}"), (1200, "data: {source_lang: fr}")])
+def test_a_run_that_is_hardly_longer_or_of_other_languages_is_not_named(root, updates, settings):
+    make_run(root, "other", updates=[updates], hours_old=5, settings=settings)
+    make_run(root, "trial", updates=[70])
+    assert newest_trained_run(root)[1] == []
+
+
+def test_runs_without_any_model_say_how_to_go_on(root):
+    with pytest.raises(CheckpointError, match="Run `nmt train` first"):
+        newest_trained_run(root)
+    run = make_run(root, "only")
+    with pytest.raises(CheckpointError, match=f"`nmt train --resume {run}`"):
+        newest_trained_run(root)
