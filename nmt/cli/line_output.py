@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from nmt.cli.console import is_terminal, notice, stderr
 from nmt.cli.progress import progress_display
+from nmt.cli.terminal_input import typed_lines
 from nmt.decoding.guard_report import GuardReport
 from nmt.decoding.output import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
 from nmt.decoding.paragraphs import translate_paragraphs
@@ -33,6 +34,7 @@ from nmt.text import (
     encode_line,
     not_parallel,
     open_bytes,
+    parallel,
     read_lines,
     read_parallel,
 )
@@ -124,6 +126,11 @@ class Streams:
         return self.output.is_file() or not self.output.exists()
 
     @property
+    def is_typed(self) -> bool:
+        """Whether a person types the input, a line at a time."""
+        return self.interactive and str(self.input) == STDIN and sys.stdin.isatty()
+
+    @property
     def can_be_resumed(self) -> bool:
         """Whether what is left of an output can be resumed."""
         # A paragraph has as many lines in the output as it needs: what is left does not say how far it came.
@@ -139,9 +146,16 @@ class Streams:
 
     def pairs(self) -> Pairs:
         """The lines of the input from the first on, each with the one beside it, or with none."""
-        if self._parallel is not None:
-            return read_parallel(self.input, self._parallel, invalid=self.invalid_utf8)
-        return ((line, "") for line in read_lines(self.input, invalid=self.invalid_utf8))
+        invalid, beside = self.invalid_utf8, self._parallel
+        if self.is_typed:
+            lines = typed_lines("> " if is_terminal() else "", invalid=invalid)
+            if beside is not None:
+                return parallel(lines, read_lines(beside, invalid=invalid), names=("the input", str(beside)))
+        else:
+            if beside is not None:
+                return read_parallel(self.input, beside, invalid=invalid)
+            lines = read_lines(self.input, invalid=invalid)
+        return ((line, "") for line in lines)
 
     def made_with(self, bundles: Sequence[Path], settings: Mapping[str, object]) -> dict[str, Any]:
         """All that the output depends on; nothing where it is not a file."""
@@ -234,7 +248,6 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
         if before.lines:
             notice(f"resuming after line {before.lines:,} of {streams.input}")
     number, total = before.lines, None if streams.paragraphs else count_lines(streams.input)
-    prompts = streams.interactive and str(streams.input) == STDIN and sys.stdin.isatty() and is_terminal()
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
         if streams.to_file:
@@ -249,10 +262,9 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
         )
         if update:
             update("done", number, total)
-        if prompts:
+        if streams.is_typed and is_terminal():
             notice("a line at a time; Ctrl-D ends")
             stack.callback(stderr().print)  # what follows begins on a line of its own
-            stderr().print("> ", end="")
         for entries in work(itertools.islice(streams.pairs(), before.lines, None), before.lines):
             with _naming("standard output" if str(streams.output) == STDIN else str(streams.output)):
                 out.writelines(encode_line(line) for lines in entries for line in lines)
@@ -260,8 +272,6 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
             number += len(entries)
             if update:
                 update("done", number, total)
-            if prompts:
-                stderr().print("> ", end="")
 
 
 def _check_readable(path: Path) -> None:

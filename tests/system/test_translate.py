@@ -1,5 +1,6 @@
 """``nmt translate`` as people and pipelines run it, with an untrained model: what matters here are the lines."""
 
+import contextlib
 import gzip
 import itertools
 import json
@@ -10,6 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -623,27 +625,98 @@ def test_diverse_candidates_are_scored_as_given_ones_are(bundle, tmp_path):
     assert translate(bundle, b"ba do ki\n\n", *options).stdout.count(b"\n") == 12
 
 
-def test_in_a_terminal_it_converses(bundle):
-    """Prompts on stderr, and answers a line before the next is typed, without being told to."""
-    import pty
+class Conversation:
+    """A person at a terminal, whose lines go to the command and whose screen shows stderr."""
 
-    ours, theirs = pty.openpty()
-    command = [*NMT, "translate", "--model", str(bundle)]
-    pipes = {"stdin": theirs, "stderr": theirs, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, env=ENVIRONMENT | {"TERM": "dumb"}, **pipes) as process:
-        assert process.stdout is not None
-        shown = b""
-        for line in (b"ba do\n", b"ki\n"):
-            while not shown.endswith(b"> "):
-                shown += os.read(ours, 1000)
-            os.write(ours, line)
-            assert process.stdout.readline().endswith(b"\n")
-            shown = b""
-        os.write(ours, b"\x04")  # Ctrl-D
-        assert process.stdout.read() == b""
-    os.close(theirs)
-    os.close(ours)
-    assert process.returncode == 0
+    def __init__(self, bundle: Path, *options: str, **environment: str) -> None:
+        import pty
+
+        self.ours, self.theirs = pty.openpty()
+        self.modes = termios.tcgetattr(self.theirs)
+        command = [*NMT, "translate", "--model", str(bundle), "--no-guard", *options]
+        streams = {"stdin": self.theirs, "stderr": self.theirs, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen(command, env=ENVIRONMENT | {"TERM": "dumb"} | environment, **streams)
+        self.shown = b""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        with contextlib.suppress(OSError):
+            while piece := os.read(self.ours, 1000):
+                self.shown += piece
+
+    def wait_for(self, end: bytes) -> bytes:
+        """What was shown up to some words."""
+        while end not in self.shown:
+            assert self.process.poll() is None, self.shown
+            time.sleep(0.01)
+        before, _, self.shown = self.shown.partition(end)
+        return before + end
+
+    def type(self, typed: bytes) -> None:
+        while typed:
+            typed = typed[os.write(self.ours, typed[:500]) :]
+
+    def answer(self) -> bytes:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def end(self) -> int:
+        code = self.process.wait(timeout=60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        assert termios.tcgetattr(self.theirs) == self.modes
+        os.close(self.theirs)
+        return code
+
+
+@pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_in_a_terminal_it_converses(bundle, environment):
+    """Prompts on stderr, and answers a line before the next is typed, without being told to."""
+    long = b"ba do " * 2_000 + b"ki"
+    expected = translate(bundle, b"ba do\nki lu\nb\xc3\xa4\n" + long + b"\n", "--no-guard", "--format", "jsonl").stdout
+    sources = [json.loads(line) | {"line": None} for line in expected.splitlines()]
+    talk = Conversation(bundle, "--format", "jsonl", **environment)
+    talk.wait_for(b"> ")
+    answers = []
+    # The second one is edited (a character erased, the cursor moved); the last is longer than a terminal's own lines.
+    for typed in (b"ba do\n", b"i luu\x7f\x01k\n", b"b\xc3\xa4\n", long + b"\n"):
+        talk.type(typed)
+        answers.append(json.loads(talk.answer()) | {"line": None})
+        talk.wait_for(b"> ")
+    assert answers == sources
+    talk.type(b"\x10\x10\x10\n")  # third from the last in the history
+    assert json.loads(talk.answer())["source"] == "ki lu"
+    talk.wait_for(b"> ")
+    talk.type(b"ba \xff\n")
+    assert b"line 6: byte 4" in talk.wait_for(b"Type it again.")
+    talk.wait_for(b"> ")
+    talk.type(b"no\nki\nlu\n")  # pasted
+    assert [json.loads(talk.answer())["source"] for _ in range(3)] == ["no", "ki", "lu"]
+    talk.wait_for(b"> ")
+    talk.type(b"\x04")  # Ctrl-D
+    assert talk.end() == 0
+
+
+def test_ctrl_c_ends_a_conversation_and_leaves_the_terminal_as_it_was(bundle):
+    talk = Conversation(bundle)
+    talk.wait_for(b"> ")
+    talk.type(b"ba do")
+    talk.wait_for(b"ba do")
+    talk.process.send_signal(signal.SIGINT)
+    assert talk.end() == 130
+    assert b"Traceback" not in talk.shown
+
+
+def test_a_conversation_needs_no_line_editor(bundle, tmp_path):
+    (tmp_path / "readline.py").write_text("raise ImportError")
+    talk = Conversation(bundle, PYTHONPATH=f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    talk.wait_for(b"> ")
+    for typed in (b"ba do\n", b"ki\n"):
+        talk.type(typed)
+        assert talk.answer().endswith(b"\n")
+        talk.wait_for(b"> ")
+    talk.type(b"\x04")
+    assert talk.end() == 0
 
 
 @pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
