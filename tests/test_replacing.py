@@ -355,6 +355,15 @@ def test_links_of_a_run_replace_no_file(world):
     assert "best" in result.stderr
 
 
+def test_ranks_are_not_started_for_a_run_that_cannot_begin(world, monkeypatch):
+    monkeypatch.setattr("nmt.training.launch.launch", lambda *arguments: pytest.fail("started"))
+    before = contents(world)
+    arguments = ("train", "--data", "sets/data", "--config", "quick.yaml", "--nproc", "2", "--out")
+    message = run(Output(arguments), "sets/data")
+    assert message is not None and "is a data set, not a run" in message
+    assert contents(world) == before
+
+
 def test_an_average_does_not_lie_among_the_checkpoints(world):
     before = contents(world)
     for path in ("runs/run/checkpoints/step-00000009", "runs/run/checkpoints/mean", "runs/run/best/mean"):

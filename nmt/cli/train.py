@@ -67,11 +67,13 @@ def train(
     import signal
     import sys
 
+    from nmt.checkpoint.run import RUN
     from nmt.cli.console import notice
     from nmt.cli.training_view import SilentView, TrainingView, summary_lines, summary_text
     from nmt.config import option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
+    from nmt.files import check_replaceable
     from nmt.training.distributed import is_started_by_torchrun, ranks_of_environment
     from nmt.training.launch import launch
     from nmt.training.progress import Ending
@@ -114,6 +116,7 @@ def train(
     summary = summarize(folders, resolved)
     if launches:
         # What is wrong with the settings was told by now, once and not by each rank.
+        check_replaceable(run, RUN, in_place=True)
         raise typer.Exit(launch(sys.argv[1:], nproc or 1))
     if dry_run:
         found = rehearse(folders, run, resolved, init_from=init_from)

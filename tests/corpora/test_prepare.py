@@ -344,6 +344,17 @@ def test_folders_of_others_are_never_replaced(own, tmp_path):
     assert prepare(own, tmp_path / "empty").changed
 
 
+@pytest.mark.parametrize("name", [".own.preparing", ".own.replaced"])
+def test_a_folder_of_the_users_with_a_name_of_ours_is_left_as_it_is(own, tmp_path, name):
+    prepare(own, tmp_path / "own")
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputError, match=rf"{name}: holds thesis\.tex"):
+        prepare(own, tmp_path / "own", force=True)
+    assert (tmp_path / name / "thesis.tex").read_text() == "years of work"
+    assert (tmp_path / "own" / "manifest.json").exists()
+
+
 def test_one_process_at_a_time(own, tmp_path):
     with exclusive(tmp_path / ".own.lock"), pytest.raises(DataError, match="by another process"):
         prepare(own, tmp_path / "own")
