@@ -18,7 +18,7 @@ from nmt.checkpoint.run import METRICS_FILE
 from nmt.config import Config, dump_config
 from nmt.data.manifest import MANIFEST_NAME
 from nmt.device import Hardware, choose_hardware
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.locking import exclusive, holder
 from nmt.text import replacing
 from nmt.training.beginning import Beginning, find_beginning, make_learner
@@ -26,6 +26,7 @@ from nmt.training.data import TrainingData
 from nmt.training.distributed import Ranks, joined, ranks_of_environment, saving_when_orphaned
 from nmt.training.folder import run_folder
 from nmt.training.listener import Listener
+from nmt.training.memory import check_memory, out_of_memory_explained
 from nmt.training.metrics import MetricsFile
 from nmt.training.preflight import Preflight, check_disk, preflight
 from nmt.training.progress import Ending, Progress
@@ -98,7 +99,9 @@ def train(
         # A run that was stopped before its last validation is not quite over.
         if (ending := progress.ending(config)) is not None and progress.update in progress.scores:
             return Outcome(run, ending, True, progress)
-        learner = make_learner(beginning, config, training_data.vocab, hardware, ranks)
+        check_memory(config, training_data.vocab.size, hardware, ranks)
+        with out_of_memory_explained(hardware):
+            learner = make_learner(beginning, config, training_data.vocab, hardware, ranks)
         # The moments that it read are the learner's now: the files need not stay mapped.
         del beginning
         found = preflight(learner, config, hardware, run, progress, training_data, ranks)
@@ -165,15 +168,18 @@ def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path
     hardware = hardware_of(config, ranks)
     with joined(ranks, hardware.device):
         training_data = TrainingData.open(data, config)
-        learner = make_learner(
-            Beginning(Progress(), init_from=init_from, data=tuple(data)), config, training_data.vocab, hardware, ranks
-        )
+        check_memory(config, training_data.vocab.size, hardware, ranks)
+        beginning = Beginning(Progress(), init_from=init_from, data=tuple(data))
+        with out_of_memory_explained(hardware):
+            learner = make_learner(beginning, config, training_data.vocab, hardware, ranks)
         return preflight(learner, config, hardware, run, Progress(), training_data, ranks)
 
 
 def hardware_of(config: Config, ranks: Ranks) -> Hardware:
     """What this rank computes on."""
     training = config.training
+    if training.device == "mps" and training.precision == "fp64":
+        raise ConfigError("training.precision: the device mps does not compute in fp64. Use --device cpu.")
     return choose_hardware(
         training.device,
         training.precision,

@@ -213,6 +213,13 @@ CASES = [
         f"{TRAIN} --out runs/new --set schedule.decay=linear --set schedule.decay_updates=40 --max-updates 40",
         ("config/sections.py: --max-updates",),
     ),
+    *(
+        Case(
+            f"{TRAIN} --out runs/new --set model.d_model=1000000", f"{TRAIN} --out runs/new {option} {value}",
+            (f"training/memory.py: {option}",),
+        )
+        for option, value in (("--set", "model.d_model=32"), ("--preset", "tiny"))
+    ),
     # Data sets
     Case(f"{TRAIN} --out runs/new", AS_PRINTED, ("data/shards.py: nmt build-vocab --data {} --vocab {}",), cut_shards),
     Case(
@@ -375,6 +382,8 @@ EXCEPTIONS: dict[str, str] = {
     "cli/score.py: --test-set": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
     "cli/train.py: nmt train --resume {}": _NOTICE + "; tests/system/test_resume.py types it",
     "cli/training_view.py: --nproc": _NOTICE,
+    "cli/training_view.py: --precision": _NOTICE,
+    "training/run.py: --device": _OTHER_MACHINE,
     **{
         f"cli/translate.py: {option}": _BESIDE_SCORE_TARGET
         for option in (
