@@ -33,7 +33,7 @@ def check_memory(config: Config, vocab_size: int, hardware: Hardware, ranks: Ran
     needed = count * copies * hardware.weights_dtype.itemsize
     if needed > usable:
         raise TrainingError(
-            f"a model of {count:,} parameters takes at least {_size(needed)} for its weights, gradients and Adam's moments; "
+            f"a model of {count:,} parameters takes at least {_size(needed)} (weights, gradients, Adam's moments); "
             f"{_size(usable)} is available on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
         )
 

@@ -110,7 +110,9 @@ def train(
         if ranks.is_main:
             check_disk(found)
             listener.measured(found)
-            _write_run_folder(run, config, hardware, ranks, training_data, update=progress.update)
+            if damaged := _write_run_folder(run, config, hardware, ranks, training_data, update=progress.update):
+                lines = ", ".join(f"{number:,}" for number in damaged)
+                listener.noticed(f"{run / METRICS_FILE}: damaged lines were left out: {lines}.")
         validator = Validator(
             training_data.folders[0],
             config,
@@ -191,8 +193,12 @@ def hardware_of(config: Config, ranks: Ranks) -> Hardware:
 
 def _write_run_folder(
     run: Path, config: Config, hardware: Hardware, ranks: Ranks, data: TrainingData, *, update: int
-) -> None:
-    """Write what the run is: its settings, where its data came from, and in ``metrics.jsonl`` on what it runs."""
+) -> list[int]:
+    """Write what the run is: its settings, where its data came from, and in ``metrics.jsonl`` on what it runs.
+
+    Returns:
+        The numbers of the damaged lines that were in ``metrics.jsonl``.
+    """
     versions: Mapping[str, Any] = {
         "nmt": nmt.__version__,
         "torch": torch.__version__,
@@ -205,7 +211,8 @@ def _write_run_folder(
         shutil.copyfile(folder / MANIFEST_NAME, run / MANIFESTS_FOLDER / f"{number}-{folder.name}.json")
     write_data_record(run, data.folders, config)
     metrics = MetricsFile(run / METRICS_FILE)
-    metrics.cut_back(update)
+    damaged = metrics.cut_back(update)
     metrics.append(
         {"kind": "start", "update": update, "versions": versions, "hardware": str(hardware), "ranks": ranks.size}
     )
+    return damaged
