@@ -153,6 +153,11 @@ def summary_lines(summary: Summary) -> list[str]:
         f"hardware: {summary.hardware} ({summary.hardware.reason})"
         + (f", {summary.ranks} ranks" if summary.ranks > 1 else ""),
         *(
+            ["fp16 is meant for GPUs: on a CPU, --precision fp32 or auto is faster"]
+            if (summary.hardware.device.type, summary.hardware.precision) == ("cpu", "fp16")
+            else []
+        ),
+        *(
             [f"{summary.idle_gpus} more GPUs are here: --nproc uses as many as you say"]
             if summary.idle_gpus > 0
             else []

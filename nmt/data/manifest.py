@@ -94,8 +94,8 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(
-            f"{folder}: is not a prepared data set (no {MANIFEST_NAME}). Run `nmt prepare-data` first, "
-            "or name the data set's folder with --data."
+            f"{folder}: is not a prepared data set (no {MANIFEST_NAME}). Name the folder of one with --data, "
+            "or make one: `nmt prepare-data toy-en-de` makes data/toy-en-de."
         ) from None
     except ValidationError as error:
         problems = error.errors()

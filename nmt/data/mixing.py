@@ -58,7 +58,7 @@ def open_mixture(parts: Sequence[tuple[Path, float]], split: str = "train") -> P
         DataError: a data set cannot be read, or two were encoded with different vocabularies.
     """
     first = parts[0][0]
-    opened = [ParallelShards.open(data, split, vocab=shared_vocabulary(data, first)) for data, _ in parts]
+    opened = [ParallelShards.open(data, split, vocab=first / VOCAB_NAME) for data, _ in parts]
     for (data, _), shards in zip(parts, opened, strict=True):
         if shards.vocab_fingerprint != opened[0].vocab_fingerprint:
             raise DataError(
@@ -72,11 +72,6 @@ def open_mixture(parts: Sequence[tuple[Path, float]], split: str = "train") -> P
                 f"--vocab {first / VOCAB_NAME} --source-normalization {opened[0].source_normalization}`."
             )
     return opened[0] if len(opened) == 1 and parts[0][1] == 1 else MixedShards(opened)
-
-
-def shared_vocabulary(data: Path, first: Path) -> Path | None:
-    """The vocabulary that a data set of a mixture must be encoded with: the first one's; None for the first itself."""
-    return None if data == first else first / VOCAB_NAME
 
 
 def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Indices | None:

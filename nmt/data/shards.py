@@ -131,7 +131,7 @@ class ParallelShards:
         """Map a split of a data set.
 
         Args:
-            vocab: what the data set is to be encoded with where it has no vocabulary of its own, for errors.
+            vocab: what the data set must be encoded with, for errors; a new vocabulary where not given.
 
         Raises:
             DataError: there are no shards, or they are damaged.
@@ -192,7 +192,9 @@ def _mapped(path: Path, dtype: np.dtype[Any], remedy: str) -> NDArray[Any]:
 
 def build_command(data: Path, vocab: Path | None = None) -> str:
     """What makes a data set's shards: with an existing vocabulary, or with one that is trained on its text."""
-    return f"`nmt build-vocab --data {data}" + (f" --vocab {vocab}`" if vocab is not None else "`")
+    if vocab is None:
+        return f"`nmt build-vocab --data {data}`"
+    return f"`nmt build-vocab --data {data} --vocab {vocab}`"
 
 
 def read_index(data: Path, *, vocab: Path | None = None) -> ShardIndex:

@@ -57,8 +57,8 @@ class Vocabulary:
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         if ids != (self.PAD, self.UNK, self.BOS, self.EOS):
             raise VocabularyError(
-                f"{name}: has pad, unk, bos and eos at {ids}, where 0, 1, 2, 3 are needed. Train it with "
-                "`nmt build-vocab`, or with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
+                f"{name}: has pad, unk, bos and eos at {ids}, where 0, 1, 2, 3 are needed. Leave --vocab out, so "
+                "that `nmt build-vocab` trains one, or train it with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
             )
 
     @classmethod

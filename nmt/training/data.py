@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nmt.config import Config
 from nmt.data.arrays import Indices
 from nmt.data.derived import VOCAB_NAME
-from nmt.data.mixing import MixedShards, epoch_population, open_mixture, shared_vocabulary
+from nmt.data.mixing import MixedShards, epoch_population, open_mixture
 from nmt.data.sampling import SampledEpochs
 from nmt.data.shards import ParallelShards, build_command, read_index
 from nmt.data.vocab import Vocabulary
@@ -148,12 +148,11 @@ def _shorten_commands(data: Sequence[Path], length: int) -> str:
 
 def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> None:
     """Refuse shards that are not of this text and of the first data set's vocabulary."""
-    shards = ParallelShards.open(data, "train", vocab=shared_vocabulary(data, first))
+    vocab = first / VOCAB_NAME
+    shards = ParallelShards.open(data, "train", vocab=vocab)
     if len(shards) == 0:
         raise DataError(f"{data}: no training pair is left after filtering. Look at its manifest.json.")
     if shards.vocab_fingerprint != config.data.vocab_fingerprint:
-        command = build_command(data, first / VOCAB_NAME)
-        raise DataError(f"{data}: was encoded with another vocabulary than {first / VOCAB_NAME}. Run {command}.")
+        raise DataError(f"{data}: was encoded with another vocabulary than {vocab}. Run {build_command(data, vocab)}.")
     if shards.data_fingerprint != fingerprint:
-        command = build_command(data, shared_vocabulary(data, first))
-        raise DataError(f"{data}: its text has changed since it was encoded. Run {command}.")
+        raise DataError(f"{data}: its text has changed since it was encoded. Run {build_command(data, vocab)}.")

@@ -85,7 +85,7 @@ class Epochs:
         if max(batch.source_BS.max(), batch.target_output_BT.max()) >= self.vocab_size:
             raise DataError(
                 "the shards hold pieces that the vocabulary does not have: they are damaged. Remove the data set's "
-                "folder shards/, then run `nmt build-vocab --data DATA` again."
+                "folder shards/, then run `nmt build-vocab --data DATA --vocab DATA/vocab.model`."
             )
         return batch
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +28,51 @@ class MetricsFile:
         with self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(_finite(record), allow_nan=False) + "\n")
 
-    def cut_back(self, update: int) -> None:
-        """Forget the records after an update, which will be made again."""
-        if not self._path.exists():
-            return
-        kept = [record for record in self.records() if record["update"] <= update]
-        with replacing(self._path) as stream:
-            for record in kept:
-                stream.write(json.dumps(record).encode() + b"\n")
+    def cut_back(self, update: int) -> list[int]:
+        """Forget the records after an update, which will be made again.
 
-    def records(self) -> list[dict[str, Any]]:
-        """All records; the last line is left out where a crash cut it short."""
+        Returns:
+            The numbers of damaged lines, which are forgotten, too.
+        """
         if not self._path.exists():
             return []
-        records = []
-        for line in read_lines(self._path, invalid="replace"):
+        records, damaged = self.read()
+        with replacing(self._path) as stream:
+            for record in records:
+                if record["update"] <= update:
+                    stream.write(json.dumps(record).encode() + b"\n")
+        return damaged
+
+    def records(self) -> list[dict[str, Any]]:
+        """All records that can be read."""
+        return self.read()[0]
+
+    def read(self) -> tuple[list[dict[str, Any]], list[int]]:
+        """All records that can be read, and the numbers of the lines that cannot.
+
+        A last line that a crash cut short is neither: its record will be made again.
+        """
+        if not self._path.exists():
+            return [], []
+        records, damaged, line_number = [], [], 0
+        for line_number, line in enumerate(read_lines(self._path, invalid="replace"), start=1):
             try:
-                records.append(json.loads(line))
+                record = json.loads(line)
             except ValueError:
-                break
-        return records
+                record = None
+            if isinstance(record, dict) and isinstance(record.get("update"), int):
+                records.append(record)
+            else:
+                damaged.append(line_number)
+        if damaged[-1:] == [line_number] and not _ends_its_last_line(self._path):
+            damaged.pop()
+        return records, damaged
+
+
+def _ends_its_last_line(path: Path) -> bool:
+    with path.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read() == b"\n"
 
 
 def _finite(value: Any) -> Any:

@@ -48,8 +48,11 @@ def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[
         CheckpointError: a data set is not where it was.
         DataError: a weight is not a positive number.
     """
-    entries = _read_entries(run)
     if named:
+        try:
+            entries = _read_entries(run)
+        except CheckpointError:
+            entries = None
         given = [parse_weighted(text) for text in named]
         if entries is None or len(entries) != len(given):
             return given
@@ -57,6 +60,7 @@ def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[
             (folder, float(entry["weight"]) if str(folder) == str(Path(text)) else weight)
             for (folder, weight), text, entry in zip(given, named, entries, strict=True)
         ]
+    entries = _read_entries(run)
     if entries is None:
         raise CheckpointError(f"{run}: does not say where its data lies (no {DATA_FILE}). Name the folder with --data.")
     return [(_find(run, entry), float(entry["weight"])) for entry in entries]
@@ -72,7 +76,7 @@ def _read_entries(run: Path) -> list[Mapping[str, Any]] | None:
         return None
     except (OSError, ValueError, TypeError, KeyError):
         pass
-    raise CheckpointError(f"{path}: is damaged. Remove it, and name the run's data with --data.")
+    raise CheckpointError(f"{path}: is damaged. Name the run's data with --data.")
 
 
 def _find(run: Path, entry: Mapping[str, Any]) -> Path:

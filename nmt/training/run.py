@@ -26,6 +26,7 @@ from nmt.training.data import TrainingData
 from nmt.training.distributed import Ranks, joined, ranks_of_environment, saving_when_orphaned
 from nmt.training.folder import run_folder
 from nmt.training.listener import Listener
+from nmt.training.memory import check_memory, out_of_memory_explained
 from nmt.training.metrics import MetricsFile
 from nmt.training.preflight import Preflight, check_disk, preflight
 from nmt.training.progress import Ending, Progress
@@ -99,7 +100,9 @@ def train(
         # A run that was stopped before its last validation is not quite over.
         if (ending := progress.ending(config)) is not None and progress.update in progress.scores:
             return Outcome(run, ending, True, progress)
-        learner = make_learner(beginning, config, training_data.vocab, ranks)
+        check_memory(config, training_data.vocab.size, hardware, ranks)
+        with out_of_memory_explained(hardware):
+            learner = make_learner(beginning, config, training_data.vocab, ranks)
         # The moments that it read are the learner's now: the files need not stay mapped.
         del beginning
         found = preflight(learner, config, hardware, run, progress, training_data, ranks)
@@ -108,7 +111,9 @@ def train(
         if ranks.is_main:
             check_disk(found)
             listener.measured(found)
-            _write_run_folder(run, config, hardware, ranks, training_data, update=progress.update)
+            if damaged := _write_run_folder(run, config, hardware, ranks, training_data, update=progress.update):
+                lines = ", ".join(f"{number:,}" for number in damaged)
+                listener.noticed(f"{run / METRICS_FILE}: damaged lines were left out: {lines}.")
         validator = Validator(
             training_data.folders[0],
             config,
@@ -167,8 +172,10 @@ def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path
     hardware = hardware_of(config, ranks)
     with joined(ranks, hardware.device):
         training_data = TrainingData.open(data, config)
+        check_memory(config, training_data.vocab.size, hardware, ranks)
         beginning = Beginning(Progress(), hardware, init_from=init_from, data=tuple(data))
-        learner = make_learner(beginning, config, training_data.vocab, ranks)
+        with out_of_memory_explained(hardware):
+            learner = make_learner(beginning, config, training_data.vocab, ranks)
         return preflight(learner, config, hardware, run, Progress(), training_data, ranks)
 
 
@@ -187,8 +194,12 @@ def hardware_of(config: Config, ranks: Ranks) -> Hardware:
 
 def _write_run_folder(
     run: Path, config: Config, hardware: Hardware, ranks: Ranks, data: TrainingData, *, update: int
-) -> None:
-    """Write what the run is: its settings, where its data came from, and in ``metrics.jsonl`` on what it runs."""
+) -> list[int]:
+    """Write what the run is: its settings, where its data came from, and in ``metrics.jsonl`` on what it runs.
+
+    Returns:
+        The numbers of the damaged lines that were in ``metrics.jsonl``.
+    """
     versions: Mapping[str, Any] = {
         "nmt": nmt.__version__,
         "torch": torch.__version__,
@@ -196,7 +207,7 @@ def _write_run_folder(
     }
     # First the metrics, by which a folder is known as a run.
     metrics = MetricsFile(run / METRICS_FILE)
-    metrics.cut_back(update)
+    damaged = metrics.cut_back(update)
     metrics.append(
         {"kind": "start", "update": update, "versions": versions, "hardware": str(hardware), "ranks": ranks.size}
     )
@@ -206,3 +217,4 @@ def _write_run_folder(
     write_data_record(run, data.folders, config)
     with replacing(run / CONFIG_FILE) as stream:
         stream.write(dump_config(config).encode())
+    return damaged

@@ -19,6 +19,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.beginning import freeze
 from nmt.training.data import TrainingData, load_vocabulary
 from nmt.training.distributed import ranks_of_environment
+from nmt.training.memory import check_memory
 from nmt.training.run import hardware_of
 from nmt.training.schedule import peak_learning_rate
 from nmt.training.settings import Choice, choose_settings
@@ -116,6 +117,7 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
     hardware = hardware_of(config, ranks)
     idle_gpus = torch.cuda.device_count() - ranks.local_size if hardware.device.type == "cuda" else 0
     training_data = TrainingData.open(data, config)
+    check_memory(config, training_data.vocab.size, hardware, ranks)
     with torch.device("meta"):
         model = Transformer(config.model, training_data.vocab.size)
     freeze(model, config.training.freeze)

@@ -176,7 +176,7 @@ class Learner:
                 raise TrainingError(
                     f"update {update}: a single pair of {unfit.source_BS.shape[1]} source and "
                     f"{unfit.target_input_BT.shape[1]} target pieces does not fit into memory. Leave such pairs out "
-                    "(`nmt build-vocab --max-length N`), or train a smaller model."
+                    "(`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller model."
                 )
             self.micro_batch_limit = unfit.positions // 2
             release_memory(self._hardware.device)

@@ -28,7 +28,10 @@ def blocks() -> list:
 
 def reduced(script: str) -> str:
     """Fewer updates, and a fresh folder for each training."""
-    script = re.sub(r"\bnmt train\b", "nmt train --fresh --max-updates 2 --set validation.bleu=false", script)
+    script = re.sub(
+        r"\bnmt train\b(?! --resume)", "nmt train --fresh --max-updates 2 --set validation.bleu=false", script
+    )
+    script = re.sub(r"(\bnmt train --resume \S+).*", r"\1 --max-updates 62", script)
     return re.sub(r"< (\S+test\.en)", r"< short.en", re.sub(r"--reference \S+test\.de", "--reference short.de", script))
 
 
