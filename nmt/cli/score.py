@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import typer
 
 if TYPE_CHECKING:
-    from nmt.evaluation import Comparison, MetricName, Score
+    from nmt.evaluation import Comparison, MetricName, Score, TokenizerName
 
 
 class Metric(StrEnum):
@@ -17,6 +17,7 @@ class Metric(StrEnum):
 
     BLEU = "bleu"
     CHRF = "chrf"
+    CHRF_PP = "chrf++"
     TER = "ter"
 
 
@@ -36,13 +37,20 @@ def score(
         str | None, typer.Option(metavar="PAIR", help="Languages of the test set, such as en-de.")
     ] = None,
     metric: Annotated[list[Metric] | None, typer.Option(help="May be repeated.  [bleu]")] = None,
+    tokenize: Annotated[
+        Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"]
+        | None,
+        typer.Option(help="Tokeniser of BLEU, as sacreBLEU names it.  [by the language]"),
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Compare without case; TER always does.")] = False,
     paper_bleu: Annotated[
         bool, typer.Option("--paper-bleu", help="Add BLEU as in the paper: tokenised, compounds split.")
     ] = False,
     target_lang: Annotated[
         str | None,
         typer.Option(
-            metavar="LANG", help="Language of the translations; by the test set or the reference's suffix if left out."
+            metavar="LANG",
+            help="Language of the translations, such as de or pt_BR.  [by the test set or the reference's name]",
         ),
     ] = None,
     cache: Annotated[
@@ -54,8 +62,11 @@ def score(
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Use no network; say what is missing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    with_sentences: Annotated[
+        bool, typer.Option("--sentence-scores", help="Add the score of each sentence to the JSON.")
+    ] = False,
 ) -> None:
-    """Score translations: BLEU, chrF and TER by sacreBLEU, with its signatures.
+    """Score translations: BLEU, chrF, chrF++ and TER by sacreBLEU, with its signatures.
 
     Several hypotheses are compared with the first, by paired bootstrap resampling.
 
@@ -67,7 +78,7 @@ def score(
 
     from nmt.cli.console import warn
     from nmt.errors import ConfigError, DataError
-    from nmt.evaluation import compare, hypothesis_warnings
+    from nmt.evaluation import compare, hypothesis_warnings, sentence_scores, tokenizer_warnings
     from nmt.evaluation import paper_bleu as score_as_paper
     from nmt.evaluation import score as score_text
     from nmt.text import read_lines
@@ -78,6 +89,11 @@ def score(
         raise ConfigError("standard input (-) can be one hypothesis only.")
     if len({str(path) for path in hypothesis}) < len(hypothesis):
         raise ConfigError("a hypothesis was given twice.")
+    names: list[MetricName] = [choice.value for choice in dict.fromkeys(metric or [Metric.BLEU])]
+    if tokenize is not None and "bleu" not in names:
+        raise ConfigError(f"--tokenize {tokenize}: only BLEU has tokenisers. Add --metric bleu, or leave it out.")
+    if with_sentences and not as_json:
+        raise ConfigError("--sentence-scores needs --json: the scores of sentences are printed in JSON alone.")
     if test_set is not None:
         references = _test_set_references(test_set, langpair, cache, mirror or [], offline)
     else:
@@ -93,18 +109,30 @@ def score(
         for message in hypothesis_warnings(lines_of_system, references):
             warn(message if len(systems) == 1 else f"{name}: {message}")
 
-    names: list[MetricName] = [choice.value for choice in dict.fromkeys(metric or [Metric.BLEU])]
+    if tokenize is not None:
+        _fetch_tokenizer(tokenize, mirror or [], offline)
+    how = _How(target_lang=language, tokenize=tokenize, lowercase=lowercase)
     scores = {
-        system: [score_text(name, lines, references, target_lang=language) for name in names]
+        system: [score_text(name, lines, references, **how) for name in names]
         + ([score_as_paper(lines, references, target_lang=language)] if paper_bleu else [])
         for system, lines in systems.items()
     }
-    comparisons = compare(systems, references, names, target_lang=language) if len(systems) > 1 else []
+    if "bleu" in names:
+        signature = scores[str(hypothesis[0])][names.index("bleu")].signature
+        used = dict(part.split(":", 1) for part in signature.split("|"))["tok"]
+        for message in tokenizer_warnings(references, used):
+            warn(message)
+    comparisons = compare(systems, references, names, **how) if len(systems) > 1 else []
     if as_json:
+        records: dict[str, list[dict[str, Any]]] = {name: [asdict(s) for s in each] for name, each in scores.items()}
+        if with_sentences:
+            for system, hypotheses in systems.items():
+                for name, of_metric in zip(names, records[system], strict=False):  # The paper's BLEU comes last.
+                    of_metric["sentences"] = asdict(sentence_scores(name, hypotheses, references, **how))
         record = {
             "test_set": test_set,
             "langpair": langpair,
-            "systems": [{"hypothesis": name, "scores": [asdict(s) for s in each]} for name, each in scores.items()],
+            "systems": [{"hypothesis": name, "scores": each} for name, each in records.items()],
             "comparisons": [asdict(comparison) for comparison in comparisons],
         }
         sys.stdout.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
@@ -129,15 +157,44 @@ def _test_set_references(
     return found.references
 
 
+def _fetch_tokenizer(tokenizer: TokenizerName, mirrors: list[str], offline: bool) -> None:
+    """Bring the model that a tokeniser needs to where sacreBLEU looks for it."""
+    from nmt.cli.console import notice
+    from nmt.cli.progress import progress_display
+    from nmt.corpora.download import RemoteFile, fetch
+    from nmt.evaluation import tokenizer_model
+
+    model = tokenizer_model(tokenizer)
+    if model is not None:
+        url, path = model
+        with progress_display() as display:
+            fetch(
+                RemoteFile(url),
+                path.parent,
+                mirrors=mirrors,
+                offline=offline,
+                progress=display("bytes"),
+                notify=notice,
+            )
+
+
+class _How(TypedDict):
+    """What all metrics are told."""
+
+    target_lang: str
+    tokenize: TokenizerName | None
+    lowercase: bool
+
+
 def _language(langpair: str | None, references: list[Path]) -> str:
-    """The target language, by the test set's languages, the reference's suffix, or the manifest beside it."""
+    """The target language, by the test set's languages, the reference's name, or the manifest beside it."""
     from nmt.data.manifest import MANIFEST_NAME, read_manifest
+    from nmt.evaluation import language_of_name
 
     if langpair is not None:
-        return langpair.split("-")[-1]
-    suffix = references[0].with_suffix("").suffix if references[0].suffix in (".gz", ".xz") else references[0].suffix
-    if 2 <= len(suffix.removeprefix(".")) <= 3 and suffix != ".txt":
-        return suffix.removeprefix(".")
+        return langpair.partition("-")[2]
+    if of_name := language_of_name(references[0]):
+        return of_name
     if (references[0].parent / MANIFEST_NAME).is_file():
         return read_manifest(references[0].parent).target_lang
     return ""

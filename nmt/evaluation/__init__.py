@@ -1,8 +1,19 @@
 """Scores of translations: BLEU, chrF and TER as sacreBLEU reports them, and BLEU as the paper does."""
 
-from nmt.evaluation.checks import hypothesis_warnings
+from nmt.evaluation.checks import hypothesis_warnings, tokenizer_warnings
 from nmt.evaluation.comparison import Comparison, compare
-from nmt.evaluation.metrics import METRIC_NAMES, MetricName, Score, bleu, score
+from nmt.evaluation.languages import base_language, language_of_name
+from nmt.evaluation.metrics import (
+    METRIC_NAMES,
+    MetricName,
+    Score,
+    SentenceScores,
+    TokenizerName,
+    bleu,
+    score,
+    sentence_scores,
+    tokenizer_model,
+)
 from nmt.evaluation.paper_bleu import paper_bleu
 
 __all__ = [
@@ -10,9 +21,16 @@ __all__ = [
     "Comparison",
     "MetricName",
     "Score",
+    "SentenceScores",
+    "TokenizerName",
+    "base_language",
     "bleu",
     "compare",
     "hypothesis_warnings",
+    "language_of_name",
     "paper_bleu",
     "score",
+    "sentence_scores",
+    "tokenizer_model",
+    "tokenizer_warnings",
 ]

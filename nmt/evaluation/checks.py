@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 _SPACED_PUNCTUATION = re.compile(r"\s[.,!?;:](\s|$)")
 _ESCAPED = re.compile(r"&(quot|apos|amp|lt|gt|#124|#91|#93);")
 _ENOUGH = 0.2
 """Share of lines from which on a habit is no accident."""
+_LINES_FOR_SCRIPT = 1_000
+_SCRIPTS = {
+    "kana": (("\u3041", "\u30ff"), ("\uff66", "\uff9f")),
+    "han": (("\u3400", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff")),
+    "hangul": (("\u1100", "\u11ff"), ("\u3130", "\u318f"), ("\uac00", "\ud7a3")),
+    "thai": (("\u0e00", "\u0e7f"),),
+    "lao": (("\u0e80", "\u0eff"),),
+    "khmer": (("\u1780", "\u17ff"),),
+    "burmese": (("\u1000", "\u109f"),),
+}
+_SCRIPT_NAMES = {
+    "kana": "Japanese", "han": "Chinese characters", "hangul": "Hangul", "thai": "Thai", "lao": "Lao", "khmer": "Khmer",
+    "burmese": "Burmese",
+}  # fmt: skip
+_BY_CHARACTERS = "Use --tokenize char or flores200, or --metric chrf."
+_SCRIPT_ADVICE = dict.fromkeys(("thai", "lao", "khmer", "burmese"), _BY_CHARACTERS) | {
+    "kana": "Use --target-lang ja (or --tokenize char).",
+    "han": "Use --target-lang zh (or --tokenize char).",
+    "hangul": "Use --target-lang ko (or --tokenize char).",
+}
 
 
 def hypothesis_warnings(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[str]:
@@ -26,6 +48,40 @@ def hypothesis_warnings(hypotheses: Sequence[str], references: Sequence[Sequence
             "the hypothesis looks tokenised, the reference does not: detokenise it, or the score is too low."
         )
     return warnings
+
+
+def tokenizer_warnings(references: Sequence[Sequence[str]], tokenizer: str) -> list[str]:
+    """Whether BLEU's tokeniser leaves the script of the references as it is: whole sentences count as one word then.
+
+    Args:
+        tokenizer: sacreBLEU's name, as in the signature.
+    """
+    if tokenizer not in ("13a", "intl"):
+        return []
+    scripts = Counter(
+        script
+        for lines in references
+        for line in itertools.islice(lines, _LINES_FOR_SCRIPT)
+        for character in line
+        if character.isalpha() and (script := _script(character))
+    )
+    foreign = scripts.total() - scripts["other"]
+    if foreign < _ENOUGH * scripts.total() or not foreign:
+        return []
+    # Japanese is written in Han characters, too.
+    found = "kana" if scripts["kana"] else max(_SCRIPTS, key=lambda script: scripts[script])
+    return [
+        f"the reference is written in {_SCRIPT_NAMES[found]}, which the tokeniser {tokenizer} does not take apart: "
+        f"BLEU means little. {_SCRIPT_ADVICE[found]}"
+    ]
+
+
+def _script(character: str) -> str:
+    """Which of the scripts that 13a leaves whole, or other."""
+    for script, ranges in _SCRIPTS.items():
+        if any(first <= character <= last for first, last in ranges):
+            return script
+    return "other"
 
 
 def _tokenised_share(lines: Sequence[str]) -> float:

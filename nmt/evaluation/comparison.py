@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nmt.evaluation.metrics import MetricName, check_counts, make_metric
+from nmt.evaluation.metrics import MetricName, TokenizerName, check_counts, make_metric
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,15 @@ def compare(
     metrics: Sequence[MetricName],
     *,
     target_lang: str = "",
+    tokenize: TokenizerName | None = None,
+    lowercase: bool = False,
     samples: int = 1_000,
 ) -> list[Comparison]:
     """Compare systems with the first of them, over test sets drawn again and again from the one there is.
 
     Args:
         systems: lines of each system by its name.
-        references: as for :func:`nmt.evaluation.metrics.score`.
+        references, target_lang, tokenize, lowercase: as for :func:`nmt.evaluation.metrics.score`.
         samples: how many test sets to draw; seeded by ``$SACREBLEU_SEED``, 12345 if unset.
 
     Raises:
@@ -54,15 +56,22 @@ def compare(
     for lines in systems.values():
         check_counts(lines, references)
     named = [(name, list(lines)) for name, lines in systems.items()]
-    made = {metric: make_metric(metric, target_lang) for metric in metrics}
+    made = {metric: make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase) for metric in metrics}
     test = PairedTest(named, made, [list(lines) for lines in references], test_type="bs", n_samples=samples)
     signatures, results = test()
     return [
         Comparison(
             name,
             signatures[name].format(),
+            # sacreBLEU gives NumPy's numbers for some metrics, which JSON does not know.
             [
-                SystemScore(system, result.score, result.mean, result.ci, result.p_value)
+                SystemScore(
+                    system,
+                    float(result.score),
+                    float(result.mean),
+                    float(result.ci),
+                    None if result.p_value is None else float(result.p_value),
+                )
                 for system, result in zip(systems, results[name], strict=True)
             ],
         )

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from nmt.errors import DataError, NmtError
+from nmt.evaluation.languages import base_language
 
-MetricName = Literal["bleu", "chrf", "ter"]
-METRIC_NAMES: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
+MetricName = Literal["bleu", "chrf", "chrf++", "ter"]
+METRIC_NAMES: tuple[MetricName, ...] = ("bleu", "chrf", "chrf++", "ter")
+TokenizerName = Literal[
+    "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"
+]
+"""sacreBLEU's tokenisers for BLEU."""
 
-# Languages that sacreBLEU tokenises by a package that does not come with it, and the extra that brings it.
-_EXTRAS = {"ja": "sacrebleu[ja]", "ko": "sacrebleu[ko]"}
+# Languages with a tokeniser of their own, and the extra of sacreBLEU that brings a tokeniser.
+_OF_LANGUAGES: dict[str, TokenizerName] = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+_EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,7 @@ class Score:
     """One figure and how it came about."""
 
     name: str
-    """``BLEU``, ``chrF2``, ``TER``, ``paper BLEU``."""
+    """``BLEU``, ``chrF2``, ``chrF2++``, ``TER``, ``paper BLEU``."""
     value: float
     signature: str
     """sacreBLEU's, or what says the same: two figures compare only where these are equal."""
@@ -28,20 +35,38 @@ class Score:
     """What sacreBLEU prints beside the figure, such as the n-gram precisions."""
 
 
+@dataclass(frozen=True)
+class SentenceScores:
+    """One figure per sentence by one metric."""
+
+    signature: str
+    """As of the whole text; BLEU counts the orders of n-grams that a sentence has (``eff:yes``)."""
+    values: list[float]
+
+
 def score(
-    metric: MetricName, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, target_lang: str = ""
+    metric: MetricName,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    target_lang: str = "",
+    tokenize: TokenizerName | None = None,
+    lowercase: bool = False,
 ) -> Score:
     """Score a whole text.
 
     Args:
         references: one list of lines, as many as hypotheses, for each reference translation.
         target_lang: decides on the tokeniser for Chinese, Japanese and Korean; all others use 13a.
+        tokenize: the tokeniser of BLEU, whatever the language.
+        lowercase: compare without case; TER always does.
 
     Raises:
         DataError: the counts of lines differ, or there are none.
+        NmtError: the tokeniser is not installed.
     """
     check_counts(hypotheses, references)
-    computer = make_metric(metric, target_lang)
+    computer = make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase)
     result = computer.corpus_score(list(hypotheses), [list(lines) for lines in references])
     detail = result.format(score_only=False).split(" = ", 1)[-1]
     return Score(result.name, float(result.score), computer.get_signature().format(), detail)
@@ -52,26 +77,77 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], *, target_lang: s
     return score("bleu", hypotheses, [references], target_lang=target_lang)
 
 
-def make_metric(metric: MetricName, target_lang: str) -> Any:
+def sentence_scores(
+    metric: MetricName,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    target_lang: str = "",
+    tokenize: TokenizerName | None = None,
+    lowercase: bool = False,
+) -> SentenceScores:
+    """Score each sentence by itself, as ``sacrebleu --sentence-level`` does; see :func:`score`."""
+    check_counts(hypotheses, references)
+    computer = make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase, sentences=True)
+    values = [
+        float(computer.sentence_score(hypothesis, list(of_line)).score)
+        for hypothesis, *of_line in zip(hypotheses, *references, strict=True)
+    ]
+    return SentenceScores(computer.get_signature().format(), values)
+
+
+def make_metric(
+    metric: MetricName,
+    target_lang: str,
+    *,
+    tokenize: TokenizerName | None = None,
+    lowercase: bool = False,
+    sentences: bool = False,
+) -> Any:
     """sacreBLEU's object for a metric.
 
+    Args:
+        sentences: whether it is to score single sentences.
+
     Raises:
-        NmtError: the tokeniser of the target language is not installed.
+        NmtError: the tokeniser is not installed.
     """
     from sacrebleu.metrics import BLEU, CHRF, TER
 
-    language = target_lang.split("-")[0].split("_")[0].lower()
-    if metric == "chrf":
-        return CHRF()
+    language = base_language(target_lang)
+    if metric in ("chrf", "chrf++"):
+        return CHRF(word_order=2 if metric == "chrf++" else 0, lowercase=lowercase)
     if metric == "ter":
-        return TER(asian_support=language in ("zh", "ja", "ko"))
+        return TER(asian_support=language in _OF_LANGUAGES)
+    tokenizer = tokenize or _OF_LANGUAGES.get(language, "13a")
+    _check_model(tokenizer)
     try:
-        return BLEU(trg_lang=language)
+        return BLEU(tokenize=tokenizer, lowercase=lowercase, effective_order=sentences)
     except (ImportError, RuntimeError) as error:
-        extra = _EXTRAS.get(language)
+        extra = _EXTRAS.get(tokenizer)
         if extra is None:
             raise
-        raise NmtError(f"BLEU for {language} needs a tokeniser: pip install '{extra}' ({error}).") from None
+        raise NmtError(
+            f"the tokeniser {tokenizer} is not installed: pip install '{extra}', or choose another with --tokenize "
+            "(char needs nothing)."
+        ) from error
+
+
+def tokenizer_model(tokenizer: TokenizerName) -> tuple[str, Path] | None:
+    """The address of the model that a tokeniser needs, and where sacreBLEU looks for it; None if it needs none."""
+    from sacrebleu.tokenizers import tokenizer_spm
+
+    if tokenizer not in tokenizer_spm.SPM_MODELS:
+        return None
+    url: str = tokenizer_spm.SPM_MODELS[tokenizer]["url"]
+    return url, Path(tokenizer_spm.SACREBLEU_DIR, "models", url.rsplit("/", 1)[-1])
+
+
+def _check_model(tokenizer: TokenizerName) -> None:
+    """Refuse a tokeniser without its model, which sacreBLEU would download by itself, not atomically."""
+    model = tokenizer_model(tokenizer)
+    if model is not None and not model[1].is_file():
+        raise NmtError(f"the tokeniser {tokenizer} needs {model[1]}, which is not there. Fetch it from {model[0]}.")
 
 
 def check_counts(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:

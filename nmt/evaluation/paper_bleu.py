@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from nmt.evaluation.languages import base_language
 from nmt.evaluation.metrics import Score, check_counts
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -20,7 +21,7 @@ def paper_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *
 
     Args:
         references: one list of lines for each reference translation, not tokenised.
-        target_lang: of the Moses tokeniser; compounds are split for German alone.
+        target_lang: of the Moses tokeniser, without its region; compounds are split for German alone.
 
     Raises:
         DataError: the counts of lines differ, or there are none.
@@ -28,6 +29,7 @@ def paper_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *
     from sacrebleu.metrics import BLEU
 
     check_counts(hypotheses, references)
+    target_lang = base_language(target_lang)
     tokenize = paper_tokenizer(target_lang)
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     result = metric.corpus_score(

@@ -1,14 +1,27 @@
 """Scores against sacreBLEU's own, and the paper's BLEU against its procedure written out."""
 
+import json
 import math
 import re
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import sacrebleu
 
-from nmt.errors import DataError
-from nmt.evaluation import bleu, compare, hypothesis_warnings, paper_bleu, score
+from nmt.errors import DataError, NmtError
+from nmt.evaluation import (
+    bleu,
+    compare,
+    hypothesis_warnings,
+    language_of_name,
+    paper_bleu,
+    score,
+    sentence_scores,
+    tokenizer_warnings,
+)
 from nmt.evaluation.paper_bleu import paper_tokenizer, split_compounds
 
 REFERENCES = [
@@ -121,3 +134,99 @@ def test_systems_are_compared_with_the_first():
     assert same.value == base.value == bleu(HYPOTHESES * 20, REFERENCES * 20, target_lang="de").value
     assert gold.p_value is not None
     assert gold.p_value < 0.01
+
+
+COMMANDS = {
+    "13a": (["bleu"], {}),
+    "intl": (["bleu", "--tokenize", "intl"], {"tokenize": "intl"}),
+    "lowercase": (["bleu", "--tokenize", "char", "--lowercase"], {"tokenize": "char", "lowercase": True}),
+    "none": (["bleu", "--tokenize", "none"], {"tokenize": "none"}),
+    "zh": (["bleu", "--tokenize", "zh"], {"target_lang": "zh-Hant"}),
+    "chrf": (["chrf", "--chrf-lowercase"], {"lowercase": True}),
+    "chrf++": (["chrf", "--chrf-word-order", "2"], {}),
+    "ter": (["ter"], {"lowercase": True}),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
+    arguments, options = COMMANDS[name]
+    metric = "chrf++" if name == "chrf++" else arguments[0]
+    (tmp_path / "ref").write_text("\n".join(REFERENCES) + "\n", "utf-8")
+    (tmp_path / "hyp").write_text("\n".join(HYPOTHESES) + "\n", "utf-8")
+
+    def command(*more: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "--width", "9", *more, "--metrics", *arguments],
+            cwd=tmp_path, check=True, capture_output=True, text=True, encoding="utf-8",
+        ).stdout  # fmt: skip
+
+    theirs = json.loads(command("--format", "json"))
+    ours = score(metric, HYPOTHESES, [REFERENCES], **options)
+    assert ours.name == theirs["name"]
+    assert ours.value == pytest.approx(theirs["score"], abs=1e-8)
+    keys = ["nrefs", "case", "eff", "tok", "nc", "nw", "space", "norm", "punct", "asian", "smooth", "version"]
+    assert dict(part.split(":") for part in ours.signature.split("|")) == {
+        key: str(theirs[key]) for key in keys if key in theirs
+    }
+
+    sentences = sentence_scores(metric, HYPOTHESES, [REFERENCES], **options)
+    lines = command("--sentence-level").splitlines()
+    for line, value in zip(lines, sentences.values, strict=True):
+        assert line.startswith(f"{ours.name}|{sentences.signature} = {value:.9f}")
+
+
+@pytest.mark.parametrize("code", ["zh", "zh_CN", "zh-TW", "zh-Hans", "zho_Hans", "cmn"])
+def test_the_tokeniser_goes_by_the_language_whatever_its_region(code):
+    assert "tok:zh" in bleu(["你好吗"], ["你好吗"], target_lang=code).signature
+    assert "asian:yes" in score("ter", ["你好吗"], [["你好吗"]], target_lang=code).signature
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("x.zh_CN", "zh_CN"), ("x.zh-TW", "zh-TW"), ("x.zh-Hans", "zh-Hans"), ("test.de-AT", "de-AT"),
+        ("test.pt_BR.gz", "pt_BR"), ("x.de", "de"), ("x.deu", "deu"), ("x.yue_Hant", "yue_Hant"),
+        ("x.es-419", "es-419"), ("test.ref", ""), ("out.txt", ""), ("test.hyp", ""), ("x.src", ""),
+        ("x.qq", ""), ("de", ""), ("x.DE.txt", ""),
+    ],
+)  # fmt: skip
+def test_a_name_may_end_in_a_language(name, code):
+    assert language_of_name(Path(name)) == code
+
+
+def test_paper_bleu_takes_a_regional_code():
+    at = paper_bleu(HYPOTHESES, [REFERENCES], target_lang="de-AT")
+    assert at == paper_bleu(HYPOTHESES, [REFERENCES], target_lang="de")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("猫坐在垫子上。", "--target-lang zh"),
+        ("猫がマットの上に座っています。", "--target-lang ja"),
+        ("고양이가 매트 위에 앉아 있다.", "--target-lang ko"),
+        ("แมวนั่งบนเสื่อ", "--tokenize char"),
+        ("ឆ្មាអង្គុយលើកន្ទេល", "--tokenize char"),
+    ],
+)
+def test_text_that_the_tokeniser_leaves_whole_is_warned_about(line, words):
+    [warning] = tokenizer_warnings([[line, "OK"] * 3], "13a")
+    assert words in warning
+    assert tokenizer_warnings([[line] * 3], "char") == []
+
+
+def test_some_foreign_words_are_no_cause_to_warn():
+    assert tokenizer_warnings([[*REFERENCES, "Das Zeichen 猫 heißt Katze."]], "13a") == []
+    assert tokenizer_warnings([[], ["", "1 + 1"]], "13a") == []
+
+
+def test_tokenisers_that_are_not_there_are_one_clear_error(monkeypatch, tmp_path):
+    from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_spm
+
+    monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
+    with pytest.raises(NmtError, match=r"^the tokeniser ja-mecab is not installed: pip install 'sacrebleu\[ja\]'"):
+        bleu(["猫"], ["猫"], target_lang="ja-JP")
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    with pytest.raises(NmtError, match=r"flores200 needs .*models.*Fetch it from http"):
+        score("bleu", ["a"], [["a"]], tokenize="flores200")

@@ -50,6 +50,52 @@ def test_json_holds_everything(files, nmt):
     assert record["comparisons"][0]["systems"][1]["p_value"] <= 1
 
 
+def test_json_holds_the_score_of_each_sentence_if_asked(files, nmt):
+    result = nmt(
+        "score", "--json", "--sentence-scores", "--reference", "ref.de", "--metric", "bleu", "--metric", "chrf++",
+        "--paper-bleu", "--lowercase", "good.txt", "bad.txt", cwd=files,
+    )  # fmt: skip
+    good, bad = (system["scores"] for system in json.loads(result.stdout)["systems"])
+    assert [score["name"] for score in good] == ["BLEU", "chrF2++", "paper BLEU"]
+    assert good[0]["sentences"]["values"] == pytest.approx([100, 100])
+    assert "eff:yes" in good[0]["sentences"]["signature"]
+    assert all(0 < value < 100 for value in bad[1]["sentences"]["values"])
+    assert "case:lc" in good[0]["signature"]
+    assert "case:mixed" in good[2]["signature"]
+    assert "sentences" not in good[2]
+
+
+def test_the_tokeniser_follows_a_regional_code_or_the_option(files, nmt):
+    chinese = "猫坐在垫子上。\n狗在花园里睡觉。\n"
+    for name in ("ref.zh_CN", "test.ref", "out.txt"):
+        (files / name).write_text(chinese, "utf-8")
+    by_name = nmt("score", "--reference", "ref.zh_CN", "out.txt", cwd=files)
+    assert "tok:zh" in by_name.stdout
+    assert "warning" not in by_name.stderr
+    unknown = nmt("score", "--reference", "test.ref", "out.txt", cwd=files)
+    assert "tok:13a" in unknown.stdout
+    assert "warning: the reference is written in Chinese characters" in unknown.stderr
+    assert "--target-lang zh" in unknown.stderr
+    chosen = nmt("score", "--reference", "test.ref", "--tokenize", "char", "out.txt", cwd=files)
+    assert "tok:char" in chosen.stdout
+    assert "warning" not in chosen.stderr
+
+
+def test_the_model_of_a_tokeniser_is_fetched_to_where_sacrebleu_looks(files, nmt):
+    from nmt.data.vocab import train_vocabulary
+
+    (files / "mirror").mkdir()
+    model = train_vocabulary(["Das Haus ist alt.", "Ein Hund schläft im Garten."], size=40).vocab.model_bytes
+    (files / "mirror" / "sacrebleu_tokenizer_spm.model").write_bytes(model)
+    arguments = ["score", "--reference", "ref.de", "--tokenize", "flores101", "--offline", "good.txt"]
+    missing = nmt(*arguments, cwd=files, check=False, SACREBLEU=str(files / "sacrebleu"))
+    assert missing.returncode == 2
+    assert "sacrebleu_tokenizer_spm.model could not be fetched" in missing.stderr
+    found = nmt(*arguments, "--mirror", "mirror", cwd=files, SACREBLEU=str(files / "sacrebleu"))
+    assert "BLEU = 100.00" in found.stdout
+    assert "tok:flores101" in found.stdout
+
+
 def test_several_references_and_a_source(files, nmt):
     (files / "src.en").write_text("one\ntwo\nthree\n")
     two = nmt("score", "--reference", "ref.de", "--reference", "bad.txt", "--target-lang", "de", "bad.txt", cwd=files)
@@ -77,6 +123,8 @@ def test_warns_of_marks_on_stderr_and_scores_all_the_same(files, nmt):
         (["--test-set", "wmt14/full", "good.txt"], ["--langpair"]),
         (["--test-set", "wmt14/fll", "--langpair", "en-de", "--offline", "good.txt"], ["wmt14/full"]),
         (["--reference", "bad.txt", "--paper-bleu", "good.txt"], ["--target-lang"]),
+        (["--reference", "ref.de", "--metric", "chrf", "--tokenize", "intl", "good.txt"], ["only BLEU", "--metric"]),
+        (["--reference", "ref.de", "--sentence-scores", "good.txt"], ["--json"]),
     ],
 )
 def test_mistakes_are_told(files, nmt, arguments, words):
