@@ -10,6 +10,7 @@ import typer
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
+    from nmt.corpora.recipe import OwnText
     from nmt.corpora.schema import Recipe
     from nmt.data.manifest import Manifest
 
@@ -33,7 +34,7 @@ def prepare_data(
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Processes that clean; all cores if left out.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Prepare anew what stands there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Prepare again what is up to date.")] = False,
     source_lang: Annotated[
         str | None, typer.Option(metavar="LANG", help="Source language of your own text, such as en.")
     ] = None,
@@ -53,6 +54,17 @@ def prepare_data(
     test: Annotated[
         list[str] | None, typer.Option(metavar="PREFIX", help="The same for testing; held out of train if left out.")
     ] = None,
+    train_source: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Your own text, source file; may be repeated, and be a pipe: <(zcat ...)."),
+    ] = None,
+    train_target: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="Its target file, one per --train-source.")
+    ] = None,
+    valid_source: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for validation.")] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for validation.")] = None,
+    test_source: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for testing.")] = None,
+    test_target: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for testing.")] = None,
     max_length: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, help="Longest side of a training pair, in words; 0 for no limit.  [250]"),
@@ -86,22 +98,32 @@ def prepare_data(
         for name in builtin_names():
             sys.stdout.write(f"{name}\t{load_recipe(name).description}\n")
         return
+    own: dict[str, list[OwnText]] = {
+        "train": [*(train or []), *_pairs("train", train_source, train_target)],
+        "valid": [*(valid or []), *_pairs("valid", valid_source, valid_target)],
+        "test": [*(test or []), *_pairs("test", test_source, test_target)],
+    }
+    if dataset is None and own["train"]:
+        raise ConfigError(
+            "your own text needs a name for its data set, which comes first. Example: nmt prepare-data mine-en-de "
+            "--train corpus/europarl (the languages may also be given with --source-lang and --target-lang)."
+        )
     if dataset is None:
         raise ConfigError(
             f"name a data set: {', '.join(builtin_names())}, a recipe file NAME.yaml, or your own text with --train."
         )
-    if train:
-        recipe = own_recipe(
-            dataset,
-            source_lang=source_lang,
-            target_lang=target_lang,
-            train=train,
-            valid=valid or [],
-            test=test or [],
-        )
+    if own["train"]:
+        recipe = own_recipe(dataset, source_lang=source_lang, target_lang=target_lang, **own)
     else:
         _refuse_without_train(
-            {"--source-lang": source_lang, "--target-lang": target_lang, "--valid": valid, "--test": test}
+            {
+                "--source-lang": source_lang,
+                "--target-lang": target_lang,
+                "--valid": valid,
+                "--valid-source": valid_source,
+                "--test": test,
+                "--test-source": test_source,
+            }
         )
         recipe = load_recipe(dataset)
     changes: dict[str, object] = {}
@@ -137,7 +159,21 @@ def prepare_data(
         _tell(recipe, prepared.manifest)
         notice(f"written: {folder}")
     else:
-        notice(f"{folder} stands already, made from the same inputs: nothing to do (--force makes it anew)")
+        notice(f"{folder} is up to date: nothing to do (--force prepares it again)")
+
+
+def _pairs(split: str, sources: list[str] | None, targets: list[str] | None) -> list[tuple[str, str]]:
+    """The source and target files of a split."""
+    sources, targets = sources or [], targets or []
+    if len(sources) != len(targets):
+        raise ConfigError(
+            f"{len(sources)} --{split}-source and {len(targets)} --{split}-target were given: each source file needs "
+            "its target file."
+        )
+    for source, target in zip(sources, targets, strict=True):
+        if source == target:
+            raise ConfigError(f"{source}: was given as --{split}-source and as its --{split}-target.")
+    return list(zip(sources, targets, strict=True))
 
 
 def _refuse_without_train(options: dict[str, object]) -> None:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.corpora.download import Notify, Progress, sha256_of
+from nmt.corpora.local import take_local_text
 from nmt.corpora.schema import Recipe
-from nmt.corpora.sources import fetch_sources, local_records
+from nmt.corpora.sources import fetch_sources, unfetched_records
 from nmt.corpora.writing import write_text
 from nmt.data.derived import own_derived, remove_derived
 from nmt.data.manifest import (
@@ -88,14 +89,16 @@ def prepare(
     tell = notify or (lambda notice: None)
     with _alone(folder):
         _settle(folder, tell)
-        if not force and (standing := _standing(folder, recipe, local_records(recipe))):
-            return Prepared(standing, out, changed=False)
         check_replaceable(folder, DATA_SET)
         with _workspace(folder) as workspace:
             scratch = workspace / ".scratch"
+            local = take_local_text(recipe, scratch / "pipes")
+            if not force and (standing := _standing(folder, recipe, unfetched_records(recipe, local))):
+                return Prepared(standing, out, changed=False)
             sources = fetch_sources(
                 recipe,
                 scratch / "members",
+                local,
                 cache=cache,
                 mirrors=mirrors,
                 offline=offline,

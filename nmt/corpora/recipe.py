@@ -19,6 +19,10 @@ from nmt.config import load_yaml, mistakes
 from nmt.corpora.schema import Recipe
 from nmt.errors import ConfigError
 
+OwnText = str | tuple[str, str]
+"""A prefix that two files share, or the source file and the target file."""
+# A language, with its script and region: scripts and regions have a capital or are numbers, languages are neither.
+_CODE = r"[a-z]{2,3}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
 _RECIPES = resources.files("nmt.corpora") / "recipes"
 
 
@@ -82,17 +86,17 @@ def own_recipe(
     *,
     source_lang: str | None,
     target_lang: str | None,
-    train: Sequence[str],
-    valid: Sequence[str] = (),
-    test: Sequence[str] = (),
+    train: Sequence[OwnText],
+    valid: Sequence[OwnText] = (),
+    test: Sequence[OwnText] = (),
 ) -> Recipe:
     """A recipe for files of the user's own; what is not given of valid and test is held out of train.
 
     Args:
-        name: of the data set. Languages that are not given are read from its end (``mine-en-de``).
+        name: of the data set. Languages that are not given are read from its end (``mine-en-de``, ``mine-en-pt_BR``).
         source_lang: code of the source language.
         target_lang: code of the target language.
-        train: prefixes of the files, relative to the current folder.
+        train: prefixes of the files, or pairs of source and target file; relative to the current folder.
         valid: as for train.
         test: as for train.
 
@@ -102,16 +106,22 @@ def own_recipe(
     if name in builtin_names():
         raise ConfigError(f"{name!r} is a built-in data set: give your own text another name, for example my-{name}.")
     if source_lang is None or target_lang is None:
-        from_name = re.fullmatch(r".+-([a-z]{2,3})-([a-z]{2,3})", name)
+        from_name = re.fullmatch(rf".+-({_CODE})-({_CODE})", name)
         if from_name is None:
             raise ConfigError(
                 f"the languages of {name!r} are unknown: give --source-lang and --target-lang, "
-                f"or name the data set {name}-en-de or the like."
+                f"or name the data set {name}-en-de, {name}-en-pt_BR or the like."
             )
         source_lang, target_lang = source_lang or from_name[1], target_lang or from_name[2]
+    languages = source_lang, target_lang
 
-    def corpora(prefixes: Iterable[str]) -> list[dict[str, str]]:
-        return [{"kind": "local", "prefix": str(Path(prefix).resolve())} for prefix in prefixes]
+    def corpora(texts: Iterable[OwnText]) -> list[dict[str, Any]]:
+        return [
+            {"kind": "local", "prefix": str(Path(text).resolve())}
+            if isinstance(text, str)
+            else {"kind": "local-files", "files": dict(zip(languages, map(_absolute, text), strict=True))}
+            for text in texts
+        ]
 
     held_out = [{"kind": "held-out"}]
     values = {
@@ -123,6 +133,12 @@ def own_recipe(
         "test": corpora(test) or held_out,
     }
     return parse_recipe(values, name=name)
+
+
+def _absolute(file: str) -> str:
+    """A file's absolute path; that of a pipe (``/dev/fd/63``) stays, since what it leads to is no path."""
+    path = Path(file)
+    return str(path.absolute() if path.exists() and not path.is_file() else path.resolve())
 
 
 def with_filters(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
@@ -147,4 +163,6 @@ def _with_absolute_prefixes(recipe: Recipe, folder: Path) -> Recipe:
         for corpus in values[split]:
             if corpus["kind"] == "local":
                 corpus["prefix"] = str(folder / corpus["prefix"])
+            elif corpus["kind"] == "local-files":
+                corpus["files"] = {language: str(folder / file) for language, file in corpus["files"].items()}
     return parse_recipe(values, name=recipe.name)

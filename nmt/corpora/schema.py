@@ -97,6 +97,18 @@ class LocalCorpus(Section):
         return Path(self.prefix).name
 
 
+class LocalFilesCorpus(Section):
+    """Two files of the user's own, which may be pipes."""
+
+    kind: Literal["local-files"]
+    files: dict[str, str] = Field(description="by language; relative to the recipe's folder")
+
+    @property
+    def name(self) -> str:
+        """The names of the two files."""
+        return "+".join(Path(file).name for file in self.files.values())
+
+
 class HeldOut(Section):
     """Pairs taken out of the training text: those whose source has the smallest hashes, so that the choice is the
     same in every run and hardly changes as the corpus grows."""
@@ -108,10 +120,12 @@ class HeldOut(Section):
 
 
 TextCorpus = Annotated[
-    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus, Field(discriminator="kind")
+    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus,
+    Field(discriminator="kind"),
 ]
 AnyCorpus = Annotated[
-    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | HeldOut, Field(discriminator="kind")
+    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus | HeldOut,
+    Field(discriminator="kind"),
 ]
 
 
@@ -209,7 +223,7 @@ def _sides(corpus: AnyCorpus) -> Mapping[str, str] | None:
     """What a corpus names for each language; None if it finds both by itself."""
     if isinstance(corpus, ArchiveCorpus):
         return corpus.members
-    return corpus.files if isinstance(corpus, FilesCorpus) else None
+    return corpus.files if isinstance(corpus, FilesCorpus | LocalFilesCorpus) else None
 
 
 def _downloads_of(corpus: AnyCorpus) -> list[str]:

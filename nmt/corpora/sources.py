@@ -15,11 +15,13 @@ from urllib.parse import urlsplit
 
 from nmt.corpora.archive import unpack
 from nmt.corpora.download import Notify, Progress, RemoteFile, fetch, sha256_of
+from nmt.corpora.local import LocalText
 from nmt.corpora.schema import (
     ArchiveCorpus,
     FilesCorpus,
     Format,
     LocalCorpus,
+    LocalFilesCorpus,
     Recipe,
     TestSetCorpus,
     TextCorpus,
@@ -28,7 +30,7 @@ from nmt.corpora.schema import (
 from nmt.corpora.testsets import TestSet, fetch_test_set, listed_files
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError, DownloadError
-from nmt.text import ARCHIVES, InvalidUtf8, read_lines, read_parallel
+from nmt.text import InvalidUtf8, read_lines, read_parallel
 
 if TYPE_CHECKING:
     from nmt.corpora.toy import ToyCorpus as ToyPairs
@@ -50,6 +52,7 @@ class Sources:
     test_sets: dict[str, TestSet]
     records: list[SourceRecord]
     """Every file that it is read from."""
+    local: LocalText
 
     def pairs(self, corpus: TextCorpus, split: str) -> Iterator[Pair]:
         """Serve the source and target lines of a corpus.
@@ -67,8 +70,9 @@ class Sources:
             case TestSetCorpus():
                 test_set = self.test_sets[corpus.name]
                 yield from zip(test_set.source, test_set.references[0], strict=True)
-            case LocalCorpus():
-                yield from read_parallel(local_file(corpus, source), local_file(corpus, target), invalid=invalid)
+            case LocalCorpus() | LocalFilesCorpus():
+                paths = self.local.path(corpus, source), self.local.path(corpus, target)
+                yield from read_parallel(*paths, invalid=invalid)
             case FilesCorpus():
                 paths = self.downloads[corpus.files[source]], self.downloads[corpus.files[target]]
                 yield from _read(*paths, corpus.format, invalid)
@@ -87,6 +91,7 @@ def default_cache() -> Path:
 def fetch_sources(
     recipe: Recipe,
     scratch: Path,
+    local: LocalText,
     *,
     cache: Path | None,
     mirrors: Sequence[str],
@@ -96,9 +101,11 @@ def fetch_sources(
 ) -> Sources:
     """Fetch all that a recipe is made of; the arguments are those of :func:`nmt.corpora.prepare.prepare`.
 
+    Args:
+        local: the user's own files.
+
     Raises:
         DownloadError: names every file that is missing when offline, the first that fails otherwise.
-        DataError: a file of the user's own is missing.
     """
     root = cache or default_cache()
     downloads: dict[str, Path] = {}
@@ -142,7 +149,7 @@ def fetch_sources(
         SourceRecord(file=path.name, url=file.url, sha256=file.sha256 or sha256_of(path), bytes=path.stat().st_size)
         for file, path in fetched
     ]
-    return Sources(recipe, scratch, downloads, test_sets, [*records, *local_records(recipe)])
+    return Sources(recipe, scratch, downloads, test_sets, [*records, *unfetched_records(recipe, local)], local)
 
 
 def _cache_folder(root: Path, url: str) -> Path:
@@ -152,40 +159,17 @@ def _cache_folder(root: Path, url: str) -> Path:
     return root.joinpath(address.netloc.replace(":", "_"), *folders)
 
 
-def local_file(corpus: LocalCorpus, language: str) -> Path:
-    """The file of a prefix and a language.
+def unfetched_records(recipe: Recipe, local: LocalText) -> list[SourceRecord]:
+    """What a recipe reads that needs no fetching: the user's files, and the toy grammar's program."""
+    records = list(local.records)
+    if any(isinstance(corpus, ToyCorpus) for _, corpus in recipe.corpora()):
+        from nmt.corpora import toy
 
-    Raises:
-        DataError: there is none.
-    """
-    candidates = [Path(f"{corpus.prefix}.{language}{packed}") for packed in ("", *ARCHIVES)]
-    for path in candidates:
-        if path.is_file():
-            return path
-    raise DataError(
-        f"there is no {candidates[0]} (nor {', '.join(ARCHIVES[:-1])} or {ARCHIVES[-1]}). --train, --valid and --test "
-        f"take prefixes: for corpus/europarl.en and corpus/europarl.de write corpus/europarl."
-    )
-
-
-def local_records(recipe: Recipe) -> list[SourceRecord]:
-    """What a recipe reads that needs no fetching: the user's files, and the toy grammar's program.
-
-    Raises:
-        DataError: a file is missing.
-    """
-    paths = {}
-    for _, corpus in recipe.corpora():
-        if isinstance(corpus, LocalCorpus):
-            for language in (recipe.source_lang, recipe.target_lang):
-                path = local_file(corpus, language)
-                paths[str(path)] = path
-        elif isinstance(corpus, ToyCorpus):
-            from nmt.corpora import toy
-
-            program = sorted(Path(toy.__file__).parent.glob("*.py"))
-            paths |= {f"nmt/corpora/toy/{path.name}": path for path in program}
-    return [SourceRecord(file=name, sha256=sha256_of(path), bytes=path.stat().st_size) for name, path in paths.items()]
+        records += [
+            SourceRecord(file=f"nmt/corpora/toy/{path.name}", sha256=sha256_of(path), bytes=path.stat().st_size)
+            for path in sorted(Path(toy.__file__).parent.glob("*.py"))
+        ]
+    return records
 
 
 @functools.lru_cache(maxsize=1)

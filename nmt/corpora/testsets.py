@@ -64,7 +64,8 @@ def fetch_test_set(
         DownloadError: a file could not be fetched.
     """
     dataset = _dataset(name, langpair)
-    folder = Path(dataset._outdir) if cache is None else cache / name
+    # Absolute, since sacreBLEU puts its folder in front of the same file's path twice.
+    folder = (Path(dataset._outdir) if cache is None else cache / name).absolute()
     raw = folder / "raw"
     files = []
     for remote in listed_files(name) if file is None else [file]:

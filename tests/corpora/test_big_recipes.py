@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import tarfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -112,12 +113,13 @@ def content(folder, name):
         ("wmt14-en-fr", "fr", {"europarl": 40, "crawl": 30, "un": 25, "commentary": 20, "giga": 50}),
     ],
 )
-def test_from_archives_to_shards(file_server, tmp_path, name, language, corpora):
+def test_from_archives_to_shards(file_server, tmp_path, monkeypatch, name, language, corpora):
+    monkeypatch.chdir(tmp_path)
     recipe = served_recipe(file_server, name, miniatures(language))
     # The largest archive comes in three pieces.
     largest = max(file_server.files, key=lambda base: len(file_server.files[base]))
     file_server.cut_after[largest] = [100, 50]
-    prepared = prepare(recipe, tmp_path / name, cache=tmp_path / "cache")
+    prepared = prepare(recipe, tmp_path / name, cache=Path("cache"))
 
     asked = [wanted for base, wanted in file_server.requests if base == largest]
     assert asked == [None, "bytes=100-", "bytes=150-"]

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import tarfile
+from pathlib import Path
 
 import pytest
 import sacrebleu.dataset
@@ -56,6 +57,14 @@ def test_a_test_set_is_read_by_sacrebleu(listed, tmp_path):
     reversed_set = fetch_test_set("wmt14/full", "de-en", cache=tmp_path)
     assert (reversed_set.source, reversed_set.references) == (REFERENCE, [test_set.source])
     assert len(listed.requests) == 1
+
+
+def test_a_cache_may_be_relative(listed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # sacreBLEU reads every path of a test set as below its own folder unless it is absolute.
+    test_set = fetch_test_set("wmt14/full", "en-de", cache=Path("c1"))
+    assert test_set.references == [REFERENCE]
+    assert [path for _, path in test_set.files] == [tmp_path / "c1/wmt14/full/raw/wmt14_full.test-full.tgz"]
 
 
 def test_the_cache_is_laid_out_as_sacrebleu_has_it(listed, tmp_path, monkeypatch):

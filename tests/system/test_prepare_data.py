@@ -128,6 +128,52 @@ def test_own_files(nmt, own, tmp_path):
     assert len((folder / "train.de").read_bytes().splitlines()) == 285
 
 
+def test_two_files_may_be_named_as_pipes(nmt, own, tmp_path):
+    """Process substitutions: each can be read only once."""
+    command = (
+        f"{sys.executable} -m nmt prepare-data named-en-de --train-source corpus/a.en --train-target corpus/a.de "
+        "--train-source <(zcat corpus/b.en.gz) --train-target <(zcat corpus/b.de.gz) "
+        "--valid-source corpus/v.en --valid-target corpus/v.de"
+    )
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "data" / "named-en-de"
+    assert len((folder / "train.de").read_bytes().splitlines()) == 285
+    assert (folder / "valid.en").read_bytes() == captions("en", 300, 10)
+    sources = {record["file"]: record for record in json.loads((folder / "manifest.json").read_text())["sources"]}
+    read = [record for name, record in sources.items() if name.startswith("/dev/fd/")]
+    assert [(record["sha256"], record["bytes"]) for record in read] == [
+        (hashlib.sha256(captions(language, 200, 100)).hexdigest(), len(captions(language, 200, 100)))
+        for language in ("en", "de")
+    ]
+    assert str(tmp_path / "corpus" / "a.en") in sources
+    again = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "up to date" in again.stderr
+    changed = command.replace("zcat corpus/b.en.gz", "zcat corpus/b.en.gz | sed s/dog/cat/")
+    other = subprocess.run(["bash", "-c", changed], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "written: " in other.stderr
+    assert b"cat" in (folder / "train.en").read_bytes()
+
+
+def test_a_file_beside_its_packed_copy(nmt, own, tmp_path):
+    corpus = tmp_path / "corpus"
+    (corpus / "a.en.gz").write_bytes(gzip.compress((corpus / "a.en").read_bytes()))
+    nmt("prepare-data", "own-en-de", "--train", "corpus/a")
+    (corpus / "a.en.gz").write_bytes(gzip.compress(captions("en", 1, 200)))
+    done = nmt("prepare-data", "own-en-de", "--train", "corpus/a", expect=2)
+    message = " ".join(done.stderr.split())
+    assert f"{corpus / 'a.en'} and {corpus / 'a.en.gz'} hold different text" in message
+
+
+def test_languages_with_regions_may_stand_in_the_name(nmt, own, tmp_path):
+    for old, new in (("en", "en"), ("de", "pt_BR"), ("de", "zh-Hans-CN")):
+        (tmp_path / "corpus" / f"r.{new}").write_bytes((tmp_path / "corpus" / f"a.{old}").read_bytes())
+    nmt("prepare-data", "mine-en-pt_BR", "--train", "corpus/r")
+    assert (tmp_path / "data" / "mine-en-pt_BR" / "train.pt_BR").is_file()
+    shown = yaml.safe_load(nmt("prepare-data", "v7-zh-Hans-CN-en", "--train", "corpus/r", "--show-recipe").stdout)
+    assert (shown["source_lang"], shown["target_lang"]) == ("zh-Hans-CN", "en")
+
+
 def test_limits_may_be_lifted(nmt, own, tmp_path):
     with (tmp_path / "corpus" / "a.en").open("ab") as english, (tmp_path / "corpus" / "a.de").open("ab") as german:
         english.write(b"word " * 400 + b"\n")
@@ -180,12 +226,23 @@ def test_the_list(nmt):
         (["toy-en-d"], "did you mean 'toy-en-de'"),
         (["toy-en-de", "--valid", "x"], "--valid: only for text of your own"),
         (["own", "--train", "x"], "--source-lang"),
+        (["--train", "x"], "your own text needs a name for its data set"),
+        (["own-en-de", "--train", "corpus/c.en"], "leave off .en and write"),
+        (["own-en-de", "--train", "corpus/p.en.gz"], "leave off .en.gz and write"),
+        (["own-en-de", "--train-source", "corpus/c.en"], "1 --train-source and 0 --train-target were given"),
+        (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "corpus/c.en"], "and as its --train-target"),
+        (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "corpus"], "corpus: is a folder"),
+        (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "no.de"], "no.de: does not exist"),
+        (["toy-en-de", "--test-source", "x", "--test-target", "y"], "--test-source: only for text of your own"),
         (["own-en-de", "--train", "nowhere/x"], "there is no "),
         (["toy-en-de", "--max-ratio", "0.5"], "filters.max_ratio"),
         (["none.yaml"], "none.yaml: cannot be read"),
     ],
 )
-def test_mistakes_are_explained(nmt, arguments, message):
+def test_mistakes_are_explained(nmt, tmp_path, arguments, message):
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "c.en").write_text("one\n")
+    (tmp_path / "corpus" / "p.en.gz").write_bytes(gzip.compress(b"one\n"))
     done = nmt("prepare-data", *arguments, expect=2)
     assert message in " ".join(done.stderr.split())
     assert done.stdout == ""
@@ -223,5 +280,6 @@ def test_real_captions_by_mirror(nmt, tmp_path):
     lines = {name: record["lines"] for name, record in manifest["files"].items()}
     assert lines["valid.de"] == 1014
     assert lines["test.de"] == 1000
-    assert lines["train.en"] + sum(manifest["filters"].values()) == 29_000
+    dropped = {name: count for name, count in manifest["filters"].items() if not name.endswith("_kept")}
+    assert lines["train.en"] + sum(dropped.values()) == 29_000
     assert lines["train.en"] > 28_900

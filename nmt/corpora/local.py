@@ -1,0 +1,128 @@
+"""Text of the user's own: two files by their common prefix, or named one by one; a pipe is read once."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.corpora.download import sha256_of
+from nmt.corpora.schema import LocalCorpus, LocalFilesCorpus, Recipe
+from nmt.data.manifest import SourceRecord
+from nmt.errors import DataError
+from nmt.text import ARCHIVES, open_bytes
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class LocalText:
+    """The user's files of a recipe."""
+
+    records: list[SourceRecord]
+    """Every file; of a pipe, what was read of it."""
+    copies: dict[str, Path]
+    """Where the content of each pipe lies, by the pipe's path."""
+
+    def path(self, corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
+        """The file to read one side of a corpus from."""
+        path = local_file(corpus, language)
+        return self.copies.get(str(path), path)
+
+
+def take_local_text(recipe: Recipe, folder: Path) -> LocalText:
+    """Find the user's files of a recipe, with their checksums.
+
+    A pipe, such as that of ``<(zcat corpus.gz)``, can be read only once: its content is copied into a folder.
+
+    Args:
+        folder: for the content of pipes; the caller removes it.
+
+    Raises:
+        DataError: a file is missing.
+    """
+    records: dict[str, SourceRecord] = {}
+    copies: dict[str, Path] = {}
+    for path in _files(recipe):
+        name = str(path)
+        if name in records:
+            continue
+        if path.is_file():
+            records[name] = SourceRecord(file=name, sha256=sha256_of(path), bytes=path.stat().st_size)
+        else:
+            copies[name] = folder / name.strip("/").replace("/", "-")
+            records[name] = _copied(path, copies[name])
+    return LocalText(list(records.values()), copies)
+
+
+def local_file(corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
+    """The file of a corpus and a language.
+
+    Raises:
+        DataError: there is none, or there are two that differ.
+    """
+    if isinstance(corpus, LocalFilesCorpus):
+        path = Path(corpus.files[language])
+        if path.exists() and not path.is_dir():
+            return path
+        found = "is a folder, not a file of text" if path.is_dir() else "does not exist"
+        raise DataError(f"{path}: {found}. --train-source and --train-target take the two files themselves.")
+    candidates = [Path(f"{corpus.prefix}.{language}{ending}") for ending in ("", *ARCHIVES)]
+    there = [path for path in candidates if path.is_file()]
+    if not there:
+        raise DataError(f"there is no {candidates[0]} (nor {' or '.join(ARCHIVES)}). {_advice(corpus.prefix)}")
+    if len(there) > 1 and len({_text_digest(path, *_state(path)) for path in there}) > 1:
+        raise DataError(
+            f"{' and '.join(map(str, there))} hold different text: it is unclear which is meant. Remove or rename one, "
+            "or name the files with --train-source and --train-target."
+        )
+    return there[0]
+
+
+def _advice(prefix: str) -> str:
+    """What to give in place of a prefix that no files have."""
+    path = Path(prefix)
+    plain = path.with_suffix("") if path.suffix in ARCHIVES else path
+    if path.is_file() and plain.suffix:
+        stem = str(plain.with_suffix(""))
+        return (
+            f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
+            f"and write {stem}, or name both files with --train-source and --train-target."
+        )
+    return "--train, --valid and --test take prefixes: corpus/europarl reads corpus/europarl.en and corpus/europarl.de."
+
+
+def _files(recipe: Recipe) -> Iterator[Path]:
+    for _, corpus in recipe.corpora():
+        if isinstance(corpus, LocalCorpus | LocalFilesCorpus):
+            for language in (recipe.source_lang, recipe.target_lang):
+                yield local_file(corpus, language)
+
+
+def _copied(pipe: Path, copy: Path) -> SourceRecord:
+    """Read a pipe to its end into a file."""
+    digest, size = hashlib.sha256(), 0
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with open_bytes(pipe) as stream, copy.open("wb") as out:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+            size += len(block)
+            out.write(block)
+    return SourceRecord(file=str(pipe), sha256=digest.hexdigest(), bytes=size)
+
+
+def _state(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+@functools.lru_cache(maxsize=32)
+def _text_digest(path: Path, size: int, modified: int) -> str:
+    """sha256 of a file's text, unpacked; size and time of change make sure that it is of the present file."""
+    digest = hashlib.sha256()
+    with open_bytes(path) as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
