@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Literal, Unpack, get_args
 
 from nmt.checkpoint.run import bundle_to_use
+from nmt.decoding.checks import check_choice, check_count
 from nmt.decoding.loading import Ensemble, load_ensemble, product_sizes
-from nmt.decoding.options import SearchOptions, check_choice, check_count, search_settings
+from nmt.decoding.options import SearchOptions, search_settings
 from nmt.decoding.sentence_splitting import SplitSentences
 from nmt.decoding.target_scorer import ScoredTarget, TargetScorer
 from nmt.decoding.translation import Translation
@@ -51,7 +53,7 @@ def load(
         raise ConfigError(f"no model was named, but {model!r}: give the path of a run or bundle, or several.")
     folders = [bundle_to_use(Path(name)) for name in names]
     hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
-    return Model(load_ensemble(folders, hardware), hardware)
+    return Model(load_ensemble(folders, hardware), hardware, names=[str(name) for name in names])
 
 
 class TranslateOptions(SearchOptions, total=False):
@@ -69,9 +71,15 @@ class TranslateOptions(SearchOptions, total=False):
 class Model:
     """A model in memory, or several that are asked together. Made by :func:`load`."""
 
-    def __init__(self, ensemble: Ensemble, hardware: Hardware) -> None:
+    def __init__(self, ensemble: Ensemble, hardware: Hardware, *, names: Sequence[str] = ()) -> None:
         self._ensemble = ensemble
         self._hardware = hardware
+        self._names = tuple(names)
+
+    def __repr__(self) -> str:
+        names = " + ".join(map(repr, self._names))
+        facts = (names, f"{self.source_lang}-{self.target_lang}", str(self._hardware))
+        return f"Model({', '.join(filter(None, facts))})"
 
     @property
     def source_lang(self) -> str:
@@ -173,6 +181,27 @@ class Model:
         return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
 
 
+def _name_options(method: Callable[..., object], options: Iterable[inspect.Parameter]) -> None:
+    """Let ``help`` and editors show the options of a method by name, rather than ``**options``."""
+    signature = inspect.signature(method)
+    named = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    known = {parameter.name for parameter in named}
+    named += [option for option in options if option.name not in known]
+    method.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
+
+
+def _search_parameters() -> Iterator[inspect.Parameter]:
+    for name, annotation in SearchOptions.__annotations__.items():
+        kind = inspect.Parameter.KEYWORD_ONLY
+        yield inspect.Parameter(name, kind, default=None, annotation=getattr(annotation, "__forward_arg__", annotation))
+
+
+_name_options(Model.stream, _search_parameters())
+_name_options(
+    Model.translate, [p for p in list(inspect.signature(Model.stream).parameters.values())[2:] if p.name != "window"]
+)
+
+
 def _texts(lines: Iterable[str], name: str) -> Iterator[str]:
     """The lines, each looked at when its turn comes.
 
@@ -186,7 +215,7 @@ def _texts(lines: Iterable[str], name: str) -> Iterator[str]:
 
 def _text(line: object, name: str) -> str:
     if not isinstance(line, str):
-        raise DataError(f"{name} is no text (str), but {type(line).__name__}: {line!r}")
+        raise DataError(f"{name}: expected str, got {type(line).__name__}: {line!r}")
     try:
         line.encode()
     except UnicodeEncodeError as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, Literal, TypedDict, Unpack
 
 from nmt.config import DecodingConfig
+from nmt.decoding.checks import check_choice, check_kind
 from nmt.decoding.extensions import Sampling
 from nmt.decoding.search import SearchSettings
 from nmt.errors import ConfigError
@@ -28,7 +28,7 @@ _TYPES: dict[str, Any] = {
     "diverse_groups": Integral,
     "diversity": Real,
 }
-_CALLED = {Integral: "a whole number", Real: "a number", Sampling: "nmt.Sampling(temperature=…, top_k=…, top_p=…)"}
+_SAMPLING = "nmt.Sampling(temperature=…, top_k=…, top_p=…)"
 
 
 class SearchOptions(TypedDict, total=False):
@@ -69,46 +69,18 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
     for name in ("length_penalty", "max_extra_length"):
         if not 0 <= getattr(settings, name) <= _MOST[name]:
             raise ConfigError(f"{name} is {getattr(settings, name)}: give a number from 0 to {_MOST[name]:g}.")
-    if settings.sampling is not None:
-        _check_sampling(settings.sampling)
     _check_groups(settings, "diversity" in given)
     return settings
 
 
 def _check_type(name: str, value: object) -> None:
     if name not in _TYPES:
-        raise ConfigError(f"there is no option {name!r}; of the search there are: {', '.join(_TYPES)}.")
+        raise ConfigError(f"there is no option {name!r}; search options: {', '.join(_TYPES)}.")
     allowed = _TYPES[name]
     if isinstance(allowed, tuple):
         check_choice(name, value, allowed)
     else:
-        _check_kind(name, value, allowed)
-
-
-def _check_kind(name: str, value: object, kind: type) -> None:
-    if isinstance(value, bool) or not isinstance(value, kind):
-        raise ConfigError(f"{name} is {value!r}: give {_CALLED[kind]}.")
-
-
-def check_count(name: str, value: int) -> None:
-    """Refuse what is no whole number from 1.
-
-    Raises:
-        ConfigError: names the option.
-    """
-    _check_kind(name, value, Integral)
-    if value < 1:
-        raise ConfigError(f"{name} is {value}: give at least 1.")
-
-
-def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """Refuse what is none of some names.
-
-    Raises:
-        ConfigError: names the option and the choices.
-    """
-    if value not in choices:
-        raise ConfigError(f"{name} is {value!r}: give one of {', '.join(choices)}.")
+        check_kind(name, value, allowed, _SAMPLING if allowed is Sampling else None)
 
 
 def _check_groups(settings: SearchSettings, diversity_given: bool) -> None:
@@ -124,19 +96,3 @@ def _check_groups(settings: SearchSettings, diversity_given: bool) -> None:
     # More than this no log-probability outweighs, and sums would lose the digits by which pieces differ.
     if not 0 <= diversity <= _MOST_DIVERSITY:
         raise ConfigError(f"diversity {diversity:g}: give a number from 0 to {_MOST_DIVERSITY}.")
-
-
-def _check_sampling(sampling: Sampling) -> None:
-    for name in ("temperature", "top_k", "top_p", "seed"):
-        value = getattr(sampling, name)
-        if value is not None or name in ("temperature", "seed"):
-            _check_kind(name, value, Integral if name in ("top_k", "seed") else Real)
-    # Below, logits over it are beyond what numbers can hold.
-    if not 1e-6 <= sampling.temperature <= 1e6:
-        raise ConfigError(f"temperature {sampling.temperature:g}: give a number from 0.000001 to 1,000,000.")
-    if sampling.seed < 0:
-        raise ConfigError(f"seed {sampling.seed}: give 0 or more.")
-    if sampling.top_k is not None and sampling.top_k < 1:
-        raise ConfigError(f"top-k {sampling.top_k}: give at least 1 piece to draw from.")
-    if sampling.top_p is not None and not 0 < sampling.top_p <= 1:
-        raise ConfigError(f"top-p {sampling.top_p:g}: give a probability above 0, and at most 1.")

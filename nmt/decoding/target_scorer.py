@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from nmt.decoding.checks import check_count
 from nmt.decoding.loading import Ensemble
-from nmt.decoding.options import check_count
 from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import SearchSettings
 from nmt.decoding.windows import windows
@@ -34,6 +34,9 @@ class ScoredTarget:
     alignment: tuple[int | None, ...] | None = None
     """For each piece the index of the source piece that it looks at most, None for the end of the source; None where
     it was not asked for, or a side is too long."""
+
+    def __repr__(self) -> str:
+        return f"ScoredTarget({self.source!r} -> {self.target!r}, score={self.score:.3f})"
 
 
 class TargetScorer:

@@ -30,6 +30,9 @@ class TranslatedText:
     """For each piece the index of the source piece that it looks at most, None for the end of the source; None where
     it was not asked for."""
 
+    def __repr__(self) -> str:
+        return f"TranslatedText({self.text!r}, score={self.score:.3f})"
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -50,6 +53,16 @@ class Translation:
     def text(self) -> str:
         """The best candidate."""
         return self.candidates[0].text
+
+    def __repr__(self) -> str:
+        facts = [f"{self.source!r} -> {self.text!r}"]
+        if len(self.candidates) > 1:
+            facts.append(f"{len(self.candidates)} candidates")
+        if self.parts > 1:
+            facts.append(f"{self.parts} parts")
+        if self.guard is not None:
+            facts.append(repr(self.guard))
+        return f"Translation({', '.join(facts)})"
 
 
 BLANK = TranslatedText("", (), 0.0, 0.0)

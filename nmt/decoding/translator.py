@@ -14,10 +14,10 @@ from typing import get_args
 import torch
 
 from nmt.decoding.batches import batches_of
+from nmt.decoding.checks import check_choice, check_count
 from nmt.decoding.guard import Finding, Languages, Problem, problems
 from nmt.decoding.loading import Ensemble
 from nmt.decoding.mbr import Utility, rerank
-from nmt.decoding.options import check_choice, check_count
 from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
 from nmt.decoding.sentence_splitting import LineSplitter, Part, SplitSentences

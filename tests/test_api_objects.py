@@ -1,0 +1,65 @@
+"""What the Python API's objects say of themselves, and when a mistake is noticed."""
+
+import inspect
+
+import pytest
+
+import nmt
+from nmt.config import Config
+from nmt.decoding.loading import Ensemble
+from nmt.decoding.options import SearchOptions
+from nmt.device import choose_hardware
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"temperature": -1}, "temperature -1"),
+        ({"temperature": 0}, "temperature 0"),
+        ({"top_p": 0.0}, "top-p 0"),
+        ({"temperature": float("nan")}, "temperature nan"),
+        ({"temperature": "1"}, "temperature is '1': give a number"),
+        ({"top_k": 0}, "top-k 0"),
+        ({"top_k": 1.5}, "top_k is 1.5: give a whole number"),
+        ({"top_p": 1.5}, "top-p 1.5"),
+        ({"seed": -1}, "seed -1"),
+        ({"seed": None}, "seed is None"),
+    ],
+)
+def test_a_sampling_that_nothing_can_be_drawn_with_is_refused_when_it_is_made(values, words):
+    with pytest.raises(nmt.NmtError) as error:
+        nmt.Sampling(**values)
+    assert words in str(error.value)
+    assert nmt.Sampling(0.5, top_k=3, top_p=1.0, seed=0).top_k == 3
+
+
+def test_objects_show_what_they_are_on_one_short_line():
+    text = nmt.TranslatedText("Der Mann schläft.", ("▁Der",) * 200, -1.0, -0.5)
+    translation = nmt.Translation("The man sleeps.", (text,))
+    assert repr(text) == "TranslatedText('Der Mann schläft.', score=-0.500)"
+    assert repr(translation) == "Translation('The man sleeps.' -> 'Der Mann schläft.')"
+    finding = nmt.Finding(("looping",), False)
+    looping = nmt.Translation("a\tb", (text, text), parts=2, guard=finding)
+    assert repr(looping) == f"Translation('a\\tb' -> 'Der Mann schläft.', 2 candidates, 2 parts, {finding!r})"
+    scored = nmt.ScoredTarget("a", "b", ("b",), (-1.0, -1.0), -2.0, -1.5)
+    assert repr(scored) == "ScoredTarget('a' -> 'b', score=-1.500)"
+
+
+def test_a_model_shows_where_it_comes_from_and_computes():
+    config = Config.model_validate({"data": {"source_lang": "en", "target_lang": "de"}})
+    model = nmt.Model(Ensemble((), None, config), choose_hardware("cpu", "fp32", 1), names=["runs/a", "runs/b"])
+    assert repr(model) == "Model('runs/a' + 'runs/b', en-de, cpu, 1 thread, fp32)"
+
+
+def test_help_names_every_option():
+    translate, stream = inspect.signature(nmt.Model.translate), inspect.signature(nmt.Model.stream)
+    assert translate.parameters.keys() >= {"self", "lines", "mbr", "prefixes", *SearchOptions.__annotations__}
+    assert set(stream.parameters) - set(translate.parameters) == {"window"}
+    assert "options" not in translate.parameters
+    for name in translate.parameters.keys() - {"self", "lines"}:
+        assert f"{name}:" in (nmt.Model.translate.__doc__ or ""), f"{name} is not explained"
+
+
+def test_a_model_that_is_not_there_is_named():
+    with pytest.raises(nmt.NmtError, match="nowhere: there is no such run or bundle"):
+        nmt.load("nowhere")
