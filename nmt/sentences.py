@@ -1,7 +1,7 @@
 """The sentences of a line: where a new one begins, in many languages.
 
 Wikimedia's ``sentencex`` proposes the ends of sentences. It is maintained, knows about 300 languages and their
-abbreviations, keeps every character, needs no model, and reads some 300,000 lines per second. The Moses splitter is the
+abbreviations, keeps every character, needs no model, and reads 300,000 captions per second. The Moses splitter is the
 reference in the field: its lists of words that end in a full stop inside a sentence (``Dr.``, French ``M.``, German
 ``3. Oktober``), which ``sacremoses`` brings, overrule a proposal, and so does its rule that a sentence does not begin
 in lower case. The splitter of Moses itself (``sentence-splitter`` in Python) was no choice: it reads 5,000 lines per

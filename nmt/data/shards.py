@@ -34,7 +34,7 @@ SIDES: tuple[Side, ...] = get_args(Side)
 VERSION = 1
 SENTENCES_COUNTED = 200_000
 """The maximum number of pairs per split, spread evenly, whose sentences are counted. A share of 0.1% is then known to
-about 7% of it, and counting takes a second or two whatever the size of the corpus."""
+about 7% of it, and counting takes some seconds whatever the size of the corpus."""
 _CHUNK_PAIRS = 50_000
 # Lines of more sentences count with these.
 _MOST_SENTENCES = 20
