@@ -115,6 +115,7 @@ def prepare(
             )
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
+            check_replaceable(folder, DATA_SET)  # again, after what may have been hours
             if folder.exists():
                 folder.rename(_replaced(folder))
             workspace.rename(folder)
