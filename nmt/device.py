@@ -167,6 +167,7 @@ def _choose_precision(device: torch.device, precision: PrecisionChoice) -> tuple
             "use --device cpu where there is one, or another precision."
         )
     if precision != "auto":
+        _check_computes(device, precision)
         return precision, "as asked"
     if device.type == "cuda":
         if torch.cuda.get_device_capability(device)[0] >= 8:
@@ -179,6 +180,24 @@ def _choose_precision(device: torch.device, precision: PrecisionChoice) -> tuple
             return "bf16", "this processor has AMX"
         return "fp32", "this processor has no AMX: bf16 would be slower"
     return "fp32", "the safe choice on this device"
+
+
+def _check_computes(device: torch.device, precision: Precision) -> None:
+    """Try a product.
+
+    Raises:
+        ConfigError: the device has none in this precision.
+    """
+    dtype = torch.float64 if precision == "fp64" else _AUTOCAST.get(precision, torch.float32)
+    try:
+        one = torch.ones(8, 8, dtype=dtype, device=device)
+        (one @ one).sum().item()
+    except (RuntimeError, TypeError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise ConfigError(
+            f"--precision {precision} is not supported on {device} here: use --precision fp32, or auto to choose."
+        ) from None
 
 
 def _cpu_has_fast_bf16() -> bool:
