@@ -13,6 +13,8 @@ Unit = Literal["bytes", "pairs", "lines", "paragraphs"]
 
 # Seconds between two lines about the same thing where nobody watches a terminal.
 _INTERVAL = 10.0
+# Columns of a terminal below which numbers alone are shown.
+_ROOM_FOR_BARS = 72
 
 
 @contextmanager
@@ -53,11 +55,14 @@ def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]
         "lines": (MofNCompleteColumn(), Rate(), TimeRemainingColumn()),
         "paragraphs": (MofNCompleteColumn(), Rate()),
     }
+    # Counts are worth more than a bar where there is no room for both.
+    is_narrow = stderr().width < _ROOM_FOR_BARS
     open_displays: list[Progress] = []
 
     def display(unit: Unit) -> Callable[[str, int, int | None], None]:
         tasks: dict[str, int] = {}
-        bars = Progress(TextColumn("{task.description}"), BarColumn(), *by_unit[unit], console=stderr())
+        columns = by_unit[unit][:2] if is_narrow else (BarColumn(), *by_unit[unit])
+        bars = Progress(TextColumn("{task.description}"), *columns, console=stderr())
 
         def update(description: str, done: int, total: int | None) -> None:
             if bars not in open_displays:
@@ -92,7 +97,7 @@ def _lines(unit: Unit) -> Callable[[str, int, int | None], None]:
             return
         told[description] = now
         whole = f" of {total / scale:,.0f}" if total else ""
-        rate = f", {(done - already) / (now - begin):,.0f} a second" if unit in ("lines", "paragraphs") else ""
+        rate = f", {(done - already) / (now - begin):,.0f} per second" if unit in ("lines", "paragraphs") else ""
         notice(f"{description}: {done / scale:,.0f}{whole} {name}{rate}")
 
     return update

@@ -60,27 +60,38 @@ def _raw_mode() -> Iterator[bool]:
     import termios
 
     before = termios.tcgetattr(sys.stdin)
-    now = termios.tcgetattr(sys.stdin)
-    now[3] &= ~(termios.ICANON | termios.ECHO)
-    now[6][termios.VMIN], now[6][termios.VTIME] = 1, 0
-    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, now)
+    _change_modes(off=termios.ICANON | termios.ECHO)
     try:
         yield True
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
+def _change_modes(*, on: int = 0, off: int = 0) -> None:
+    import termios
+
+    modes = termios.tcgetattr(sys.stdin)
+    modes[3] = (modes[3] | on) & ~off
+    modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
+
+
 def _edited(prompt: str) -> bytes | None:
     # The editor writes to standard output if that is a terminal, and works nowhere else. So for the time of a line
     # standard output leads where stderr does, and keeps nothing but translations.
+    import termios
+
     sys.stdout.flush()
     kept = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)
+    # The editor shows what is typed only where the terminal would do so.
+    _change_modes(on=termios.ECHO)
     try:
         return input(prompt).encode("utf-8", "surrogateescape")
     except EOFError:
         return None
     finally:
+        _change_modes(off=termios.ECHO)
         os.dup2(kept, _STDOUT)
         os.close(kept)
 

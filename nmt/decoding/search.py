@@ -85,7 +85,7 @@ def beam_search(
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
     numbers: Sequence[int] | None = None,
-    before_step: Callable[[], None] | None = None,
+    before_step: Callable[[int, int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch of sentences.
 
@@ -101,7 +101,8 @@ def beam_search(
             an output may not be so long; fewer than the models have positions for.
         numbers: what tells sentences apart that are sampled: the same number draws the same outputs, in any batch.
             By default their places in this one.
-        before_step: called before each step; what it raises ends the search.
+        before_step: called before each step with the number of sentences that are left and the pieces of each
+            hypothesis so far; what it raises ends the search.
 
     Returns:
         For each sentence its ``nbest`` hypotheses (fewer where the beam finished fewer different ones), best first.
@@ -110,7 +111,7 @@ def beam_search(
         search = _Search.begin(models, source_BS, settings, prefixes, numbers)
         while search.sentences:
             if before_step is not None:
-                before_step()
+                before_step(len(search.sentences), search.length)
             search.extend()
     return [sorted(found, key=lambda hypothesis: -hypothesis.score)[: settings.nbest] for found in search.finished]
 

@@ -18,6 +18,7 @@ from nmt.decoding.checks import check_choice, check_count
 from nmt.decoding.guard import Finding, Languages, Problem, problems
 from nmt.decoding.loading import Ensemble
 from nmt.decoding.mbr import Utility, rerank
+from nmt.decoding.memory import BeamTooWideError, SearchMemory, Watch
 from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
 from nmt.decoding.sentence_splitting import LineSplitter, Part, SplitSentences
@@ -91,6 +92,7 @@ class Translator:
                 as there are threads.
 
         Raises:
+            BeamTooWideError: the beam takes more memory than there is.
             ConfigError: the positions of the model are too few for what is asked for, or a count is no whole number
                 from 1.
         """
@@ -128,6 +130,8 @@ class Translator:
         self._utility = utility
         self._alignment = alignment
         self._workers = Workers(hardware, workers)
+        self._memory = SearchMemory(ensemble.models, hardware.device)
+        self._memory.check_beam(self._settings)
         self._short_ratio = data.lines.target_per_source.p1 if data.lines is not None else 0.0
         self._languages = Languages(data.source_lang, data.target_lang)
         self._normalize = normalizer(
@@ -316,7 +320,10 @@ class Translator:
         still_doubtful += self._search_by_sentence(list(filter(self._is_incomplete, doubtful)))
         still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, segment.candidates)]
         again = [dataclasses.replace(segment, candidates=(BLANK,), finding=None) for segment in still_doubtful]
-        self._search(again, _second_search(self._settings))
+        try:
+            self._search(again, _second_search(self._settings))
+        except BeamTooWideError:  # what the first search found stays
+            return
         for segment, second in zip(still_doubtful, again, strict=True):
             self._repair(segment, second.candidates)
 
@@ -367,12 +374,29 @@ class Translator:
         batches = [
             [segments[index] for index in batch] for batch in batches_of(lengths, most_tokens, self._workers.count)
         ]
-        found = self._workers.map(lambda batch: self._search_batch(batch, settings), batches)
+        searches = min(self._workers.count, len(batches))
+        found = self._workers.map(
+            lambda batch: self._memory.fit(
+                lambda part, watch: self._search_batch(part, settings, watch),
+                batch,
+                settings,
+                source_pieces=lambda segment: len(segment.pieces) + 1,
+                name=lambda segment: f"line {segment.number // _MOST_PARTS + 1:,}",
+                searches=searches,
+            ),
+            batches,
+        )
         for batch, candidates_by_segment in zip(batches, found, strict=True):
             for segment, candidates in zip(batch, candidates_by_segment, strict=True):
                 segment.candidates = candidates
 
-    def _search_batch(self, batch: Sequence[_Segment], settings: SearchSettings) -> list[tuple[TranslatedText, ...]]:
+    def _search_batch(
+        self, batch: Sequence[_Segment], settings: SearchSettings, watch: Watch
+    ) -> list[tuple[TranslatedText, ...]]:
+        def before_step(sentences: int, length: int) -> None:
+            self._workers.look_up()
+            watch(sentences, length)
+
         # A single character may have more pieces than the model has positions for.
         sources = [[*segment.pieces[: self._positions], EOS] for segment in batch]
         width = max(map(len, sources))
@@ -384,7 +408,7 @@ class Translator:
                 settings,
                 prefixes=[segment.prefix for segment in batch],
                 numbers=[segment.number for segment in batch],
-                before_step=self._workers.look_up,
+                before_step=before_step,
             )
         texts = iter(self._vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
         return [

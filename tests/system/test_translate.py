@@ -354,6 +354,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--model", "nowhere"], ["nowhere", "no such"]),
         (["--input", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--nbest", "9"], ["beam", "9"]),
+        (["--beam", "1000000"], ["a beam of 1,000,000 takes at least", "lower --beam"]),
         (["--resume"], ["--input FILE", "--output FILE"]),
         (["--fresh"], ["--fresh", "--output FILE"]),
         (["--input", "in.txt", "--output", "in.out", "--resume", "--fresh"], ["--resume", "--fresh"]),
@@ -646,8 +647,10 @@ class Conversation:
 
     def wait_for(self, end: bytes) -> bytes:
         """What was shown up to some words."""
+        patience = time.monotonic() + 120
         while end not in self.shown:
             assert self.process.poll() is None, self.shown
+            assert time.monotonic() < patience, self.shown
             time.sleep(0.01)
         before, _, self.shown = self.shown.partition(end)
         return before + end
