@@ -155,11 +155,11 @@ class Vocabulary:
         return SegmentationSampler(self._processor)
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each row of ids."""
+        """The text of each row of ids: one line each, so that a line end among its bytes becomes a space."""
         if not sentences:
             return []
         decoded: list[str] = self._processor.decode([list(ids) for ids in sentences], num_threads=self.threads)
-        return decoded
+        return [text.replace("\n", " ") for text in decoded]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces themselves, where ``▁`` stands for a space."""

@@ -75,6 +75,11 @@ def test_arbitrary_unicode_comes_back_but_for_the_spaces_that_are_documented():
     assert sum("\u2581" in line for line in expected) > 1_000 < sum("\0" in line for line in expected)
 
 
+def test_a_line_stays_one_line_and_bytes_that_are_no_text_are_replaced():
+    ids = DEFAULT.ids(["▁Haus", "<0x0A>", "<0xF0>", "<0x9F>", "▁Haus"])
+    assert DEFAULT.decode([ids]) == ["Haus \ufffd\ufffd Haus"]
+
+
 def test_without_byte_pieces_reserved_characters_become_spaces():
     [ids] = TRAINED.vocab.encode(["Haus\0Baum\u2581Haus"])
     assert TRAINED.vocab.decode([ids]) == ["Haus Baum Haus"]
