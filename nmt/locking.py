@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from nmt.errors import NmtError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    raise NmtError("nmt runs on Linux and macOS. On Windows run it within WSL.") from None
 
 
 @contextmanager
