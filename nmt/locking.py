@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from nmt.errors import NmtError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    raise NmtError("nmt runs on Linux and macOS. On Windows run it within WSL.") from None
 
 _CONTENT = re.compile(rb"(\d+ on \S*)?")
 _MOST_BYTES = 300

@@ -135,6 +135,9 @@ def root(
 def main() -> None:
     """Run the command line and end the process."""
     open_closed_streams()
+    if os.name != "posix":
+        print_error("nmt runs on Linux and macOS. On Windows run it within WSL.")
+        sys.exit(2)
     spin_briefly()
     try:
         app()

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 from nmt.cli.console import is_terminal, notice, stderr
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, ProgressColumn, TaskID
 
     from nmt.training.preflight import Preflight
     from nmt.training.setup import Summary
+
+
+# Columns of a terminal from which on the time left, the bar and the last record fit beside the update.
+_NARROW, _MEDIUM, _WIDE = 40, 72, 130
 
 
 class TrainingView:
@@ -27,16 +31,9 @@ class TrainingView:
 
     def __enter__(self) -> Self:
         if is_terminal():
-            from rich.progress import BarColumn, Progress, TextColumn
+            from rich.progress import Progress
 
-            self._bar = Progress(
-                TextColumn("update {task.description}"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.percentage:>3.0f}% {task.fields[left]}"),
-                TextColumn("{task.fields[status]}"),
-                console=stderr(),
-                transient=True,
-            )
+            self._bar = Progress(*progress_columns(stderr().width), console=stderr(), transient=True)
             self._bar.start()
         return self
 
@@ -65,6 +62,7 @@ class TrainingView:
         if self._bar is None or self._task is None:
             return
         done, left = self._share_done(update, seconds)
+        self._bar.columns = progress_columns(stderr().width)  # the terminal may have been resized
         self._bar.update(self._task, description=f"{update:,}", completed=done, left=left, status=self._status)
 
     def _share_done(self, update: int, seconds: float) -> tuple[float, str]:
@@ -107,6 +105,21 @@ class TrainingView:
     def noticed(self, message: str) -> None:
         """Show a message."""
         notice(message)
+
+
+def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
+    """What fits on one line of a terminal: a line that does not would be cut where it says how far the run is."""
+    from rich.progress import BarColumn, TextColumn
+
+    where = TextColumn("update {task.description}")
+    if width < _NARROW:
+        return where, TextColumn("{task.percentage:.0f}%")
+    share = TextColumn("{task.percentage:>3.0f}% {task.fields[left]}")
+    if width < _MEDIUM:
+        return where, share
+    if width < _WIDE:
+        return where, BarColumn(bar_width=24), share
+    return where, BarColumn(bar_width=24), share, TextColumn("{task.fields[status]}")
 
 
 class SilentView:

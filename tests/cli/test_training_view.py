@@ -1,0 +1,25 @@
+"""The line of progress stays alive and on one line, however narrow the terminal is."""
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from nmt.cli.training_view import progress_columns
+
+
+@pytest.mark.parametrize("width", [24, 30, 39, 40, 60, 71, 72, 80, 100, 129, 130, 200])
+def test_the_line_shows_update_and_share_at_any_width(width):
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system=None)
+    bar = Progress(*progress_columns(width), console=console)
+    status = "loss 12.345  ppl 12345.67  lr 1.00e-03  1,234,567 tokens/s"
+    bar.add_task("1,234,567", total=1.0, completed=0.45, left="59m59s left at most", status=status)
+    console.print(bar.get_renderable())
+    [line] = out.getvalue().splitlines()
+    assert len(line.rstrip()) <= width
+    assert "1,234,567" in line
+    assert "45%" in line
+    assert ("59m59s left at most" in line) == (width >= 43)
+    assert (status in line) == (width >= 130)

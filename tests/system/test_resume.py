@@ -1,0 +1,36 @@
+"""``nmt train --resume`` and ``--fresh --out``, as a person types them."""
+
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def project(trained, tmp_path):
+    shutil.copytree(trained / "data", tmp_path / "data")
+    shutil.copytree(trained / "runs", tmp_path / "runs", symlinks=True)
+    return tmp_path
+
+
+def test_a_run_is_resumed_by_its_folder_alone(project, nmt):
+    run = "runs/toy-en-de-tiny"
+    again = nmt("train", "--resume", run, cwd=project)
+    assert f"Nothing to do: {run} is finished (update 60: max_updates reached)." in again.stderr
+    resumed = nmt("train", "--resume", run, "--max-updates", "62", cwd=project)
+    assert "data: data/toy-en-de (of the run)" in resumed.stderr
+    assert f"Resuming from {run}/checkpoints/step-00000060." in resumed.stderr
+    assert "Changed since the run began: training.max_updates: 60 -> 62." in resumed.stderr
+    assert resumed.stderr.endswith("Finished at update 62: max_updates reached.\n")
+    translated = nmt("translate", cwd=project, text="The man sleeps.\n")
+    assert "(update 62, BLEU " in translated.stderr
+
+
+def test_fresh_starts_over_beside_the_folder_that_is_named(project, nmt):
+    quick = ["--max-updates", "1", "--set", "validation.bleu=false", "--out", "runs/own"]
+    assert "run: runs/own\n" in nmt("train", *quick, cwd=project).stderr
+    assert "Nothing to do" in nmt("train", *quick, cwd=project).stderr
+    fresh = nmt("train", "--fresh", *quick, cwd=project)
+    assert "run: runs/own-2 (runs/own is taken)\n" in fresh.stderr
+    translated = nmt("translate", cwd=project, text="The man sleeps.\n")
+    assert "model: " in translated.stderr
+    assert "runs/toy-en-de-tiny has trained for longer (update 60, BLEU " in translated.stderr
