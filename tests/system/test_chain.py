@@ -22,7 +22,7 @@ def test_bare_commands_take_the_newest_and_say_so(trained, nmt):
     assert "nothing to do" in again.stderr
     result = nmt("build-vocab", cwd=trained)
     assert "data/toy-en-de (the newest)" in result.stderr
-    assert "Nothing to do" in result.stderr
+    assert "Up to date" in result.stderr
     assert "unknown 0.000%" in result.stderr
     translated = nmt("translate", "--max-extra-length", "2", cwd=trained, text=head(data / "test.en", 30))
     assert "model: runs/toy-en-de-tiny/average" in translated.stderr
