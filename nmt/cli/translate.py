@@ -171,7 +171,7 @@ def translate(
         float | None,
         typer.Option(
             metavar="X",
-            help="Nucleus sampling: smallest set of pieces with total probability >= X.",
+            help="Nucleus sampling: smallest set of pieces with probability >= X.",
             rich_help_panel=_SAMPLING,
         ),
     ] = None,

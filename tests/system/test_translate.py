@@ -220,6 +220,23 @@ def test_works_in_a_locale_without_unicode_and_without_a_terminal(bundle):
     assert b"\x1b" not in result.stderr
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="names of files are UTF-8 there")
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_names_of_files_may_be_any_bytes(bundle, tmp_path, locale):
+    name = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    environment = ENVIRONMENT | {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [*NMT, "translate", "-m", str(bundle), "-i", name, "-o", name + b".out"]
+    missing = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert missing.returncode == 2
+    assert b"cannot be read" in missing.stderr
+    with open(name, "wb") as stream:  # noqa: PTH123
+        stream.write(b"ba do\n")
+    for last in (b"", b"up to date"):
+        result = subprocess.run(command, capture_output=True, env=environment, check=False)
+        assert result.returncode == 0, result.stderr
+        assert last in result.stderr
+
+
 def test_files_in_and_out(bundle, tmp_path):
     (tmp_path / "in.txt").write_text("ba do\nki\n")
     result = translate(bundle, b"", "--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt"))

@@ -1,0 +1,51 @@
+"""What the options of all commands have in common."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.cli import console
+from nmt.cli.app import app
+
+COMMANDS = ["prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score", "report"]
+
+
+def help_of(*command: str) -> str:
+    return CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_can_be_quiet(command):
+    assert re.search(r"-q, --quiet +Print warnings and errors only\.", help_of(command))
+
+
+def test_the_help_of_translate_stands_in_groups_of_80_columns():
+    text = help_of("translate")
+    headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
+    assert headings == ["Input and output", "Search", "Sampling", "Output format", "Hardware", "Other"]
+    assert max(map(len, text.splitlines())) <= 80
+    for option in ("-i, --input", "-o, --output", "-m, --model", "-b, --beam"):
+        assert option in text
+    assert "--resume" not in text
+
+
+def test_help_texts_have_ten_words_at_most():
+    import typer.main
+
+    translate = typer.main.get_command(app).commands["translate"]
+    for param in translate.params:
+        words = re.sub(r"\[.*?\]", "", param.help or "").split()
+        assert len(words) <= 10, param.name
+
+
+def test_quiet_leaves_warnings(monkeypatch, capsys):
+    monkeypatch.setattr(console, "_quiet", False)
+    console.stderr.cache_clear()
+    console.notice("seen")
+    console.be_quiet()
+    console.notice("not seen")
+    console.warn("heard")
+    assert not console.is_terminal()
+    console.stderr.cache_clear()
+    assert capsys.readouterr().err.splitlines() == ["seen", "warning: heard"]
