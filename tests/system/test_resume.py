@@ -1,5 +1,6 @@
 """``nmt train --resume`` and ``--fresh --out``, as a person types them."""
 
+import re
 import shutil
 
 import pytest
@@ -22,7 +23,7 @@ def test_a_run_is_resumed_by_its_folder_alone(project, nmt):
     assert "Changed since the run began: training.max_updates: 60 -> 62." in resumed.stderr
     assert resumed.stderr.endswith("Finished at update 62: max_updates reached.\n")
     translated = nmt("translate", cwd=project, text="The man sleeps.\n")
-    assert "(update 62, BLEU " in translated.stderr
+    assert re.search(r"\(update 6[02], BLEU \d+\.\d, ", translated.stderr)  # the best of them, with the score it has
 
 
 def test_fresh_starts_over_beside_the_folder_that_is_named(project, nmt):
