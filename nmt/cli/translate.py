@@ -186,7 +186,7 @@ def translate(
     format: Annotated[
         Literal["text", "jsonl", "tsv", "moses", "pharaoh"],
         typer.Option(
-            help="tsv: line, rank, score, text; moses: n-best list; pharaoh: word alignments.",
+            help="tsv and moses: n-best lists with scores; pharaoh: word alignments.",
             rich_help_panel=_FORMAT,
         ),
     ] = "text",
