@@ -18,8 +18,11 @@ from nmt.data.shards import SIDES, ParallelShards, ShardIndex, Side, SplitStatis
 _MOST_RATIOS = 1_000_000
 
 
-def line_statistics(data: Sequence[Path]) -> LineStatistics | None:
+def line_statistics(data: Sequence[Path], *, vocab: Path | None = None) -> LineStatistics | None:
     """Summarize the training lines of data sets, all together.
+
+    Args:
+        vocab: as for :meth:`ParallelShards.open`.
 
     Returns:
         None where a data set's shards were written by a version that did not count sentences, or hold no pair.
@@ -27,8 +30,8 @@ def line_statistics(data: Sequence[Path]) -> LineStatistics | None:
     Raises:
         DataError: a data set has no shards, or they are damaged.
     """
-    indices = [read_index(folder) for folder in data]
-    shards = [ParallelShards.open(folder, "train") for folder in data]
+    indices = [read_index(folder, vocab=vocab) for folder in data]
+    shards = [ParallelShards.open(folder, "train", vocab=vocab) for folder in data]
     if not any(map(len, shards)):
         return None
     sides = {side: _side(side, indices, shards) for side in SIDES}

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from nmt.config import Config, Layer, parse_layers, setting_layer
+from nmt.data.derived import VOCAB_NAME
 from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
@@ -86,7 +87,7 @@ def settle(data: Sequence[tuple[Path, float]], choice: Choice, options: Sequence
 
 
 def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
-    vocab = load_vocabulary(data[0][0])
+    vocab, vocab_path = load_vocabulary(data[0][0]), data[0][0] / VOCAB_NAME
     first, *others = [(read_manifest(folder), weight) for folder, weight in data]
     return {
         "name": first[0].name,
@@ -97,13 +98,13 @@ def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
         "vocab_size": vocab.size,
         "nfc": first[0].nfc,
         "punctuation": first[0].punctuation,
-        "source_normalization": read_index(data[0][0]).source_normalization,
+        "source_normalization": read_index(data[0][0], vocab=vocab_path).source_normalization,
         "weight": first[1],
         "mixed_with": [
             {"name": manifest.name, "fingerprint": manifest.fingerprint, "weight": weight}
             for manifest, weight in others
         ],
-        "lines": line_statistics([folder for folder, _ in data]),
+        "lines": line_statistics([folder for folder, _ in data], vocab=vocab_path),
     }
 
 
