@@ -199,7 +199,7 @@ def translate(
     ] = "auto",
     precision: Annotated[
         Literal["auto", "fp32", "bf16", "int8"],
-        typer.Option(help="auto: bf16 where it is faster here; int8: fastest on most CPUs.", rich_help_panel=_HARDWARE),
+        typer.Option(help="auto: bf16 where faster; int8: fastest on most CPUs.", rich_help_panel=_HARDWARE),
     ] = "auto",
     threads: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="CPU threads.  [all cores]", rich_help_panel=_HARDWARE)

@@ -72,7 +72,8 @@ def local_file(corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
     candidates = [Path(f"{corpus.prefix}.{language}{ending}") for ending in ("", *ARCHIVES)]
     there = [path for path in candidates if path.is_file()]
     if not there:
-        raise DataError(f"there is no {candidates[0]} (nor {' or '.join(ARCHIVES)}). {_advice(corpus.prefix)}")
+        endings = f"{', '.join(ARCHIVES[:-1])} or {ARCHIVES[-1]}"
+        raise DataError(f"there is no {candidates[0]} (nor {endings}). {_advice(corpus.prefix)}")
     if len(there) > 1 and len({_text_digest(path, *_state(path)) for path in there}) > 1:
         raise DataError(
             f"{' and '.join(map(str, there))} hold different text: it is unclear which is meant. Remove or rename one, "
