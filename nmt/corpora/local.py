@@ -68,16 +68,16 @@ def local_file(corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
         if path.exists() and not path.is_dir():
             return path
         found = "is a folder, not a file of text" if path.is_dir() else "does not exist"
-        raise DataError(f"{path}: {found}. --train-source and --train-target take the two files themselves.")
+        raise DataError(f"{path}: {found}. --train-source, --train-target and their like take the files themselves.")
     candidates = [Path(f"{corpus.prefix}.{language}{ending}") for ending in ("", *ARCHIVES)]
     there = [path for path in candidates if path.is_file()]
     if not there:
-        endings = f"{', '.join(ARCHIVES[:-1])} or {ARCHIVES[-1]}"
-        raise DataError(f"there is no {candidates[0]} (nor {endings}). {_advice(corpus.prefix)}")
+        *others, last = ARCHIVES
+        raise DataError(f"there is no {candidates[0]} (nor {', '.join(others)} or {last}). {_advice(corpus.prefix)}")
     if len(there) > 1 and len({_text_digest(path, *_state(path)) for path in there}) > 1:
         raise DataError(
             f"{' and '.join(map(str, there))} hold different text: it is unclear which is meant. Remove or rename one, "
-            "or name the files with --train-source and --train-target."
+            "or name both files (for --train: with --train-source and --train-target)."
         )
     return there[0]
 
@@ -90,7 +90,7 @@ def _advice(prefix: str) -> str:
         stem = str(plain.with_suffix(""))
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
-            f"and write {stem}, or name both files with --train-source and --train-target."
+            f"and write {stem}, or name both files (for --train: with --train-source and --train-target)."
         )
     return "--train, --valid and --test take prefixes: corpus/europarl reads corpus/europarl.en and corpus/europarl.de."
 

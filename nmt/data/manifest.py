@@ -98,12 +98,14 @@ def read_manifest(folder: Path) -> Manifest:
             "or make one: `nmt prepare-data toy-en-de` makes data/toy-en-de."
         ) from None
     except ValidationError as error:
-        problems = error.errors()
-        problem = next(mistakes(problems, Manifest, lambda _: str(path), noun="key"))
+        problem = next(mistakes(error.errors(), Manifest, lambda _: str(path), noun="key"))
         command = "the `nmt prepare-data` command that made it"
-        # What is not JSON is not known as a data set of ours, and is never replaced.
-        is_ours = problems[0]["type"] != "json_invalid"
-        advice = f"Run {command} again, with --force." if is_ours else f"Move {folder} away, then run {command} again."
+        # A folder that is not known as a data set of ours is never replaced.
+        advice = (
+            f"Run {command} again, with --force."
+            if DATA_SET.is_ours(folder)
+            else f"Move {folder} away, then run {command} again."
+        )
         raise DataError(f"{problem} {advice}") from None
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -226,7 +228,7 @@ def train_vocabulary(
         except (RuntimeError, OSError) as error:
             match = _TOO_HIGH.search(str(error))
             if match is None or int(match[1]) >= size:
-                raise _explained(error, size, with_bytes) from None
+                raise _explained(error, kept, size, with_bytes) from None
             size = int(match[1])
         else:
             return TrainedVocabulary(
@@ -262,7 +264,7 @@ def _train(
     return out.getvalue()
 
 
-def _explained(error: Exception, size: int, byte_fallback: bool) -> VocabularyError:
+def _explained(error: Exception, lines: list[str], size: int, byte_fallback: bool) -> VocabularyError:
     text = str(error)
     if "required_chars" in text or "smaller than" in text:
         what, rare = (
@@ -270,11 +272,17 @@ def _explained(error: Exception, size: int, byte_fallback: bool) -> VocabularyEr
             if byte_fallback
             else ("every character of the text", "become unk")
         )
-        return VocabularyError(
-            f"a vocabulary of {size:,} pieces cannot hold {what}. Ask for a larger --size, or let rare characters "
-            f"{rare} with --character-coverage 0.9995."
-        )
+        advice = "Ask for a larger --size"
+        if len(SPECIAL_PIECES) + byte_fallback * _BYTES + _frequent_characters(lines, 0.9995) <= size:
+            advice += f", or let rare characters {rare} with --character-coverage 0.9995"
+        return VocabularyError(f"a vocabulary of {size:,} pieces cannot hold {what}. {advice}.")
     return VocabularyError(f"SentencePiece could not train the vocabulary: {text}")
+
+
+def _frequent_characters(lines: list[str], coverage: float) -> int:
+    """How many of the most frequent characters make up a share of the text."""
+    counts = sorted(Counter(itertools.chain.from_iterable(lines)).values(), reverse=True)
+    return 1 + sum(covered < coverage * sum(counts) for covered in itertools.accumulate(counts))
 
 
 def sample(lines: Iterator[str], count: int, limit: int) -> Iterator[str]:

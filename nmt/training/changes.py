@@ -42,12 +42,12 @@ def belongs_to_weights(key: str) -> bool:
     return key.startswith("model.") and "dropout" not in key
 
 
-def _belongs_to_vocabulary(key: str) -> bool:
-    return key in ("data.vocab_fingerprint", "data.vocab_size")
+def _belongs_to_encoding(key: str) -> bool:
+    return key in ("data.vocab_fingerprint", "data.vocab_size", "data.source_normalization")
 
 
 def _can_be_accepted(key: str) -> bool:
-    return not belongs_to_weights(key) and not _belongs_to_vocabulary(key)
+    return not belongs_to_weights(key) and not _belongs_to_encoding(key)
 
 
 def _advice(refused: Sequence[Change], run: Path, data: Sequence[Path]) -> list[str]:
@@ -59,9 +59,10 @@ def _advice(refused: Sequence[Change], run: Path, data: Sequence[Path]) -> list[
             f"The run's weights fit no other model: leave {_listed(filter(belongs_to_weights, keys))} as before, "
             f"or {_START_OVER}."
         )
-    if any(map(_belongs_to_vocabulary, keys)):
+    if any(map(_belongs_to_encoding, keys)):
         advice.append(
-            f"The run has another vocabulary: encode the data with it ({encode_commands(data, run)}), or {_START_OVER}."
+            f"The run's data was encoded differently: encode this data as the run does ({encode_commands(data, run)}), "
+            f"or {_START_OVER}."
         )
     if others := [key for key in keys if _can_be_accepted(key)]:
         also = f" as for {_listed(others)}" if len(others) < len(keys) else ""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 import typer.main
 
 from nmt.cli.app import app
-from tests.advice.cases import AS_PRINTED, CASES, EXCEPTIONS, Case
+from tests.advice.cases import AS_PRINTED, CASES, EXCEPTIONS, WARNINGS, Case
 from tests.advice.conftest import succeed, type_command
 from tests.advice.scan import COMMAND, SOURCES, advice_in, advice_in_sources, messages
 
@@ -26,14 +25,29 @@ def test_advice_that_is_followed_fixes_the_error(case: Case, project: Path):
         advice = piece.split(": ", 1)[1]
         assert re.search(pattern(advice), error), f"{advice!r} is not in: {error}"
     if case.then != AS_PRINTED:
+        case.by_hand(project)
         if case.first:
-            shutil.rmtree(project / "data" / "a" / "shards")
             succeed(case.first)
         succeed(case.then)
         return
     for command in dict.fromkeys(printed for printed in COMMAND.findall(error) if is_covered(printed, case)):
         succeed(command)
     succeed(case.command)
+
+
+@pytest.mark.parametrize("case", WARNINGS, ids=lambda case: f"{case.command} -> {case.then[:60]}")
+def test_advice_that_is_followed_ends_the_warning(case: Case, project: Path):
+    case.prepare(project)
+    [warning] = warnings_of(case.command)
+    for piece in case.covers:
+        assert re.search(pattern(piece.split(": ", 1)[1]), warning)
+    assert warnings_of(case.then) == []
+
+
+def warnings_of(command: str) -> list[str]:
+    result = type_command(command)
+    assert result.exit_code == 0, result.stderr
+    return [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
 
 
 def pattern(advice: str) -> str:
@@ -47,7 +61,7 @@ def is_covered(printed: str, case: Case) -> bool:
 
 def test_every_piece_of_advice_has_a_case_or_a_reason_why_not():
     in_sources = {f"{module}: {advice}" for advice, modules in advice_in_sources().items() for module in modules}
-    covered = {piece for case in CASES for piece in case.covers}
+    covered = {piece for case in (*CASES, *WARNINGS) for piece in case.covers}
     assert covered <= in_sources, "cases for advice that is given no more"
     assert EXCEPTIONS.keys() <= in_sources, "exceptions for advice that is given no more"
     assert not covered & EXCEPTIONS.keys()

@@ -131,9 +131,20 @@ def test_a_size_that_the_text_cannot_fill_is_lowered(model_type):
     assert trained.vocab.decode(trained.vocab.encode(LINES[:3])) == LINES[:3]
 
 
-def test_a_size_that_cannot_hold_the_characters_says_what_to_do():
-    with pytest.raises(VocabularyError, match="--character-coverage"):
-        train_vocabulary(LINES, size=10)
+@pytest.mark.parametrize(("byte_fallback", "size"), [(False, 9), (True, 265)])
+def test_a_size_that_cannot_hold_the_characters_says_what_to_do(byte_fallback, size):
+    lines = ["ba do"] * 2_000 + ["漢字"]
+    with pytest.raises(VocabularyError, match=r"--size, or .* --character-coverage 0\.9995"):
+        train_vocabulary(lines, size=size, byte_fallback=byte_fallback)
+    assert train_vocabulary(lines, size=size, byte_fallback=byte_fallback, character_coverage=0.9995).vocab.size == size
+
+
+@pytest.mark.parametrize(("byte_fallback", "size"), [(False, 8), (True, 100)])
+def test_coverage_is_not_advised_where_it_does_not_help(byte_fallback, size):
+    lines = ["ba do"] * 2_000 + ["漢字"]
+    for coverage in (1.0, 0.9995):
+        with pytest.raises(VocabularyError, match=r"Ask for a larger --size\.$"):
+            train_vocabulary(lines, size=size, byte_fallback=byte_fallback, character_coverage=coverage)
 
 
 def test_no_text_is_an_error():

@@ -1,5 +1,6 @@
 """What changed since a run began: the advice for each change, followed, resumes the run or starts it over."""
 
+import json
 import shutil
 
 import pytest
@@ -73,8 +74,10 @@ def test_the_advice_for_a_changed_setting_is_true(run_training, begun, tmp_path,
 
 def test_a_run_without_a_checkpoint_takes_any_settings(run_training, begun, tmp_path):
     run = tmp_path / "run"
-    run.mkdir()
-    shutil.copy(begun / "config.yaml", run)
+    shutil.copytree(begun, run, symlinks=True, ignore=shutil.ignore_patterns("checkpoints", "last", "best"))
+    start, *_ = (begun / "metrics.jsonl").read_text().splitlines(keepends=True)
+    assert json.loads(start)["kind"] == "start"
+    (run / "metrics.jsonl").write_text(start)
     assert run_training(run, "model.d_model=32", "training.max_updates=2").progress.update == 2
 
 
