@@ -191,9 +191,9 @@ def put_back(
         source, target = _tokens(taken.text), _tokens(translation)
         links = _links(source, target, source_ends, target_ends, alignment or ())
         places = [_place(run, source, target, links, len(translation)) for run in taken.inner]
-        in_order = sorted(zip(places, range(len(places)), taken.inner, strict=True))
-        for place, _, run in reversed(in_order):  # from the last, so that the places before it stay right
-            translation = _inserted(translation, run, place)
+        # From the last place, so that those before it stay right; runs of one place keep their order.
+        for number in sorted(range(len(places)), key=lambda number: (places[number].index, number), reverse=True):
+            translation = _inserted(translation, taken.inner[number], places[number])
     return taken.first + translation + taken.last
 
 
@@ -239,36 +239,43 @@ def _overlapped(tokens: Sequence[_Token], begin: int, end: int) -> range:
     )
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where in a translation a run goes."""
+
+    index: int
+    """The number of characters before it."""
+    attaches: bool
+    """Whether the run stays without white space before what follows."""
+
+
 def _place(
     run: Run, source: Sequence[_Token], target: Sequence[_Token], links: dict[int, list[int]], length: int
-) -> int:
-    """Where in the translation a run goes."""
+) -> _Place:
     following = bisect_right(source, run.place - 1, key=lambda token: token.begin)
-    if run.leans_right and following in links:
-        return target[links[following][0]].begin
+    linked = links.get(following, [])
+    if run.leans_right and linked:
+        return _Place(target[linked[0]].begin, attaches=True)
     for index in range(following - 1, -1, -1):
         if index in links:
-            return target[links[index][-1]].end
+            last = links[index][-1]
+            return _Place(target[last].end, run.leans_right or (run.is_attached and last + 1 in linked))
     for index in range(following, len(source)):
         if index in links:
-            return target[links[index][0]].begin
-    return length
+            return _Place(target[links[index][0]].begin, attaches=False)
+    return _Place(length, attaches=False)
 
 
-def _inserted(text: str, run: Run, place: int) -> str:
+def _inserted(text: str, run: Run, place: _Place) -> str:
     """The text with a run in it, and between run and text the white space of either."""
-    before, after = text[:place].rstrip(), text[place:].lstrip()
+    before, after = text[: place.index].rstrip(), text[place.index :].lstrip()
+    gap = text[len(before) : len(text) - len(after)]
     if run.text.isspace():
         return before + run.text + after
     lead = run.text[: len(run.text) - len(run.text.lstrip())] if before else ""
-    trail = run.text[len(run.text.rstrip()) :]
-    gap = text[len(before) : len(text) - len(after)]
-    stays_attached = run.is_attached and not _is_invisible(run.text)
-    if not gap or not after or stays_attached:
-        trail = ""
-    elif not trail:
-        trail = gap
-    return before + lead + run.text.strip() + trail + after
+    trail = run.text[len(run.text.rstrip()) :] or gap
+    is_apart = gap and after and not place.attaches
+    return before + lead + run.text.strip() + (trail if is_apart else "") + after
 
 
 class UnknownCharacters:
@@ -303,8 +310,9 @@ class UnknownCharacters:
             source_ids: of the pieces of ``taken.text``.
             candidate: with its alignment, unless no run stood inside the text.
         """
-        ends = (self._ends(source_ids), self._ends(self._vocab.ids(candidate.pieces))) if taken.inner else ((), ())
-        return replace(candidate, text=one_line(put_back(taken, candidate.text, *ends, candidate.alignment)))
+        source_ends, target_ends = map(self._ends, (source_ids, self._vocab.ids(candidate.pieces)))
+        text = put_back(taken, candidate.text, source_ends, target_ends, candidate.alignment)
+        return replace(candidate, text=one_line(text))
 
     def _are_unknown(self, texts: Sequence[str]) -> list[bool]:
         return [not self._ids.isdisjoint(ids) for ids in self._vocab.encode(texts)]

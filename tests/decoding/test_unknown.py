@@ -92,6 +92,9 @@ def words_aligned(line, translation, pairs):
         ("he says “go” now", "jetzt sagt er gehe", [(0, 3), (1, 1), (2, 0), (3, 2)], "jetzt sagt er “gehe”"),
         ("10\u00a0men sleep", "10 Männer", [(0, 0), (1, 1)], "10\u00a0Männer"),
         ("a 20°C day", "ein 20 C Tag", [(0, 0), (1, 1), (2, 2), (3, 3)], "ein 20°C Tag"),
+        ("a 20°C day", "ein Tag mit 20", [(0, 0), (1, 3), (3, 1)], "ein Tag mit 20°"),
+        ("a 20°C day", "20 warmer Tag", [(0, 1), (2, 3)], "20° warmer Tag"),
+        ("soft\u00adly he goes", "sanft geht er", [(0, 0), (1, 2), (2, 1)], "sanft\u00ad geht er"),
         # What is not aligned goes behind a word further ahead, or else before one that follows.
         ("he sees a 😀 dog", "er sieht Hund", [(0, 0), (1, 1), (2, 3)], "er sieht 😀 Hund"),
         ("he sees a 😀 dog", "viel Hund", [(1, 3)], "viel 😀 Hund"),
