@@ -87,6 +87,7 @@ def words_aligned(line, translation, pairs):
         ("A man 😀 sleeps", "Ein Mann schläft", [(0, 0), (1, 1), (2, 2)], "Ein Mann 😀 schläft"),
         ("A man sees 😀 dogs", "Hunde sieht ein Mann", [(0, 3), (1, 2), (2, 0), (3, 1)], "Hunde sieht 😀 ein Mann"),
         ("he has eaten 😀 now", "er hat jetzt gegessen", [(0, 0), (1, 1), (3, 2), (2, 3)], "er hat jetzt gegessen 😀"),
+        ("he slept 😀 long", "er hat lange geschlafen", [(1, 1), (2, 2), (3, 1)], "er hat lange geschlafen 😀"),
         ("he sees 😀, then", "er sieht dann", [(0, 0), (1, 1), (2, 2)], "er sieht 😀 dann"),
         ("a dog 😀 is there", "ein Hund, der", [(0, 0), (1, 1)], "ein Hund 😀, der"),
         ("he says “go” now", "jetzt sagt er gehe", [(0, 3), (1, 1), (2, 0), (3, 2)], "jetzt sagt er “gehe”"),
