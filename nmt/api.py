@@ -66,6 +66,7 @@ class TranslateOptions(SearchOptions, total=False):
     guard: bool
     mbr: Literal["chrf", "bleu"] | None
     alignment: bool
+    copy_unknown: bool | None
 
 
 class Model:
@@ -110,6 +111,8 @@ class Model:
             prefixes: what the translation of each line begins with.
             mbr: put the candidate first that is most like all, by ``chrf`` or ``bleu`` (minimum Bayes risk).
             alignment: tell of each piece how likely it was and what source piece it belongs to.
+            copy_unknown: copy characters that the vocabulary has no piece for from the line; None, the default: not
+                those that the model has seen spelt in bytes.
             batch_tokens: source pieces that are searched at once.
             max_source_length: pieces; longer lines are translated in parts.
             split_sentences: ``auto`` translates lines that hold more sentences than the training lines sentence by
@@ -130,6 +133,7 @@ class Model:
         prefixes: Iterable[str] | None = None,
         mbr: Literal["chrf", "bleu"] | None = None,
         alignment: bool = False,
+        copy_unknown: bool | None = None,
         batch_tokens: int = 2_048,
         max_source_length: int | None = None,
         split_sentences: SplitSentences = "auto",
@@ -151,6 +155,7 @@ class Model:
             guard=guard,
             utility=pairwise(mbr, target_lang=self.target_lang) if mbr else None,
             alignment=alignment,
+            copy_unknown=copy_unknown,
         )
         return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))
 

@@ -151,6 +151,15 @@ def translate(
         Literal["auto", "always", "never"],
         typer.Option(help="Split lines into sentences; auto: lines unlike training's.", rich_help_panel=_SEARCH),
     ] = "auto",
+    copy_unknown: Annotated[
+        bool | None,
+        typer.Option(
+            "--copy-unknown/--no-copy-unknown",
+            help="Copy characters unseen in training from the source.  [on]",
+            show_default=False,
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
     input_format: Annotated[
         Literal["lines", "paragraphs"],
         typer.Option(help="paragraphs: wrapped text, separated by blank lines.", rich_help_panel=_STREAMS),
@@ -242,6 +251,7 @@ def translate(
         "--max-source-length": max_source_length,
         "--split-sentences": split_sentences != "auto",
         "--no-guard": not guard,
+        "--copy-unknown" if copy_unknown else "--no-copy-unknown": copy_unknown is not None,
         "--guard-report": guard_report is not None,
         "--workers": workers,
     }
@@ -328,6 +338,7 @@ def translate(
         guard=guard,
         utility=pairwise(mbr, target_lang=ensemble.config.data.target_lang) if mbr else None,
         alignment=alignment,
+        copy_unknown=copy_unknown,
         workers=workers,
     )
     record = streams.made_with(

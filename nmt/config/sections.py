@@ -185,6 +185,7 @@ class SideLines(Section):
         description="lines of 1, 2, 3 ... sentences; longer ones count with the last"
     )
     pieces: PieceCounts
+    byte_pieces: float | None = Field(None, ge=0, le=1, description="share of pieces that stand for single bytes")
 
 
 class LengthRatio(Section):

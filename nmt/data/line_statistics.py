@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
-from nmt.data.shards import SIDES, ParallelShards, ShardIndex, Side, SplitStatistics, read_index
+from nmt.data.shards import SIDES, ParallelShards, ShardIndex, Side, SideStatistics, SplitStatistics, read_index
 
 # More change the percentiles of the ratio by less than a hundredth, and cost memory.
 _MOST_RATIOS = 1_000_000
@@ -51,7 +51,15 @@ def _side(side: Side, indices: Sequence[ShardIndex], shards: Sequence[ParallelSh
     if len(known) < len(counts):
         return None
     sentences = tuple(round(sum(numbers)) for numbers in zip_longest(*known, fillvalue=0))
-    return SideLines(sentences=sentences, pieces=_piece_counts([_lengths(part, side) for part in shards]))
+    return SideLines(
+        sentences=sentences,
+        pieces=_piece_counts([_lengths(part, side) for part in shards]),
+        byte_pieces=_byte_share([index.splits["train"].sides[side] for index in indices]),
+    )
+
+
+def _byte_share(sides: Sequence[SideStatistics]) -> float:
+    return round(sum(side.byte_pieces for side in sides) / max(1, sum(side.pieces for side in sides)), 7)
 
 
 def _sentences(train: SplitStatistics, side: Side) -> list[float] | None:

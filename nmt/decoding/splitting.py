@@ -25,6 +25,9 @@ _SENTENCE_END = re.compile(rf"[.!?…‽؟]+[{_CLOSING}]*(?=\s)|[。！？｡।
 _WHITE_SPACE = re.compile(r"\s+")
 _VISIBLE = re.compile(r"\S")
 _ZERO_WIDTH_JOINER = "\u200d"
+# Skin tones, and the tags that spell the name of a region behind a flag.
+_EMOJI_PART = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
+_FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 
 
 def split(line: str, limit: int, measure: Measure) -> list[str]:
@@ -116,14 +119,16 @@ def _between_characters(text: str, count: int) -> list[int]:
 
 
 def _back_to_a_boundary(text: str, place: int) -> int:
-    while place > 0 and _belong_together(text[place - 1], text[place]):
+    while place > 0 and belong_together(text[place - 1], text[place]):
         place -= 1
     return place
 
 
-def _belong_together(character: str, following: str) -> bool:
-    is_mark = unicodedata.category(following)[0] == "M" or "\U0001f3fb" <= following <= "\U0001f3ff"  # skin tones
-    return is_mark or _ZERO_WIDTH_JOINER in (character, following)
+def belong_together(character: str, following: str) -> bool:
+    """Whether two neighbours are, or may be, parts of what readers take for one character."""
+    is_mark = unicodedata.category(following)[0] == "M" or _EMOJI_PART.match(following) is not None
+    is_flag = _FLAG_LETTER.match(character) is not None and _FLAG_LETTER.match(following) is not None
+    return is_mark or is_flag or _ZERO_WIDTH_JOINER in (character, following)
 
 
 _PLACES = (_after_sentences, _after_punctuation, _between_words)

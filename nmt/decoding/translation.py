@@ -118,3 +118,8 @@ def _joined_words(texts: Sequence[str], befores: Sequence[str]) -> str:
         if text:
             line += before + text if line else text
     return line
+
+
+def one_line(text: str) -> str:
+    """The text with spaces for line ends, which a piece of a vocabulary without normalisation may hold."""
+    return text.replace("\n", " ").replace("\r", " ")

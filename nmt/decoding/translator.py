@@ -22,7 +22,8 @@ from nmt.decoding.memory import BeamTooWideError, SearchMemory, Watch
 from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
 from nmt.decoding.sentence_splitting import LineSplitter, Part, SplitSentences
-from nmt.decoding.translation import BLANK, TranslatedText, Translation, joined
+from nmt.decoding.translation import BLANK, TranslatedText, Translation, joined, one_line
+from nmt.decoding.unknown import Taken, UnknownCharacters
 from nmt.decoding.windows import windows
 from nmt.decoding.workers import Workers
 from nmt.device import Hardware
@@ -53,6 +54,8 @@ class _Segment:
     parts: int = 1
     """The number of parts that the first candidate was searched in."""
     finding: Finding | None = None
+    taken: Taken | None = None
+    """The unknown characters that were taken out of its text, if it had any."""
 
 
 class Translator:
@@ -71,6 +74,7 @@ class Translator:
         guard: bool = True,
         utility: Utility | None = None,
         alignment: bool = False,
+        copy_unknown: bool | None = None,
         workers: int | None = None,
     ) -> None:
         """Make ready to translate.
@@ -88,6 +92,8 @@ class Translator:
                 Findings are reported in any case.
             utility: re-rank all that the beam found by minimum Bayes risk.
             alignment: tell of each piece how likely it was and what source piece it belongs to.
+            copy_unknown: copy characters that the vocabulary has no piece for from the source; None: not those that
+                the model has seen spelt in bytes.
             workers: batches that are searched at the same time, each by its share of the threads; by default as many
                 as there are threads.
 
@@ -129,6 +135,8 @@ class Translator:
         self._guard = guard
         self._utility = utility
         self._alignment = alignment
+        self._copy_unknown = copy_unknown
+        self._unknown = UnknownCharacters(self._vocab, data.lines, copy_unknown)
         self._workers = Workers(hardware, workers)
         self._memory = SearchMemory(ensemble.models, hardware.device)
         self._memory.check_beam(self._settings)
@@ -158,6 +166,7 @@ class Translator:
             "split_sentences": self._split_sentences,
             "guard": self._guard,
             "alignment": self._alignment,
+            "copy_unknown": "auto" if self._copy_unknown is None else self._copy_unknown,
             "precision": self._hardware.precision,
         }
 
@@ -195,6 +204,7 @@ class Translator:
         lines = [line for line, _ in pairs]
         prefixes = [prefix for _, prefix in pairs]
         segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
+        self._take_out_unknown(segments_by_line, prefixes)
         self._number(segments_by_line, done)
         self._begin_with(segments_by_line, prefixes, done)
         segments = list(itertools.chain.from_iterable(segments_by_line))
@@ -205,8 +215,8 @@ class Translator:
         for segment in segments:
             candidates = _each_once(segment.candidates) if self._drops_repeated else segment.candidates
             segment.candidates = candidates[: self._nbest]
-        if self._alignment:
-            self._align(segments)
+        self._align(segments if self._alignment else [s for s in segments if s.taken is not None and s.taken.inner])
+        self._put_back_unknown(segments)
         return list(map(self._put_together, lines, segments_by_line))
 
     def _put_together(self, line: str, segments: Sequence[_Segment]) -> Translation:
@@ -243,6 +253,24 @@ class Translator:
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(pieces) for pieces in self._vocab.encode(texts)]
+
+    def _take_out_unknown(self, segments_by_line: list[list[_Segment]], prefixes: list[str]) -> None:
+        """Leave what the model knows; but a line whose translation begins with a prefix stays as it is."""
+        for segments, prefix in zip(segments_by_line, prefixes, strict=True):
+            if prefix and len(segments) == 1:
+                continue
+            for segment in segments:
+                if taken := self._unknown.take_out(segment.text, segment.pieces):
+                    [pieces] = self._vocab.encode([taken.text])
+                    segment.text, segment.pieces, segment.taken = taken.text, pieces, taken
+
+    def _put_back_unknown(self, segments: list[_Segment]) -> None:
+        for segment in segments:
+            if segment.taken is not None:
+                restored = [self._unknown.put_back(segment.taken, segment.pieces, c) for c in segment.candidates]
+                if not self._alignment:  # it served for this alone
+                    restored = [dataclasses.replace(c, piece_log_probabilities=None, alignment=None) for c in restored]
+                segment.candidates = tuple(restored)
 
     @staticmethod
     def _number(segments_by_line: list[list[_Segment]], done: int) -> None:
@@ -414,7 +442,7 @@ class Translator:
         return [
             tuple(
                 TranslatedText(
-                    _one_line(next(texts)),
+                    one_line(next(texts)),
                     tuple(self._vocab.pieces(hypothesis.pieces)),
                     hypothesis.log_probability,
                     hypothesis.score,
@@ -458,8 +486,3 @@ def _findings_together(segments: Sequence[_Segment]) -> Finding | None:
     # Each problem once, in the order of the parts.
     kinds = dict.fromkeys(problem for finding in found for problem in finding.problems)
     return Finding(tuple(kinds), repaired=all(finding.repaired for finding in found))
-
-
-def _one_line(text: str) -> str:
-    # A vocabulary without normalisation may hold a piece with a line end in it.
-    return text.replace("\n", " ").replace("\r", " ")

@@ -43,3 +43,14 @@ def test_of_several_data_sets_the_lines_are_summed(write_data_set, tmp_path, mon
 
 def test_of_no_pair_nothing_is_known(write_data_set, tmp_path):
     assert line_statistics([data_set(write_data_set, tmp_path / "data", [""], ["x"])]) is None
+
+
+def test_the_share_of_bytes_is_of_all_pieces(write_data_set, tmp_path):
+    vocab = train_vocabulary(["a b"] * 9, size=300, byte_fallback=True).vocab
+    folders = []
+    for name, target in (("one", "a ☃"), ("two", "b b")):
+        folders.append(write_data_set(tmp_path / name, ["a b"] * 5, [target] * 5))
+        write_shards(folders[-1], vocab)
+    lines = line_statistics(folders)
+    pieces = sum(len(ids) for ids in vocab.encode(["a ☃", "b b"]))
+    assert (lines.source.byte_pieces, lines.target.byte_pieces) == (0, round(3 / pieces, 7))

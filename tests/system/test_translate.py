@@ -384,6 +384,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--score-target", "-", "--diverse-groups", "2"], ["--diverse-groups", "--score-target"]),
         (["--score-target", "-", "--beam", "2"], ["--beam", "--score-target"]),
         (["--score-target", "-", "--no-guard"], ["--no-guard", "--score-target"]),
+        (["--score-target", "-", "--no-copy-unknown"], ["--no-copy-unknown", "--score-target"]),
         (["--score-target", "-", "--format", "moses"], ["--format moses", "lists what a search finds"]),
         (["--input-format", "paragraphs", "--prefix", "p.txt"], ["--prefix", "--input-format lines"]),
         (["--input-format", "paragraphs", "--format", "tsv"], ["--format tsv", "--input-format lines"]),
@@ -583,6 +584,18 @@ def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
     refused = translate(bundle, b"ba\nki\n", "--prefix", str(prefix))
     assert (refused.returncode, refused.stdout.count(b"\n")) == (2, 1)
     assert b"has more than 1 lines" in refused.stderr
+
+
+def test_characters_without_a_piece_are_copied(bundle):
+    text = "☃ ba do\nki lu\n☃ ☃\n".encode()
+    copied = translate(bundle, text)
+    left = translate(bundle, text, "--no-copy-unknown")
+    bare = translate(bundle, b"ba do\nki lu\n\n")
+    first, second, third = copied.stdout.decode().splitlines()
+    plain = bare.stdout.decode().splitlines()
+    assert (first, second, third) == (f"☃ {plain[0]}", plain[1], "☃ ☃")
+    assert left.returncode == 0
+    assert "☃" not in left.stdout.decode()
 
 
 def test_samples_and_prefixes_go_on_where_they_were(bundle, tmp_path):
