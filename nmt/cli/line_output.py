@@ -183,7 +183,7 @@ def translate_lines(
         report: takes what the guard finds.
         alignment: write alignments, which the translator was told to find.
     """
-    tally = Tally()
+    tally = Tally("paragraphs" if streams.paragraphs else "lines")
 
     def note(found: Iterable[tuple[int, Translation]]) -> None:
         for number, translation in found:
@@ -192,6 +192,7 @@ def translate_lines(
         report.flush()
 
     def work_on_lines(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
+        tally.first_line = done + 1
         report.begin(done)
         for window in translator.translate_windows(pairs, done=done):
             found = list(enumerate(window, start=done + 1))

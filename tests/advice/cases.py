@@ -403,6 +403,7 @@ EXCEPTIONS: dict[str, str] = {
     "decoding/search.py: --precision": "needs a model that has diverged; tests/decoding/test_search.py",
     "decoding/tally.py: --format": _NOTICE,
     "decoding/tally.py: --no-guard": _NOTICE,
+    "decoding/tally.py: --split-sentences": _NOTICE,
     "device.py: --precision": _OTHER_MACHINE,
     "evaluation/metrics.py: --test-set": _NOTICE,
     "training/launch.py: --fresh": "looked for among the arguments, not recommended",

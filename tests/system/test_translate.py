@@ -79,8 +79,7 @@ def test_every_line_in_is_a_line_out_in_order(bundle):
     assert lines[0] == lines[1] == lines[8] == b""
     for index in (2, 9):
         assert lines[index] == translate(bundle, STRANGE.split("\n")[index].encode()).stdout.rstrip(b"\n")
-    assert b"lines translated in parts: 1." in result.stderr
-    assert b"more than 63 pieces." in result.stderr
+    assert b"warning: lines cut into parts: 1. They, or sentences in them, have more than 63 pieces." in result.stderr
 
 
 def test_sentences_are_translated_one_by_one_on_request(bundle):
@@ -89,7 +88,7 @@ def test_sentences_are_translated_one_by_one_on_request(bundle):
     alone = [translate(bundle, sentence).stdout.rstrip(b"\n") for sentence in sentences]
     found = translate(bundle, line, "--split-sentences", "always")
     assert found.stdout == b"%s  %s %s\n" % tuple(alone)
-    assert b"translated in parts: 1" in found.stderr
+    assert b"\nlines translated sentence by sentence: 1." in found.stderr
     # This bundle does not say what its training lines were like.
     assert translate(bundle, line).stdout == translate(bundle, line, "--split-sentences", "never").stdout
 
@@ -105,6 +104,8 @@ def test_paragraphs_keep_blank_lines_and_width(bundle):
     assert b" ".join(rest).split() == b" ".join(expected[:2]).split()
     assert all(len(line) <= 12 or b" " not in line for line in rest)
     assert last == b"  " + expected[2]
+    assert b"parts" not in found.stderr
+    assert b"sentence by sentence" not in found.stderr
 
 
 def test_findings_of_the_guard_are_named_and_reported(bundle, tmp_path):
