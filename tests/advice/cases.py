@@ -402,6 +402,7 @@ EXCEPTIONS: dict[str, str] = {
     "data/vocab.py: --unk": _SENTENCEPIECE,
     "decoding/search.py: --precision": "needs a model that has diverged; tests/decoding/test_search.py",
     "decoding/tally.py: --format": _NOTICE,
+    "cli/line_output.py: --invalid-utf8": "tests/system/test_translate.py adds it",
     "decoding/tally.py: --no-guard": _NOTICE,
     "decoding/tally.py: --split-sentences": _NOTICE,
     "device.py: --precision": _OTHER_MACHINE,

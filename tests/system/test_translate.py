@@ -259,6 +259,18 @@ def test_what_was_translated_before_an_error_is_kept(bundle, tmp_path):
     assert b"no such folder" in translate(bundle, b"", "--output", str(tmp_path / "none" / "x")).stderr
 
 
+def test_after_invalid_utf8_the_command_that_the_error_names_resumes(bundle, tmp_path):
+    source, out = tmp_path / "bad.txt", tmp_path / "out.txt"
+    source.write_bytes(b"ba do\nki\nlu \xff\nno\n")
+    files = ("--input", str(source), "--output", str(out))
+    failed = translate(bundle, b"", *files)
+    assert b"bad.txt, line 3: byte 4" in failed.stderr
+    assert b"the same command with --invalid-utf8 replace" in failed.stderr
+    resumed = translate(bundle, b"", *files, "--invalid-utf8", "replace")
+    assert resumed.returncode == 0, resumed.stderr.decode()
+    assert out.read_bytes().count(b"\n") == 4
+
+
 def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
 
@@ -709,7 +721,9 @@ def test_in_a_terminal_it_converses(bundle, environment):
     assert json.loads(talk.answer())["source"] == "ki lu"
     talk.wait_for(b"> ")
     talk.type(b"ba \xff\n")
-    assert b"line 6: byte 4" in talk.wait_for(b"Type it again.")
+    assert talk.wait_for(b"Type it again.").endswith(
+        b"line 6: byte 4 of the line (0xff) is not valid UTF-8. Type it again."
+    )
     talk.wait_for(b"> ")
     talk.type(b"no\nki\nlu\n")  # pasted
     assert [json.loads(talk.answer())["source"] for _ in range(3)] == ["no", "ki", "lu"]
