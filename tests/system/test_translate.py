@@ -412,7 +412,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--beam", "x"], ["--beam", "integer", "nmt translate --help"]),
         (["--beem", "4"], ["--beem", "nmt translate --help"]),
         (["in.txt", "--input", "in.txt"], ["in.txt", "given twice"]),
-        (["in.txt", "in.txt"], ["in.txt", "nmt translate --help"]),
+        (["in.txt", "b.txt"], ["takes one input only", "unexpected argument: b.txt.", "nmt translate --help"]),
     ],
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
