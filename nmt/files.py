@@ -136,6 +136,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
+def why_not_made(folder: Path, error: OSError) -> str:
+    """Why a folder could not be made: a file stands in its path, or what the system says."""
+    file = next((path for path in (folder, *folder.parents) if path.is_file()), None)
+    return f"{file} is a file" if file is not None else str(error.strerror)
+
+
 def partial_name(path: Path) -> Path:
     """The name of a file that is not complete yet."""
     return path.with_name(path.name + ".partial")

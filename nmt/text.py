@@ -38,11 +38,25 @@ _OTHER_MARKS = {
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "km", "lo", "my"})
 
 
+class InvalidUtf8Error(DataError):
+    """Bytes that are not UTF-8."""
+
+    def __init__(self, found: str, advice: str = "Convert the file to UTF-8, for example with iconv.") -> None:
+        """Put the message together.
+
+        Args:
+            found: where they are, as a sentence.
+            advice: what to do about them, as a sentence.
+        """
+        super().__init__(f"{found} {advice}")
+        self.found = found
+
+
 def decode_line(raw: bytes, *, name: str, number: int, invalid: InvalidUtf8 = "error") -> str:
     """Turn the bytes of one line, with or without its ending, into text.
 
     Raises:
-        DataError: the bytes are not UTF-8 (and ``invalid`` is not ``"replace"``); names file, line and byte.
+        InvalidUtf8Error: the bytes are not UTF-8 (and ``invalid`` is not ``"replace"``); names file, line and byte.
     """
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if invalid == "replace":
@@ -50,9 +64,8 @@ def decode_line(raw: bytes, *, name: str, number: int, invalid: InvalidUtf8 = "e
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name}, line {number}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not valid "
-            "UTF-8. Convert the file to UTF-8, for example with iconv."
+        raise InvalidUtf8Error(
+            f"{name}, line {number}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not valid UTF-8."
         ) from None
 
 

@@ -142,6 +142,16 @@ def test_a_broken_file_is_named(tmp_path):
     path.write_text("model: [1, 2")
     with pytest.raises(ConfigError, match=r"my\.yaml"):
         load_yaml(path)
+    path.write_text("model:\n\tdropout: 0.3\n")
+    with pytest.raises(ConfigError) as refused:
+        load_yaml(path)
+    assert str(refused.value) == (
+        f"{path}: is not valid YAML: line 2, column 1: found character '\\t' that cannot start any token. "
+        "Use spaces, not tabs."
+    )
+    path.write_text("model:\n  norm: \0\n")
+    with pytest.raises(ConfigError, match=r"YAML: line 2, column 9: special characters are not allowed\.$"):
+        load_yaml(path)
     path.write_text("- a list")
     with pytest.raises(ConfigError, match="section"):
         load_yaml(path)

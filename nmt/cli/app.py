@@ -85,6 +85,9 @@ def _refuse_usage(error: Any, command: str) -> NoReturn:
         raise error
     # Types are checked by another library, which says whose word it is, and how it came to it.
     message = re.sub(r"Value error, |, unable to parse string as .*$", "", error.format_message()).rstrip(".")
+    if found := re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message):
+        one_only = "translate takes one input only; " if command.endswith(" translate") else ""
+        message = f"{one_only}unexpected argument: {found[1]}"
     end = "" if message.endswith("?") else "."
     print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else command} --help.")
     sys.exit(2)

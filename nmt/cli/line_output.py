@@ -29,6 +29,7 @@ from nmt.text import (
     ARCHIVES,
     STDIN,
     InvalidUtf8,
+    InvalidUtf8Error,
     can_be_read_again,
     count_lines,
     encode_line,
@@ -144,8 +145,18 @@ class Streams:
     def _files(self) -> dict[str, Path]:
         return {"input": self.input} | {name: path for name, path in self.beside.items() if path is not None}
 
-    def pairs(self) -> Pairs:
+    def pairs(self) -> Iterator[tuple[str, str]]:
         """The lines of the input from the first on, each with the one beside it, or with none."""
+        try:
+            yield from self._pairs()
+        except InvalidUtf8Error as error:
+            raise InvalidUtf8Error(
+                error.found,
+                "Convert it to UTF-8, for example with iconv; or run the same command with --invalid-utf8 replace, "
+                "which puts U+FFFD there.",
+            ) from None
+
+    def _pairs(self) -> Pairs:
         invalid, beside = self.invalid_utf8, self._parallel
         if self.is_typed:
             lines = typed_lines("> " if is_terminal() else "", invalid=invalid)
@@ -183,7 +194,7 @@ def translate_lines(
         report: takes what the guard finds.
         alignment: write alignments, which the translator was told to find.
     """
-    tally = Tally()
+    tally = Tally("paragraphs" if streams.paragraphs else "lines")
 
     def note(found: Iterable[tuple[int, Translation]]) -> None:
         for number, translation in found:
@@ -192,6 +203,7 @@ def translate_lines(
         report.flush()
 
     def work_on_lines(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
+        tally.first_line = done + 1
         report.begin(done)
         for window in translator.translate_windows(pairs, done=done):
             found = list(enumerate(window, start=done + 1))

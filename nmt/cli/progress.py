@@ -47,7 +47,7 @@ def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+            return Text(f"{task.speed:,.0f}/s" if task.speed and task.speed >= 1 else "")
 
     by_unit: dict[Unit, tuple[ProgressColumn, ...]] = {
         "bytes": (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()),
@@ -97,7 +97,9 @@ def _lines(unit: Unit) -> Callable[[str, int, int | None], None]:
             return
         told[description] = now
         whole = f" of {total / scale:,.0f}" if total else ""
-        rate = f", {(done - already) / (now - begin):,.0f} per second" if unit in ("lines", "paragraphs") else ""
-        notice(f"{description}: {done / scale:,.0f}{whole} {name}{rate}")
+        rate = (done - already) / (now - begin)
+        # Of less than one per second a rounded figure says nothing.
+        speed = f", {rate:,.0f} per second" if unit in ("lines", "paragraphs") and rate >= 1 else ""
+        notice(f"{description}: {done / scale:,.0f}{whole} {name}{speed}")
 
     return update

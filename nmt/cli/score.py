@@ -78,7 +78,7 @@ def score(
 
     from nmt.cli.console import warn
     from nmt.errors import ConfigError, DataError
-    from nmt.evaluation import compare, hypothesis_warnings, sentence_scores, tokenizer_warnings
+    from nmt.evaluation import compare, hypothesis_warnings, is_language_code, sentence_scores, tokenizer_warnings
     from nmt.evaluation import paper_bleu as score_as_paper
     from nmt.evaluation import score as score_text
     from nmt.text import read_lines
@@ -99,6 +99,11 @@ def score(
     else:
         references = [list(read_lines(path)) for path in reference or []]
     language = target_lang or _language(langpair, reference or [])
+    if target_lang and not is_language_code(target_lang):
+        warn(
+            f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
+            "applied."
+        )
     if paper_bleu and not language:
         raise ConfigError("--paper-bleu needs the language for its tokeniser: --target-lang.")
 

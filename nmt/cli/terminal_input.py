@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from nmt.cli.console import stderr, warn
-from nmt.errors import DataError
-from nmt.text import InvalidUtf8, decode_line
+from nmt.text import InvalidUtf8, InvalidUtf8Error, decode_line
 
 _STDOUT, _STDERR = 1, 2
 
@@ -34,8 +33,8 @@ def typed_lines(prompt: str, *, invalid: InvalidUtf8 = "error") -> Iterator[str]
             number += 1
             try:
                 line = decode_line(raw, name="standard input", number=number, invalid=invalid)
-            except DataError as error:
-                warn(f"{error} Type it again.")
+            except InvalidUtf8Error as error:
+                warn(f"{error.found} Type it again.")
                 number -= 1
             else:
                 yield line

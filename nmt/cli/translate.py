@@ -345,8 +345,10 @@ def translate(
         folders, translator.settings | {"format": format, "input_format": input_format, "mbr": mbr}
     )
     tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
-    for remark in tally.remarks(translator.max_source_length, guard=guard, prefixed=prefix is not None):
-        warn(remark)
+    for message in tally.notices(prefixed=prefix is not None):
+        notice(message)
+    for message in tally.warnings(translator.max_source_length, guard=guard, prefixed=prefix is not None):
+        warn(message)
 
 
 def _refuse(options: list[str], why: str) -> None:

@@ -57,12 +57,25 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{name}: is not valid YAML: {error}") from None
+        raise ConfigError(f"{name}: is not valid YAML: {_yaml_problem(error, text)}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
         raise ConfigError(f"{name}: expected settings as 'section: {{key: value}}', found {type(values).__name__}.")
     return values
+
+
+def _yaml_problem(error: yaml.YAMLError, text: str) -> str:
+    """What is wrong with YAML and where, in one line."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    if mark is not None:
+        line, column = mark.line + 1, mark.column + 1
+    else:  # a character that YAML does not allow anywhere
+        problem = getattr(error, "reason", None)
+        before = text[: getattr(error, "position", 0)]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    advice = " Use spaces, not tabs." if "'\\t'" in str(problem) else ""
+    return f"line {line}, column {column}: {problem or 'it cannot be read'}.{advice}"
 
 
 def setting_layer(setting: str) -> Layer:

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from nmt.errors import DownloadError
-from nmt.files import free_name, replacing
+from nmt.files import free_name, replacing, why_not_made
 from nmt.locking import exclusive
 
 Progress = Callable[[str, int, int | None], None]
@@ -93,7 +93,9 @@ def fetch(
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DownloadError(f"{cache}: cannot be made ({error.strerror}). Name another folder with --cache.") from None
+        raise DownloadError(
+            f"{cache}: cannot be made ({why_not_made(cache, error)}). Name another folder with --cache."
+        ) from None
     with exclusive(path.with_name(f".{path.name}.lock")):
         failures = []
         if path.is_file():

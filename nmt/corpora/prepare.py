@@ -29,7 +29,7 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.errors import DataError, OutputError
-from nmt.files import check_replaceable, free_name
+from nmt.files import check_replaceable, free_name, why_not_made
 from nmt.locking import exclusive
 from nmt.processor import usable_cores
 
@@ -147,7 +147,9 @@ def _alone(folder: Path) -> Iterator[None]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder}: cannot be made ({error.strerror}). Name another folder with --out.") from None
+        raise DataError(
+            f"{folder}: cannot be made ({why_not_made(folder, error)}). Name another folder with --out."
+        ) from None
     try:
         with exclusive(folder.with_name(f".{folder.name}.lock"), wait=False):
             yield

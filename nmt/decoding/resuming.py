@@ -295,6 +295,8 @@ def _write_record(path: Path, record: Mapping[str, Any]) -> None:
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     old, new = dict(flatten(dict(before))), dict(flatten(dict(now)))
+    if old.get("invalid_utf8") == "error":  # then no line had invalid bytes, and none would have been replaced
+        new["invalid_utf8"] = "error"
     return ", ".join(
         # Of checksums nobody learns anything.
         name if name in ("model", *INPUTS) else f"{name} ({old.get(name)} then, {new.get(name)} now)"

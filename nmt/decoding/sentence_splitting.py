@@ -31,6 +31,8 @@ class Part:
     text: str
     before: str = ""
     """The white space between this part and the one before it; none before the first part."""
+    is_cut: bool = False
+    """Whether it was cut out of text that is longer than the limit."""
 
 
 class LineSplitter:
@@ -109,8 +111,8 @@ class LineSplitter:
 
 
 def _spaced(texts: Sequence[str], before: str) -> list[Part]:
-    """Parts of one sentence."""
-    return [Part(text, " " if index else before) for index, text in enumerate(texts)]
+    """Parts of one sentence, or of a line that is not divided for its sentences."""
+    return [Part(text, " " if index else before, is_cut=len(texts) > 1) for index, text in enumerate(texts)]
 
 
 def _most_sentences(counts: Sequence[int], few: float) -> int:

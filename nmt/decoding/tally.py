@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Literal
 
 from nmt.decoding.guard import Problem
 from nmt.decoding.translation import Translation
@@ -13,9 +14,15 @@ _LINES_NAMED = 5
 
 @dataclass
 class Tally:
-    """Counts of lines."""
+    """Counts of lines, or of paragraphs."""
 
-    in_parts: int = 0
+    unit: Literal["lines", "paragraphs"] = "lines"
+    first_line: int = 1
+    """The number of the first line that counts: a resumed output has more before it."""
+    in_sentences: int = 0
+    """Lines that were translated sentence by sentence, and not cut further."""
+    cut: int = 0
+    """Lines that were cut because they, or sentences of theirs, are too long."""
     doubtful: int = 0
     """Lines whose translations had problems of any kind."""
     repaired: int = 0
@@ -29,7 +36,8 @@ class Tally:
         Args:
             number: of the line, from 1.
         """
-        self.in_parts += translation.parts > 1
+        self.in_sentences += translation.parts > 1 and not translation.is_cut
+        self.cut += translation.is_cut
         if translation.guard is not None:
             self.doubtful += 1
             self.repaired += translation.guard.repaired
@@ -37,26 +45,52 @@ class Tally:
             if not translation.guard.repaired and len(self.not_repaired) < _LINES_NAMED:
                 self.not_repaired.append(number)
 
-    def remarks(self, max_source_length: int, *, guard: bool, prefixed: bool) -> list[str]:
-        """What a person should know, a sentence each; mostly nothing.
+    def notices(self, *, prefixed: bool) -> list[str]:
+        """What happened as it should, a sentence each; mostly nothing.
 
         Args:
             prefixed: translations were to begin with something.
         """
-        remarks = []
-        if self.in_parts:
-            remarks.append(
-                f"lines translated in parts: {self.in_parts:,}. They have more sentences than the model was trained "
-                f"for, or more than {max_source_length} pieces."
-                + (" Their prefixes were left out." if prefixed else "")
+        # Sentences are what a paragraph is divided into; and a prefix that was left out is something to warn about.
+        if not self.in_sentences or self.unit == "paragraphs" or prefixed:
+            return []
+        return [f"{self._in_sentences()} --split-sentences never keeps lines whole."]
+
+    def warnings(self, max_source_length: int, *, guard: bool, prefixed: bool) -> list[str]:
+        """What may be wrong, a sentence each; mostly nothing.
+
+        Args:
+            max_source_length: of a line or a part of one, in pieces.
+            prefixed: translations were to begin with something.
+        """
+        warnings = []
+        left_out = " Their prefixes were left out." if prefixed else ""
+        if self.cut:
+            warnings.append(
+                f"{self.unit} cut into parts{self._since()}: {self.cut:,}. They, or sentences in them, have more than "
+                f"{max_source_length} pieces.{left_out}"
             )
+        if self.in_sentences and prefixed:
+            warnings.append(self._in_sentences() + left_out)
         if self.doubtful and guard:
-            kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in self.problems.most_common())
-            remarks.append(
-                f"translations that looked wrong: {self.doubtful:,} ({kinds}); repaired: {self.repaired:,}."
-                f"{self._not_repaired()} --guard-report FILE lists all; --no-guard repairs none."
+            warnings.append(
+                f"translations that looked wrong{self._since()}: {self.doubtful:,} ({self._by_problem()}); "
+                f"repaired: {self.repaired:,}.{self._not_repaired()} --guard-report FILE lists all; --no-guard repairs "
+                "none."
             )
-        return remarks
+        return warnings
+
+    def _since(self) -> str:
+        return f" since line {self.first_line:,}" if self.first_line > 1 else ""
+
+    def _in_sentences(self) -> str:
+        return f"lines translated sentence by sentence{self._since()}: {self.in_sentences:,}."
+
+    def _by_problem(self) -> str:
+        kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in self.problems.most_common())
+        if self.problems.total() == self.doubtful:
+            return kinds
+        return f"by problem: {kinds}; a line may have several"
 
     def _not_repaired(self) -> str:
         count = self.doubtful - self.repaired

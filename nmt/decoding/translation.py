@@ -46,6 +46,9 @@ class Translation:
     parts: int = 1
     """The number of parts that were translated one by one: more than one where the line holds more, or more sentences,
     than the model was trained for."""
+    is_cut: bool = False
+    """Whether some of these parts are parts of a sentence: the line, or a sentence in it, has more pieces than the
+    maximum."""
     guard: Finding | None = None
     """What was wrong with the best candidate, if anything, and whether another took its place."""
 

@@ -53,6 +53,8 @@ class _Segment:
     candidates: tuple[TranslatedText, ...] = (BLANK,)
     parts: int = 1
     """The number of parts that the first candidate was searched in."""
+    is_cut: bool = False
+    """Whether it, or a part that it was searched in, was cut out of text that is too long."""
     finding: Finding | None = None
     taken: Taken | None = None
     """The unknown characters that were taken out of its text, if it had any."""
@@ -225,6 +227,7 @@ class Translator:
             self._joined(segments),
             source_pieces=tuple(self._vocab.pieces(piece for segment in segments for piece in segment.pieces)),
             parts=sum(segment.parts for segment in segments),
+            is_cut=any(segment.is_cut for segment in segments),
             guard=_findings_together(segments),
         )
 
@@ -249,7 +252,10 @@ class Translator:
 
     def _encoded(self, parts: Sequence[Part]) -> list[_Segment]:
         encoded = self._vocab.encode([part.text for part in parts])
-        return [_Segment(part.text, pieces, part.before) for part, pieces in zip(parts, encoded, strict=True)]
+        return [
+            _Segment(part.text, pieces, part.before, is_cut=part.is_cut)
+            for part, pieces in zip(parts, encoded, strict=True)
+        ]
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(pieces) for pieces in self._vocab.encode(texts)]
@@ -370,6 +376,7 @@ class Translator:
         for segment, its_parts in zip(segments, parts_of, strict=True):
             if self._repair(segment, self._joined(its_parts)):
                 segment.parts = len(its_parts)
+                segment.is_cut = segment.is_cut or any(part.is_cut for part in its_parts)
             else:
                 still_doubtful.append(segment)
         return still_doubtful

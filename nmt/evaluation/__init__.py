@@ -2,7 +2,7 @@
 
 from nmt.evaluation.checks import hypothesis_warnings, tokenizer_warnings
 from nmt.evaluation.comparison import Comparison, compare
-from nmt.evaluation.languages import base_language, language_of_name
+from nmt.evaluation.languages import base_language, is_language_code, language_of_name
 from nmt.evaluation.metrics import (
     METRIC_NAMES,
     MetricName,
@@ -27,6 +27,7 @@ __all__ = [
     "bleu",
     "compare",
     "hypothesis_warnings",
+    "is_language_code",
     "language_of_name",
     "paper_bleu",
     "score",

@@ -38,6 +38,12 @@ def base_language(code: str) -> str:
     return _THREE_LETTERS.get(primary, primary)
 
 
+def is_language_code(code: str) -> bool:
+    """Whether a code is that of a language. Any three letters count: most are the code of one."""
+    primary = primary_language(code)
+    return primary in _TWO_LETTERS or (len(primary) == 3 and primary.isascii() and primary.isalpha())
+
+
 def language_of_name(path: Path) -> str:
     """The language code that a file name ends in, archives' endings aside; empty if it ends in none."""
     suffix = (path.with_suffix("") if path.suffix in ARCHIVES else path).suffix.removeprefix(".")

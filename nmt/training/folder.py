@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nmt.errors import CheckpointError
+from nmt.files import why_not_made
 from nmt.training.distributed import Ranks
 
 
@@ -48,7 +49,9 @@ def _claimed(run: Path) -> Path:
                     folder.mkdir()
                     return folder
     except OSError as error:
-        raise CheckpointError(f"{run}: cannot be written ({error.strerror}). Name another folder with --out.") from None
+        raise CheckpointError(
+            f"{run}: cannot be written ({why_not_made(run.parent, error)}). Name another folder with --out."
+        ) from None
     raise CheckpointError(f"{run}: no free name is left beside it. Name another folder with --out.")
 
 

@@ -19,7 +19,7 @@ from nmt.config import Config, dump_config
 from nmt.data.manifest import MANIFEST_NAME
 from nmt.device import Hardware, choose_hardware
 from nmt.errors import CheckpointError
-from nmt.files import check_replaceable, replacing
+from nmt.files import check_replaceable, replacing, why_not_made
 from nmt.locking import exclusive, holder
 from nmt.training.beginning import Beginning, find_beginning, make_learner
 from nmt.training.data import TrainingData
@@ -157,7 +157,7 @@ def _only_one(run: Path, ranks: Ranks) -> Iterator[None]:
             ) from None
         except OSError as error:
             raise CheckpointError(
-                f"{run}: cannot be written ({error.strerror}). Name another folder with --out."
+                f"{run}: cannot be written ({why_not_made(run, error)}). Name another folder with --out."
             ) from None
         yield
 

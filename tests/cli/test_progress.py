@@ -1,6 +1,7 @@
 """Progress in terminals of any width."""
 
 import io
+import itertools
 
 import pytest
 from rich.console import Console
@@ -22,3 +23,16 @@ def test_numbers_are_shown_however_narrow_the_terminal(monkeypatch, width, has_b
     last = shown.getvalue().split("\n")[-2]
     assert ("1.0/4.0 MB" if unit == "bytes" else "1000000/4000000") in last
     assert ("━" in last) == has_bar
+
+
+def test_a_rate_of_less_than_one_per_second_is_not_printed(monkeypatch):
+    printed: list[str] = []
+    clock = itertools.count(0, 20)
+    monkeypatch.setattr(progress, "is_terminal", lambda: False)
+    monkeypatch.setattr(progress, "notice", printed.append)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with progress.progress_display() as display:
+        update = display("lines")
+        for done in (0, 11, 211):
+            update("done", done, 211)
+    assert printed == ["done: 11 of 211 lines", "done: 211 of 211 lines, 5 per second"]

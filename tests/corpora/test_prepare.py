@@ -339,6 +339,9 @@ def test_folders_of_others_are_never_replaced(own, tmp_path):
         prepare(own, tmp_path / "home", force=True)
     with pytest.raises(OutputError, match="is a file"):
         prepare(own, tmp_path / "home" / "thesis.tex", force=True)
+    for name in ("x", "x/y"):
+        with pytest.raises(DataError, match=r"cannot be made \(.*/thesis\.tex is a file\)"):
+            prepare(own, tmp_path / "home" / "thesis.tex" / name)
     assert (tmp_path / "home" / "thesis.tex").read_text() == "years of work"
     (tmp_path / "empty").mkdir()
     assert prepare(own, tmp_path / "empty").changed

@@ -104,6 +104,16 @@ def test_another_setting_or_input_is_refused_by_name(tmp_path):
         OutputFile(output).begun(RECORD | {"input": "other"}, LINES, window=3)
 
 
+def test_lines_that_were_valid_are_the_same_if_invalid_ones_are_replaced(tmp_path):
+    strict, lenient = RECORD | {"invalid_utf8": "error"}, RECORD | {"invalid_utf8": "replace"}
+    interrupted(tmp_path / "out", b"a\nb\nc\n", strict)
+    assert OutputFile(tmp_path / "out").begun(lenient, LINES, window=3).lines == 3
+    interrupted(tmp_path / "other", b"a\nb\nc\n", lenient)
+    with pytest.raises(DataError, match=r"invalid_utf8 \(replace then, error now\)"):
+        OutputFile(tmp_path / "other").begun(strict, LINES, window=3)
+    assert complete(tmp_path / "whole", record=strict).is_up_to_date(lenient)
+
+
 def test_a_complete_output_is_up_to_date_or_refused(tmp_path):
     file = complete(tmp_path / "out.txt")
     before = contents(tmp_path)

@@ -188,7 +188,7 @@ def test_a_long_line_is_translated_in_parts_which_join_the_batch():
     [found] = made.translate([line])
     texts = ["ba do ki.", "Lu me no!", "Pa ru se."]
     parts = list(made.translate(texts))
-    assert found.parts == 3
+    assert (found.parts, found.is_cut) == (3, True)
     assert found.source == line
     for rank, candidate in enumerate(found.candidates):
         alone = [part.candidates[rank] for part in parts]
@@ -229,7 +229,7 @@ def test_a_line_of_more_sentences_than_the_training_lines_is_translated_sentence
     alone = [found.text for found in made.translate(sentences)]
     for between in (" ", "  ", "\t"):
         [found] = made.translate([between.join(sentences)])
-        assert (found.parts, found.text) == (3, between.join(alone))
+        assert (found.parts, found.is_cut, found.text) == (3, False, between.join(alone))
     [whole] = translator(config=described(), guard=False, split_sentences="never").translate([" ".join(sentences)])
     assert whole.parts == 1
 

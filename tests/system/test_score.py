@@ -105,6 +105,15 @@ def test_several_references_and_a_source(files, nmt):
     assert "3 lines" in result.stderr
 
 
+def test_an_unknown_language_is_warned_about(files, nmt):
+    arguments = ["score", "--reference", "ref.de", "good.txt", "--target-lang"]
+    result = nmt(*arguments, "klingon", cwd=files)
+    assert "warning: --target-lang klingon is not a language code" in result.stderr
+    assert result.stdout.startswith("BLEU = ")
+    for known in ("de", "pt_BR", "zh-Hans", "tlh"):
+        assert "warning" not in nmt(*arguments, known, cwd=files).stderr
+
+
 def test_warns_of_marks_on_stderr_and_scores_all_the_same(files, nmt):
     (files / "pieces.txt").write_text("▁Das ▁Haus\n▁Ein ▁Hund\n", "utf-8")
     result = nmt("score", "--reference", "ref.de", "pieces.txt", cwd=files)

@@ -79,8 +79,7 @@ def test_every_line_in_is_a_line_out_in_order(bundle):
     assert lines[0] == lines[1] == lines[8] == b""
     for index in (2, 9):
         assert lines[index] == translate(bundle, STRANGE.split("\n")[index].encode()).stdout.rstrip(b"\n")
-    assert b"lines translated in parts: 1." in result.stderr
-    assert b"more than 63 pieces." in result.stderr
+    assert b"warning: lines cut into parts: 1. They, or sentences in them, have more than 63 pieces." in result.stderr
 
 
 def test_sentences_are_translated_one_by_one_on_request(bundle):
@@ -89,7 +88,7 @@ def test_sentences_are_translated_one_by_one_on_request(bundle):
     alone = [translate(bundle, sentence).stdout.rstrip(b"\n") for sentence in sentences]
     found = translate(bundle, line, "--split-sentences", "always")
     assert found.stdout == b"%s  %s %s\n" % tuple(alone)
-    assert b"translated in parts: 1" in found.stderr
+    assert b"\nlines translated sentence by sentence: 1." in found.stderr
     # This bundle does not say what its training lines were like.
     assert translate(bundle, line).stdout == translate(bundle, line, "--split-sentences", "never").stdout
 
@@ -105,6 +104,8 @@ def test_paragraphs_keep_blank_lines_and_width(bundle):
     assert b" ".join(rest).split() == b" ".join(expected[:2]).split()
     assert all(len(line) <= 12 or b" " not in line for line in rest)
     assert last == b"  " + expected[2]
+    assert b"parts" not in found.stderr
+    assert b"sentence by sentence" not in found.stderr
 
 
 def test_findings_of_the_guard_are_named_and_reported(bundle, tmp_path):
@@ -258,6 +259,18 @@ def test_what_was_translated_before_an_error_is_kept(bundle, tmp_path):
     assert b"no such folder" in translate(bundle, b"", "--output", str(tmp_path / "none" / "x")).stderr
 
 
+def test_after_invalid_utf8_the_command_that_the_error_names_resumes(bundle, tmp_path):
+    source, out = tmp_path / "bad.txt", tmp_path / "out.txt"
+    source.write_bytes(b"ba do\nki\nlu \xff\nno\n")
+    files = ("--input", str(source), "--output", str(out))
+    failed = translate(bundle, b"", *files)
+    assert b"bad.txt, line 3: byte 4" in failed.stderr
+    assert b"the same command with --invalid-utf8 replace" in failed.stderr
+    resumed = translate(bundle, b"", *files, "--invalid-utf8", "replace")
+    assert resumed.returncode == 0, resumed.stderr.decode()
+    assert out.read_bytes().count(b"\n") == 4
+
+
 def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
 
@@ -400,7 +413,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--beam", "x"], ["--beam", "integer", "nmt translate --help"]),
         (["--beem", "4"], ["--beem", "nmt translate --help"]),
         (["in.txt", "--input", "in.txt"], ["in.txt", "given twice"]),
-        (["in.txt", "in.txt"], ["in.txt", "nmt translate --help"]),
+        (["in.txt", "b.txt"], ["takes one input only", "unexpected argument: b.txt.", "nmt translate --help"]),
     ],
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
@@ -726,7 +739,9 @@ def test_in_a_terminal_it_converses(bundle, environment):
     assert json.loads(talk.answer())["source"] == "ki lu"
     talk.wait_for(b"> ")
     talk.type(b"ba \xff\n")
-    assert b"line 6: byte 4" in talk.wait_for(b"Type it again.")
+    assert talk.wait_for(b"Type it again.").endswith(
+        b"line 6: byte 4 of the line (0xff) is not valid UTF-8. Type it again."
+    )
     talk.wait_for(b"> ")
     talk.type(b"no\nki\nlu\n")  # pasted
     assert [json.loads(talk.answer())["source"] for _ in range(3)] == ["no", "ki", "lu"]
