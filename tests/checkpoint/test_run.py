@@ -65,6 +65,18 @@ def test_pruning_deletes_what_is_not_kept_and_what_a_crash_left(tmp_path):
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-00000001", "step-00000003"]
 
 
+def test_pruning_leaves_a_checkpoint_that_lies_elsewhere(tmp_path):
+    elsewhere = tmp_path / "other disk"
+    elsewhere.mkdir()
+    (elsewhere / "training.json").touch()
+    folder = tmp_path / "run"
+    checkpoint_folder(folder, 2).mkdir(parents=True)
+    checkpoint_folder(folder, 1).symlink_to(elsewhere)
+    prune(folder, {}, CheckpointsConfig(keep_last=1, keep_best=1))
+    assert list(checkpoints(folder)) == [1, 2]
+    assert (elsewhere / "training.json").exists()
+
+
 def test_translate_takes_the_average_unless_checkpoints_are_newer(tmp_path):
     import os
 
