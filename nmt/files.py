@@ -227,7 +227,7 @@ def _finish(folder: Path) -> None:
 
 
 def remove_own(folder: Path, kind: Kind) -> bool:
-    """Remove a folder that holds nothing but files of a kind, complete or not. Anything else, also a link, is left alone.
+    """Remove a folder that holds nothing but files of a kind, complete or not. All else, also a link, is left alone.
 
     Returns:
         Whether it is gone.
