@@ -175,7 +175,9 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
 
     Raises:
         OutputError: by the rule, what stands there may not be replaced.
+        ValueError: the kind does not say which files it holds.
     """
+    _check_removable(kind)
     check_replaceable(folder, kind)
     folder = Path(os.path.realpath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -201,11 +203,12 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
 def _recover(folder: Path, temporary: Path, outgoing: Path, kind: Kind) -> None:
     """Clear up after a process that died. The lock is held, so none is at work."""
     shutil.rmtree(temporary, ignore_errors=True)
-    if outgoing.exists() and not folder.exists():
+    if outgoing.exists() and not folder.exists() and kind.is_ours(outgoing):
         outgoing.rename(folder)
-    elif outgoing.exists():
-        check_replaceable(outgoing, kind, option=None)
-        remove_own(outgoing, kind)
+    elif outgoing.exists() and not remove_own(outgoing, kind):  # half of it may be gone, so is_ours may be false
+        raise OutputError(
+            f"{outgoing}: is left from {kind.name} that was replaced, but also holds other things. Move it away."
+        )
     check_replaceable(folder, kind)
 
 
@@ -230,11 +233,17 @@ def _finish(folder: Path) -> None:
 
 
 def remove_own(folder: Path, kind: Kind) -> bool:
-    """Remove a folder that holds nothing but files of a kind, be they complete or not; any other is left as it is.
+    """Remove a folder that holds nothing but files of a kind, complete or not. All else, also a link, is left alone.
 
     Returns:
         Whether it is gone.
+
+    Raises:
+        ValueError: the kind does not say which files it holds.
     """
+    _check_removable(kind)
+    if folder.is_symlink() or folder.is_file():
+        return False
     try:
         if kind.foreign_entries(folder):
             return False
@@ -248,6 +257,12 @@ def remove_own(folder: Path, kind: Kind) -> bool:
             raise
         return False
     return True
+
+
+def _check_removable(kind: Kind) -> None:
+    """Refuse a kind whose folders may hold anything: all of it would pass for ours."""
+    if not kind.holds:
+        raise ValueError(f"{kind.name}: no folder of a kind that may hold other things is removed.")
 
 
 def free_name(path: Path) -> Path:

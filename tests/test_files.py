@@ -136,6 +136,45 @@ def test_only_what_is_of_a_kind_is_removed(tmp_path):
     assert remove_own(tmp_path / "box", BOX)
 
 
+def test_a_link_to_a_folder_is_not_removed(tmp_path):
+    fill(tmp_path / "elsewhere", "x")
+    (tmp_path / "box").symlink_to("elsewhere")
+    assert not remove_own(tmp_path / "box", BOX)
+    assert (tmp_path / "box").is_symlink()
+    assert held(tmp_path / "elsewhere") == {"label": "x", "a.thing": "x"}
+
+
+def test_a_folder_of_a_kind_that_may_hold_anything_is_not_removed(tmp_path):
+    anything = Kind("a drawer", lambda folder: True, is_folder=True)
+    fill(tmp_path / "box", "x")
+    with pytest.raises(ValueError, match="a drawer"):
+        remove_own(tmp_path / "box", anything)
+    with pytest.raises(ValueError, match="a drawer"), replacing_folder(tmp_path / "box", anything):
+        pass
+    assert held(tmp_path / "box") == {"label": "x", "a.thing": "x"}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_folder_whose_removal_was_interrupted_is_removed(tmp_path, is_there):
+    box, outgoing = tmp_path / "box", tmp_path / ".box.nmt.old"
+    if is_there:
+        fill(box, "after")
+    outgoing.mkdir()
+    (outgoing / "a.thing").write_text("before")  # the label, which tells that it is ours, is gone
+    fill(box, "again")
+    assert held(box) == {"label": "again", "a.thing": "again"}
+    assert [path.name for path in tmp_path.iterdir()] == ["box"]
+
+
+def test_what_is_foreign_in_a_folder_whose_removal_was_interrupted_stays(tmp_path):
+    outgoing = tmp_path / ".box.nmt.old"
+    outgoing.mkdir()
+    (outgoing / "mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"\.box\.nmt\.old.*Move it away"):
+        fill(tmp_path / "box", "again")
+    assert held(outgoing) == {"mine.txt": "mine"}
+
+
 def test_the_rule(tmp_path):
     """What may stand in the place of a file, and of a folder."""
     (tmp_path / "letter").write_text("Dear reader")

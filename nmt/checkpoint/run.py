@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import os
 import re
 import shutil
@@ -11,13 +12,17 @@ from pathlib import Path
 
 from nmt.checkpoint.files import CONFIG_FILE, TRAINING_STATE_FILE, damage, is_bundle
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
-from nmt.config import CheckpointsConfig
-from nmt.errors import CheckpointError
+from nmt.config import CheckpointsConfig, load_yaml, parse_config
+from nmt.errors import CheckpointError, ConfigError
 from nmt.files import Kind, free_name, put_back, remove_own
+from nmt.locking import is_lock
 
 AVERAGE_FOLDER = "average"
 CHECKPOINTS_FOLDER = "checkpoints"
 METRICS_FILE = "metrics.jsonl"
+_FIRST_RECORD = b'{"kind": "start"'
+_FIRST_METRICS = f".{METRICS_FILE}.*.tmp"
+_FIRST_ENTRIES = (METRICS_FILE, _FIRST_METRICS, CONFIG_FILE, f".{CONFIG_FILE}.*.tmp", "data.json", "manifests")
 _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
 
 
@@ -36,11 +41,45 @@ def checkpoints(run: Path) -> dict[int, Path]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a run began in a folder: by the first record of its metrics, or by its checkpoints."""
+    """Whether a run began in a folder: by the first record of its metrics, its checkpoints, or what a crash left."""
     first = read_json(folder / METRICS_FILE, first_line=True)
     if isinstance(first, dict) and "kind" in first and "update" in first:
         return True
-    return any((path / TRAINING_STATE_FILE).is_file() for path in checkpoints(folder).values())
+    if any((path / TRAINING_STATE_FILE).is_file() for path in checkpoints(folder).values()):
+        return True
+    return _ended_at_its_first_record(folder)
+
+
+def _ended_at_its_first_record(folder: Path) -> bool:
+    """Whether a folder is left from a run that died, or found the disk full, while it wrote its first record."""
+    metrics = folder / METRICS_FILE
+    if metrics.is_file():
+        if not _is_torn(metrics):
+            return False
+    elif not any(folder.glob(_FIRST_METRICS)):
+        return False
+    if (folder / CONFIG_FILE).is_file():
+        return _holds_settings(folder / CONFIG_FILE)
+    return all(
+        is_lock(entry) or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in _FIRST_ENTRIES)
+        for entry in folder.iterdir()
+    )
+
+
+def _is_torn(metrics: Path) -> bool:
+    """Whether metrics hold no more than a part of their first record."""
+    with metrics.open("rb") as stream:
+        line = stream.readline()
+    length = min(len(line), len(_FIRST_RECORD))
+    return not line.endswith(b"\n") and line[:length] == _FIRST_RECORD[:length]
+
+
+def _holds_settings(path: Path) -> bool:
+    try:
+        parse_config(load_yaml(path), name=str(path))
+    except ConfigError:
+        return False
+    return True
 
 
 RUN = Kind("a run", is_run, is_folder=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from nmt.data.shards import INDEX_NAME, SHARDS, SHARDS_FOLDER
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
@@ -21,8 +22,13 @@ def _is_our_list(path: Path) -> bool:
     with path.open("rb") as stream:
         if stream.read(len(beginning)) == beginning:
             return True
-    try:  # a vocabulary from elsewhere may call its special pieces otherwise
-        vocab = Vocabulary.load(path.with_name(VOCAB_NAME))
+    # A vocabulary from elsewhere may call its special pieces otherwise.
+    return _lists_pieces_of(path, path.with_name(VOCAB_NAME))
+
+
+def _lists_pieces_of(path: Path, model: Path) -> bool:
+    try:
+        vocab = Vocabulary.load(model)
     except VocabularyError:
         return False
     return path.read_bytes() == "".join(f"{piece}\n" for piece in vocab.pieces(range(vocab.size))).encode()
@@ -31,14 +37,19 @@ def _is_our_list(path: Path) -> bool:
 def _is_our_model(path: Path) -> bool:
     """Whether the list of pieces beside a model, or the shards, tell that it was written with them."""
     listed = path.with_name(PIECES_NAME)
-    if listed.is_file() and _is_our_list(listed):
+    if listed.is_file() and _lists_pieces_of(listed, path):
         return True
+    return _index_of_model(path) is not None
+
+
+def _index_of_model(path: Path) -> dict[str, Any] | None:
+    """The index of the shards that were encoded with the model beside them; None if there are none."""
     try:
         index = json.loads((path.parent / SHARDS_FOLDER / INDEX_NAME).read_bytes())
+        fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
     except (OSError, ValueError):
-        return False
-    fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
-    return isinstance(index, dict) and index.get("vocab_fingerprint") == fingerprint
+        return None
+    return index if isinstance(index, dict) and index.get("vocab_fingerprint") == fingerprint else None
 
 
 _KINDS = {

@@ -26,21 +26,20 @@ class MetricsFile:
     def append(self, record: dict[str, Any]) -> None:
         """Write one record."""
         with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(_finite(record), allow_nan=False) + "\n")
+            stream.write(_line(record))
 
-    def cut_back(self, update: int) -> list[int]:
-        """Forget the records after an update, which will be made again.
+    def begin(self, start: dict[str, Any]) -> list[int]:
+        """Append the record of a start, and forget the records after its update, which will be made again.
+
+        The file is replaced as a whole: a crash or a full disk leaves it as it was, or absent.
 
         Returns:
             The numbers of damaged lines, which are forgotten, too.
         """
-        if not self._path.exists():
-            return []
         records, damaged = self.read()
+        kept = [record for record in records if record["update"] <= start["update"]]
         with replacing(self._path) as stream:
-            for record in records:
-                if record["update"] <= update:
-                    stream.write(json.dumps(record).encode() + b"\n")
+            stream.writelines(_line(record).encode() for record in [*kept, start])
         return damaged
 
     def records(self) -> list[dict[str, Any]]:
@@ -67,6 +66,10 @@ class MetricsFile:
         if damaged[-1:] == [line_number] and not _ends_its_last_line(self._path):
             damaged.pop()
         return records, damaged
+
+
+def _line(record: dict[str, Any]) -> str:
+    return json.dumps(_finite(record), allow_nan=False) + "\n"
 
 
 def _ends_its_last_line(path: Path) -> bool:

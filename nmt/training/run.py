@@ -207,8 +207,7 @@ def _write_run_folder(
     }
     # First the metrics, by which a folder is known as a run.
     metrics = MetricsFile(run / METRICS_FILE)
-    damaged = metrics.cut_back(update)
-    metrics.append(
+    damaged = metrics.begin(
         {"kind": "start", "update": update, "versions": versions, "hardware": str(hardware), "ranks": ranks.size}
     )
     (run / MANIFESTS_FOLDER).mkdir(exist_ok=True)

@@ -4,9 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from nmt.checkpoint.run import bundle_to_use, checkpoint_folder, checkpoints, kept, newest_run, prune, update_links
+from nmt.checkpoint.run import (
+    bundle_to_use,
+    checkpoint_folder,
+    checkpoints,
+    is_run,
+    kept,
+    newest_run,
+    prune,
+    update_links,
+)
 from nmt.config import CheckpointsConfig
 from nmt.errors import CheckpointError
+from tests.training.conftest import SETTINGS, complete
 
 
 def settings(**values) -> CheckpointsConfig:
@@ -55,6 +65,18 @@ def test_pruning_deletes_what_is_not_kept_and_what_a_crash_left(tmp_path):
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-00000001", "step-00000003"]
 
 
+def test_pruning_leaves_a_checkpoint_that_lies_elsewhere(tmp_path):
+    elsewhere = tmp_path / "other disk"
+    elsewhere.mkdir()
+    (elsewhere / "training.json").touch()
+    folder = tmp_path / "run"
+    checkpoint_folder(folder, 2).mkdir(parents=True)
+    checkpoint_folder(folder, 1).symlink_to(elsewhere)
+    prune(folder, {}, CheckpointsConfig(keep_last=1, keep_best=1))
+    assert list(checkpoints(folder)) == [1, 2]
+    assert (elsewhere / "training.json").exists()
+
+
 def test_translate_takes_the_average_unless_checkpoints_are_newer(tmp_path):
     import os
 
@@ -79,3 +101,24 @@ def test_what_is_not_there_is_an_error(tmp_path):
         bundle_to_use(tmp_path / "nothing")
     with pytest.raises(CheckpointError, match="holds no model"):
         bundle_to_use(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"metrics.jsonl": ""}, True),
+        ({"metrics.jsonl": '{"kind": "sta', ".lock": "12 on host", "data.json": "[]"}, True),
+        ({".metrics.jsonl.12.tmp": ""}, True),
+        ({"metrics.jsonl": "", "notes.txt": "mine"}, False),
+        ({"metrics.jsonl": "", "config.yaml": "{SETTINGS}", "notes.txt": "mine"}, True),
+        ({"metrics.jsonl": '{"loss": 3', "config.yaml": "{SETTINGS}"}, False),
+        ({"metrics.jsonl": "", "config.yaml": "model: mine"}, False),
+        ({"config.yaml": "{SETTINGS}"}, False),  # may be the user's own settings
+        ({"data.json": "[]"}, False),
+        ({}, False),
+    ],
+)
+def test_a_run_that_ended_at_its_first_record_is_known(tmp_path, files, expected):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text.replace("{SETTINGS}", complete(SETTINGS)))
+    assert is_run(tmp_path) == expected

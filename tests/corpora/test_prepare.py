@@ -217,6 +217,8 @@ def encode_as_if(out):
     (out / "shards" / "train.source.tokens").write_text("shards")
     (out / "vocab.txt").write_text("<pad>\n<unk>\n<s>\n</s>\nein\n")
     (out / "vocab.model").write_text("model")
+    index = {"vocab_fingerprint": hashlib.sha256(b"model").hexdigest(), "vocabulary": {"size": 5}}
+    (out / "shards" / "index.json").write_text(json.dumps(index))
 
 
 def test_shards_of_another_text_go_and_other_files_stay(own, tmp_path):

@@ -1,6 +1,8 @@
 """``metrics.jsonl``: what is damaged in it costs no other record, and is reported."""
 
+import errno
 import json
+import os
 
 import pytest
 
@@ -28,18 +30,29 @@ def test_a_damaged_line_in_the_middle_costs_no_other_record(file, damage):
     metrics = file(record(1), damage, record(2), record(3))
     records, damaged = metrics.read()
     assert ([r["update"] for r in records], damaged) == ([1, 2, 3], [2])
-    assert metrics.cut_back(2) == [2]
-    assert [r["update"] for r in metrics.records()] == [1, 2]
-    assert metrics.cut_back(2) == []  # reported once
+    assert metrics.begin({"kind": "start", "update": 2}) == [2]
+    assert [(r["kind"], r["update"]) for r in metrics.records()] == [("update", 1), ("update", 2), ("start", 2)]
+    assert metrics.begin({"kind": "start", "update": 2}) == []  # reported once
 
 
 @pytest.mark.parametrize(("end", "damaged"), [('{"kind": "upd', []), ('{"kind": "upd\n', [3])])
 def test_a_last_line_that_a_crash_cut_short_is_no_damage(file, end, damaged):
     metrics = file(record(1), record(2), end)
     assert metrics.read() == ([json.loads(record(1)), json.loads(record(2))], damaged)
-    metrics.cut_back(2)
+    metrics.begin({"kind": "start", "update": 2})
     metrics.append({"kind": "update", "update": 3})
-    assert [r["update"] for r in metrics.records()] == [1, 2, 3]
+    assert [r["update"] for r in metrics.records()] == [1, 2, 2, 3]
+
+
+def test_a_full_disk_at_the_first_record_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.files.os.fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        MetricsFile(tmp_path / "metrics.jsonl").begin({"kind": "start", "update": 0})
+    assert list(tmp_path.iterdir()) == []
+
+
+def full_disk(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_an_empty_file_and_none_hold_no_records(file, tmp_path):
