@@ -473,7 +473,8 @@ CASES = [
         for words in (
             "--sample", "--mbr chrf", "--prefix corpus/c.de", "--nbest 2", "--diverse-groups 2", "--beam 2",
             "--min-length 1", "--max-extra-length 9", "--no-repeat-ngram 3", "--max-source-length 9",
-            "--split-sentences never", "--no-guard", "--guard-report found", "--workers 1",
+            "--split-sentences never", "--no-guard", "--guard-report found", "--workers 1", "--copy-unknown",
+            "--no-copy-unknown",
         )
     ),
     Case(
