@@ -138,8 +138,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 def why_not_made(folder: Path, error: OSError) -> str:
     """Why a folder could not be made: a file stands in its path, or what the system says."""
-    file = next((path for path in (folder, *folder.parents) if path.is_file()), None)
+    file = file_in_path(folder)
     return f"{file} is a file" if file is not None else str(error.strerror)
+
+
+def file_in_path(folder: Path) -> Path | None:
+    """The file, if any, that stands where a folder or one above it is to be."""
+    return next((path for path in (folder, *folder.parents) if path.is_file()), None)
 
 
 def partial_name(path: Path) -> Path:

@@ -23,7 +23,8 @@ def train(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: model.dropout=0.3.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The run's folder; runs/NAME-PRESET if left out.")
+        Path | None,
+        typer.Option(metavar="PATH", help="The run's folder; runs/NAME-PRESET or runs/NAME-STEM of --config."),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Resume a run with its own settings and data.")
@@ -67,18 +68,16 @@ def train(
     import signal
     import sys
 
-    from nmt.checkpoint.run import RUN
     from nmt.cli.console import notice
     from nmt.cli.training_view import SilentView, TrainingView, summary_lines, summary_text
     from nmt.config import option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
-    from nmt.files import check_replaceable
     from nmt.training.distributed import is_started_by_torchrun, ranks_of_environment
     from nmt.training.launch import launch
     from nmt.training.progress import Ending
     from nmt.training.recorded_data import data_to_resume
-    from nmt.training.run import rehearse
+    from nmt.training.run import check_run, rehearse
     from nmt.training.run import train as train_run
     from nmt.training.settings import choose_settings, settings_of_run
     from nmt.training.setup import settle, summarize
@@ -113,10 +112,11 @@ def train(
     if choice.description is not None:
         say(choice.description)
     run = resume or out or Path("runs") / f"{resolved.data.name}-{choice.name}"
+    if is_main and not dry_run and not fresh:
+        check_run(run, resolved, folders, accept_changes=accept_changes)
     summary = summarize(folders, resolved)
     if launches:
-        # What is wrong with the settings was told by now, once and not by each rank.
-        check_replaceable(run, RUN, in_place=True)
+        # What is wrong was told by now, once and not by each rank.
         raise typer.Exit(launch(sys.argv[1:], nproc or 1))
     if dry_run:
         found = rehearse(folders, run, resolved, init_from=init_from)

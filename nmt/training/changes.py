@@ -16,8 +16,8 @@ Change = tuple[str, str, str]
 _START_OVER = "add --fresh to start over in a new folder"
 
 
-def check_changes(run: Path, config: Config, data: Sequence[Path], listener: Listener, *, accept_changes: bool) -> None:
-    """Compare the settings with those of the run's last start, and report what changed.
+def refuse_changes(run: Path, config: Config, data: Sequence[Path], *, accept_changes: bool) -> list[Change]:
+    """Compare the settings with those of the run's last start; returns what changed.
 
     Raises:
         ConfigError: a change is one that must be accepted and was not, or one that the run's weights do not allow.
@@ -28,7 +28,12 @@ def check_changes(run: Path, config: Config, data: Sequence[Path], listener: Lis
     if refused and not (accept_changes and all(_can_be_accepted(key) for key, _, _ in refused)):
         lines = "\n".join(f"  {key}: {old} -> {new}" for key, old, new in refused)
         raise ConfigError(f"{run} began with other settings:\n{lines}\n" + "\n".join(_advice(refused, run, data)))
-    for key, old, new in changed:
+    return changed
+
+
+def check_changes(run: Path, config: Config, data: Sequence[Path], listener: Listener, *, accept_changes: bool) -> None:
+    """As :func:`refuse_changes`, and report what changed."""
+    for key, old, new in refuse_changes(run, config, data, accept_changes=accept_changes):
         listener.noticed(f"Changed since the run began: {key}: {old} -> {new}.")
 
 

@@ -14,14 +14,15 @@ import torch
 
 import nmt
 from nmt.checkpoint.files import CONFIG_FILE
-from nmt.checkpoint.run import METRICS_FILE, RUN
+from nmt.checkpoint.run import METRICS_FILE, RUN, checkpoints
 from nmt.config import Config, dump_config
 from nmt.data.manifest import MANIFEST_NAME
 from nmt.device import Hardware, choose_hardware
 from nmt.errors import CheckpointError
-from nmt.files import check_replaceable, replacing, why_not_made
+from nmt.files import check_replaceable, file_in_path, replacing, why_not_made
 from nmt.locking import exclusive, holder
 from nmt.training.beginning import Beginning, find_beginning, make_learner
+from nmt.training.changes import refuse_changes
 from nmt.training.data import TrainingData
 from nmt.training.distributed import Ranks, joined, ranks_of_environment, saving_when_orphaned
 from nmt.training.folder import run_folder
@@ -137,6 +138,22 @@ def train(
             )
             ending = trainer.train()
         return Outcome(run, ending, False, trainer.progress, trainer.stopped_by)
+
+
+def check_run(run: Path, config: Config, data: Sequence[Path], *, accept_changes: bool = False) -> None:
+    """Find what :func:`train` would refuse about the folder and the settings, before anything else is done.
+
+    Raises:
+        ConfigError: the settings differ from those that the run began with.
+        OutputError: something other than a run stands in its place.
+        CheckpointError: the folder cannot be made, since a file stands in its path.
+    """
+    check_replaceable(run, RUN, in_place=True)
+    if (file := file_in_path(run)) is not None:
+        raise CheckpointError(f"{run}: cannot be written ({file} is a file). Name another folder with --out.")
+    # Without a checkpoint nothing was learnt with the settings before.
+    if checkpoints(run) and (run / CONFIG_FILE).is_file():
+        refuse_changes(run, config, data, accept_changes=accept_changes)
 
 
 @contextmanager

@@ -26,6 +26,25 @@ def test_a_run_is_resumed_by_its_folder_alone(project, nmt):
     assert re.search(r"\(update 6[02], BLEU \d+\.\d, ", translated.stderr)  # the best of them, with the score it has
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "docs"], "docs: holds notes, and is not a run"),
+        (["--out", "docs/notes"], "docs/notes: is a file, and a run is a folder"),
+        (["--out", "docs/notes/run"], "docs/notes/run: cannot be written (docs/notes is a file)"),
+        (["--set", "model.dropout=0.3"], "runs/toy-en-de-tiny began with other settings"),
+    ],
+)
+def test_what_is_refused_is_refused_before_anything_is_printed_about_the_run(project, nmt, options, message):
+    (project / "docs").mkdir()
+    (project / "docs" / "notes").write_text("mine")
+    failed = nmt("train", *options, cwd=project, check=False)
+    assert failed.returncode == 2
+    assert message in failed.stderr
+    assert "parameters" not in failed.stderr
+    assert "hardware" not in failed.stderr
+
+
 def test_fresh_starts_over_beside_the_folder_that_is_named(project, nmt):
     quick = ["--max-updates", "1", "--set", "validation.bleu=false", "--out", "runs/own"]
     assert "run: runs/own\n" in nmt("train", *quick, cwd=project).stderr
