@@ -62,6 +62,8 @@ class Streams:
     invalid_utf8: InvalidUtf8
     paragraphs: bool = False
     """Whether the input is wrapped text, whose paragraphs take the place of lines."""
+    guard_report: Path | None = None
+    """A file that is written beside the output."""
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[Streams]:
@@ -82,7 +84,9 @@ class Streams:
         with output.claimed():
             if output.path != self.output:
                 notice(f"writing to {output.path}, since {self.output} exists")
-            yield replace(self, output=output.path)
+            streams = replace(self, output=output.path)
+            streams._check_report()
+            yield streams
 
     def _check(self) -> None:
         if self.resume and not self.can_be_resumed:
@@ -107,6 +111,7 @@ class Streams:
                 raise ConfigError(
                     f"{self.output}: to write it would destroy what {option} is read from. Name another file."
                 )
+        self._check_report()
         if str(self.output) == STDIN and sys.__stdout__ is None:
             raise ConfigError("standard output is closed: give --output FILE.")
         path = self._parallel
@@ -118,6 +123,19 @@ class Streams:
         if lines is not None and others is not None and lines != others:
             # Told now, rather than at the end of a long file.
             raise not_parallel((str(self.input), lines), (str(path), others))
+
+    def _check_report(self) -> None:
+        if (report := self.guard_report) is None:
+            return
+        option = next((name for name, source in self._files.items() if _is_same(source, report)), None)
+        if option is not None:
+            raise ConfigError(
+                f"{report}: to write it would destroy what --{option.replace('_', '-')} is read from. Name another "
+                "file for --guard-report."
+            )
+        written = OutputFile(self.output).names if self.to_file else (self.output,)
+        if any(report.resolve() == path.resolve() or _is_same(path, report, sys.__stdout__) for path in written):
+            raise ConfigError(f"{report}: is written for --output. Name another file for --guard-report.")
 
     @property
     def to_file(self) -> bool:
@@ -223,6 +241,8 @@ def translate_lines(
     work = work_on_paragraphs if streams.paragraphs else work_on_lines
     with contextlib.closing(report):
         _write(streams, work, record, window=translator.window, form=form, each=lines_for_each(form, nbest))
+    if report.path is not None and not report.path.exists():
+        notice(f"{report.path}: was not written, since nothing was translated. Add --fresh to translate again.")
     return tally
 
 
@@ -297,9 +317,15 @@ def _check_readable(path: Path) -> None:
         raise DataError(f"{path}: is a folder, not a file of text.")
 
 
-def _is_same(source: Path, written: Path) -> bool:
+def _is_same(source: Path, written: Path, standard: IO[str] | None = sys.__stdin__) -> bool:
+    """Whether two names lead to one regular file; ``-`` leads to the standard stream."""
     try:
-        read = os.fstat(sys.stdin.fileno()) if str(source) == STDIN else source.stat()
+        if str(source) == STDIN:
+            if standard is None:
+                return False
+            read = os.fstat(standard.fileno())
+        else:
+            read = source.stat()
         return stat.S_ISREG(read.st_mode) and os.path.samestat(read, written.stat())
     except OSError:
         return False  # one of them is not there, or no file

@@ -295,10 +295,11 @@ def translate(
     if interactive is None:
         interactive = str(input) == STDIN and sys.stdin.isatty()
     beside = {"prefix": prefix, "score_target": score_target}
-    claim = Streams(input, beside, output, resume, fresh, interactive, invalid_utf8, paragraphs).claimed()
+    claim = Streams(input, beside, output, resume, fresh, interactive, invalid_utf8, paragraphs, guard_report).claimed()
     streams = ctx.with_resource(claim)
-    report = GuardReport(guard_report)
-    report.check(streams.output)
+    report = ctx.with_resource(GuardReport(guard_report).claimed(fresh=fresh))
+    if report.path != guard_report:
+        notice(f"writing the guard report to {report.path}, since {guard_report} exists")
 
     hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
     for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from nmt.decoding.translation import Translation
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
+from nmt.locking import exclusive, holder
 
 FIELDS = ("line", "problems", "repaired", "source", "translation")
 
@@ -16,31 +20,43 @@ class GuardReport:
     """A file of JSON objects, one per translation that looked wrong, in the order of the lines."""
 
     def __init__(self, path: Path | None) -> None:
-        """Make ready to write; nothing is touched before :meth:`begin`.
+        """Make ready to write; nothing is touched before :meth:`claimed`.
 
         Args:
             path: None for no report.
         """
-        self._path = path
+        self.path = path
+        """The file; another one once :meth:`claimed` has chosen it."""
         self._stream: IO[bytes] | None = None
 
-    def check(self, output: Path) -> None:
-        """Find mistakes before a model is loaded.
+    @contextlib.contextmanager
+    def claimed(self, *, fresh: bool = False) -> Iterator[GuardReport]:
+        """Find mistakes before a model is loaded, and keep other processes from the file meanwhile.
 
         Args:
-            output: where the translations go.
+            fresh: leave an earlier report as it is, and write the next free file beside it.
 
         Raises:
-            DataError: the path cannot be written, or something stands there that is no guard report.
-            ConfigError: it is that of the output.
+            DataError: the path cannot be written, something else than a guard report stands there, or another process
+                is writing it.
         """
-        if self._path is None:
+        if self.path is None:
+            yield self
             return
-        if self._path.resolve() == output.resolve():
-            raise ConfigError(f"{self._path}: is also the --output. Name another file for --guard-report.")
-        if not self._path.parent.is_dir():
-            raise DataError(f"{self._path.parent}: there is no such folder to write --guard-report to.")
+        if not self.path.parent.is_dir():
+            raise DataError(f"{self.path.parent}: there is no such folder to write --guard-report to.")
         self._earlier()
+        with contextlib.ExitStack() as stack:
+            if self.path.exists() and not self.path.is_file():
+                pass  # devices and pipes take from anyone
+            elif fresh:
+                self.path = next(path for path in _beside(self.path) if _is_free(path) and _is_locked(path, stack))
+            elif not _is_locked(self.path, stack):
+                raise DataError(
+                    f"{self.path}: another process is writing it ({holder(_lock(self.path))}). Wait until it ends, or "
+                    "name another file for --guard-report."
+                )
+            yield self
 
     def begin(self, done: int) -> None:
         """Open the file, behind what an interrupted translation reported.
@@ -51,14 +67,17 @@ class GuardReport:
         Raises:
             DataError: something stands there that is no guard report, or it cannot be written.
         """
-        if self._path is None:
+        if self.path is None:
             return
-        kept = [line for number, line in self._earlier() if number <= done]
+        kept = sum(len(line) for _, line in itertools.takewhile(lambda found: found[0] <= done, self._earlier()))
         try:
-            self._stream = self._path.open("wb")
+            # What is kept is never away from the disk: the process may be killed at any moment.
+            self._stream = self.path.open("r+b" if kept else "wb")
+            if kept:
+                self._stream.truncate(kept)
+                self._stream.seek(kept)
         except OSError as error:
-            raise DataError(f"{self._path}: cannot be written ({error.strerror}).") from None
-        self._stream.writelines(kept)
+            raise DataError(f"{self.path}: cannot be written ({error.strerror}).") from None
 
     def add(self, number: int, translation: Translation) -> None:
         """Report a line if its translation looked wrong.
@@ -85,13 +104,13 @@ class GuardReport:
 
     def _earlier(self) -> list[tuple[int, bytes]]:
         """The lines of a report that stands there, by the numbers of the lines that they are about."""
-        assert self._path is not None
-        if self._path.is_dir():
-            raise DataError(f"{self._path}: is a folder; name a file for --guard-report.")
-        if not self._path.is_file():  # nothing, or a device or pipe
+        assert self.path is not None
+        if self.path.is_dir():
+            raise DataError(f"{self.path}: is a folder; name a file for --guard-report.")
+        if not self.path.is_file():  # nothing, or a device or pipe
             return []
         found: list[tuple[int, bytes]] = []
-        with self._path.open("rb") as stream:
+        with self.path.open("rb") as stream:
             for line in stream:
                 if not line.endswith(b"\n") and found:
                     break  # the process died while it wrote this
@@ -102,6 +121,32 @@ class GuardReport:
                     found.append((int(record["line"]), line))
                 except (ValueError, TypeError):
                     raise DataError(
-                        f"{self._path}: exists, and is not a guard report. Name another file for --guard-report."
+                        f"{self.path}: exists, and is not a guard report. Name another file for --guard-report."
                     ) from None
         return found
+
+
+def _beside(path: Path) -> Iterator[Path]:
+    yield path
+    for number in itertools.count(2):
+        yield path.with_stem(f"{path.stem}-{number}")
+
+
+def _is_free(path: Path) -> bool:
+    return not (path.exists() or path.is_symlink())
+
+
+def _lock(path: Path) -> Path:
+    path = path.resolve()  # a link and the file that it leads to have one lock
+    return path.with_name(f".{path.name}.lock")
+
+
+def _is_locked(path: Path, stack: contextlib.ExitStack) -> bool:
+    """Take the lock of a report until the stack is left; False if another process holds it."""
+    try:
+        stack.enter_context(exclusive(_lock(path), wait=False))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise DataError(f"{path.parent}: cannot be written to ({error.strerror}).") from None
+    return True

@@ -1,6 +1,7 @@
 """What the guard found, in a file that replaces nothing else and resumes."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from nmt.decoding.guard import Finding
 from nmt.decoding.guard_report import GuardReport
 from nmt.decoding.tally import Tally
 from nmt.decoding.translation import BLANK, Translation
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 
 LOOPING = Translation("source", (BLANK,), guard=Finding(("looping", "too_long"), repaired=False))
 REPAIRED = Translation("source", (BLANK,), guard=Finding(("empty",), repaired=True))
@@ -16,12 +17,11 @@ SOUND = Translation("source", (BLANK,))
 
 
 def write(path, done, **translations):
-    report = GuardReport(path)
-    report.check(path.with_name("out"))
-    report.begin(done)
-    for number, translation in translations.items():
-        report.add(int(number.removeprefix("line")), translation)
-    report.close()
+    with GuardReport(path).claimed() as report:
+        report.begin(done)
+        for number, translation in translations.items():
+            report.add(int(number.removeprefix("line")), translation)
+        report.close()
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -45,19 +45,57 @@ def test_nothing_else_is_replaced(tmp_path, content):
     path = tmp_path / "notes"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match="not a guard report"):
-        GuardReport(path).check(tmp_path / "out")
+        claim(path)
     with pytest.raises(DataError, match="not a guard report"):
         GuardReport(path).begin(0)
     assert path.read_bytes() in (content, str(content).encode())
 
 
+def claim(path, **options):
+    with GuardReport(path).claimed(**options) as report:
+        return report.path
+
+
 def test_mistakes_are_found_before_work_begins(tmp_path):
-    with pytest.raises(ConfigError, match="--output"):
-        GuardReport(tmp_path / "out").check(tmp_path / "out")
     with pytest.raises(DataError, match="folder"):
-        GuardReport(tmp_path).check(tmp_path / "out")
+        claim(tmp_path)
     with pytest.raises(DataError, match="no such folder"):
-        GuardReport(tmp_path / "nowhere" / "report").check(tmp_path / "out")
+        claim(tmp_path / "nowhere" / "report")
+
+
+def test_a_report_has_one_writer_and_leaves_no_lock(tmp_path):
+    path = tmp_path / "report"
+    (tmp_path / "link").symlink_to("report")
+    with GuardReport(path).claimed():
+        for same in (path, tmp_path / "link"):
+            with pytest.raises(DataError, match="another process is writing it"):
+                claim(same)
+        assert claim(path, fresh=True) == tmp_path / "report-2"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["link"]
+
+
+def test_a_fresh_report_takes_the_next_free_name(tmp_path):
+    path = tmp_path / "report.jsonl"
+    assert claim(path, fresh=True) == path
+    path.touch()
+    (tmp_path / "report-2.jsonl").symlink_to("nowhere")
+    assert claim(path, fresh=True) == tmp_path / "report-3.jsonl"
+
+
+def test_devices_take_reports_from_anyone():
+    with GuardReport(Path("/dev/null")).claimed(fresh=True) as report:
+        report.begin(0)
+        assert claim(Path("/dev/null")) == report.path == Path("/dev/null")
+        report.close()
+
+
+def test_what_was_reported_before_is_never_away_from_the_disk(tmp_path):
+    path = tmp_path / "report"
+    write(path, 0, line2=LOOPING, line5=LOOPING)
+    report = GuardReport(path)
+    report.begin(4)  # and is killed now
+    assert [json.loads(line)["line"] for line in path.read_text().splitlines()] == [2]
+    report.close()
 
 
 def test_the_summary_names_the_first_lines_that_were_not_repaired():

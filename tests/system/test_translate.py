@@ -127,6 +127,44 @@ def test_findings_of_the_guard_are_named_and_reported(bundle, tmp_path):
     assert (refused.returncode, report.read_text()) == (2, "mine\n")
 
 
+def test_a_guard_report_takes_no_file_of_the_output_or_the_input(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "p.txt"
+    source.write_bytes(b"")
+    names = [*OutputFile(output).names, source, tmp_path / "in.link"]
+    (tmp_path / "in.link").hardlink_to(source)
+    for name in names:
+        refused = translate(bundle, b"", "-i", str(source), "-o", str(output), "--guard-report", str(name))
+        assert refused.returncode == 2
+        assert f"{name}: " in (message := refused.stderr.decode().splitlines()[-1])
+        assert "for --guard-report" in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.link", "in.txt"]
+    streams = f"<{shlex.quote(str(source))}", f">{shlex.quote(str(tmp_path / 'r'))}"
+    for report, stream in zip((source, tmp_path / "r"), streams, strict=True):
+        line = shlex.join([*NMT, "translate", "--model", str(bundle), "--guard-report", str(report)])
+        refused = subprocess.run(
+            line + stream, shell=True, input=b"", capture_output=True, env=ENVIRONMENT, check=False
+        )
+        assert (refused.returncode, b"for --guard-report" in refused.stderr) == (2, True)
+
+
+def test_a_fresh_start_leaves_the_earlier_guard_report_alone(bundle, tmp_path):
+    source, output, report = tmp_path / "in.txt", tmp_path / "p.txt", tmp_path / "r.jsonl"
+    source.write_text("ba do ki lu me no pa ru se ti\n" * 3)
+    options = ["-i", str(source), "-o", str(output), "--beam", "1", "--guard-report"]
+    assert translate(bundle, b"", *options, str(report)).returncode == 0
+    before = files_of(tmp_path)
+    beside = translate(bundle, b"", *options, str(tmp_path / "p-2.txt"), "--fresh")
+    assert (beside.returncode, files_of(tmp_path)) == (2, before)
+    fresh = translate(bundle, b"", *options, str(report), "--fresh")
+    assert f"writing the guard report to {tmp_path / 'r-2.jsonl'}, since {report} exists" in fresh.stderr.decode()
+    assert (tmp_path / "r-2.jsonl").read_bytes() == report.read_bytes()
+    assert before.items() <= files_of(tmp_path).items()
+    other = translate(bundle, b"", *options, str(tmp_path / "other"))
+    assert other.returncode == 0
+    assert "other: was not written, since nothing was translated. Add --fresh" in other.stderr.decode()
+    assert not (tmp_path / "other").exists()
+
+
 def test_paragraphs_in_jsonl_are_numbered_by_their_first_lines(bundle):
     text = b"\nBa do\nki lu. Me no.\n\nPa.\n"
     found = translate(bundle, text, "--input-format", "paragraphs", "--format", "jsonl", "--nbest", "2")
