@@ -117,7 +117,7 @@ class Model:
             max_source_length: pieces; longer lines are translated in parts.
             split_sentences: ``auto`` translates lines that hold more sentences than the training lines sentence by
                 sentence; ``always`` all lines of several sentences; ``never`` none.
-            guard: search again for what came out empty, looping, copied or of an odd length; so by default.
+            guard: search again for what came out empty, looping, copied, incomplete or of an odd length; so by default.
 
         Raises:
             ConfigError: the beam, or the positions of the model, are too few for what is asked for, or an option is

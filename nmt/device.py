@@ -75,6 +75,7 @@ def choose_hardware(
     threads: int | None = None,
     *,
     product: tuple[int, int] = BASE_PRODUCT,
+    begun_in: Precision | None = None,
     local_rank: int = 0,
     local_ranks: int = 1,
 ) -> Hardware:
@@ -83,6 +84,7 @@ def choose_hardware(
     Args:
         threads: of the CPU; all usable cores if not given, unless ``OMP_NUM_THREADS`` sets a number.
         product: d_model and d_ff of the model, whose product ``auto`` tries on a CPU.
+        begun_in: what an output was begun in; ``auto`` keeps it where the device computes in it.
         local_rank, local_ranks: of this process among those that share the machine: it takes the GPU of that number,
             or its share of the cores.
 
@@ -92,7 +94,10 @@ def choose_hardware(
     found = _choose_device(device)
     if found.type == "cuda":
         found = _own_gpu(found, local_rank, local_ranks)
-    chosen, reason = _choose_precision(found, precision, product)
+    if precision == "auto" and begun_in is not None and _computes(found, begun_in):
+        chosen, reason = begun_in, "as the output was begun"
+    else:
+        chosen, reason = _choose_precision(found, precision, product)
     if threads is not None:
         torch.set_num_threads(threads)
     elif local_ranks > 1:  # torchrun has set OMP_NUM_THREADS, so it says nothing of the user
@@ -181,11 +186,6 @@ def _choose_device(device: DeviceChoice) -> torch.device:
 def _choose_precision(
     device: torch.device, precision: PrecisionChoice, product: tuple[int, int]
 ) -> tuple[Precision, str]:
-    if precision == "int8" and (device.type != "cpu" or not _cpu_has_int8()):
-        raise ConfigError(
-            f"--precision int8 needs an x86 processor, and the device is {device}: "
-            "use --device cpu where there is one, or another precision."
-        )
     if precision != "auto":
         _check_computes(device, precision)
         return precision, "as asked"
@@ -202,8 +202,21 @@ def _choose_precision(
     return "fp32", "the safe choice on this device"
 
 
+def _computes(device: torch.device, precision: Precision) -> bool:
+    try:
+        _check_computes(device, precision)
+    except ConfigError:
+        return False
+    return True
+
+
 def _check_computes(device: torch.device, precision: Precision) -> None:
     """Refuse a precision that the device has no products in: a small one is tried."""
+    if precision == "int8" and (device.type != "cpu" or not _cpu_has_int8()):
+        raise ConfigError(
+            f"--precision int8 needs an x86 processor, and the device is {device}: "
+            "use --device cpu where there is one, or another precision."
+        )
     dtype = {"fp64": torch.float64, **_AUTOCAST}.get(precision)
     if dtype is None:
         return

@@ -80,8 +80,13 @@ class Streams:
         if not self.to_file:
             yield self
             return
-        output = OutputFile(self.output).free_one() if self.fresh else OutputFile(self.output)
-        with output.claimed():
+        asked = OutputFile(self.output)
+        with contextlib.ExitStack() as stack:
+            output = asked
+            if self.fresh:
+                output = stack.enter_context(asked.claimed_free())
+            else:
+                stack.enter_context(asked.claimed())
             if output.path != self.output:
                 notice(f"writing to {output.path}, since {self.output} exists")
             streams = replace(self, output=output.path)

@@ -287,6 +287,7 @@ def translate(
     from nmt.decoding.guard_report import GuardReport
     from nmt.decoding.loading import load_ensemble, product_sizes
     from nmt.decoding.options import search_settings
+    from nmt.decoding.resuming import OutputFile
     from nmt.decoding.target_scorer import TargetScorer
     from nmt.decoding.translator import Translator
     from nmt.device import choose_hardware
@@ -301,7 +302,8 @@ def translate(
     if report.path != guard_report:
         notice(f"writing the guard report to {report.path}, since {guard_report} exists")
 
-    hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
+    begun_in = OutputFile(streams.output).precision if streams.to_file else None
+    hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]), begun_in=begun_in)
     for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):
         notice(line)
     ensemble = load_ensemble(folders, hardware, verification)

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_args
 
 from nmt.checkpoint.files import CONFIG_FILE, MODEL_FILE, VOCAB_FILE, recorded_checksums
 from nmt.config import flatten
 from nmt.decoding.windows import whole_windows
+from nmt.device import Precision
 from nmt.errors import DataError
 from nmt.files import completing, partial_name, replacing
 from nmt.locking import exclusive, holder
@@ -87,15 +88,41 @@ class OutputFile:
         return self.path, self.partial, self.partial_record, self.record, self.lock
 
     @property
+    def precision(self) -> Precision | None:
+        """The precision that the output was made in, complete or partial; None where none is recorded."""
+        pairs = (self.path, self.record), (self.partial, self.partial_record)
+        record = next((_read_record(record) for output, record in pairs if output.exists()), None)
+        made = record["made_with"].get("precision") if record else None
+        return made if made in get_args(Precision) else None
+
+    @property
     def is_taken(self) -> bool:
         """Whether something stands under its name or that of its partial form, or what is not a record under those."""
         return any(path.exists() or path.is_symlink() for path in (self.path, self.partial)) or bool(self._no_records())
 
     def free_one(self) -> OutputFile:
         """The output itself, or the next one beside it (``OUT-2.txt``) whose name is not taken."""
+        return next(self._free())
+
+    def _free(self) -> Iterator[OutputFile]:
         numbered = (self.path.with_stem(f"{self.path.stem}-{number}") for number in itertools.count(2))
         candidates = map(OutputFile, itertools.chain([self.path], numbered))
-        return next(output for output in candidates if not output.is_taken)
+        return (output for output in candidates if not output.is_taken)
+
+    @contextmanager
+    def claimed_free(self) -> Iterator[OutputFile]:
+        """As :meth:`claimed`, for the first free one that no other process has claimed; serves it."""
+        with contextlib.ExitStack() as stack:
+            for output in self._free():
+                try:
+                    stack.enter_context(exclusive(output.lock, wait=False))
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    raise DataError(f"{self.path.parent}: cannot be written to ({error.strerror}).") from None
+                if not output.is_taken:  # by one that was faster
+                    yield output
+                    return
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -118,7 +145,7 @@ class OutputFile:
             yield
 
     def is_up_to_date(self, made: Mapping[str, Any]) -> bool:
-        """Whether the output is complete.
+        """Whether the output is complete. That nobody changed it was found when it was claimed.
 
         Args:
             made: as :func:`made_with` gives it.
@@ -126,7 +153,7 @@ class OutputFile:
         Raises:
             DataError: it is complete, but was made with something else.
         """
-        finished = self._finished()
+        finished = self._finished(hashed=False)
         if finished is None:
             return False
         self._refuse_different(self.path, finished["made_with"], made)
@@ -191,9 +218,10 @@ class OutputFile:
                 # Before the output takes its name: a complete output without a record would be nobody's.
                 _write_record(self.record, {"version": _VERSION, "made_with": made, **_content(self.partial)})
         except BaseException:
-            if not self.partial.stat().st_size:
-                self.partial.unlink()
-                self.partial_record.unlink()
+            # It may not have been opened at all.
+            if not self.partial.exists() or not self.partial.stat().st_size:
+                self.partial.unlink(missing_ok=True)
+                self.partial_record.unlink(missing_ok=True)
             raise
         self.partial_record.unlink()
 
@@ -239,15 +267,19 @@ class OutputFile:
     def _ways_out(self) -> str:
         return f"name another file, or add --fresh to start over in {self.free_one().path}."
 
-    def _finished(self) -> dict[str, Any] | None:
-        """The record of the complete output; None where there is no such output, or it is not what we wrote."""
+    def _finished(self, *, hashed: bool = True) -> dict[str, Any] | None:
+        """The record of the complete output; None where there is no such output, or it is not what we wrote.
+
+        Args:
+            hashed: compare checksums, too, and not sizes alone.
+        """
         record = _read_record(self.record)
         if record is None or not self.path.is_file():
             return None
         # The size is known at once; the checksum is computed only where it fits.
-        if record.get("bytes") != self.path.stat().st_size or record.get("sha256") != _sha256(self.path):
+        if record.get("bytes") != self.path.stat().st_size:
             return None
-        return record
+        return None if hashed and record.get("sha256") != _sha256(self.path) else record
 
 
 def _whole_entries(stream: BinaryIO, entry_of: Callable[[int, bytes], int], most_lines: int) -> int:

@@ -369,8 +369,14 @@ class Translator:
     def _search_by_sentence(self, segments: list[_Segment]) -> list[_Segment]:
         """Search for each sentence of the segments by itself; returns the segments that were not repaired."""
         parts_of = [self._encoded(self._splitter.each_sentence(segment.text)) for segment in segments]
+        for segment, its_parts in zip(segments, parts_of, strict=True):
+            for part in its_parts:
+                part.number = segment.number  # errors name its line
         parts = list(itertools.chain.from_iterable(parts_of))
-        self._search(parts, self._settings)
+        try:
+            self._search(parts, self._settings)
+        except BeamTooWideError:  # what the first search found stays
+            return segments
         self._rerank(parts)
         still_doubtful = []
         for segment, its_parts in zip(segments, parts_of, strict=True):

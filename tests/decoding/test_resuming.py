@@ -90,6 +90,36 @@ def test_nothing_begun_is_the_beginning(tmp_path):
     assert not OutputFile(tmp_path / "out").is_up_to_date(RECORD)
 
 
+def test_the_recorded_precision_is_that_of_the_output_or_its_part(tmp_path):
+    output = tmp_path / "out"
+    assert OutputFile(output).precision is None
+    interrupted(output, b"a\n", RECORD | {"precision": "bf16"})
+    assert OutputFile(output).precision == "bf16"
+    complete(output, record=RECORD | {"precision": "fp32"})
+    assert OutputFile(output).precision == "fp32"
+    output.unlink()
+    assert OutputFile(output).precision is None
+    complete(tmp_path / "other", record=RECORD | {"precision": "other"})
+    assert OutputFile(tmp_path / "other").precision is None
+
+
+def test_where_a_part_cannot_be_opened_the_error_says_so(tmp_path, monkeypatch):
+    def fail(path, keep=0):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("nmt.decoding.resuming.completing", fail)
+    with pytest.raises(PermissionError), OutputFile(tmp_path / "out").growing(RECORD):
+        pass
+    assert contents(tmp_path) == {}
+
+
+def test_fresh_starts_at_once_take_different_names(tmp_path):
+    file = OutputFile(tmp_path / "out")
+    with file.claimed_free() as first, file.claimed_free() as second:
+        assert [first.path, second.path] == [file.path, tmp_path / "out-2"]
+    assert contents(tmp_path) == {}
+
+
 def test_nothing_is_left_of_a_try_that_wrote_nothing(tmp_path):
     interrupted(tmp_path / "out", b"")
     assert list(tmp_path.iterdir()) == []

@@ -355,6 +355,23 @@ def test_an_incomplete_translation_is_searched_for_again_sentence_by_sentence(mo
     assert found.candidates[1].text == HALF
 
 
+def test_where_its_sentences_take_too_much_memory_the_first_stays(monkeypatch):
+    searches = Searches([HALF], [""])
+    numbers = []
+
+    def search(*arguments, **options):
+        numbers.append({number // 2**24 for number in options["numbers"]})
+        if len(numbers) > 1:
+            raise MemoryError
+        return searches(*arguments, **options)
+
+    monkeypatch.setattr("nmt.decoding.translator.beam_search", search)
+    made = translator(beam=4, config=described(), split_sentences="never")
+    [[found]] = made.translate_windows([(TWO, "")], done=6)
+    assert (found.text, found.guard) == (HALF, Finding(("incomplete",), repaired=False))
+    assert all(of_search == {6} for of_search in numbers)
+
+
 def test_where_its_sentences_do_not_help_the_search_is_widened(monkeypatch):
     searches = Searches([HALF], [""], [HALF, LONG_ENOUGH])
     monkeypatch.setattr("nmt.decoding.translator.beam_search", searches)
