@@ -74,7 +74,8 @@ def test_the_advice_for_a_changed_setting_is_true(run_training, begun, tmp_path,
 def test_a_run_without_a_checkpoint_takes_any_settings(run_training, begun, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
-    shutil.copy(begun / "config.yaml", run)
+    for name in ("metrics.jsonl", "config.yaml"):
+        shutil.copy(begun / name, run)
     assert run_training(run, "model.d_model=32", "training.max_updates=2").progress.update == 2
 
 
