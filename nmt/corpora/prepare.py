@@ -90,12 +90,12 @@ def prepare(
     tell = notify or (lambda notice: None)
     with _alone(folder):
         _settle(folder, tell)
-        check_replaceable(folder, DATA_SET)
         with _workspace(folder) as workspace:
             scratch = workspace / ".scratch"
             local = take_local_text(recipe, scratch / "pipes")
             if not force and (standing := _standing(folder, recipe, unfetched_records(recipe, local))):
                 return Prepared(standing, out, changed=False)
+            check_replaceable(folder, DATA_SET)
             sources = fetch_sources(
                 recipe,
                 scratch / "members",

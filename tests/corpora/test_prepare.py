@@ -318,6 +318,19 @@ def test_an_interruption_leaves_what_was_there(own, tmp_path):
     assert [path.name for path in out.parent.iterdir()] == ["own"]
 
 
+def test_from_within_its_own_folder_a_data_set_is_up_to_date_but_not_replaced(own, tmp_path, monkeypatch):
+    out = tmp_path / "data" / "own"
+    prepare(own, out)
+    monkeypatch.chdir(out)
+    assert not prepare(own, Path()).changed
+    with pytest.raises(OutputError, match="current folder"):
+        prepare(own, Path(), force=True)
+    with pytest.raises(OutputError, match="current folder"):
+        prepare(with_filters(own, {"dedup": False}), Path())
+    assert not prepare(own, Path()).changed
+    assert [path.name for path in out.parent.iterdir()] == ["own"]
+
+
 def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, tmp_path):
     out = tmp_path / "data" / "own"
     left = out.parent / ".own.preparing"
