@@ -197,15 +197,6 @@ def not_parallel(first: tuple[str, int], second: tuple[str, int], *, counted: bo
     )
 
 
-def write_lines(stream: IO[bytes], lines: Iterable[str]) -> int:
-    """Write each line with a ``\\n`` behind it; return how many there were."""
-    count = 0
-    for line in lines:
-        stream.write(encode_line(line))
-        count += 1
-    return count
-
-
 def encode_line(line: str) -> bytes:
     """The bytes of one line, its ``\\n`` included. A ``\\n`` inside becomes a space: one line stays one line."""
     return line.replace("\n", " ").encode("utf-8", errors="replace") + b"\n"

@@ -26,7 +26,6 @@ from nmt.text import (
     read_lines,
     read_parallel,
     sentence_length,
-    write_lines,
 )
 
 if sys.version_info >= (3, 14):
@@ -39,9 +38,7 @@ LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 
 @given(st.lists(LINE))
 def test_lines_come_back_as_they_were_written(lines):
-    stream = io.BytesIO()
-    assert write_lines(stream, lines) == len(lines)
-    stream.seek(0)
+    stream = io.BytesIO(b"".join(map(encode_line, lines)))
     expected = [line.removesuffix("\r") for line in lines]
     if expected:
         expected[0] = expected[0].removeprefix("\ufeff")

@@ -96,6 +96,8 @@ def build_vocab(
                 f"{built.trained.asked_size:,} pieces; characters without a piece become unknown (--byte-fallback "
                 "turns it on)"
             )
+    if built.kept is not None:
+        notice(f"{VOCAB_NAME}: the one before was given with --vocab, and is kept as {built.kept.name}.")
     manifest = read_manifest(data)
     notice(f"vocabulary: {data / VOCAB_NAME}, {built.vocab.size:,} pieces")
     for name, split in built.index.splits.items():

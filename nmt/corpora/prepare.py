@@ -18,7 +18,7 @@ from nmt.corpora.local import take_local_text
 from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, unfetched_records
 from nmt.corpora.writing import write_text
-from nmt.data.derived import own_derived, remove_derived
+from nmt.data.derived import VOCAB_NAME, keep_given_vocabulary, own_derived, remove_derived
 from nmt.data.manifest import (
     DATA_SET,
     MANIFEST_NAME,
@@ -64,8 +64,9 @@ def prepare(
 
     A data set that stands there already, made by the same recipe from the same files, is left as it is. One made
     otherwise is replaced; a vocabulary and shards that were made from its text go with it, unless the text is the same
-    after all. Whatever else lies in its folder is brought over: files of the user's, and text of the data set that was
-    changed since, under another name where its own is taken.
+    after all. A vocabulary that was given, rather than trained on the text, is kept as ``vocab.model.before``.
+    Whatever else lies in its folder is brought over: files of the user's, and text of the data set that was changed
+    since, under another name where its own is taken.
 
     Args:
         recipe: where the text comes from and what is done to it.
@@ -89,12 +90,12 @@ def prepare(
     tell = notify or (lambda notice: None)
     with _alone(folder):
         _settle(folder, tell)
-        check_replaceable(folder, DATA_SET)
         with _workspace(folder) as workspace:
             scratch = workspace / ".scratch"
             local = take_local_text(recipe, scratch / "pipes")
             if not force and (standing := _standing(folder, recipe, unfetched_records(recipe, local))):
                 return Prepared(standing, out, changed=False)
+            check_replaceable(folder, DATA_SET)
             sources = fetch_sources(
                 recipe,
                 scratch / "members",
@@ -189,6 +190,8 @@ def _settle(folder: Path, tell: Notify) -> None:
     check_replaceable(replaced, DATA_SET, option=None)
     text = recorded_text(replaced) or {}
     if text != recorded_text(folder):
+        if kept := keep_given_vocabulary(replaced):
+            tell(f"{VOCAB_NAME}: was given with --vocab, and is kept as {kept.name}.")
         stale = own_derived(replaced)
         remove_derived(replaced, stale)
         if stale:

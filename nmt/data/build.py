@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.data.derived import VOCAB_NAME, check_derived_replaceable
+from nmt.data.derived import VOCAB_NAME, check_derived_replaceable, keep_given_vocabulary
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.normalization import Changes, count_changes
 from nmt.data.shards import SIDES, ShardIndex, Side, are_current, read_index, write_shards
@@ -42,6 +42,8 @@ class BuiltVocabulary:
     """None where an existing vocabulary was used."""
     changed: bool
     """False where all was up to date."""
+    kept: Path | None = None
+    """The file of the vocabulary that was in use before, if it was a given one."""
 
 
 def build_vocabulary(
@@ -59,7 +61,8 @@ def build_vocabulary(
 ) -> BuiltVocabulary:
     """Train a vocabulary on a data set's training text, or take an existing one, and encode train and valid with it.
 
-    Nothing is trained where the data set's vocabulary was trained on this text with these settings.
+    Nothing is trained where the data set's vocabulary was trained on this text with these settings. A given vocabulary
+    that another one replaces is kept as ``vocab.model.before``.
 
     Args:
         size: pieces; chosen by the recipe or the size of the corpus where not given.
@@ -98,6 +101,7 @@ def build_vocabulary(
     made_with = asdict(settings) if settings is not None else None
     if is_same and are_current(data, vocab, max_length, rule) and read_index(data).vocabulary == made_with:
         return BuiltVocabulary(vocab, read_index(data), trained, changed=False)
+    kept = None if is_same else keep_given_vocabulary(data)
     # The vocabulary first: shards that do not match it are refused, so a crash in between is noticed, not trained on.
     vocab.save(path)
     index = write_shards(
@@ -108,7 +112,7 @@ def build_vocabulary(
         source_normalization=rule,
         vocabulary=made_with,
     )
-    return BuiltVocabulary(vocab, index, trained, changed=True)
+    return BuiltVocabulary(vocab, index, trained, changed=True, kept=kept)
 
 
 def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:

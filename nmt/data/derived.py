@@ -10,7 +10,7 @@ from typing import Any
 from nmt.data.shards import INDEX_NAME, SHARDS, SHARDS_FOLDER
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import VocabularyError
-from nmt.files import Kind, check_replaceable, remove_own
+from nmt.files import Kind, check_replaceable, free_name, remove_own
 
 VOCAB_NAME = "vocab.model"
 PIECES_NAME = "vocab.txt"
@@ -88,6 +88,21 @@ def own_derived(data: Path) -> list[str]:
 
 def _foreign(path: Path, kind: Kind) -> list[str]:
     return kind.foreign_entries(path) if kind.is_folder else []
+
+
+def keep_given_vocabulary(data: Path) -> Path | None:
+    """Rename a data set's vocabulary to ``vocab.model.before`` if it was given, and not trained on the data set's text.
+
+    Returns:
+        Where it is kept, or None where the vocabulary was not given, or there is none.
+    """
+    path = data / VOCAB_NAME
+    index = _index_of_model(path)
+    if index is None or index.get("vocabulary", "") is not None:
+        return None
+    kept = free_name(path.with_name(f"{VOCAB_NAME}.before"))
+    path.rename(kept)
+    return kept
 
 
 def remove_derived(data: Path, names: list[str]) -> None:

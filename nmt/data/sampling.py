@@ -23,7 +23,6 @@ from nmt.data.shards import SAMPLING_NAME, SIDES, ParallelShards, ShardIndex, Si
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError, NmtError
 
-"""Beside the shards: all that they depend on."""
 _POLL_SECONDS = 0.2
 _NICENESS = 10
 

@@ -242,6 +242,23 @@ def test_shards_of_another_text_go_and_other_files_stay(own, tmp_path):
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
+def test_a_vocabulary_that_was_given_is_kept_when_the_text_changes(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+    encode_as_if(out)
+    index = json.loads((out / "shards" / "index.json").read_text())
+    (out / "shards" / "index.json").write_text(json.dumps(index | {"vocabulary": None}))
+    (out / "vocab.model.before").write_text("an earlier one")
+
+    told = []
+    prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
+    assert (out / "vocab.model.before-2").read_text() == "model"
+    assert (out / "vocab.model.before").read_text() == "an earlier one"
+    assert not any((out / name).exists() for name in ("shards", "vocab.model", "vocab.txt"))
+    assert told[0] == "vocab.model: was given with --vocab, and is kept as vocab.model.before-2."
+    assert told[1].startswith("removed vocab.txt, shards: ")
+
+
 def test_files_of_the_users_stay_whatever_they_are_called(own, tmp_path):
     """A vocabulary and shards from elsewhere, text that was edited, and a name that the new data set takes."""
     out = tmp_path / "own"
@@ -298,6 +315,19 @@ def test_an_interruption_leaves_what_was_there(own, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         prepare(with_filters(own, {"dedup": False}), out, pairs_progress=interrupt)
     assert (out / "manifest.json").read_bytes() == before
+    assert [path.name for path in out.parent.iterdir()] == ["own"]
+
+
+def test_from_within_its_own_folder_a_data_set_is_up_to_date_but_not_replaced(own, tmp_path, monkeypatch):
+    out = tmp_path / "data" / "own"
+    prepare(own, out)
+    monkeypatch.chdir(out)
+    assert not prepare(own, Path()).changed
+    with pytest.raises(OutputError, match="current folder"):
+        prepare(own, Path(), force=True)
+    with pytest.raises(OutputError, match="current folder"):
+        prepare(with_filters(own, {"dedup": False}), Path())
+    assert not prepare(own, Path()).changed
     assert [path.name for path in out.parent.iterdir()] == ["own"]
 
 
