@@ -166,7 +166,7 @@ def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence
     if theirs != ours:
         raise CheckpointError(
             f"{folder} normalises source text with {theirs}, the data with {ours}. Encode the data as the model does: "
-            f"`nmt build-vocab --vocab {folder}`."
+            f"{encode_commands(data, folder)}."
         )
     unfit = [
         f"{key}: {theirs}, not {ours}"

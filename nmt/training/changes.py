@@ -13,6 +13,7 @@ from nmt.training.listener import Listener
 Change = tuple[str, str, str]
 """Key, value before, value after."""
 
+_SOURCE_NORMALIZATION = "data.source_normalization"
 _START_OVER = "add --fresh to start over in a new folder"
 
 
@@ -47,7 +48,7 @@ def _belongs_to_vocabulary(key: str) -> bool:
 
 
 def _can_be_accepted(key: str) -> bool:
-    return not belongs_to_weights(key) and not _belongs_to_vocabulary(key)
+    return not belongs_to_weights(key) and not _belongs_to_vocabulary(key) and key != _SOURCE_NORMALIZATION
 
 
 def _advice(refused: Sequence[Change], run: Path, data: Sequence[Path]) -> list[str]:
@@ -62,6 +63,11 @@ def _advice(refused: Sequence[Change], run: Path, data: Sequence[Path]) -> list[
     if any(map(_belongs_to_vocabulary, keys)):
         advice.append(
             f"The run has another vocabulary: encode the data with it ({encode_commands(data, run)}), or {_START_OVER}."
+        )
+    elif _SOURCE_NORMALIZATION in keys:
+        advice.append(
+            f"The run normalises source text differently: encode the data as the run does "
+            f"({encode_commands(data, run)}), or {_START_OVER}."
         )
     if others := [key for key in keys if _can_be_accepted(key)]:
         also = f" as for {_listed(others)}" if len(others) < len(keys) else ""
