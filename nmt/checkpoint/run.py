@@ -18,6 +18,8 @@ from nmt.files import Kind, free_name, put_back, remove_own
 AVERAGE_FOLDER = "average"
 CHECKPOINTS_FOLDER = "checkpoints"
 METRICS_FILE = "metrics.jsonl"
+LAUNCH_FILE = ".nmt.launch"
+"""Says which launch by torchrun claimed the folder for a fresh start."""
 _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
 
 
@@ -43,7 +45,11 @@ def is_run(folder: Path) -> bool:
     return any((path / TRAINING_STATE_FILE).is_file() for path in checkpoints(folder).values())
 
 
-RUN = Kind("a run", is_run, is_folder=True)
+def _is_run_or_claimed(folder: Path) -> bool:
+    return is_run(folder) or (folder / LAUNCH_FILE).is_file()
+
+
+RUN = Kind("a run", _is_run_or_claimed, is_folder=True)
 
 
 def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
