@@ -20,9 +20,19 @@ from nmt.locking import is_lock
 AVERAGE_FOLDER = "average"
 CHECKPOINTS_FOLDER = "checkpoints"
 METRICS_FILE = "metrics.jsonl"
+LAUNCH_FILE = ".nmt.launch"
+"""Says which launch by torchrun claimed the folder for a fresh start."""
 _FIRST_RECORD = b'{"kind": "start"'
 _FIRST_METRICS = f".{METRICS_FILE}.*.tmp"
-_FIRST_ENTRIES = (METRICS_FILE, _FIRST_METRICS, CONFIG_FILE, f".{CONFIG_FILE}.*.tmp", "data.json", "manifests")
+_FIRST_ENTRIES = (
+    METRICS_FILE,
+    _FIRST_METRICS,
+    CONFIG_FILE,
+    f".{CONFIG_FILE}.*.tmp",
+    "data.json",
+    "manifests",
+    LAUNCH_FILE,
+)
 _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
 
 
@@ -82,7 +92,11 @@ def _holds_settings(path: Path) -> bool:
     return True
 
 
-RUN = Kind("a run", is_run, is_folder=True)
+def _is_run_or_claimed(folder: Path) -> bool:
+    return is_run(folder) or (folder / LAUNCH_FILE).is_file()
+
+
+RUN = Kind("a run", _is_run_or_claimed, is_folder=True)
 
 
 def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:

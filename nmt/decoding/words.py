@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 _SPACE = "▁"
+_MOST_AT_ONCE = 1_500
+"""Characters of the longest texts that are compared as a whole."""
+_BLOCK = 400
+_ANCHOR = 8
+"""Like characters in a row that are no coincidence."""
 _WORD = re.compile(r"[^ \t]+")
 
 
@@ -82,10 +87,30 @@ def _mapped(spelt: str, text: str) -> list[int]:
     """For each character of ``spelt`` the word of ``text`` that the like one stands in."""
     words = _numbered(text.split(" "))
     found = [0] * len(spelt)
-    matcher = difflib.SequenceMatcher(None, spelt.replace(_SPACE, " "), text, autojunk=False)
-    for _, begin, end, text_begin, text_end in matcher.get_opcodes():
+    for begin, end, text_begin, text_end in _like_stretches(spelt.replace(_SPACE, " "), text):
         for index in range(begin, end):
             # What was replaced by something of another length is spread over it.
             place = text_begin + (index - begin) * (text_end - text_begin) // (end - begin)
             found[index] = words[min(place, len(text) - 1)]
     return found
+
+
+def _like_stretches(left: str, right: str) -> Iterator[tuple[int, int, int, int]]:
+    """Stretches of ``left`` in order, each with the one of ``right`` that is like it or in its place: four bounds.
+
+    Long texts are compared block by block, since the time of a comparison grows with the square of the length.
+    """
+    at = right_at = 0
+    while at < len(left):
+        is_last = max(len(left) - at, len(right) - right_at) <= _MOST_AT_ONCE
+        size = _MOST_AT_ONCE if is_last else _BLOCK
+        matcher = difflib.SequenceMatcher(None, left[at : at + size], right[right_at : right_at + size], autojunk=False)
+        # The ends of two blocks need not be like each other: the next comparison begins behind the last anchor.
+        anchors = [match for match in matcher.get_matching_blocks() if match.size >= _ANCHOR]
+        bounds = (size, size)
+        if anchors and not is_last:
+            bounds = anchors[-1].a + anchors[-1].size, anchors[-1].b + anchors[-1].size
+        for _, begin, end, right_begin, right_end in matcher.get_opcodes():
+            if begin < bounds[0] and right_begin <= bounds[1]:
+                yield at + begin, at + end, right_at + right_begin, right_at + right_end
+        at, right_at = at + bounds[0], right_at + bounds[1]

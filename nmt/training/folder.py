@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nmt.checkpoint.run import LAUNCH_FILE
 from nmt.errors import CheckpointError
 from nmt.files import why_not_made
 from nmt.training.distributed import Ranks
@@ -32,14 +34,13 @@ def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
         yield found
     finally:
         if ranks.is_main:
-            with contextlib.suppress(OSError):
-                found.rmdir()
+            _remove_empty(found)
 
 
 def _claimed(run: Path) -> Path:
     """Make the folder of the first free name, which no other process can then take."""
-    if _is_restarted() and run.exists():
-        return _newest_name(run)
+    if _is_restarted() and (own := _claimed_before(run)) is not None:
+        return own
     try:
         run.parent.mkdir(parents=True, exist_ok=True)
         for number in range(1, 1_000_000):
@@ -47,6 +48,8 @@ def _claimed(run: Path) -> Path:
             if not folder.is_symlink():  # a link that leads nowhere is a name that is taken, too
                 with contextlib.suppress(FileExistsError):
                     folder.mkdir()
+                    if launch := _launch():
+                        (folder / LAUNCH_FILE).write_text(launch, "utf-8")
                     return folder
     except OSError as error:
         raise CheckpointError(
@@ -55,12 +58,31 @@ def _claimed(run: Path) -> Path:
     raise CheckpointError(f"{run}: no free name is left beside it. Name another folder with --out.")
 
 
-def _newest_name(run: Path) -> Path:
-    """The last name before the first free one."""
-    number = 1
-    while _numbered(run, number + 1).exists():
+def _claimed_before(run: Path) -> Path | None:
+    """The newest folder that an earlier start of the same launch has claimed."""
+    found, number = None, 1
+    while (folder := _numbered(run, number)).exists():
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if (folder / LAUNCH_FILE).read_text("utf-8") == _launch():
+                found = folder
         number += 1
-    return _numbered(run, number)
+    return found
+
+
+def _remove_empty(folder: Path) -> None:
+    """Free the name of a folder that nothing was written to."""
+    with contextlib.suppress(OSError):
+        if [entry.name for entry in folder.iterdir()] == [LAUNCH_FILE]:
+            (folder / LAUNCH_FILE).unlink()
+        folder.rmdir()
+
+
+def _launch() -> str | None:
+    """What names a launch by torchrun, and stays the same over its restarts; None without torchrun."""
+    launch = os.environ.get("TORCHELASTIC_RUN_ID")
+    if launch == "none":  # torchrun's default, which is the same for all launches: its process tells them apart
+        return f"{os.getppid()} on {socket.gethostname()}"
+    return launch
 
 
 def _numbered(run: Path, number: int) -> Path:

@@ -1,6 +1,8 @@
 """Alignments of words, whatever the pieces are."""
 
 import itertools
+import random
+import time
 
 import pytest
 from hypothesis import given
@@ -53,3 +55,24 @@ def test_whatever_the_text_each_piece_has_a_word_that_is_there(pieces, text):
     words = word_of_each(pieces, text)
     assert len(words) == len(pieces)
     assert all(word is None if count == 0 else 0 <= word < count for word in words)
+
+
+def test_long_lines_are_aligned_in_time_that_grows_with_their_length():
+    draw = random.Random(1)
+    words = ["".join(draw.choices("aeinrst", k=draw.randint(1, 9))) for _ in range(4_000)]
+    pieces = ["▁" + word for word in words]
+    # At every hundredth place a word is split, and at another one two are joined by a space of another kind.
+    text, expected = "", []
+    number = 0
+    for index, word in enumerate(words):
+        is_joined = index % 100 == 50
+        text += ("" if index == 0 else "\u00a0" if is_joined else " ") + word
+        number += index > 0 and not is_joined
+        expected.append(number)
+        if index % 100 == 0:
+            text += " \u200b \u200b"
+            number += 2
+    begin = time.process_time()
+    found = word_of_each(pieces, text)
+    assert time.process_time() - begin < 3  # the whole line at once takes a minute
+    assert sum(one == other for one, other in zip(found, expected, strict=True)) > 0.99 * len(words)

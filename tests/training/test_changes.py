@@ -1,7 +1,10 @@
 """What changed since a run began: the advice for each change, followed, resumes the run or starts it over."""
 
 import json
+import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -105,4 +108,20 @@ def test_another_vocabulary_cannot_be_accepted_and_the_advice_brings_the_runs_ba
     assert f"`nmt build-vocab --data {data} --vocab {run}`" in str(error.value)
     assert "--accept-changes" not in str(error.value)
     build_vocabulary(data, existing=run / "last" / "vocab.model", threads=1)
+    assert run_training(run, data=data).progress.update == 20
+
+
+def test_another_source_normalization_cannot_be_accepted_and_the_advice_brings_the_runs_back(
+    run_training, begun, tmp_path, reversed_words
+):
+    run, data = tmp_path / "run", tmp_path / "data"
+    shutil.copytree(begun, run, symlinks=True)
+    shutil.copytree(reversed_words, data)
+    build_vocabulary(data, existing=data / "vocab.model", source_normalization="nfkc_cf", threads=1)
+    for options in ({}, {"accept_changes": True}):
+        with pytest.raises(ConfigError, match=r"data\.source_normalization") as error:
+            run_training(run, data=data, **options)
+        assert "--accept-changes" not in str(error.value)
+    [command] = re.findall(r"`nmt (build-vocab [^`]*)`", str(error.value))
+    subprocess.run([sys.executable, "-m", "nmt", *command.split()], check=True, capture_output=True)
     assert run_training(run, data=data).progress.update == 20

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nmt.checkpoint.run import checkpoints
+from nmt.checkpoint.run import RUN, checkpoints
 from nmt.errors import CheckpointError, DataError
+from nmt.files import check_replaceable
 from nmt.training.distributed import NO_OTHERS
 from nmt.training.folder import run_folder
 
@@ -52,11 +53,36 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
         claim(tmp_path / "file" / "run")
 
 
-def test_ranks_that_torchrun_starts_again_resume_the_folder_of_their_first_start(tmp_path, monkeypatch):
-    first = claim(tmp_path / "run"), claim(tmp_path / "run")
+@pytest.mark.parametrize("launch", ["4f1", "none"])
+def test_ranks_that_torchrun_starts_again_resume_the_folder_of_their_first_start(tmp_path, monkeypatch, launch):
+    old = claim(tmp_path / "run")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", launch)
+    own = claim(
+        tmp_path / "run", lambda folder: check_replaceable(folder, RUN, in_place=True) or (folder / "x").touch()
+    )
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "other")
+    assert len({old, own, claim(tmp_path / "run")}) == 3
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", launch)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
-    assert claim(tmp_path / "run") == first[1]
+    assert claim(tmp_path / "run") == own
     assert claim(tmp_path / "other") == tmp_path / "other"
+
+
+@pytest.mark.parametrize("launch", ["4f1", "none"])
+def test_ranks_started_again_after_a_start_that_wrote_nothing_leave_the_old_run_alone(tmp_path, monkeypatch, launch):
+    def fail(folder):
+        raise DataError("no pair is left")
+
+    monkeypatch.setattr("os.getppid", lambda: 1)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", launch)
+    claim(tmp_path / "run")
+    monkeypatch.setattr("os.getppid", lambda: 2)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none" if launch == "none" else "4f2")
+    with pytest.raises(DataError):
+        claim(tmp_path / "run", fail)
+    assert [folder.name for folder in tmp_path.iterdir()] == ["run"]
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert claim(tmp_path / "run") == tmp_path / "run-2"
 
 
 def test_a_fresh_run_leaves_the_one_there_alone(run_training, tmp_path, listener):
