@@ -13,7 +13,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")
 
 # Measured with the tiny and base presets, quiet and beside one busy process: docs/performance.md.
-_SPIN_COUNT = "1000"
+_SPIN_COUNT = "3000"
 
 
 def usable_cores() -> int:
