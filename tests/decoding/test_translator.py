@@ -366,7 +366,7 @@ def test_where_its_sentences_take_too_much_memory_the_first_stays(monkeypatch):
         return searches(*arguments, **options)
 
     monkeypatch.setattr("nmt.decoding.translator.beam_search", search)
-    made = translator(beam=4, config=described(), split_sentences="never")
+    made = translator(beam=4, config=described(), split_sentences="never", copy_unknown=False)
     [[found]] = made.translate_windows([(TWO, "")], done=6)
     assert (found.text, found.guard) == (HALF, Finding(("incomplete",), repaired=False))
     assert all(of_search == {6} for of_search in numbers)

@@ -126,7 +126,7 @@ def test_a_signal_saves_and_the_same_command_goes_on(trained, nmt, tmp_path, num
         (["train", "--set", "model.drop=1"], ["model.drop", "model.dropout"]),
         (["train", "--preset", "smal"], ["small"]),
         (["train", "--data", "nowhere"], ["nowhere", "nmt prepare-data"]),
-        (["train", "--device", "cuda"], ["cuda", "available"]),
+        (["train", "--out", "runs/elsewhere", "--device", "cuda"], ["cuda", "available"]),
         (["build-vocab", "--data", "nowhere"], ["nowhere", "nmt prepare-data"]),
         (["average-checkpoints", "nowhere"], ["nowhere", "checkpoints"]),
         (["score", "--reference", "data/toy-en-de/test.de", "data/toy-en-de/train.de"], ["30,000", "500"]),
