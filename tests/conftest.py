@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import hypothesis
 import pytest
+
+# No test asserts a time: on a busy machine an example may take long.
+hypothesis.settings.register_profile("nmt", deadline=None)
+hypothesis.settings.load_profile("nmt")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     # So does a shell start what runs in its background; the commands under test would inherit it, deaf to Ctrl-C.
