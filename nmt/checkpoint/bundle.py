@@ -177,7 +177,7 @@ def load_training_state(folder: Path) -> TrainingState:
     """
     if not (folder / TRAINING_STATE_FILE).is_file():
         raise CheckpointError(
-            f"{folder}: holds a model but no training state, so training cannot go on from it. "
+            f"{folder}: holds a model but no training state, so training cannot resume from it. "
             "Name a checkpoint of a run (RUN/checkpoints/step-…)."
         )
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint.files import CONFIG_FILE, MODEL_FILE, NOTES_FILE, TRAINING_STATE_FILE
+from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.run import bundle_to_use, checkpoints, runs_below
 from nmt.config import load_yaml
 from nmt.errors import CheckpointError, NmtError
@@ -49,7 +49,7 @@ def model_facts(bundle: Path) -> ModelFacts:
     """What a bundle's files tell of it. Files that are missing or damaged tell nothing."""
     checkpoint = _last_checkpoint(bundle)
     update = _update(checkpoint)
-    scores = _mapping(_read_json(checkpoint / TRAINING_STATE_FILE).get("scores"))
+    scores = _mapping(_mapping(read_json(checkpoint / TRAINING_STATE_FILE)).get("scores"))
     known = {int(key): score for key, score in scores.items() if key.isdecimal() and isinstance(score, int | float)}
     until = [known[key] for key in sorted(known) if update is None or key <= update]
     try:
@@ -137,7 +137,7 @@ def _trained_longer(newest: Path, others: list[Path]) -> Path | None:
 
 def _last_checkpoint(bundle: Path) -> Path:
     """The checkpoint that a bundle is, or the last of those that went into it."""
-    averaged = _read_json(bundle / NOTES_FILE).get("averaged")
+    averaged = _mapping(read_json(bundle / NOTES_FILE)).get("averaged")
     folders = [Path(folder) for folder in averaged] if isinstance(averaged, list) else []
     if not folders:
         return bundle.resolve()
@@ -151,7 +151,7 @@ def _update(checkpoint: Path) -> int | None:
     match = _STEP.fullmatch(checkpoint.name)
     if match is not None:
         return int(match[1])
-    update = _read_json(checkpoint / TRAINING_STATE_FILE).get("update")
+    update = _mapping(read_json(checkpoint / TRAINING_STATE_FILE)).get("update")
     return update if isinstance(update, int) else None
 
 
@@ -169,13 +169,6 @@ def _settings(folder: Path) -> Mapping[str, Any]:
     try:
         return load_yaml(folder / CONFIG_FILE)
     except NmtError:
-        return {}
-
-
-def _read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        return _mapping(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError):
         return {}
 
 

@@ -111,7 +111,7 @@ def _add(name: str, command: Callable[..., None], short_help: str) -> None:
 
 _add("prepare-data", prepare_data, "Fetch parallel text, or take your own, and clean it.")
 _add("build-vocab", build_vocab, "Train a vocabulary, and encode the text with it.")
-_add("train", train, "Train a Transformer, or go on training it.")
+_add("train", train, "Train a Transformer, or resume a run.")
 _add("average-checkpoints", average_checkpoints, "Average the weights of several checkpoints.")
 _add("translate", translate, "Translate lines of text.")
 _add("score", score, "Score translations: BLEU, chrF, TER.")

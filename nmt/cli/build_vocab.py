@@ -18,7 +18,7 @@ def build_vocab(
     model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="How pieces are found.")] = "bpe",
     vocab: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL", help="Encode with an existing one: a .model file, a bundle or a run."),
+        typer.Option(metavar="MODEL", help="Use an existing vocabulary (.model file, bundle or run)."),
     ] = None,
     character_coverage: Annotated[
         float, typer.Option(metavar="X", min=0.5, max=1.0, help="Share of characters that get pieces of their own.")
