@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from nmt.processor import spin_briefly
-
 if TYPE_CHECKING:
     from nmt.api import Model, load
     from nmt.decoding.extensions import Sampling
@@ -35,7 +33,6 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for, so that ``nmt --help`` need not wait for torch."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    spin_briefly()  # what is imported now imports torch
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

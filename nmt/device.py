@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 
 from nmt.errors import ConfigError
+from nmt.neighbours import give_way_to_neighbours
 from nmt.processor import usable_cores
 
 DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
@@ -106,6 +107,8 @@ def choose_hardware(
         torch.set_num_threads(usable_cores())
     if found.type == "cpu":
         _keep_freed_memory()
+        if torch.get_num_threads() > 1:
+            give_way_to_neighbours()
     if found.type == "cuda" and chosen == "fp32":
         # TF32: the exponent of fp32 with 10 bits of mantissa, several times as fast.
         torch.set_float32_matmul_precision("high")

@@ -1,7 +1,4 @@
-"""The processor as this process may use it: how many cores, and how threads wait for each other.
-
-Nothing here imports torch: how threads wait must be settled before torch loads its OpenMP library.
-"""
+"""The cores that this process may use."""
 
 from __future__ import annotations
 
@@ -11,9 +8,6 @@ from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")
-
-# Measured with the tiny and base presets, quiet and beside one busy process: docs/performance.md.
-_SPIN_COUNT = "3000"
 
 
 def usable_cores() -> int:
@@ -54,14 +48,3 @@ def _quota_of(folder: Path) -> float:
         return int(quota) / int(period) if int(quota) > 0 else math.inf
     except (OSError, ValueError):  # "max" is no number: there is no limit
         return math.inf
-
-
-def spin_briefly() -> None:
-    """Let OpenMP's threads soon sleep where they wait for each other; a user's own setting wins.
-
-    By default GNU OpenMP spins for milliseconds at every barrier. Beside another busy process, the thread that all
-    wait for is then often the one without a core, and the others burn theirs: training slows down many times over.
-    Takes effect only before torch is imported; processes that this one starts inherit it.
-    """
-    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
-        os.environ["GOMP_SPINCOUNT"] = _SPIN_COUNT

@@ -1,13 +1,11 @@
-"""How many cores this process may use, and how OpenMP's threads wait."""
+"""How many cores this process may use."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from nmt import processor
-from nmt.processor import spin_briefly, usable_cores
+from nmt.processor import usable_cores
 
 
 @pytest.fixture
@@ -57,34 +55,3 @@ def test_without_control_groups_the_affinity_counts(machine, monkeypatch, tmp_pa
     machine(3, "", {})
     monkeypatch.setattr(processor, "_OWN_CGROUP", tmp_path / "not-there")
     assert usable_cores() == 3
-
-
-@pytest.mark.parametrize("own", [{"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "ACTIVE"}])
-def test_a_users_own_setting_of_openmp_wins(monkeypatch, own):
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in own.items():
-        monkeypatch.setenv(name, value)
-    before = dict(os.environ)
-    spin_briefly()
-    assert dict(os.environ) == before
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="another OpenMP library")
-@pytest.mark.parametrize(
-    "program",
-    [
-        "import sys; from nmt.cli.app import main; sys.argv[1:] = ['--version']\ntry: main()\nexcept SystemExit: pass",
-        "import nmt; nmt.load",
-    ],
-)
-def test_threads_spin_briefly_before_torch_is_there(program):
-    """OpenMP's library says at its start what it was told."""
-    script = f"{program}\nimport torch, os\nprint(os.environ['GOMP_SPINCOUNT'])"
-    environment = {name: value for name, value in os.environ.items() if "OMP_" not in name}
-    found = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True,
-        env=environment | {"OMP_DISPLAY_ENV": "VERBOSE"},
-    )  # fmt: skip
-    assert f"GOMP_SPINCOUNT = '{processor._SPIN_COUNT}'" in found.stderr
-    assert found.stdout.endswith(f"{processor._SPIN_COUNT}\n")

@@ -31,7 +31,6 @@ from nmt.cli.score import score
 from nmt.cli.train import train
 from nmt.cli.translate import translate
 from nmt.errors import NmtError
-from nmt.processor import spin_briefly
 
 # What typer raises where a command was typed wrongly. It keeps the class to itself, but not its children.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -141,7 +140,6 @@ def main() -> None:
     if os.name != "posix":
         print_error("nmt runs on Linux and macOS. On Windows run it within WSL.")
         sys.exit(2)
-    spin_briefly()
     try:
         app()
     except SystemExit:
