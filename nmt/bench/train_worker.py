@@ -46,6 +46,7 @@ def _set_up(name: str, folder: Path) -> tuple[Mapping[str, Any], Callable[[str],
 
 def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
     from nmt.device import choose_hardware
+    from nmt.kernels.policy import choose_kernels
     from nmt.model.transformer import Transformer
     from nmt.training.cost import matrix_rate
     from nmt.training.step import Learner
@@ -53,7 +54,7 @@ def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
     training = config.training
     product = (config.model.d_model, config.model.d_ff)
     hardware = choose_hardware(training.device, training.precision, training.threads, product=product)
-    model = Transformer(config.model, config.data.vocab_size)
+    model = Transformer(config.model, config.data.vocab_size, choose_kernels(hardware.device))
     learner = Learner(
         model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),
         config.optimizer,

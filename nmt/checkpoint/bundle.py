@@ -35,6 +35,7 @@ from nmt.config import Config, dump_config, load_yaml, parse_config
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 from nmt.files import replacing_folder
+from nmt.kernels.policy import choose_kernels
 from nmt.model.transformer import Transformer
 
 
@@ -64,7 +65,7 @@ class Bundle:
             CheckpointError: the weights are not those of the model that the settings describe.
         """
         with _Unfilled():
-            model = Transformer(self.config.model, self.vocab.size)
+            model = Transformer(self.config.model, self.vocab.size, choose_kernels(device))
         try:
             model.load_state_dict(self.weights, assign=True)
         except RuntimeError as error:

@@ -1,21 +1,39 @@
 """Multi-head scaled dot-product attention (section 3.2), one module used three ways.
 
 Shapes: B batch, T queries (target), S keys (source), D d_model, H heads, K size of a head's queries and keys,
-V size of a head's values; N and M rows (see packing.py).
+V size of a head's values; N and M rows, one for each position of a batch (see nmt/kernels/packing.py).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt.model.dropout import keep_mask
-from nmt.model.linear import LaidOutLinear, Linear
-from nmt.model.packing import Packing
+from nmt.config import ModelConfig
+from nmt.kernels.packing import Packing
+from nmt.kernels.policy import Kernels
+from nmt.model.linear import Linear
+
+
+def attention_weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
+    """How much each query looks at each key (B, H, T, S): softmax(Q K^T / sqrt(d_k)).
+
+    Args:
+        mask: added to the scores, broadcast to (B, H, T, S): 0 where a query may look, -inf where not.
+            No row may be -inf throughout.
+    """
+    scores_BHTS = query_BHTK @ key_BHSK.transpose(-1, -2) / math.sqrt(query_BHTK.shape[-1])
+    return torch.softmax(scores_BHTS if mask is None else scores_BHTS + mask, dim=-1)
+
+
+def attention(
+    query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+) -> Tensor:
+    """softmax(Q K^T / sqrt(d_k)) V (equation 1), with dropout of the weights; (B, H, T, V)."""
+    return F.dropout(attention_weights(query_BHTK, key_BHSK, mask), dropout) @ value_BHSV
 
 
 class Attention(nn.Module):
@@ -25,45 +43,18 @@ class Attention(nn.Module):
     attention over the encoder takes its first rows for the queries and the rest for the memory.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        heads: int,
-        key_size: int,
-        value_size: int,
-        *,
-        dropout: float,
-        bias: bool,
-        is_self: bool,
-    ) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels, *, is_self: bool) -> None:
         super().__init__()
-        self.is_self = is_self
-        self.heads = heads
-        self.key_size = key_size
-        self.value_size = value_size
-        self.dropout = dropout
-        self._sizes = [heads * key_size, heads * key_size, heads * value_size]
-        projection = Linear(d_model, sum(self._sizes), bias=bias)
-        output = Linear(heads * value_size, d_model, bias=bias)
-        self._reset(projection, output)
-        self.projection: Linear | LaidOutLinear = projection
-        self.output: Linear | LaidOutLinear = output
-
-    def _reset(self, projection: Linear, output: Linear) -> None:
-        # Glorot and Bengio 2010; what is multiplied at once counts as one matrix, as in the authors' code.
-        query, key, value = self._sizes
-        parts = [query + key + value] if self.is_self else [query, key + value]
-        for rows in torch.split(projection.weight, parts):
-            nn.init.xavier_uniform_(rows)
-        nn.init.xavier_uniform_(output.weight)
-        for bias in (projection.bias, output.bias):
-            if bias is not None:
-                nn.init.zeros_(bias)
-
-    def lay_out(self, dtype: torch.dtype) -> None:
-        """Keep the weights as :meth:`Transformer.lay_out` says."""
-        self.projection = LaidOutLinear(self.projection, dtype, None if self.is_self else self._sizes[0])
-        self.output = LaidOutLinear(self.output, dtype)
+        self.heads = config.heads
+        self.dropout = config.attention_dropout
+        self._kernel = kernels.attention or attention
+        query = key = config.heads * config.key_size
+        value = config.heads * config.value_size
+        self._sizes = [query, key, value]
+        # What is multiplied at once counts as one matrix when it is filled, as in the authors' code.
+        ends = [query + key + value] if is_self else [query, query + key + value]
+        self.projection = Linear(config.d_model, ends[-1], bias=config.attention_bias, ends=ends)
+        self.output = Linear(value, config.d_model, bias=config.attention_bias)
 
     def project(self, x_ND: Tensor, packing: Packing) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys (B, H, T, K) and values (B, H, T, V) of self-attention, from rows (N, D)."""
@@ -82,73 +73,16 @@ class Attention(nn.Module):
         key, value = packing.split_heads(projected_MX, self.heads, self._sizes[1:])
         return key, value
 
-    def attend(
+    def forward(
         self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, packing: Packing
     ) -> Tensor:
         """Mix the values by the queries' affinity to the keys; returns rows (N, D).
 
         Args:
-            mask: added to the scores, broadcast to (B, H, T, S): 0 where a query may look, -inf where not.
-                No row may be -inf throughout.
+            mask: as for :func:`attention_weights`.
             packing: of the queries.
         """
-        probability = self.dropout if self.training else 0.0
-        if query_BHTK.is_cuda:
-            mixed_BHTV = F.scaled_dot_product_attention(
-                query_BHTK, key_BHSK, value_BHSV, attn_mask=mask, dropout_p=probability
-            )
-        elif torch.is_grad_enabled() or probability:
-            # On a CPU plain products beat the fused kernel at the lengths of sentences.
-            mixed_BHTV = _PlainAttention.apply(  # type: ignore[no-untyped-call]
-                query_BHTK, key_BHSK, value_BHSV, mask, probability
-            )
-        else:
-            mixed_BHTV = _product(self.weights(query_BHTK, key_BHSK, mask), value_BHSV)
-        projected: Tensor = self.output(packing.merge_heads(mixed_BHTV))
-        return projected
-
-    @staticmethod
-    def weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
-        """How much each query looks at each key (B, H, T, S), before dropout: softmax(Q K^T / sqrt(d_k)).
-
-        Args:
-            mask: as in :meth:`attend`.
-        """
-        scores_BHTS = _product(query_BHTK, key_BHSK.transpose(-1, -2)).mul_(1 / math.sqrt(query_BHTK.shape[-1]))
-        if mask is not None:
-            scores_BHTS.add_(mask)
-        return torch.softmax(scores_BHTS, dim=-1)
-
-
-def _product(left_BHTX: Tensor, right_BHXS: Tensor) -> Tensor:
-    """left @ right, without the time that torch takes to find out whether they have as many heads."""
-    product_XTS = torch.bmm(left_BHTX.flatten(0, 1), right_BHXS.flatten(0, 1))
-    return product_XTS.view(*left_BHTX.shape[:2], *product_XTS.shape[1:])
-
-
-class _PlainAttention(torch.autograd.Function):
-    """Equation 1 by two products, with a gradient that comes without the copies that one by parts would make: of
-    scaled queries, and of the keys' gradient, which would come transposed."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, probability: float
-    ) -> Tensor:
-        ctx.scale = 1 / math.sqrt(query_BHTK.shape[-1])
-        weights_BHTS = Attention.weights(query_BHTK, key_BHSK, mask)
-        kept_BHTS = keep_mask(weights_BHTS, probability) if probability else None
-        ctx.save_for_backward(query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS)
-        return (weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS) @ value_BHSV
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS = ctx.saved_tensors
-        mixed_BHTV = gradients[0]
-        dropped_BHTS = weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS
-        value_gradient = dropped_BHTS.transpose(-1, -2) @ mixed_BHTV
-        gradient_BHTS = mixed_BHTV @ value_BHSV.transpose(-1, -2)
-        if kept_BHTS is not None:
-            gradient_BHTS.mul_(kept_BHTS)
-        gradient_BHTS = torch.ops.aten._softmax_backward_data(gradient_BHTS, weights_BHTS, -1, weights_BHTS.dtype)
-        gradient_BHTS.mul_(ctx.scale)
-        return gradient_BHTS @ key_BHSK, gradient_BHTS.transpose(-1, -2) @ query_BHTK, value_gradient, None, None
+        dropout = self.dropout if self.training else 0.0
+        mixed_BHTV = self._kernel(query_BHTK, key_BHSK, value_BHSV, mask, dropout)
+        projected_ND: Tensor = self.output(packing.merge_heads(mixed_BHTV))
+        return projected_ND

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt.model.linear import Int8Weight, LaidOutWeight, laid_out
+from nmt.kernels.linear import Int8Weight, LaidOutWeight, laid_out
 
 ROWS_MULTIPLE = 8
 

@@ -1,123 +1,117 @@
 """Encoder and decoder layers (section 3.1) and the feed-forward network inside them (section 3.3).
 
-Shapes: B sentences, S source, T target, D d_model; N target and M source rows (see packing.py).
+Shapes: D d_model, F d_ff; N target and M source rows, one for each position of a batch (see nmt/kernels/packing.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
-from nmt.model.attention import Attention
-from nmt.model.dropout import Dropout
-from nmt.model.linear import LaidOutLinear, Linear
-from nmt.model.packing import Packing
+from nmt.kernels.packing import Packing
+from nmt.kernels.policy import Kernels
+from nmt.model.attention import Attention, attention_weights
+from nmt.model.linear import Linear
+from nmt.model.state import Past
 
 
 class FeedForward(nn.Module):
     """max(0, x W1 + b1) W2 + b2, at each position alike (equation 2)."""
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
-        inner, outer = Linear(d_model, d_ff), Linear(d_ff, d_model)
-        for linear in (inner, outer):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
-        self.inner: Linear | LaidOutLinear = inner
-        self.outer: Linear | LaidOutLinear = outer
-        self.dropout = Dropout(dropout)
-
-    def lay_out(self, dtype: torch.dtype) -> None:
-        """Keep the weights as :meth:`Transformer.lay_out` says."""
-        self.inner, self.outer = LaidOutLinear(self.inner, dtype), LaidOutLinear(self.outer, dtype)
+        self.inner = Linear(config.d_model, config.d_ff)
+        self.outer = Linear(config.d_ff, config.d_model)
+        self.dropout = kernels.dropout(config.activation_dropout)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         """(N, D) to (N, D)."""
         hidden_NF = F.relu(self.inner(x_ND), inplace=True)
-        projected: Tensor = self.outer(self.dropout(hidden_NF))
-        return projected
+        projected_ND: Tensor = self.outer(self.dropout(hidden_NF))
+        return projected_ND
 
 
 class Residual(nn.Module):
     """What stands around every sub-layer: LayerNorm(x + Dropout(f(x))); pre-norm: x + Dropout(f(LayerNorm(x)))."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.is_pre = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = kernels.dropout(config.dropout)
 
     def forward(self, x_ND: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """(N, D) to (N, D)."""
-        result: Tensor
+        result_ND: Tensor
         if self.is_pre:
-            result = x_ND + self.dropout(sublayer(self.norm(x_ND)))
+            result_ND = x_ND + self.dropout(sublayer(self.norm(x_ND)))
         else:
-            result = self.norm(x_ND + self.dropout(sublayer(x_ND)))
-        return result
-
-
-def _attention(config: ModelConfig, *, is_self: bool) -> Attention:
-    return Attention(
-        config.d_model,
-        config.heads,
-        config.key_size,
-        config.value_size,
-        dropout=config.attention_dropout,
-        bias=config.attention_bias,
-        is_self=is_self,
-    )
+            result_ND = self.norm(x_ND + self.dropout(sublayer(x_ND)))
+        return result_ND
 
 
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
-        self.self_attention = _attention(config, is_self=True)
-        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
-        self.around_self_attention = Residual(config)
-        self.around_feed_forward = Residual(config)
+        self.self_attention = Attention(config, kernels, is_self=True)
+        self.feed_forward = FeedForward(config, kernels)
+        self.around_self_attention = Residual(config, kernels)
+        self.around_feed_forward = Residual(config, kernels)
 
     def forward(self, x_MD: Tensor, mask: Tensor | None, packing: Packing) -> Tensor:
-        """(M, D) to (M, D); ``mask`` as in :meth:`Attention.attend`."""
+        """(M, D) to (M, D); ``mask`` as for :func:`~nmt.model.attention.attention_weights`."""
 
         def attend(x_MD: Tensor) -> Tensor:
-            return self.self_attention.attend(*self.self_attention.project(x_MD, packing), mask, packing)
+            attended_MD: Tensor = self.self_attention(*self.self_attention.project(x_MD, packing), mask, packing)
+            return attended_MD
 
         x_MD = self.around_self_attention(x_MD, attend)
-        result: Tensor = self.around_feed_forward(x_MD, self.feed_forward)
-        return result
+        result_MD: Tensor = self.around_feed_forward(x_MD, self.feed_forward)
+        return result_MD
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over what was written, attention over the encoder, then feed-forward.
+    """Self-attention over what was written, attention over the encoder, then feed-forward."""
 
-    Attention to self and memory comes as functions, since a whole target and a single step with cached keys and
-    values differ in nothing else.
-    """
-
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
-        self.self_attention = _attention(config, is_self=True)
-        self.cross_attention = _attention(config, is_self=False)
-        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
-        self.around_self_attention = Residual(config)
-        self.around_cross_attention = Residual(config)
-        self.around_feed_forward = Residual(config)
+        self.self_attention = Attention(config, kernels, is_self=True)
+        self.cross_attention = Attention(config, kernels, is_self=False)
+        self.feed_forward = FeedForward(config, kernels)
+        self.around_self_attention = Residual(config, kernels)
+        self.around_cross_attention = Residual(config, kernels)
+        self.around_feed_forward = Residual(config, kernels)
 
     def forward(
-        self,
-        x_ND: Tensor,
-        attend_self: Callable[[Tensor], Tensor],
-        attend_memory: Callable[[Tensor], Tensor],
+        self, x_ND: Tensor, past: Past, packing: Packing, watch: Callable[[Tensor], None] | None = None
     ) -> Tensor:
-        """(N, D) to (N, D)."""
+        """(N, D) to (N, D).
+
+        Args:
+            past: keys and values of what was written and of the memory: the one thing in which a whole target and a
+                single step differ.
+            watch: called with the weights (B, H, T, S) of the attention over the encoder.
+        """
+
+        def attend_self(x_ND: Tensor) -> Tensor:
+            query, key, value = self.self_attention.project(x_ND, packing)
+            attended_ND: Tensor = self.self_attention(query, *past.extend(key, value), packing)
+            return attended_ND
+
+        def attend_memory(x_ND: Tensor) -> Tensor:
+            query = self.cross_attention.project_query(x_ND, packing)
+            key, value, mask = past.memory(self.cross_attention)
+            if watch is not None:
+                watch(attention_weights(query, key, mask))
+            attended_ND: Tensor = self.cross_attention(query, key, value, mask, packing)
+            return attended_ND
+
         x_ND = self.around_self_attention(x_ND, attend_self)
         x_ND = self.around_cross_attention(x_ND, attend_memory)
-        result: Tensor = self.around_feed_forward(x_ND, self.feed_forward)
-        return result
+        result_ND: Tensor = self.around_feed_forward(x_ND, self.feed_forward)
+        return result_ND

@@ -1,8 +1,9 @@
-"""The state of decoding step by step: keys and values of what was read and written, held once for a whole beam.
+"""The past that a decoder looks at: keys and values of what was written, and of what the encoder read.
 
-All hypotheses of a sentence look at the same keys and values, those of every piece that any of them ever wrote; a mask
-tells each which pieces are its own past. To follow another hypothesis is then to take over a row of that mask, and
-nothing is copied, however long the past.
+Of a whole target all is there at once. Step by step it grows, and is held once for a whole beam: all hypotheses of a
+sentence look at the same keys and values, those of every piece that any of them ever wrote; a mask tells each which
+pieces are its own past. To follow another hypothesis is then to take over a row of that mask, and nothing is copied,
+however long the past.
 
 Shapes: B sentences, W hypotheses of each (the beam), S source pieces, X pieces written by all hypotheses of a sentence
 together, H heads, K size of a head's queries and keys, V size of a head's values.
@@ -11,9 +12,52 @@ together, H heads, K size of a head's queries and keys, V size of a head's value
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from nmt.kernels.packing import Packing
+from nmt.model.attention import Attention
+
+
+class Past(Protocol):
+    """What a layer of the decoder looks at."""
+
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys and values of all that is written, with those that are written now, and the mask of who sees what."""
+        ...
+
+    def memory(self, attention: Attention) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys and values of what the encoder read, and its mask."""
+        ...
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What the encoder made of a batch of sentences."""
+
+    memory_MD: Tensor
+    packing: Packing
+    mask_B11S: Tensor
+    """0 at pieces, -inf at padding."""
+
+
+@dataclass(frozen=True)
+class WholeTarget:
+    """The past where all of a target is there at once: each piece sees those before it."""
+
+    encoded: Encoded
+    causal_TT: Tensor
+    """-inf where a piece would look ahead."""
+
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`Past.extend`."""
+        return key, value, self.causal_TT
+
+    def memory(self, attention: Attention) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`Past.memory`."""
+        return *attention.project_memory(self.encoded.memory_MD, self.encoded.packing), self.encoded.mask_B11S
 
 
 @dataclass(frozen=True)
@@ -100,5 +144,29 @@ class DecodingState:
     def past_and_present(self, beam: int) -> Tensor:
         """The mask (B, W, X + W) of a step in which every hypothesis writes one more piece, and sees its own alone."""
         others_WW = ~torch.eye(beam, dtype=torch.bool, device=self.past_BWX.device)
-        present_WW = torch.zeros_like(others_WW, dtype=self.past_BWX.dtype).masked_fill_(others_WW, -torch.inf)
+        present_WW = additive(others_WW, self.past_BWX.dtype)
         return torch.cat([self.past_BWX, present_WW.expand(len(self.past_BWX), -1, -1)], dim=2)
+
+
+class StepPast:
+    """The past of one layer in one step; :attr:`layer` is what the next step goes on from."""
+
+    def __init__(self, layer: LayerState, state: DecodingState, past_B1WX: Tensor) -> None:
+        self.layer = layer
+        self._state = state
+        self._past_B1WX = past_B1WX
+
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`Past.extend`."""
+        self.layer = self.layer.append(self._state.written, key, value)
+        written = self._past_B1WX.shape[-1]
+        return self.layer.self_key_BHXK[:, :, :written], self.layer.self_value_BHXV[:, :, :written], self._past_B1WX
+
+    def memory(self, attention: Attention) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`Past.memory`."""
+        return self.layer.memory_key_BHSK, self.layer.memory_value_BHSV, self._state.memory_mask_B11S
+
+
+def additive(forbidden: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask to add to scores: 0 where allowed, -inf where forbidden."""
+    return torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device).masked_fill_(forbidden, -torch.inf)

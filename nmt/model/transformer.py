@@ -1,58 +1,51 @@
 """The Transformer (Vaswani et al. 2017, figure 1): encode, decode, and decode one step at a time.
 
-Shapes: B sentences, S source pieces, T target pieces, D d_model, H heads, K size of a head's queries and keys,
-V vocabulary (in ``logits``) or size of a head's values; N target and M source rows (see packing.py), in a search of
-beam W those of its B · W hypotheses; X pieces written so far (see state.py).
+Shapes: B sentences, S source pieces, T target pieces, D d_model, H heads, V vocabulary; N target and M source rows, one
+for each position of a batch (see nmt/kernels/packing.py), in a search of beam W for each of its B · W hypotheses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.model.attention import Attention
-from nmt.model.dropout import Dropout
+from nmt.kernels.linear import LaidOutLinear
+from nmt.kernels.packing import PAD, Packing
+from nmt.kernels.policy import PLAIN, Kernels
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
-from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
-from nmt.model.packing import PAD, Packing
-from nmt.model.state import DecodingState, LayerState
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """What the encoder made of a batch of sentences."""
-
-    memory_MD: Tensor
-    packing: Packing
-    mask_B11S: Tensor
-    """0 at pieces, -inf at padding."""
+from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.linear import Linear
+from nmt.model.state import DecodingState, Encoded, LayerState, Past, StepPast, WholeTarget, additive
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder over one shared vocabulary."""
+    """Encoder and decoder over one shared vocabulary.
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+    Args:
+        kernels: what it computes with; the plain equations if not told. Choose them for the device that the model is
+            moved to (:func:`~nmt.kernels.policy.choose_kernels`).
+    """
+
+    def __init__(self, config: ModelConfig, vocab_size: int, kernels: Kernels = PLAIN) -> None:
         super().__init__()
         self.config = config
+        self.kernels = kernels
         self.embedding = TokenEmbedding(vocab_size, config.d_model)
+        self.source_positions = PositionEmbedding(config.positions, config.max_positions, config.d_model)
+        self.target_positions = self.source_positions
         if config.positions == "learned":
-            self.source_positions = PositionEmbedding("learned", config.max_positions, config.d_model)
-            self.target_positions = PositionEmbedding("learned", config.max_positions, config.d_model)
-        else:
-            self.source_positions = PositionEmbedding("sinusoidal", config.max_positions, config.d_model)
-            self.target_positions = self.source_positions
-        self.dropout = Dropout(config.dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+            self.target_positions = PositionEmbedding(config.positions, config.max_positions, config.d_model)
+        self.dropout = kernels.dropout(config.dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(config, kernels) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config, kernels) for _ in range(config.decoder_layers))
         # With pre-norm the residual stream itself is never normalised, so it is once at the end.
         is_pre = config.norm == "pre"
         self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
-        self._has_spare_rows = False
 
     @property
     def vocab_size(self) -> int:
@@ -70,8 +63,8 @@ class Transformer(nn.Module):
 
     def encode(self, source_BS: Tensor) -> Encoded:
         """Read sentences: pieces with eos, padded with 0 on the right."""
-        mask_B11S = _additive(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
-        packing = Packing.of(source_BS, has_spare_rows=self._has_spare_rows)
+        mask_B11S = additive(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
+        packing = self.kernels.packing(source_BS)
         x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS))))
         for layer in self.encoder:
             x_MD = layer(x_MD, mask_B11S, packing)
@@ -89,37 +82,20 @@ class Transformer(nn.Module):
         """
         length = target_BT.shape[1]
         ahead_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
-        causal_TT = _additive(ahead_TT, self.embedding.weight.dtype)
-        packing = Packing.of(target_BT, has_spare_rows=self._has_spare_rows)
-        x_ND = self.dropout(packing.pack(self.target_positions(self.embedding(target_BT))))
-        for index, module in enumerate(self.decoder):
-            layer = _decoder_layer(module)
-
-            def attend_self(x_ND: Tensor, attention: Attention = layer.self_attention) -> Tensor:
-                return attention.attend(*attention.project(x_ND, packing), causal_TT, packing)
-
-            def attend_memory(x_ND: Tensor, attention: Attention = layer.cross_attention, index: int = index) -> Tensor:
-                query = attention.project_query(x_ND, packing)
-                key, value = attention.project_memory(encoded.memory_MD, encoded.packing)
-                if watch is not None:
-                    watch(index, attention.weights(query, key, encoded.mask_B11S))
-                return attention.attend(query, key, value, encoded.mask_B11S, packing)
-
-            x_ND = layer(x_ND, attend_self, attend_memory)
-        x_ND = self.decoder_norm(x_ND)
-        if self._has_spare_rows:
-            return packing.pad(self.embedding.project(x_ND))
-        # To pad logits would be to copy them, which are many times as wide.
-        return self.embedding.project(packing.pad(x_ND))
+        past = WholeTarget(encoded, additive(ahead_TT, self.embedding.weight.dtype))
+        packing = self.kernels.packing(target_BT)
+        x_ND = packing.pack(self.target_positions(self.embedding(target_BT)))
+        x_ND = self._through_decoder(x_ND, [past] * len(self.decoder), packing, watch)
+        return packing.pad_product(self.embedding.project, x_ND)
 
     def start(self, encoded: Encoded) -> DecodingState:
         """The state before the first step: nothing written, the memory projected once for all steps and beams."""
-        layers = tuple(
-            LayerState.begin(*_decoder_layer(module).cross_attention.project_memory(encoded.memory_MD, encoded.packing))
-            for module in self.decoder
-        )
+        layers = [
+            LayerState.begin(*layer.cross_attention.project_memory(encoded.memory_MD, encoded.packing))
+            for layer in self._decoder_layers()
+        ]
         past_BWX = encoded.mask_B11S.new_empty(encoded.packing.sentences, 1, 0)
-        return DecodingState(0, layers, encoded.mask_B11S, past_BWX)
+        return DecodingState(0, tuple(layers), encoded.mask_B11S, past_BWX)
 
     def step(
         self, tokens_BW: Tensor, state: DecodingState, live_BW: Tensor | None = None
@@ -130,50 +106,41 @@ class Transformer(nn.Module):
             tokens_BW: for each sentence of the state as many pieces as it has hypotheses.
             live_BW: which of them go on, where that is not all: nothing is computed for the others, whose logits are 0.
         """
-        beam = tokens_BW.shape[1]
         # The hypotheses of a sentence are so many queries, to the pieces that they wrote as to the memory.
-        packing = Packing(len(tokens_BW), beam, live_BW, has_spare_rows=self._has_spare_rows)
+        packing = self.kernels.packing_of_hypotheses(tokens_BW, live_BW)
+        past_BWX = state.past_and_present(tokens_BW.shape[1])
+        pasts = [StepPast(layer, state, past_BWX[:, None]) for layer in state.layers]
         vectors_ND = self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)
-        x_ND = self.dropout(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)))
-        past_BWX = state.past_and_present(beam)
-        past_B1WX, written = past_BWX[:, None], state.written + beam
-        layers = []
-        for module, past in zip(self.decoder, state.layers, strict=True):
-            layer = _decoder_layer(module)
+        x_ND = self._through_decoder(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)), pasts, packing)
+        logits_NV = packing.pad(self.embedding.project(x_ND)).flatten(0, 1)
+        layers = tuple(past.layer for past in pasts)
+        return logits_NV, DecodingState(state.length + 1, layers, state.memory_mask_B11S, past_BWX)
 
-            def attend_self(
-                x_ND: Tensor, attention: Attention = layer.self_attention, past: LayerState = past
-            ) -> Tensor:
-                query, key, value = attention.project(x_ND, packing)
-                now = past.append(state.written, key, value)
-                layers.append(now)
-                keys, values = now.self_key_BHXK[:, :, :written], now.self_value_BHXV[:, :, :written]
-                return attention.attend(query, keys, values, past_B1WX, packing)
+    def _through_decoder(
+        self,
+        x_ND: Tensor,
+        pasts: Sequence[Past],
+        packing: Packing,
+        watch: Callable[[int, Tensor], None] | None = None,
+    ) -> Tensor:
+        x_ND = self.dropout(x_ND)
+        for index, (layer, past) in enumerate(zip(self.decoder, pasts, strict=True)):
+            x_ND = layer(x_ND, past, packing, watch and partial(watch, index))
+        normed_ND: Tensor = self.decoder_norm(x_ND)
+        return normed_ND
 
-            def attend_memory(
-                x_ND: Tensor, attention: Attention = layer.cross_attention, past: LayerState = past
-            ) -> Tensor:
-                return attention.attend(
-                    attention.project_query(x_ND, packing),
-                    past.memory_key_BHSK,
-                    past.memory_value_BHSV,
-                    state.memory_mask_B11S,
-                    packing,
-                )
-
-            x_ND = layer(x_ND, attend_self, attend_memory)
-        logits_NV = packing.pad(self.embedding.project(self.decoder_norm(x_ND))).flatten(0, 1)
-        return logits_NV, DecodingState(state.length + 1, tuple(layers), state.memory_mask_B11S, past_BWX)
+    def _decoder_layers(self) -> list[DecoderLayer]:
+        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
 
     def lay_out(self, dtype: torch.dtype) -> None:
         """Make ready to translate, and no longer to learn: products are made in ``dtype`` from now on, by weights that
         lie as this machine multiplies fastest. They take the place of the linear layers' own."""
-        # oneDNN compiles its products for each number of rows, and keeps half a megabyte of each for ever.
-        self._has_spare_rows = self.device.type == "cpu" and dtype != torch.int8
+        self.kernels = self.kernels.for_products(self.device, dtype)
         self.embedding.lay_out(dtype)
-        for module in self.modules():
-            if isinstance(module, Attention | FeedForward):
-                module.lay_out(dtype)
+        for module in list(self.modules()):
+            for name, child in module.named_children():
+                if isinstance(child, Linear):
+                    setattr(module, name, LaidOutLinear(child.weight, child.bias, dtype, child.ends))
 
     def parameter_counts(self) -> dict[str, int]:
         """Trained numbers by part; a shared matrix counts once."""
@@ -184,13 +151,3 @@ class Transformer(nn.Module):
             "decoder": nn.ModuleList([self.decoder, self.decoder_norm]),
         }
         return {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
-
-
-def _additive(forbidden: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where allowed, -inf where forbidden."""
-    return torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device).masked_fill_(forbidden, -torch.inf)
-
-
-def _decoder_layer(module: nn.Module) -> DecoderLayer:
-    assert isinstance(module, DecoderLayer)
-    return module

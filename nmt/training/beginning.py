@@ -17,6 +17,7 @@ from nmt.config import Config, differences
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
 from nmt.errors import CheckpointError, ConfigError
+from nmt.kernels.policy import Kernels, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.training.changes import belongs_to_weights, check_changes, encode_commands
 from nmt.training.distributed import Ranks
@@ -99,7 +100,7 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
         ConfigError: what is to be frozen is not there.
     """
     progress, hardware, state = beginning.progress, beginning.hardware, beginning.state
-    model = build_model(config, vocab)
+    model = build_model(config, vocab, choose_kernels(hardware.device))
     if ranks.is_main:
         if beginning.checkpoint is not None:
             bundle = load_bundle(beginning.checkpoint)
@@ -128,10 +129,10 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
     return learner
 
 
-def build_model(config: Config, vocab: Vocabulary) -> Transformer:
+def build_model(config: Config, vocab: Vocabulary, kernels: Kernels) -> Transformer:
     """A new model; its weights depend on the seed alone."""
     torch.manual_seed(derived_seed(config.training.seed, -1))
-    return Transformer(config.model, vocab.size)
+    return Transformer(config.model, vocab.size, kernels)
 
 
 def freeze(model: Transformer, patterns: Sequence[str]) -> None:

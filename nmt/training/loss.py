@@ -1,20 +1,15 @@
 """Label-smoothed cross-entropy (section 5.4), summed over tokens.
 
-Shapes: N target positions, R rows of them that are worked on at a time, V vocabulary.
+Shapes: B sentences, T target positions, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from nmt.model.packing import PAD
-
-# Numbers worked on at a time: on a CPU so few that they stay in the cache, elsewhere so many that launches are few.
-_CHUNK_ON_CPU, _CHUNK_ELSEWHERE = 1 << 19, 1 << 26
+from nmt.kernels.loss import smoothed_cross_entropy
 
 
 class Losses(NamedTuple):
@@ -33,53 +28,4 @@ def label_smoothed_loss(logits_BTV: Tensor, target_BT: Tensor, smoothing: float)
     code has it. The backward pass writes the gradient over the logits, unless they are a leaf of the graph; whoever
     needs them afterwards keeps a copy.
     """
-    owner = logits_BTV if logits_BTV._base is None else logits_BTV._base
-    arguments = logits_BTV.flatten(0, -2), target_BT.flatten(), smoothing, not owner.is_leaf
-    smoothed, cross_entropy = _SmoothedCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
-    return Losses(smoothed, cross_entropy)
-
-
-class _SmoothedCrossEntropy(torch.autograd.Function):
-    """Forward and backward by hand: one pass over the logits each, and no second matrix of their size.
-
-    With q the smoothed target and p = softmax(logits), the loss is logsumexp(logits) - sum(q · logits) and its
-    gradient p - q. Both are computed in fp32 at least, whatever the logits come in, a few rows at a time.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, logits_NV: Tensor, target_N: Tensor, smoothing: float, overwrites: bool
-    ) -> tuple[Tensor, Tensor]:
-        precise = torch.promote_types(logits_NV.dtype, torch.float32)
-        log_total_N, gold_N, sum_N = torch.empty(3, len(target_N), dtype=precise, device=logits_NV.device)
-        for rows in _chunks(logits_NV):
-            logits_RV = logits_NV[rows].to(precise)
-            log_total_N[rows] = torch.logsumexp(logits_RV, dim=1)
-            gold_N[rows] = logits_RV.gather(1, target_N[rows, None]).squeeze(1)
-            sum_N[rows] = logits_RV.sum(dim=1)
-        share = smoothing / (logits_NV.shape[1] - 1)
-        expected_N = (1 - smoothing - share) * gold_N + share * sum_N
-        real_N = target_N != PAD
-        ctx.save_for_backward(logits_NV, log_total_N, target_N, real_N)
-        ctx.smoothing, ctx.share, ctx.overwrites = smoothing, share, overwrites
-        cross_entropy = torch.where(real_N, log_total_N - gold_N, 0).sum()
-        ctx.mark_non_differentiable(cross_entropy)
-        return torch.where(real_N, log_total_N - expected_N, 0).sum(), cross_entropy
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        logits_NV, log_total_N, target_N, real_N = ctx.saved_tensors
-        gradient_NV = logits_NV if ctx.overwrites else torch.empty_like(logits_NV)
-        scale_N1 = (gradients[0] * real_N)[:, None]
-        gold_N1 = (ctx.share - (1 - ctx.smoothing)) * scale_N1
-        for rows in _chunks(logits_NV):
-            p_RV = torch.sub(logits_NV[rows], log_total_N[rows, None]).exp_()
-            p_RV.sub_(ctx.share).mul_(scale_N1[rows]).scatter_add_(1, target_N[rows, None], gold_N1[rows])
-            gradient_NV[rows] = p_RV
-        return gradient_NV, None, None, None
-
-
-def _chunks(logits_NV: Tensor) -> Iterator[slice]:
-    """Rows that are worked on at a time."""
-    size = max(1, (_CHUNK_ON_CPU if logits_NV.device.type == "cpu" else _CHUNK_ELSEWHERE) // logits_NV.shape[1])
-    return (slice(start, start + size) for start in range(0, len(logits_NV), size))
+    return Losses(*smoothed_cross_entropy(logits_BTV.flatten(0, -2), target_BT.flatten(), smoothing))

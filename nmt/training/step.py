@@ -20,6 +20,7 @@ from nmt.config import OptimizerConfig
 from nmt.data.batching import Batch, halves
 from nmt.device import Hardware, is_out_of_memory, release_memory, synchronize
 from nmt.errors import TrainingError
+from nmt.kernels.private import move_towards
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import NO_OTHERS, Ranks
 from nmt.training.gradients import GradientBuffer
@@ -158,7 +159,7 @@ class Learner:
             self.loss_scale.adapt(overflowed=result.is_skipped)
         if self.averaged is not None and not result.is_skipped:
             learnt = [parameter.detach() for parameter in self.parameters.values()]
-            torch._foreach_lerp_(self.averaged, learnt, 1 - (self._ema_decay or 0.0))
+            move_towards(self.averaged, learnt, 1 - (self._ema_decay or 0.0))
         return result
 
     def compute_gradients(self, batches: Sequence[Batch], *, update: int, target_tokens: int) -> None:

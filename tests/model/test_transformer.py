@@ -8,28 +8,34 @@ from torch import nn
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
-from nmt.model.attention import Attention
+from nmt.kernels.packing import PAD, Packing
+from nmt.model.attention import Attention, attention_weights
 from nmt.model.embeddings import sinusoids
-from nmt.model.packing import PAD, Packing
 from nmt.model.transformer import Transformer
 
 VOCAB = 43  # no multiple of 8, so that rows are added
 
 
-def build(dtype=torch.float64, seed=0, **changes) -> Transformer:
-    torch.manual_seed(seed)
-    settings = {
-        "encoder_layers": 2,
-        "decoder_layers": 3,
-        "d_model": 32,
-        "d_ff": 48,
-        "heads": 4,
-        "dropout": 0.0,
-    }
-    model = Transformer(ModelConfig(**(settings | changes)), VOCAB).to(dtype)
-    for parameter in model.parameters():  # biases and norms away from 0 and 1, so that mixing them up shows
-        nn.init.normal_(parameter, std=0.2) if parameter.dim() == 1 else None
-    return model.eval()
+@pytest.fixture
+def build(kernels):
+    """Makes a model, with each choice of kernels."""
+
+    def make(dtype=torch.float64, seed=0, **changes) -> Transformer:
+        torch.manual_seed(seed)
+        settings = {
+            "encoder_layers": 2,
+            "decoder_layers": 3,
+            "d_model": 32,
+            "d_ff": 48,
+            "heads": 4,
+            "dropout": 0.0,
+        }
+        model = Transformer(ModelConfig(**(settings | changes)), VOCAB, kernels).to(dtype)
+        for parameter in model.parameters():  # biases and norms away from 0 and 1, so that mixing them up shows
+            nn.init.normal_(parameter, std=0.2) if parameter.dim() == 1 else None
+        return model.eval()
+
+    return make
 
 
 def batch(seed=0, lengths=((7, 5), (3, 9), (1, 1))):
@@ -88,7 +94,7 @@ def torch_logits(model: Transformer, source, target):
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_equals_torch_layers_with_the_same_weights(norm, positions, dtype, tolerance):
+def test_equals_torch_layers_with_the_same_weights(build, norm, positions, dtype, tolerance):
     model = build(dtype, norm=norm, positions=positions)
     source, target = batch()
     real = target != PAD
@@ -100,7 +106,7 @@ def test_equals_torch_layers_with_the_same_weights(norm, positions, dtype, toler
     "changes",
     [{}, {"norm": "pre"}, {"positions": "learned"}, {"d_k": 5, "d_v": 3}, {"attention_bias": False}],
 )
-def test_cached_steps_equal_full_decoding(changes):
+def test_cached_steps_equal_full_decoding(build, changes):
     model = build(**changes)
     source, target = batch()
     full = model(source, target)
@@ -112,7 +118,7 @@ def test_cached_steps_equal_full_decoding(changes):
 
 
 @pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 3}])
-def test_hypotheses_of_a_sentence_follow_their_parents(changes):
+def test_hypotheses_of_a_sentence_follow_their_parents(build, changes):
     model = build(**changes)
     source, _ = batch()
     generator = torch.Generator().manual_seed(1)
@@ -158,7 +164,7 @@ def test_hypotheses_of_a_sentence_follow_their_parents(changes):
 @pytest.mark.parametrize(
     "changes", [{}, {"norm": "pre"}, {"d_k": 5, "d_v": 3}, {"attention_bias": False}, {"positions": "learned"}]
 )
-def test_laid_out_weights_give_the_same(changes):
+def test_laid_out_weights_give_the_same(build, changes):
     source, target = batch()
     model = build(**changes).float().eval()
     with torch.inference_mode():
@@ -177,7 +183,7 @@ def test_laid_out_weights_give_the_same(changes):
     assert error < 0.02
 
 
-def test_extra_padding_changes_nothing():
+def test_extra_padding_changes_nothing(build):
     model = build()
     source, target = batch()
     expected = model(source, target)
@@ -186,7 +192,7 @@ def test_extra_padding_changes_nothing():
     assert torch.isfinite(padded).all()
 
 
-def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing():
+def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing(build):
     model = build()
     source, target = batch()
     attention = model.decoder[0].cross_attention
@@ -198,7 +204,7 @@ def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing():
     _, expected = theirs(query, memory, memory, key_padding_mask=forbidden, average_attn_weights=False)
     every_query, every_key = (Packing(*tokens.shape) for tokens in (target, source))
     key, _ = attention.project_memory(memory.flatten(0, 1), every_key)
-    found = attention.weights(attention.project_query(query.flatten(0, 1), every_query), key, mask)
+    found = attention_weights(attention.project_query(query.flatten(0, 1), every_query), key, mask)
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
 
     seen = {}
@@ -208,7 +214,7 @@ def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing():
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_gradients_equal_finite_differences(norm):
+def test_gradients_equal_finite_differences(build, norm):
     model = build(norm=norm, encoder_layers=1, decoder_layers=1, d_model=4, d_ff=4, heads=2)
     source, target = batch(lengths=((3, 2), (2, 3)))
     names, values = zip(*model.named_parameters(), strict=True)
@@ -220,7 +226,7 @@ def test_gradients_equal_finite_differences(norm):
     assert torch.autograd.gradcheck(loss, values)
 
 
-def test_later_pieces_do_not_change_earlier_logits():
+def test_later_pieces_do_not_change_earlier_logits(build):
     model = build()
     source, target = batch()
     changed = target.clone()
@@ -262,7 +268,7 @@ def test_initial_weights_have_the_authors_spread():
         assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.02)
 
 
-def test_dropout_acts_in_training_alone():
+def test_dropout_acts_in_training_alone(build):
     model = build(dropout=0.5, attention_dropout=0.5, activation_dropout=0.5)
     source, target = batch()
     assert torch.equal(model(source, target), model(source, target))

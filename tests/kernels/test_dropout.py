@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nmt.model.dropout import dropout
+from nmt.kernels.dropout import dropout
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nmt.model.linear import Int8Weight
+from nmt.kernels.linear import Int8Weight
 
 pytestmark = pytest.mark.skipif(
     "fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor"

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.model.packing import PAD, Packing, rounded_up
+from nmt.kernels.packing import PAD, Packing, PiecesAlone, rounded_up
+from nmt.kernels.policy import PLAIN, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.training.loss import label_smoothed_loss
 
@@ -18,6 +19,11 @@ def tokens(lengths, width=None) -> torch.Tensor:
     return made
 
 
+def pieces(tokens_BT: torch.Tensor, *, has_spare_rows: bool = False) -> Packing:
+    """As on a CPU: pieces alone are rows."""
+    return PiecesAlone(tokens_BT != PAD, has_spare_rows=has_spare_rows)
+
+
 def padded(tokens_BT: torch.Tensor, *, has_spare_rows: bool = False) -> Packing:
     """As on a GPU: every position is a row."""
     return Packing(*tokens_BT.shape, has_spare_rows=has_spare_rows)
@@ -29,7 +35,7 @@ def test_heads_of_rows_are_those_of_padded_sentences(lengths, sizes):
     torch.manual_seed(0)
     batch = tokens(lengths)
     real = batch != PAD
-    packing, every = Packing.of(batch), padded(batch)
+    packing, every = pieces(batch), padded(batch)
     x = torch.randn(*batch.shape, sum(sizes))
     rows = packing.pack(x)
     assert torch.equal(rows, x[real])
@@ -44,17 +50,17 @@ def test_heads_of_rows_are_those_of_padded_sentences(lengths, sizes):
 
 def test_padding_comes_back_as_zero_and_sentences_without_it_are_not_copied():
     batch = tokens((4, 1, 3))
-    packing = Packing.of(batch)
+    packing = pieces(batch)
     x = torch.randn(3, 4, 5)
     back = packing.pad(packing.pack(x))
     assert torch.equal(back, x * (batch != PAD)[:, :, None])
-    full = Packing.of(tokens((4, 4)))
+    full = pieces(tokens((4, 4)))
     x = torch.randn(2, 4, 5)
     assert full.pad(full.pack(x)).data_ptr() == x.data_ptr()
 
 
 @pytest.mark.parametrize("lengths", [(41, 1, 30, 6), (37,), (21, 21, 21)])
-@pytest.mark.parametrize("make", [Packing.of, padded])
+@pytest.mark.parametrize("make", [pieces, padded])
 def test_rows_to_spare_change_nothing_but_their_number(lengths, make):
     torch.manual_seed(0)
     batch = tokens(lengths)
@@ -83,7 +89,7 @@ def test_rows_are_rounded_up_to_few_numbers_by_little():
 def test_a_laid_out_model_computes_few_numbers_of_rows(changes, monkeypatch):
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=24, heads=2, **changes)
-    model, rows = Transformer(config, 30).eval(), set()
+    model, rows = Transformer(config, 30, choose_kernels(torch.device("cpu"))).eval(), set()
     source, target = tokens((40, 3, 20)), tokens((30, 12, 7))
     with torch.inference_mode():
         plain = model(source, target)[target != PAD]
@@ -99,7 +105,7 @@ def test_a_laid_out_model_computes_few_numbers_of_rows(changes, monkeypatch):
 def test_gradients_equal_finite_differences():
     torch.manual_seed(0)
     batch = tokens((3, 1, 2))
-    packing = Packing.of(batch)
+    packing = pieces(batch)
     rows = torch.randn(6, 12, dtype=torch.float64, requires_grad=True)
 
     def there_and_back(x):
@@ -111,30 +117,29 @@ def test_gradients_equal_finite_differences():
 
 @pytest.mark.parametrize("lengths", [LENGTHS, ((3, 3), (3, 3)), ((5, 4), (2, 4))])
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"positions": "learned"}, {"d_k": 5, "d_v": 3}])
-def test_a_packed_model_learns_what_a_padded_one_does(lengths, changes, monkeypatch):
+def test_a_packed_model_learns_what_a_padded_one_does(lengths, changes):
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=2, decoder_layers=2, d_model=16, d_ff=24, heads=2, dropout=0.0, **changes)
-    model = Transformer(config, 30).double().train()
     source, target = (tokens(side, 7) for side in zip(*lengths, strict=True))
 
-    def learnt():
-        model.zero_grad()
+    def learnt(kernels):
+        torch.manual_seed(1)
+        model = Transformer(config, 30, kernels).double().train()
         logits = model(source, target)
         real = logits[target != PAD].detach().clone()
         losses = label_smoothed_loss(logits, target, 0.1)
         losses.smoothed.backward()
         return real, losses, {name: p.grad.clone() for name, p in model.named_parameters()}
 
-    packed = learnt()
-    monkeypatch.setattr(Packing, "of", staticmethod(padded))
-    for mine, theirs in zip(packed, learnt(), strict=True):
+    packed, plain = learnt(choose_kernels(torch.device("cpu"))), learnt(PLAIN)
+    for mine, theirs in zip(packed, plain, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
 
 
 def test_no_time_goes_into_padding():
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=24, heads=2)
-    model, rows = Transformer(config, 30).train(), []
+    model, rows = Transformer(config, 30, choose_kernels(torch.device("cpu"))).train(), []
     for layer in (model.encoder[0], model.decoder[0]):
         layer.feed_forward.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
     source, target = (tokens(side) for side in zip(*LENGTHS, strict=True))

@@ -1,0 +1,76 @@
+"""Attention (equation 1) as each kind of processor computes it fastest; the equation itself is nmt/model/attention.py.
+
+Shapes: B batch, H heads, T queries, S keys, K size of a head's queries and keys, V size of a head's values.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nmt.kernels import private
+from nmt.kernels.dropout import keep_mask
+
+
+def fused_attention(
+    query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float
+) -> Tensor:
+    """One kernel of torch for all of it: never the scores of all pairs at once. For GPUs."""
+    return F.scaled_dot_product_attention(query_BHTK, key_BHSK, value_BHSV, attn_mask=mask, dropout_p=dropout)
+
+
+def two_product_attention(
+    query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float
+) -> Tensor:
+    """Plain products, which beat the fused kernel on a CPU at the lengths of sentences."""
+    if torch.is_grad_enabled() or dropout:
+        mixed_BHTV: Tensor = _TwoProducts.apply(  # type: ignore[no-untyped-call]
+            query_BHTK, key_BHSK, value_BHSV, mask, dropout
+        )
+        return mixed_BHTV
+    return _product(_weights(query_BHTK, key_BHSK, mask), value_BHSV)
+
+
+def _weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
+    scores_BHTS = _product(query_BHTK, key_BHSK.transpose(-1, -2)).mul_(1 / math.sqrt(query_BHTK.shape[-1]))
+    if mask is not None:
+        scores_BHTS.add_(mask)
+    return torch.softmax(scores_BHTS, dim=-1)
+
+
+def _product(left_BHTX: Tensor, right_BHXS: Tensor) -> Tensor:
+    """left @ right, without the time that torch takes to find out whether they have as many heads."""
+    product_XTS = torch.bmm(left_BHTX.flatten(0, 1), right_BHXS.flatten(0, 1))
+    return product_XTS.view(*left_BHTX.shape[:2], *product_XTS.shape[1:])
+
+
+class _TwoProducts(torch.autograd.Function):
+    """A gradient without the copies that autograd would make: of scaled queries, and of the keys' gradient, which would
+    come transposed."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, probability: float
+    ) -> Tensor:
+        ctx.scale = 1 / math.sqrt(query_BHTK.shape[-1])
+        weights_BHTS = _weights(query_BHTK, key_BHSK, mask)
+        kept_BHTS = keep_mask(weights_BHTS, probability) if probability else None
+        ctx.save_for_backward(query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS)
+        return (weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS) @ value_BHSV
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        query_BHTK, key_BHSK, value_BHSV, weights_BHTS, kept_BHTS = ctx.saved_tensors
+        mixed_BHTV = gradients[0]
+        dropped_BHTS = weights_BHTS if kept_BHTS is None else weights_BHTS * kept_BHTS
+        value_gradient = dropped_BHTS.transpose(-1, -2) @ mixed_BHTV
+        gradient_BHTS = mixed_BHTV @ value_BHSV.transpose(-1, -2)
+        if kept_BHTS is not None:
+            gradient_BHTS.mul_(kept_BHTS)
+        gradient_BHTS = private.softmax_gradient(gradient_BHTS, weights_BHTS)
+        gradient_BHTS.mul_(ctx.scale)
+        return gradient_BHTS @ key_BHSK, gradient_BHTS.transpose(-1, -2) @ query_BHTK, value_gradient, None, None

@@ -1,0 +1,181 @@
+"""Rows for what is done at each position alike, padded sentences for attention.
+
+Plainly, every position is a row, padding included (:class:`Packing`). On a CPU the pieces alone are rows, one after the
+other, so that no time goes into padding (:class:`PiecesAlone`). Elsewhere a GPU would have to be waited for to count
+the pieces, and a compiler wants shapes that do not depend on what a batch holds.
+
+Shapes: B sentences, T positions of each, N rows, D any features, P parts of a projection, H heads, K size of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PAD = 0
+
+
+class Packing:
+    """Every position of a batch (B, T) is a row."""
+
+    def __init__(self, sentences: int, length: int, *, has_spare_rows: bool = False) -> None:
+        """Take the size of a padded batch.
+
+        Args:
+            has_spare_rows: round the number of rows up by more rows at the end, which mean nothing: products that are
+                compiled for a number of rows, and kept, then see few numbers. For inference alone: no gradient passes.
+        """
+        self.sentences = sentences
+        self.length = length
+        self._has_spare_rows = has_spare_rows
+
+    @property
+    def rows(self) -> int:
+        """How many rows mean something."""
+        return self.sentences * self.length
+
+    def pack(self, x_BTD: Tensor) -> Tensor:
+        """The rows (N, D) of padded sentences."""
+        return self._with_spare(x_BTD.flatten(0, 1))
+
+    def pad(self, x_ND: Tensor) -> Tensor:
+        """Padded sentences (B, T, D) of rows; zero at padding that has no rows."""
+        return self._without_spare(x_ND).view(self.sentences, self.length, -1)
+
+    def split_heads(self, x_NX: Tensor, heads: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+        """Cut rows into parts of the given sizes, and each into heads of padded sentences (B, H, T, K).
+
+        What stands at padding must not be looked at, nor what is found from there: it passes on no gradient.
+        """
+        if len(set(sizes)) > 1:
+            parts = torch.split(x_NX, list(sizes), dim=-1)
+            return tuple(self._split_evenly(part, heads, 1)[0] for part in parts)
+        return self._split_evenly(x_NX, heads, len(sizes))
+
+    def merge_heads(self, x_BHTK: Tensor) -> Tensor:
+        """Rows (N, H · K) of heads of padded sentences: the way back from :meth:`split_heads`."""
+        return self._with_spare(x_BHTK.transpose(1, 2).flatten(2).flatten(0, 1))
+
+    def pad_product(self, multiply: Callable[[Tensor], Tensor], x_ND: Tensor) -> Tensor:
+        """``multiply`` of each row, as padded sentences."""
+        if self._has_spare_rows:
+            return self.pad(multiply(x_ND))
+        # The product may be many times as wide as the rows, so what is copied are the rows.
+        return multiply(self.pad(x_ND))
+
+    def _split_evenly(self, x_NX: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:
+        x_BTPHK = self.pad(x_NX).view(self.sentences, self.length, parts, heads, -1)
+        return x_BTPHK.permute(2, 0, 3, 1, 4).unbind()
+
+    def _with_spare(self, x_ND: Tensor) -> Tensor:
+        spare = rounded_up(self.rows) - self.rows if self._has_spare_rows else 0
+        return torch.cat([x_ND, x_ND.new_zeros(spare, x_ND.shape[1])]) if spare else x_ND
+
+    def _without_spare(self, x_ND: Tensor) -> Tensor:
+        return x_ND[: self.rows] if self._has_spare_rows else x_ND
+
+
+class PiecesAlone(Packing):
+    """The positions that hold a piece are rows; padding has none."""
+
+    def __init__(self, real_BT: Tensor, *, has_spare_rows: bool = False) -> None:
+        """Count the pieces.
+
+        Args:
+            real_BT: true at the positions that hold a piece.
+            has_spare_rows: as for :class:`Packing`.
+        """
+        sentences, length = real_BT.shape
+        super().__init__(sentences, length, has_spare_rows=has_spare_rows)
+        real_X = real_BT.flatten()
+        self._real_BT = real_BT
+        self._position_N = real_X.nonzero().squeeze(1)
+        self._has_padding = len(self._position_N) < len(real_X)
+        # Padding repeats the piece before it.
+        self._row_BT = (real_X.cumsum(0) - 1).clamp_(min=0).view(sentences, length)
+        self._indices: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+
+    @property
+    def rows(self) -> int:
+        """How many pieces there are."""
+        return len(self._position_N)
+
+    def pack(self, x_BTD: Tensor) -> Tensor:
+        """As :meth:`Packing.pack`."""
+        x_XD = x_BTD.flatten(0, 1)
+        return self._with_spare(x_XD.index_select(0, self._position_N) if self._has_padding else x_XD)
+
+    def pad(self, x_ND: Tensor) -> Tensor:
+        """As :meth:`Packing.pad`."""
+        x_ND = self._without_spare(x_ND)
+        if self._has_padding:
+            positions = self.sentences * self.length
+            x_ND = x_ND.new_zeros(positions, x_ND.shape[1]).index_copy(0, self._position_N, x_ND)
+        return x_ND.view(self.sentences, self.length, -1)
+
+    def merge_heads(self, x_BHTK: Tensor) -> Tensor:
+        """As :meth:`Packing.merge_heads`."""
+        merged: Tensor = _MergeHeads.apply(x_BHTK, self)  # type: ignore[no-untyped-call]
+        return self._with_spare(merged)
+
+    def _split_evenly(self, x_NX: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:
+        split: tuple[Tensor, ...] = _SplitHeads.apply(x_NX, self, parts, heads)  # type: ignore[no-untyped-call]
+        return split
+
+    def _head_indices(self, parts: int, heads: int) -> tuple[Tensor, Tensor]:
+        """For each place in (P, B, H, T) its row in (N, P, H), and for each row its place."""
+        if (parts, heads) not in self._indices:
+            part, head = (torch.arange(number, device=self._row_BT.device) for number in (parts, heads))
+            rows = (self._row_BT[:, None, :] * parts + part[:, None, None, None]) * heads + head[:, None]
+            sentence_N, time_N = self._position_N // self.length, self._position_N % self.length
+            sentences = part[:, None] * self.sentences + sentence_N[:, None, None]
+            places = (sentences * heads + head) * self.length + time_N[:, None, None]
+            self._indices[parts, heads] = rows.flatten(), places.flatten()
+        return self._indices[parts, heads]
+
+
+def rounded_up(rows: int) -> int:
+    """The next of a few numbers: eight lie between a power of two and the next."""
+    step = 1 << max(0, (rows - 1).bit_length() - 4)
+    return -(-rows // step) * step
+
+
+class _SplitHeads(torch.autograd.Function):
+    """Padding, cutting and transposing in one copy that goes head by head, and so does its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NX: Tensor, packing: PiecesAlone, parts: int, heads: int) -> tuple[Tensor, ...]:
+        ctx.packing, ctx.parts, ctx.heads = packing, parts, heads
+        rows, _ = packing._head_indices(parts, heads)
+        split = x_NX.reshape(len(x_NX) * parts * heads, -1).index_select(0, rows)
+        return split.view(parts, packing.sentences, heads, packing.length, -1).unbind()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        _, places = ctx.packing._head_indices(ctx.parts, ctx.heads)
+        gradient = torch.stack(gradients) if len(gradients) > 1 else gradients[0]
+        rows = gradient.reshape(-1, gradient.shape[-1]).index_select(0, places)
+        return rows.view(ctx.packing.rows, -1), None, None, None
+
+
+class _MergeHeads(torch.autograd.Function):
+    """The same the other way round."""
+
+    @staticmethod
+    def forward(ctx: Any, x_BHTK: Tensor, packing: PiecesAlone) -> Tensor:
+        ctx.packing, ctx.shape = packing, x_BHTK.shape
+        _, places = packing._head_indices(1, x_BHTK.shape[1])
+        rows = x_BHTK.reshape(-1, x_BHTK.shape[-1]).index_select(0, places)
+        return rows.view(packing.rows, -1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        heads, size = ctx.shape[1], ctx.shape[3]
+        rows, _ = ctx.packing._head_indices(1, heads)
+        gradient_BHTK = gradients[0].reshape(-1, size).index_select(0, rows).view(ctx.shape)
+        if ctx.packing._has_padding:
+            gradient_BHTK.mul_(ctx.packing._real_BT[:, None, :, None])
+        return gradient_BHTK, None

@@ -1,0 +1,79 @@
+"""All that this program takes from torch's private interface, in one place, each with what to do without it.
+
+A test says so when an installed torch has dropped one of them.
+
+Shapes: N rows, I features in, O features out.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_setting_the_engine = threading.Lock()
+
+
+def softmax_gradient(gradient: Tensor, softmax: Tensor) -> Tensor:
+    """The gradient of the scores of a softmax over the last dimension, from that of its result."""
+    operation = getattr(torch.ops.aten, "_softmax_backward_data", None)
+    if operation is not None:
+        result: Tensor = operation(gradient, softmax, -1, softmax.dtype)
+        return result
+    return plain_softmax_gradient(gradient, softmax)
+
+
+def plain_softmax_gradient(gradient: Tensor, softmax: Tensor) -> Tensor:
+    """The same in torch's public operations."""
+    product = gradient * softmax
+    return product - softmax * product.sum(dim=-1, keepdim=True)
+
+
+def ordered_weight(weight_OI: Tensor) -> Tensor | None:
+    """A weight in the order in which oneDNN multiplies by it; None where this torch or this processor has none."""
+    if weight_OI.device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return None
+    try:
+        ordered: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight_OI)
+        _ = torch.ops.mkldnn._linear_pointwise.default
+    except (RuntimeError, AttributeError):
+        return None
+    return ordered
+
+
+def ordered_product(x_NI: Tensor, ordered: Tensor, bias_O: Tensor | None) -> Tensor:
+    """x W^T + b by what :func:`ordered_weight` gave."""
+    product: Tensor = torch.ops.mkldnn._linear_pointwise.default(x_NI, ordered, bias_O, "none", [], "")
+    return product
+
+
+def int8_product(weight_OI: Tensor, scale_O: Tensor) -> Callable[[Tensor, float, int], Tensor]:
+    """What multiplies rows by a weight of int8 numbers: takes rows, their scale and their zero, gives fp32."""
+    with _setting_the_engine, warnings.catch_warnings():
+        # Tensors that know their scale are going out of fashion in torch, but FBGEMM's products take no others.
+        warnings.simplefilter("ignore")
+        engine, torch.backends.quantized.engine = torch.backends.quantized.engine, "fbgemm"
+        try:
+            zero_O = torch.zeros(len(scale_O), dtype=torch.long)
+            scaled_OI = torch._make_per_channel_quantized_tensor(weight_OI, scale_O, zero_O, 0)
+            packed: Any = torch.ops.quantized.linear_prepack(scaled_OI, None)
+        finally:
+            torch.backends.quantized.engine = engine
+    operation = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
+    # Asking whether a weight that is no tensor needs special treatment takes as long as a small product.
+    multiply = getattr(operation, "_op", operation)
+    return lambda x_NI, scale, zero: multiply(x_NI, scale, zero, packed)
+
+
+def move_towards(tensors: list[Tensor], goals: list[Tensor], share: float) -> None:
+    """Move each tensor, in place, by a share of its distance to its goal."""
+    move_all = getattr(torch, "_foreach_lerp_", None)
+    if move_all is not None:
+        move_all(tensors, goals, share)
+        return
+    for tensor, goal in zip(tensors, goals, strict=True):
+        tensor.lerp_(goal, share)
