@@ -58,13 +58,14 @@ class Int8Weight:
         scale_O = (weight_OI.detach().abs().amax(dim=1).double() / self._GREATEST).clamp_min_(1e-30)
         rounded_OI = (weight_OI.detach() / scale_O[:, None]).round().to(torch.int8)
         self._bias_O = None if bias_O is None else bias_O.detach().clone()
-        self._product = private.int8_product(rounded_OI, scale_O)
+        self._packed = private.packed_int8_weight(rounded_OI, scale_O)
+        self._product = private.int8_product()
 
     def multiply(self, x_NI: Tensor) -> Tensor:
         """x W^T + b in fp32, nearly; rows may be divided over several dimensions."""
         reach_N1 = torch.maximum(x_NI.amax(dim=-1, keepdim=True), x_NI.amin(dim=-1, keepdim=True).neg_())
         reach_N1.clamp_min_(1e-30)
-        product_NO = self._product(x_NI / reach_N1, self._ROW_SCALE, self._ROW_ZERO)
+        product_NO = self._product(x_NI / reach_N1, self._ROW_SCALE, self._ROW_ZERO, self._packed)
         product_NO.mul_(reach_N1)
         return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
 

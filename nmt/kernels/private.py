@@ -51,8 +51,8 @@ def ordered_product(x_NI: Tensor, ordered: Tensor, bias_O: Tensor | None) -> Ten
     return product
 
 
-def int8_product(weight_OI: Tensor, scale_O: Tensor) -> Callable[[Tensor, float, int], Tensor]:
-    """What multiplies rows by a weight of int8 numbers: takes rows, their scale and their zero, gives fp32."""
+def packed_int8_weight(weight_OI: Tensor, scale_O: Tensor) -> Any:
+    """A weight of int8 numbers and its features' scales, as :func:`int8_product` takes it."""
     with _setting_the_engine, warnings.catch_warnings():
         # Tensors that know their scale are going out of fashion in torch, but FBGEMM's products take no others.
         warnings.simplefilter("ignore")
@@ -60,13 +60,17 @@ def int8_product(weight_OI: Tensor, scale_O: Tensor) -> Callable[[Tensor, float,
         try:
             zero_O = torch.zeros(len(scale_O), dtype=torch.long)
             scaled_OI = torch._make_per_channel_quantized_tensor(weight_OI, scale_O, zero_O, 0)
-            packed: Any = torch.ops.quantized.linear_prepack(scaled_OI, None)
+            return torch.ops.quantized.linear_prepack(scaled_OI, None)
         finally:
             torch.backends.quantized.engine = engine
+
+
+def int8_product() -> Callable[[Tensor, float, int, Any], Tensor]:
+    """What multiplies rows by a packed weight: takes rows, their scale, their zero and the weight, gives fp32."""
     operation = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
     # Asking whether a weight that is no tensor needs special treatment takes as long as a small product.
-    multiply = getattr(operation, "_op", operation)
-    return lambda x_NI, scale, zero: multiply(x_NI, scale, zero, packed)
+    multiply: Callable[[Tensor, float, int, Any], Tensor] = getattr(operation, "_op", operation)
+    return multiply
 
 
 def move_towards(tensors: list[Tensor], goals: list[Tensor], share: float) -> None:
