@@ -259,7 +259,7 @@ def test_a_killed_process_leaves_nothing_half_written(nmt, tmp_path):
     arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--workers", "1"]
     process = subprocess.Popen([sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
     workspace = tmp_path / "data" / ".big-en-de.preparing"
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not (workspace / "train.en").exists():
         assert process.poll() is None
         assert time.monotonic() < until
