@@ -150,8 +150,8 @@ def test_a_bundle_alone_is_enough_to_fine_tune_on_new_data(run_training, tmp_pat
 
 def test_warmup_stable_decay_lands_on_a_limit_of_time(run_training, tmp_path):
     outcome = run_training(
-        tmp_path / "run", "schedule.decay=wsd", "schedule.warmup=1", "training.max_minutes=0.05", "training.max_updates=null",
-        "training.patience=null", "validation.every_updates=1000000", "logging.every_updates=1",
+        tmp_path / "run", "schedule.decay=wsd", "schedule.warmup=1", "training.max_minutes=0.05",
+        "training.max_updates=null", "training.patience=null", "validation.every_updates=1000000", "logging.every_updates=1",
         "checkpoints.every_updates=1000000",
     )  # fmt: skip
     assert outcome.ending in (Ending.SCHEDULE, Ending.MINUTES)
