@@ -3,6 +3,7 @@
 # make test-slow  the longer tests
 # make bench      training and translating speed beside other toolkits, which it installs first
 # make lint       ruff, mypy and import-linter alone
+# make audit      known vulnerabilities of the tested versions; skipped with a line that says so where offline
 # make format     rewrite the code in the house's format
 #
 # TORCH_INDEX=URL adds a package index: on Linux without a GPU, the CPU index of PyTorch saves gigabytes.
@@ -15,7 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python;
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 INDEX  := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-slow bench lint format clean
+.PHONY: demo test test-slow bench lint audit format clean
 
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
@@ -39,6 +40,9 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+audit: $(STAMP)
+	$(BIN)/python .ci/audit
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -52,4 +56,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-audit

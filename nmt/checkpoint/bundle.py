@@ -32,6 +32,7 @@ from nmt.checkpoint.files import (
 )
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.config import Config, dump_config, load_yaml, parse_config
+from nmt.config.documents import parse_json
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 from nmt.files import replacing_folder
@@ -182,7 +183,7 @@ def load_training_state(folder: Path) -> TrainingState:
             "Name a checkpoint of a run (RUN/checkpoints/step-…)."
         )
     try:
-        values = json.loads((folder / TRAINING_STATE_FILE).read_text("utf-8"))
+        values = parse_json((folder / TRAINING_STATE_FILE).read_bytes())
     except ValueError:
         raise CheckpointError(f"{folder / TRAINING_STATE_FILE} is damaged: it is not JSON.") from None
     return TrainingState(_load_tensors(folder / TRAINING_TENSORS_FILE), values)

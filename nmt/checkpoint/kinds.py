@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from nmt.checkpoint.files import (
     TRAINING_TENSORS_FILE,
     VOCAB_FILE,
 )
+from nmt.config.documents import parse_json
 from nmt.files import Kind
 
 _BUNDLE_FILES = (MODEL_FILE, CONFIG_FILE, VOCAB_FILE, CHECKSUMS_FILE, NOTES_FILE)
@@ -41,7 +41,7 @@ def read_json(path: Path, *, first_line: bool = False) -> Any:
     """What a file, or its first line, says in JSON; None where it is missing or something else."""
     try:
         with path.open("rb") as stream:
-            return json.loads(stream.readline() if first_line else stream.read())
+            return parse_json(stream.readline() if first_line else stream.read())
     except (OSError, ValueError):
         return None
 

@@ -8,8 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from nmt.config.documents import DEEPEST_TREE, LARGEST_FILE, DocumentError, parse_yaml
 from nmt.config.layers import Layer, overlay, parse_layers
 from nmt.config.sections import Config
 from nmt.errors import ConfigError
@@ -45,37 +44,28 @@ def load_yaml(path: Path) -> dict[str, Any]:
         ConfigError: the file cannot be read or is not a mapping.
     """
     try:
-        text = path.read_text("utf-8")
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST_FILE + 1)
+        text = content.decode("utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read as settings ({error.strerror}).") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read as settings ({error}).") from None
+    if len(content) > LARGEST_FILE:
+        raise ConfigError(f"{path}: cannot be read as settings (larger than {LARGEST_FILE:,} bytes, the maximum).")
     return _parse_yaml(text, str(path))
 
 
 def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name}: is not valid YAML: {_yaml_problem(error, text)}") from None
+        values = parse_yaml(text)
+    except DocumentError as error:
+        raise ConfigError(f"{name}: is not valid YAML: {error}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
         raise ConfigError(f"{name}: expected settings as 'section: {{key: value}}', found {type(values).__name__}.")
     return values
-
-
-def _yaml_problem(error: yaml.YAMLError, text: str) -> str:
-    """What is wrong with YAML and where, in one line."""
-    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
-    if mark is not None:
-        line, column = mark.line + 1, mark.column + 1
-    else:  # a character that YAML does not allow anywhere
-        problem = getattr(error, "reason", None)
-        before = text[: getattr(error, "position", 0)]
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    advice = " Use spaces, not tabs." if "'\\t'" in str(problem) else ""
-    return f"line {line}, column {column}: {problem or 'it cannot be read'}.{advice}"
 
 
 def setting_layer(setting: str) -> Layer:
@@ -85,12 +75,12 @@ def setting_layer(setting: str) -> Layer:
         ConfigError: it has no ``=``, or its value is not YAML.
     """
     key, equals, text = setting.partition("=")
-    if not equals or not key.strip():
+    if not equals or not key.strip() or key.count(".") > DEEPEST_TREE:
         raise ConfigError(f"--set {setting!r}: expected KEY=VALUE, for example model.dropout=0.3.")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {setting!r}: the value {text!r} is not valid YAML.") from None
+        value = parse_yaml(text)
+    except DocumentError as error:
+        raise ConfigError(f"--set {setting!r}: the value {text!r} is not valid YAML: {error}") from None
     return Layer(f"--set {setting}", _tree(key.strip(), value), is_option=True)
 
 

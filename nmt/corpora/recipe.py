@@ -16,6 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 from nmt.config import load_yaml, mistakes
+from nmt.config.documents import parse_yaml
 from nmt.corpora.schema import Recipe
 from nmt.errors import ConfigError
 
@@ -47,9 +48,9 @@ def load_recipe(dataset: str) -> Recipe:
         return _with_absolute_prefixes(parse_recipe(load_yaml(path), name=dataset), path.resolve().parent)
     names = builtin_names()
     if dataset in names:
-        return parse_recipe(yaml.safe_load(builtin_text(dataset)), name=dataset)
+        return parse_recipe(parse_yaml(builtin_text(dataset)), name=dataset)
     for name in names:
-        recipe = parse_recipe(yaml.safe_load(builtin_text(name)), name=name)
+        recipe = parse_recipe(parse_yaml(builtin_text(name)), name=name)
         if reverse(recipe).name == dataset:
             return reverse(recipe)
     nearest = difflib.get_close_matches(dataset, names, n=1)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
+from nmt.config.documents import parse_json
 from nmt.data.shards import INDEX_NAME, SHARDS, SHARDS_FOLDER
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import VocabularyError
@@ -45,7 +45,7 @@ def _is_our_model(path: Path) -> bool:
 def _index_of_model(path: Path) -> dict[str, Any] | None:
     """The index of the shards that were encoded with the model beside them; None if there are none."""
     try:
-        index = json.loads((path.parent / SHARDS_FOLDER / INDEX_NAME).read_bytes())
+        index = parse_json((path.parent / SHARDS_FOLDER / INDEX_NAME).read_bytes())
         fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
     except (OSError, ValueError):
         return None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt.config import mistakes
+from nmt.config.documents import parse_json
 from nmt.errors import DataError
 from nmt.files import Kind, replacing
 
@@ -116,7 +116,7 @@ def recorded_text(folder: Path) -> dict[str, str] | None:
         None where the folder holds no manifest of ours.
     """
     try:
-        manifest = json.loads((folder / MANIFEST_NAME).read_bytes())
+        manifest = parse_json((folder / MANIFEST_NAME).read_bytes())
         if not {"recipe", "source_lang", "target_lang", "fingerprint"} <= manifest.keys():
             return None
         return {str(name): str(record["sha256"]) for name, record in manifest["files"].items()}

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from nmt.config.documents import parse_json
 from nmt.decoding.translation import Translation
 from nmt.errors import DataError
 from nmt.locking import exclusive, holder
@@ -115,7 +116,7 @@ class GuardReport:
                 if not line.endswith(b"\n") and found:
                     break  # the process died while it wrote this
                 try:
-                    record = json.loads(line)
+                    record = parse_json(line)
                     if tuple(record) != FIELDS:
                         raise ValueError
                     found.append((int(record["line"]), line))

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, get_args
 
 from nmt.checkpoint.files import CONFIG_FILE, MODEL_FILE, VOCAB_FILE, recorded_checksums
 from nmt.config import flatten
+from nmt.config.documents import parse_json
 from nmt.decoding.windows import whole_windows
 from nmt.device import Precision
 from nmt.errors import DataError
@@ -314,7 +315,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 def _read_record(path: Path) -> dict[str, Any] | None:
     try:
-        record = json.loads(path.read_text("utf-8"))
+        record = parse_json(path.read_bytes())
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) and isinstance(record.get("made_with"), dict) else None

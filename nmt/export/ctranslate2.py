@@ -12,6 +12,7 @@ from torch import Tensor
 import nmt
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
+from nmt.config.documents import parse_json
 from nmt.errors import NmtError
 from nmt.files import Kind, check_replaceable, replacing_folder
 from nmt.model.embeddings import sinusoids
@@ -23,7 +24,7 @@ _NOTES_NAME = "notes.json"
 
 def _is_ours(folder: Path) -> bool:
     try:
-        return "exported" in json.loads((folder / _NOTES_NAME).read_bytes())
+        return "exported" in parse_json((folder / _NOTES_NAME).read_bytes())
     except (OSError, ValueError, TypeError):
         return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, TypeGuard
 from nmt.checkpoint.files import CONFIG_FILE
 from nmt.checkpoint.run import METRICS_FILE
 from nmt.config import flatten, load_yaml
+from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError, ConfigError
 from nmt.training.metrics import MetricsFile
 
@@ -94,7 +94,7 @@ def _read_run(folder: Path, label: str) -> RunHistory:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text("utf-8", errors="replace"))
+        return parse_json(path.read_text("utf-8", errors="replace"))
     except (OSError, ValueError):
         return None
 

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from nmt.config.documents import parse_json
 from nmt.files import replacing
 from nmt.text import read_lines
 from nmt.training.step import UpdateResult, perplexity
@@ -56,7 +57,7 @@ class MetricsFile:
         records, damaged, line_number = [], [], 0
         for line_number, line in enumerate(read_lines(self._path, invalid="replace"), start=1):
             try:
-                record = json.loads(line)
+                record = parse_json(line)
             except ValueError:
                 record = None
             if isinstance(record, dict) and isinstance(record.get("update"), int):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
+from nmt.config.documents import parse_json
 from nmt.data.manifest import read_manifest
 from nmt.data.mixing import parse_weighted
 from nmt.errors import CheckpointError, DataError
@@ -69,7 +70,7 @@ def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[
 def _read_entries(run: Path) -> list[Mapping[str, Any]] | None:
     path = run / DATA_FILE
     try:
-        entries = json.loads(path.read_text("utf-8"))
+        entries = parse_json(path.read_bytes())
         if all(float(entry["weight"]) > 0 and entry["relative"] and entry["absolute"] for entry in entries):
             return list(entries)
     except FileNotFoundError:
