@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.manifest import Manifest, read_manifest
+from nmt.data.shard_checks import checksums, file_names
 from nmt.data.shards import (
+    ENCODED_SPLITS,
     INDEX_NAME,
     SHARDS,
     SHARDS_FOLDER,
@@ -72,7 +74,7 @@ def write_shards(
         data / SHARDS_FOLDER,
         vocab,
         encode,
-        ("train", "valid"),
+        ENCODED_SPLITS,
         max_length=max_length,
         source_normalization=source_normalization,
         vocabulary=vocabulary,
@@ -108,7 +110,7 @@ def write_encoded(
         OutputError: something other than shards stands in their place.
     """
     manifest = read_manifest(data)
-    dtype = np.dtype(np.uint16 if vocab.size <= 1 << 16 else np.uint32)
+    dtype: Literal["uint16", "uint32"] = "uint16" if vocab.size <= 1 << 16 else "uint32"
     with replacing_folder(folder, SHARDS) as temporary:
         written = {
             split: _write_split(
@@ -119,25 +121,27 @@ def write_encoded(
                 encode,
                 vocab,
                 temporary,
-                dtype,
+                np.dtype(dtype),
                 max_length,
                 counts=split in counted,
             )
             for split in splits
         }
+        for name, content in (beside or {}).items():
+            (temporary / name).write_bytes(content)
         index = ShardIndex(
             VERSION,
             vocab.fingerprint,
             manifest.fingerprint,
             max_length,
-            dtype.name,
+            dtype,
             written,
             source_normalization,
             vocabulary,
+            vocab.size,
+            checksums(temporary),
         )
         (temporary / INDEX_NAME).write_text(json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n", "utf-8")
-        for name, content in (beside or {}).items():
-            (temporary / name).write_bytes(content)
     return index
 
 
@@ -170,7 +174,7 @@ def _write_split(
     # Every so many pairs: the whole text would take long, and the first lines may be of another kind than the last.
     step = -(-manifest.files[f"{split}.{manifest.source_lang}"].lines // SENTENCES_COUNTED) if counts else 0
     sentence_counts: dict[Side, Counter[int]] = {side: Counter() for side in SIDES}
-    writers = {side: _SideWriter(folder, f"{split}.{side}", dtype) for side in SIDES}
+    writers = {side: _SideWriter(folder, split, side, dtype) for side in SIDES}
     try:
         for chunk, pairs in enumerate(_chunks(read_parallel(names["source"], names["target"]))):
             texts: dict[Side, list[str]] = {
@@ -232,10 +236,11 @@ def _count(
 class _SideWriter:
     """Appends sentences to one side's two files."""
 
-    def __init__(self, folder: Path, name: str, dtype: np.dtype[Any]) -> None:
+    def __init__(self, folder: Path, split: str, side: Side, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
-        self._tokens: IO[bytes] = (folder / f"{name}.tokens").open("wb")
-        self._offsets: IO[bytes] = (folder / f"{name}.offsets").open("wb")
+        tokens, offsets = file_names(split, side)
+        self._tokens: IO[bytes] = (folder / tokens).open("wb")
+        self._offsets: IO[bytes] = (folder / offsets).open("wb")
         self._end = 0
         self._offsets.write(np.int64(0).tobytes())
 

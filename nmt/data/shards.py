@@ -2,6 +2,9 @@
 
 ``shards/`` holds, for each split and side, ``SPLIT.SIDE.tokens`` (uint16 or uint32) and ``SPLIT.SIDE.offsets``
 (int64, one more than there are sentences), and ``index.json``.
+
+What is checked, and when (``shard_checks.py``): opening reads the index and all offsets, and samples the tokens; each
+batch checks the tokens that it takes; ``nmt build-vocab`` reads every file before it says that shards are up to date.
 """
 
 from __future__ import annotations
@@ -10,13 +13,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Annotated, Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter, ValidationError
 
 from nmt.data.arrays import Indices, gather_rows
 from nmt.data.manifest import read_manifest
+from nmt.data.shard_checks import Damage, check_content, check_lengths, check_sample, check_tokens, file_names, mapped
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError
 from nmt.files import Kind
@@ -28,11 +33,30 @@ SAMPLING_NAME = "sampled.json"
 """Beside shards of one epoch: what they were sampled with."""
 Side = Literal["source", "target"]
 SIDES: tuple[Side, ...] = get_args(Side)
+ENCODED_SPLITS = ("train", "valid")
+"""The splits that a data set's shards hold; test sets are read as text."""
 VERSION = 1
+
+_LARGEST = 2**62
+
+_Count = Annotated[int, Field(ge=0, le=_LARGEST)]
+
+
+def _is_our_shards(folder: Path) -> bool:
+    """Whether a folder holds shards, also damaged ones: their files have names that nothing else has."""
+    if any(folder.glob("*.tokens")) or any(folder.glob("*.offsets")):
+        return True
+    try:
+        content = (folder / INDEX_NAME).read_bytes()
+        index = json.loads(content) if content else {"vocab_fingerprint": None}
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(index, dict) and "vocab_fingerprint" in index
+
 
 SHARDS = Kind(
     "shards",
-    lambda folder: any(folder.glob("*.source.tokens")),
+    _is_our_shards,
     is_folder=True,
     holds=(INDEX_NAME, "*.tokens", "*.offsets", SAMPLING_NAME),
 )
@@ -42,14 +66,14 @@ SHARDS = Kind(
 class SideStatistics:
     """One side of a split."""
 
-    words: int = 0
-    pieces: int = 0
-    unknown: int = 0
-    longest: int = 0
+    words: _Count = 0
+    pieces: _Count = 0
+    unknown: _Count = 0
+    longest: _Count = 0
     """In pieces."""
-    sentences: list[int] | None = None
+    sentences: list[_Count] | None = None
     """Lines of 1, 2, 3 ... sentences among those counted of the pairs in the shards; None where none were counted."""
-    byte_pieces: int = 0
+    byte_pieces: _Count = 0
     """Pieces that stand for single bytes."""
 
 
@@ -57,12 +81,12 @@ class SideStatistics:
 class SplitStatistics:
     """A split as it was encoded."""
 
-    pairs: int = 0
-    too_long: int = 0
+    pairs: _Count = 0
+    too_long: _Count = 0
     """Pairs left out since a side has more pieces than the limit."""
-    empty: int = 0
+    empty: _Count = 0
     """Pairs left out since a side has no pieces."""
-    sides: dict[str, SideStatistics] = field(default_factory=lambda: {side: SideStatistics() for side in SIDES})
+    sides: dict[Side, SideStatistics] = field(default_factory=lambda: {side: SideStatistics() for side in SIDES})
 
 
 @dataclass(frozen=True)
@@ -72,13 +96,20 @@ class ShardIndex:
     version: int
     vocab_fingerprint: str
     data_fingerprint: str
-    max_length: int
-    dtype: str
+    max_length: Annotated[int, Field(ge=1, le=_LARGEST)]
+    dtype: Literal["uint16", "uint32"]
     splits: dict[str, SplitStatistics]
     source_normalization: NormalizationRule = "identity"
     """The rule that source text goes through before it is encoded."""
     vocabulary: dict[str, Any] | None = None
     """The settings that the vocabulary was trained with; None if it was not trained on this data set."""
+    vocab_size: Annotated[int, Field(ge=1, le=1 << 32)] | None = None
+    """Every id is smaller; None in shards of earlier versions."""
+    checksums: dict[str, str] | None = None
+    """The sha256 of every file beside the index; None in shards of earlier versions."""
+
+
+_INDEX = TypeAdapter(ShardIndex)
 
 
 class PairSource(Protocol):
@@ -102,13 +133,27 @@ class ParallelShards:
     """The pairs of one split."""
 
     def __init__(
-        self, index: ShardIndex, tokens: Mapping[Side, NDArray[Any]], offsets: Mapping[Side, NDArray[np.int64]]
+        self,
+        index: ShardIndex,
+        tokens: Mapping[Side, NDArray[Any]],
+        offsets: Mapping[Side, NDArray[np.int64]],
+        *,
+        name: str = "shards",
+        remedy: str = "",
     ) -> None:
+        """Take arrays that are in memory or mapped.
+
+        Args:
+            name: where the arrays come from, for errors.
+            remedy: what makes them anew, for errors.
+        """
         self.vocab_fingerprint = index.vocab_fingerprint
         self.data_fingerprint = index.data_fingerprint
         self.source_normalization = index.source_normalization
         self._tokens = tokens
         self._offsets = offsets
+        self._vocab_size = index.vocab_size
+        self._name, self._remedy = name, remedy
         self.source_lengths = np.diff(offsets["source"]).astype(np.int32)
         """Pieces of each source, without eos."""
         self.target_lengths = np.diff(offsets["target"]).astype(np.int32)
@@ -143,14 +188,21 @@ class ParallelShards:
 
     @classmethod
     def _open(cls, folder: Path, index: ShardIndex, split: str, remedy: str) -> ParallelShards:
+        if split not in index.splits:
+            raise DataError(f"{folder / INDEX_NAME}: is damaged: it names no split {split}. {remedy}")
+        pairs = index.splits[split].pairs
         tokens: dict[Side, NDArray[Any]] = {}
         offsets: dict[Side, NDArray[np.int64]] = {}
-        for side in SIDES:
-            offsets[side] = _mapped(folder / f"{split}.{side}.offsets", np.dtype(np.int64), remedy)
-            tokens[side] = _mapped(folder / f"{split}.{side}.tokens", np.dtype(index.dtype), remedy)
-            if len(offsets[side]) != index.splits[split].pairs + 1 or offsets[side][-1] != len(tokens[side]):
-                raise DataError(f"{folder}: the shards of {split} are damaged. {remedy}")
-        return cls(index, tokens, offsets)
+        try:
+            for side in SIDES:
+                tokens_path, offsets_path = (folder / name for name in file_names(split, side))
+                offsets[side] = mapped(offsets_path, np.dtype(np.int64), pairs + 1)
+                check_lengths(offsets_path, offsets[side], index.max_length)
+                tokens[side] = mapped(tokens_path, np.dtype(index.dtype), int(offsets[side][-1]))
+                check_sample(tokens_path, tokens[side], index.vocab_size)
+        except Damage as damage:
+            raise DataError(f"{damage} {remedy}") from None
+        return cls(index, tokens, offsets, name=str(folder / split), remedy=remedy)
 
     def __len__(self) -> int:
         return len(self.source_lengths)
@@ -163,19 +215,18 @@ class ParallelShards:
         return source, target
 
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
-        """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``."""
+        """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``.
+
+        Raises:
+            DataError: they are not ids of pieces, so the file is damaged.
+        """
         starts = self._offsets[side][pairs]
-        return gather_rows(self._tokens[side], starts, self._offsets[side][pairs + 1] - starts)
-
-
-def _mapped(path: Path, dtype: np.dtype[Any], remedy: str) -> NDArray[Any]:
-    try:
-        if path.stat().st_size == 0:  # which cannot be mapped
-            return np.zeros(0, dtype)
-        # As a plain array over the same memory: indexing a memmap is slower.
-        return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read ({error}). {remedy}") from None
+        gathered = gather_rows(self._tokens[side], starts, self._offsets[side][pairs + 1] - starts)
+        try:
+            check_tokens(Path(f"{self._name}.{side}.tokens"), gathered, self._vocab_size)
+        except Damage as damage:
+            raise DataError(f"{damage} {self._remedy}") from None
+        return gathered
 
 
 def build_command(data: Path, vocab: Path | None = None) -> str:
@@ -203,35 +254,57 @@ def read_index(data: Path, *, vocab: Path | None = None) -> ShardIndex:
 def _read_index(folder: Path, remedy: str) -> ShardIndex:
     path = folder / INDEX_NAME
     try:
-        values = json.loads(path.read_text("utf-8"))
-        if values.get("version") != VERSION:
-            raise DataError(f"{path}: is of version {values.get('version')}. {remedy}")
-        splits = {name: _read_statistics(split) for name, split in values["splits"].items()}
-        return ShardIndex(**(values | {"splits": splits}))
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise DataError(f"{path}: is damaged. {remedy}") from None
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}). {remedy}") from None
+    try:
+        index = _INDEX.validate_json(content, strict=True)
+    except ValidationError as error:
+        raise DataError(f"{path}: is {_other_version(content) or _damaged(error)}. {remedy}") from None
+    if index.version != VERSION:
+        raise DataError(f"{path}: is of version {index.version}, not {VERSION}. {remedy}")
+    if any(set(split.sides) != set(SIDES) for split in index.splits.values()):
+        raise DataError(f"{path}: is damaged: a split has other sides than {' and '.join(SIDES)}. {remedy}")
+    return index
 
 
-def _read_statistics(values: dict[str, Any]) -> SplitStatistics:
-    sides = {side: SideStatistics(**statistics) for side, statistics in values["sides"].items()}
-    return SplitStatistics(**(values | {"sides": sides}))
+def _other_version(content: bytes) -> str | None:
+    """Of which version an index is that this one cannot read."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    version = values.get("version") if isinstance(values, dict) else None
+    return f"of version {version}, not {VERSION}" if isinstance(version, int) and version != VERSION else None
+
+
+def _damaged(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    key = ".".join(map(str, problem["loc"]))
+    return f"damaged: {f'{key}: ' if key else ''}{problem['msg'][:1].lower()}{problem['msg'][1:]}"
 
 
 def are_current(
     data: Path, vocab: Vocabulary, max_length: int, source_normalization: NormalizationRule = "identity"
 ) -> bool:
-    """Whether a data set's shards are made from its present text, with this vocabulary, limit and rule.
+    """Whether a data set's shards are made from its present text, with this vocabulary, limit and rule, and are whole.
 
-    Shards of a version that did not count sentences are good to train with, but not current.
+    All of their bytes are read. Shards of a version that did not count sentences are good to train with, but not
+    current.
     """
     try:
         index = read_index(data)
-        for split in index.splits:
+        for split in ENCODED_SPLITS:
             ParallelShards.open(data, split)
-    except DataError:
+        if any(side.sentences is None for side in index.splits["train"].sides.values()):
+            return False
+        expected = (vocab.fingerprint, read_manifest(data).fingerprint, max_length, source_normalization)
+        found = (index.vocab_fingerprint, index.data_fingerprint, index.max_length, index.source_normalization)
+        if found != expected:
+            return False
+        check_content(data / SHARDS_FOLDER, ENCODED_SPLITS, index.checksums, index.dtype, vocab.size)
+    except (DataError, Damage):
         return False
-    if any(side.sentences is None for side in index.splits["train"].sides.values()):
-        return False
-    expected = (vocab.fingerprint, read_manifest(data).fingerprint, max_length, source_normalization)
-    found = (index.vocab_fingerprint, index.data_fingerprint, index.max_length, index.source_normalization)
-    return found == expected
+    return True
