@@ -34,3 +34,7 @@ class DownloadError(NmtError):
 
 class TrainingError(NmtError):
     """Training cannot go on: a gradient that stays infinite, or a pair of sentences that no memory holds."""
+
+
+class NmtWarning(UserWarning):
+    """Something that a user should know and that stops nothing. The command line prints it as a warning."""

@@ -1,11 +1,17 @@
 """The lock: one at a time, gone with its holder, and no file left."""
 
+import errno
+import fcntl
 import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from nmt.errors import NmtWarning
 from nmt.locking import exclusive, holder, is_lock
 
 
@@ -62,3 +68,122 @@ def test_what_a_killed_holder_left_is_taken(tmp_path, left):
     with exclusive(path):
         assert holder(path).startswith(f"{os.getpid()} on ")
     assert not path.exists()
+
+
+def test_a_link_is_not_followed(tmp_path):
+    """Anybody who may write to a shared folder could have a file of ours emptied through one."""
+    victim = tmp_path / "victim"
+    victim.touch()
+    path = tmp_path / ".x.lock"
+    path.symlink_to(victim)
+    with pytest.raises(FileExistsError, match="a link stands in its place"), exclusive(path):
+        pass
+    path.unlink()
+    path.symlink_to(tmp_path / "new")
+    with pytest.raises(FileExistsError, match="a link"), exclusive(path):
+        pass
+    assert not is_lock(path)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".x.lock", "victim"]
+
+
+def test_a_file_with_a_second_name_is_left_as_it_is(tmp_path):
+    (tmp_path / "victim").touch()
+    (tmp_path / ".x.lock").hardlink_to(tmp_path / "victim")
+    with pytest.raises(FileExistsError, match="no lock"), exclusive(tmp_path / ".x.lock"):
+        pass
+    assert (tmp_path / "victim").read_bytes() == b""
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_what_is_no_file_is_an_error_and_not_waited_for(make, tmp_path):
+    make(tmp_path / ".x.lock")
+    with pytest.raises(OSError, match=r"no lock|Is a directory"), exclusive(tmp_path / ".x.lock"):
+        pass
+    assert (tmp_path / ".x.lock").exists()
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o002, 0o664), (0o007, 0o660), (0o077, 0o600)])
+def test_the_mode_follows_the_umask(umask, mode, tmp_path):
+    before = os.umask(umask)
+    try:
+        with exclusive(tmp_path / ".x.lock"):
+            assert (tmp_path / ".x.lock").stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)
+
+
+@pytest.fixture
+def of_a_colleague(monkeypatch):
+    """Locks that may be read and not be written, whoever runs the tests."""
+
+    def open_for_reading(path, flags, *mode, **options):
+        if flags & os.O_RDWR and os.path.basename(path) == ".x.lock" and os.path.lexists(path):  # noqa: PTH119
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return open_file(path, flags, *mode, **options)
+
+    open_file = os.open
+    monkeypatch.setattr(os, "open", open_for_reading)
+
+
+def test_the_lock_of_a_colleague_is_respected(tmp_path, of_a_colleague):
+    path = tmp_path / ".x.lock"
+    path.write_text("17 on elsewhere")
+    with path.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError), exclusive(path, wait=False):
+            pass
+    assert path.read_text() == "17 on elsewhere"
+
+
+def test_what_a_colleagues_killed_process_left_is_taken(tmp_path, of_a_colleague):
+    path = tmp_path / ".x.lock"
+    path.write_text("17 on elsewhere")
+    with exclusive(path):
+        assert holder(path).startswith(f"{os.getpid()} on ")
+    assert not path.exists()
+
+
+def test_what_only_its_owner_may_remove_is_locked_all_the_same(tmp_path, of_a_colleague, monkeypatch):
+    def refuse(path, missing_ok=False):
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+
+    path = tmp_path / ".x.lock"
+    path.write_text("17 on elsewhere")
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with exclusive(path):
+        assert path.read_text() == "17 on elsewhere"
+        with pytest.raises(BlockingIOError), exclusive(path, wait=False):
+            pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_warned_about(number, tmp_path, monkeypatch):
+    def refuse(descriptor, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    inside = False
+    with pytest.warns(NmtWarning, match=r"has no locks \(.+\).*Run one command at a time"), exclusive(tmp_path / "l"):
+        inside = True
+    assert inside
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_line_prints_the_warning_without_code(tmp_path):
+    program = (
+        "import fcntl, errno, sys\n"
+        "def refuse(*arguments): raise OSError(errno.ENOLCK, 'No locks available')\n"
+        "fcntl.flock = refuse\n"
+        "sys.argv = ['nmt', 'prepare-data', 'toy-en-de', '--out', 'toy']\n"
+        "from nmt.cli.app import main\n"
+        "main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "warning: " in result.stderr
+    assert "this file system has no locks (No locks available)" in " ".join(result.stderr.split())
+    assert "NmtWarning" not in result.stderr
+    assert (tmp_path / "toy" / "manifest.json").is_file()

@@ -25,7 +25,7 @@ from nmt.checkpoint.averaging import average
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import write_shards
+from nmt.data.shard_writing import write_shards
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
 from nmt.export.ctranslate2 import to_ctranslate2

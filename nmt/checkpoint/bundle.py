@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
 from nmt.checkpoint.files import (
     CHECKSUMS_FILE,
@@ -30,7 +29,9 @@ from nmt.checkpoint.files import (
     sha256,
     verify,
 )
+from nmt.checkpoint.fitting import check_fit
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
+from nmt.checkpoint.unfilled import Unfilled
 from nmt.config import Config, dump_config, load_yaml, parse_config
 from nmt.config.documents import parse_json
 from nmt.data.vocab import Vocabulary
@@ -65,7 +66,7 @@ class Bundle:
         Raises:
             CheckpointError: the weights are not those of the model that the settings describe.
         """
-        with _Unfilled():
+        with Unfilled():
             model = Transformer(self.config.model, self.vocab.size, choose_kernels(device))
         try:
             model.load_state_dict(self.weights, assign=True)
@@ -76,22 +77,6 @@ class Bundle:
             model.lay_out(products)
         _let_go_of_file(model, self.weights)
         return model
-
-
-class _Unfilled(TorchFunctionMode):
-    """Parameters that are made within it hold no numbers: theirs come from a file, and random ones would take half a
-    second for a model of the base sizes."""
-
-    _FILLING = frozenset(
-        {Tensor.uniform_, Tensor.normal_, Tensor.zero_, Tensor.fill_}
-        | {nn.init.uniform_, nn.init.normal_, nn.init.constant_, nn.init.kaiming_uniform_}
-    )
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func in self._FILLING:
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
 
 
 def _let_go_of_file(model: Transformer, mapped: Mapping[str, Tensor]) -> None:
@@ -161,14 +146,17 @@ def load_bundle(folder: Path, verification: Verification | None = None) -> Bundl
         verification: that began before, and has this folder among others.
 
     Raises:
-        CheckpointError: the folder is no bundle, or a file of it is missing or damaged; names the file.
+        CheckpointError: the folder is no bundle, a file of it is missing or damaged, or its settings do not fit its
+            weights; names the file. Nothing is built before that is known.
     """
     if verification is None:
         verify(folder)
     else:
         verification.finish(folder)
     config = parse_config(load_yaml(folder / CONFIG_FILE), name=str(folder / CONFIG_FILE))
-    return Bundle(folder, config, Vocabulary.load(folder / VOCAB_FILE), _load_tensors(folder / MODEL_FILE))
+    vocab = Vocabulary.load(folder / VOCAB_FILE)
+    check_fit(folder / MODEL_FILE, config.model, vocab.size)
+    return Bundle(folder, config, vocab, _load_tensors(folder / MODEL_FILE))
 
 
 def load_training_state(folder: Path) -> TrainingState:

@@ -24,6 +24,7 @@ from nmt.cli.process import (
     forget_output,
     open_closed_streams,
     print_error,
+    print_own_warnings,
     tell_of_full_output,
 )
 from nmt.cli.report import report
@@ -137,6 +138,7 @@ def root(
 def main() -> None:
     """Run the command line and end the process."""
     open_closed_streams()
+    print_own_warnings()
     if os.name != "posix":
         print_error("nmt runs on Linux and macOS. On Windows run it within WSL.")
         sys.exit(2)

@@ -8,7 +8,10 @@ import os
 import signal
 import sys
 import time
-from typing import NoReturn
+import warnings
+from typing import NoReturn, TextIO
+
+from nmt.errors import NmtWarning
 
 # After Ctrl-C; whoever interrupts once more after that ends the process at once.
 _SECONDS_TO_CLEAN_UP = 2.0
@@ -73,3 +76,25 @@ def print_error(message: str) -> None:
 
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text.assemble(("error: ", "bold red"), (message, "red")))
+
+
+def print_own_warnings() -> None:
+    """Print the warnings of this program as all others of its messages, without the line of code they come from."""
+    show = warnings.showwarning
+
+    def show_or_print(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, NmtWarning):
+            from nmt.cli.console import warn
+
+            warn(str(message))
+        else:
+            show(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show_or_print

@@ -10,6 +10,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -96,7 +97,16 @@ def fetch(
         raise DownloadError(
             f"{cache}: cannot be made ({why_not_made(cache, error)}). Name another folder with --cache."
         ) from None
-    with exclusive(path.with_name(f".{path.name}.lock")):
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(exclusive(path.with_name(f".{path.name}.lock")))
+        except OSError as error:
+            # A cache that others fill may be for reading alone; one process that only reads needs no lock.
+            if path.is_file() and _fault(file, path, path) is None:
+                return path
+            raise DownloadError(
+                f"{path}: cannot be written ({error.strerror}). Name another folder with --cache."
+            ) from None
         failures = []
         if path.is_file():
             fault = _fault(file, path, path)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from nmt.errors import DataError
+
 Hashes = npt.NDArray[np.uint64]
+
+# Hashes: 2 MB of each array that is merged.
+_BLOCK = 1 << 18
 
 
 def hash_lines(lines: Iterable[str]) -> Hashes:
@@ -38,7 +43,7 @@ def contains(sorted_hashes: Hashes, hashes: Hashes) -> npt.NDArray[np.bool_]:
 
 
 class SeenHashes:
-    """Which hashes have come by, in files that are mapped into memory: 8 bytes a hash, on disk.
+    """Which hashes have come by, in files that are mapped for reading: 8 bytes a hash, on disk.
 
     Sorted runs, each at least twice as long as the next: a newcomer is merged with its neighbours as they come to be
     of its size, so that there are few runs to search and each hash is moved few times.
@@ -49,10 +54,14 @@ class SeenHashes:
         self._folder = folder
         self._folder.mkdir(parents=True, exist_ok=True)
         self._names = itertools.count()
-        self._runs: list[tuple[Path, np.memmap[tuple[int], np.dtype[np.uint64]]]] = []
+        self._runs: list[tuple[Path, Hashes]] = []
 
     def add(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Remember hashes; tell for each, shape (hashes,), whether this is the first time that it comes by."""
+        """Remember hashes; tell for each, shape (hashes,), whether this is the first time that it comes by.
+
+        Raises:
+            DataError: there is no room for them.
+        """
         first = np.zeros(len(hashes), dtype=np.bool_)
         unique, places = np.unique(hashes, return_index=True)
         new = np.ones(len(unique), dtype=np.bool_)
@@ -65,21 +74,47 @@ class SeenHashes:
 
     def _store(self, newcomers: Hashes) -> None:
         merged = [newcomers]
-        length = len(newcomers)
         retired = []
-        while self._runs and len(self._runs[-1][1]) < 2 * length:
+        while self._runs and len(self._runs[-1][1]) < 2 * sum(map(len, merged)):
             path, run = self._runs.pop()
             merged.append(run)
-            length += len(run)
             retired.append(path)
         path = self._folder / f"{next(self._names)}.u64"
-        run = np.memmap(path, dtype=np.uint64, mode="w+", shape=(length,))
-        end = 0
-        for part in merged:
-            run[end : end + len(part)] = part
-            end += len(part)
-        run.sort()  # In place: the numbers stay in the file's pages.
-        self._runs.append((path, run))
+        _write(path, merge_sorted(merged))
+        # As a plain array over the same memory, which is mapped for reading alone: to write to a page of a mapped file
+        # for which the disk has no room ends the process.
+        self._runs.append((path, np.asarray(np.memmap(path, dtype=np.uint64, mode="r"))))
         del merged
         for old in retired:
             old.unlink()
+
+
+def _write(path: Path, blocks: Iterable[Hashes]) -> None:
+    try:
+        with path.open("wb") as stream:
+            for block in blocks:
+                stream.write(block.data)
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be written ({error.strerror}). Cleaning remembers each pair in "
+            "8 to 16 bytes beside the data set; what stood there before is unchanged. Make room, or name a folder on "
+            "another disk with --out, then run the same command again."
+        ) from None
+
+
+def merge_sorted(parts: Sequence[Hashes], block: int = _BLOCK) -> Iterator[Hashes]:
+    """Sorted arrays as one, in sorted pieces of at most ``block`` hashes of each array."""
+    places = [0] * len(parts)
+    while open_parts := [index for index, part in enumerate(parts) if places[index] < len(part)]:
+        ends = {index: min(places[index] + block, len(parts[index])) for index in open_parts}
+        # Up to the smallest of the blocks' last hashes, nothing is missing.
+        limit = min(parts[index][end - 1] for index, end in ends.items())
+        taken = []
+        for index, end in ends.items():
+            ready = parts[index][places[index] : end]
+            ready = ready[: int(np.searchsorted(ready, limit, side="right"))]
+            places[index] += len(ready)
+            taken.append(ready)
+        piece = np.concatenate(taken)
+        piece.sort(kind="stable")
+        yield piece

@@ -9,7 +9,8 @@ from pathlib import Path
 from nmt.data.derived import VOCAB_NAME, check_derived_replaceable, keep_given_vocabulary
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.normalization import Changes, count_changes
-from nmt.data.shards import SIDES, ShardIndex, Side, are_current, read_index, write_shards
+from nmt.data.shard_writing import write_shards
+from nmt.data.shards import SIDES, ShardIndex, Side, are_current, read_index
 from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, sample, train_vocabulary
 from nmt.errors import DataError, VocabularyError
 from nmt.text import NormalizationRule, normalizer, read_lines

@@ -47,7 +47,7 @@ def _index_of_model(path: Path) -> dict[str, Any] | None:
     try:
         index = parse_json((path.parent / SHARDS_FOLDER / INDEX_NAME).read_bytes())
         fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return index if isinstance(index, dict) and index.get("vocab_fingerprint") == fingerprint else None
 

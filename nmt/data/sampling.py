@@ -19,7 +19,8 @@ from typing import Self
 
 from nmt.data.derived import VOCAB_NAME
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import SAMPLING_NAME, SIDES, ParallelShards, ShardIndex, Side, read_index, write_encoded
+from nmt.data.shard_writing import write_encoded
+from nmt.data.shards import SAMPLING_NAME, SIDES, ParallelShards, ShardIndex, Side, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError, NmtError
 

@@ -44,9 +44,9 @@ def fake(run: Path, update: int) -> Path:
 
 
 def test_checkpoints_are_in_the_order_of_their_updates_not_of_their_names(tmp_path):
-    for update in (5, 1_000_000_000, 20, 100_000_000):  # the last ones outgrow the eight digits
+    for update in (5, 1_000_000_000, 99_999_999, 20, 100_000_000):  # the last ones outgrow the eight digits
         fake(tmp_path, update)
-    assert list(checkpoints(tmp_path)) == [5, 20, 100_000_000, 1_000_000_000]
+    assert list(checkpoints(tmp_path)) == [5, 20, 99_999_999, 100_000_000, 1_000_000_000]
 
 
 def test_links_lead_to_the_last_and_the_best_that_are_there(tmp_path):

@@ -1,7 +1,9 @@
 """Downloads against a server on loopback: resumed, verified, from mirrors, offline."""
 
+import errno
 import gzip
 import hashlib
+import os
 import random
 import socket
 
@@ -46,6 +48,33 @@ def test_a_file_is_fetched_once_and_progress_is_told(server, tmp_path):
     fetch(remote(server), tmp_path)
     assert len(server.requests) == 1
     assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.tgz"]
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """A file system where nothing can be made, whoever runs the tests."""
+
+    def refuse_to_make(path, flags, *mode, **options):
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return open_file(path, flags, *mode, **options)
+
+    open_file = os.open
+    monkeypatch.setattr(os, "open", refuse_to_make)
+
+
+def test_the_right_file_in_a_read_only_cache_is_taken(server, tmp_path, read_only):
+    (tmp_path / "corpus.tgz").write_bytes(CONTENT)
+    assert fetch(remote(server), tmp_path) == tmp_path / "corpus.tgz"
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("content", [None, b"of another version"])
+def test_a_read_only_cache_without_the_file_is_an_error(server, tmp_path, read_only, content):
+    if content is not None:
+        (tmp_path / "corpus.tgz").write_bytes(content)
+    with pytest.raises(DownloadError, match=r"cannot be written \(Read-only file system\).*--cache"):
+        fetch(remote(server), tmp_path)
 
 
 def test_a_cut_connection_is_resumed_where_it_broke(server, tmp_path):

@@ -1,10 +1,16 @@
 """Sets of hashes on disk against Python's own sets."""
 
+import errno
+import io
+from pathlib import Path
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.corpora.hashes import SeenHashes, contains, hash_lines, hash_set
+from nmt.corpora.hashes import SeenHashes, contains, hash_lines, hash_set, merge_sorted
+from nmt.errors import DataError
 
 
 @settings(max_examples=60, deadline=None)
@@ -28,6 +34,35 @@ def test_runs_stay_few_and_old_files_go(tmp_path):
     assert len(files) <= 8
     assert sum(file.stat().st_size for file in files) == 8 * 100_000
     assert not seen.add(np.array([0, 99_999, 54_321], dtype=np.uint64)).any()
+
+
+def test_runs_are_read_only(tmp_path):
+    """To write to a mapped file for which the disk has no room would end the process."""
+    seen = SeenHashes(tmp_path)
+    for start in (0, 10, 30):
+        seen.add(np.arange(start, start + 10, dtype=np.uint64))
+    assert [run.flags.writeable for _, run in seen._runs] == [False] * len(seen._runs)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=30), max_size=5), st.integers(1, 7))
+def test_merged_arrays_are_sorted_in_small_pieces(values, block):
+    parts = [np.array(sorted(part), dtype=np.uint64) for part in values]
+    pieces = list(merge_sorted(parts, block))
+    assert [value for piece in pieces for value in piece.tolist()] == sorted(value for part in values for value in part)
+    assert all(0 < len(piece) <= block * len(parts) for piece in pieces)
+
+
+def test_a_write_that_fails_is_an_error_with_the_files_name(tmp_path, monkeypatch):
+    seen = SeenHashes(tmp_path)
+
+    class FullDisk(io.BytesIO):
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", lambda *arguments: FullDisk())
+    with pytest.raises(DataError, match=r"0\.u64: cannot be written \(No space left on device\).*Make room"):
+        seen.add(np.arange(10, dtype=np.uint64))
 
 
 def test_lines_hash_by_their_content():

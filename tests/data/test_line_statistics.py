@@ -1,7 +1,7 @@
 """What the lines of a training text are like: of one data set, and of several together."""
 
 from nmt.data.line_statistics import line_statistics
-from nmt.data.shards import write_shards
+from nmt.data.shard_writing import write_shards
 from nmt.data.vocab import train_vocabulary
 
 # The words a and b are a piece each.
@@ -33,7 +33,7 @@ def test_the_ratio_is_of_target_pieces_to_source_pieces(write_data_set, tmp_path
 def test_of_several_data_sets_the_lines_are_summed(write_data_set, tmp_path, monkeypatch):
     one = data_set(write_data_set, tmp_path / "one", ["Do ra. Mi fa.", "Do ra.", "Do ra."], ["X", "X", "X"])
     # Of the second only every other pair is counted: the counts stand for all of them.
-    monkeypatch.setattr("nmt.data.shards.SENTENCES_COUNTED", 4)
+    monkeypatch.setattr("nmt.data.shard_writing.SENTENCES_COUNTED", 4)
     two = data_set(write_data_set, tmp_path / "two", ["Do ra. Mi fa. So la."] * 8, ["X"] * 8)
     lines = line_statistics([one, two])
     assert lines.source.sentences == (2, 1, 8)

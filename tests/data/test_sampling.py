@@ -118,6 +118,17 @@ def test_a_seed_and_an_epoch_make_the_same_bytes_in_any_process(data, vocab, sam
         assert written(**changes)["train.source.tokens"] != tokens
 
 
+def test_the_two_sides_are_cut_differently(data, vocab, tmp_path, write_data_set):
+    """With one seed for both, a source and a target of the same text would always be cut at the same places."""
+    lines = (data / "train.en").read_text().splitlines()
+    same = write_data_set(tmp_path / "same", lines, lines)
+    build_vocabulary(same, existing=data / "vocab.model", threads=1)
+    write_sampled_shards(same, tmp_path / "sampled", vocab, dropout=0.3, seed=1, epoch=0)
+    shards = ParallelShards.open_folder(tmp_path / "sampled", "train")
+    alike = sum(source.tolist() == target.tolist() for source, target in map(shards.pair, range(len(shards))))
+    assert alike < len(shards) / 2
+
+
 def test_the_next_epoch_is_made_ahead_and_earlier_ones_go(sampled, tmp_path):
     folder = tmp_path / "run" / "sampled"
     epochs = sampled()

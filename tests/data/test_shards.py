@@ -9,7 +9,8 @@ import pytest
 from nmt.data.batching import collate
 from nmt.data.build import build_vocabulary, normalization_changes, warnings
 from nmt.data.line_statistics import line_statistics
-from nmt.data.shards import ParallelShards, are_current, read_index, write_shards
+from nmt.data.shard_writing import write_shards
+from nmt.data.shards import ParallelShards, are_current, read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import DataError
 
@@ -128,8 +129,8 @@ def test_sentences_of_the_pairs_in_the_shards_are_counted(data_set, tmp_path):
 
 
 def test_of_many_lines_so_many_spread_evenly_are_counted(data_set, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.data.shards.SENTENCES_COUNTED", 10)
-    monkeypatch.setattr("nmt.data.shards._CHUNK_PAIRS", 7)
+    monkeypatch.setattr("nmt.data.shard_writing.SENTENCES_COUNTED", 10)
+    monkeypatch.setattr("nmt.data.shard_writing._CHUNK_PAIRS", 7)
     source = ["One."] * 12 + ["One. Two."] * 12 + ["One. Two. Three."] * 4
     data = data_set(tmp_path / "data", source=source, target=["Eins."] * 28)
     assert write_shards(data, VOCAB).splits["train"].sides["source"].sentences == [4, 4, 2]

@@ -1,0 +1,109 @@
+"""Whether the settings and the vocabulary of a bundle fit its weights, by their header alone.
+
+Settings from elsewhere may ask for a model of any size. What they say is compared with the names and shapes in the
+header of ``model.safetensors`` before a layer is made or a weight is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from nmt.checkpoint.files import CONFIG_FILE
+from nmt.checkpoint.unfilled import Unfilled
+from nmt.config import ModelConfig
+from nmt.device import memory_for_use
+from nmt.errors import CheckpointError
+from nmt.model.transformer import Transformer
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Of tensors, by name."""
+
+_LAYER = re.compile(r"(encoder|decoder)\.(\d+)\.(.*)")
+_NAMED = 3
+# The table of sinusoidal positions is computed in float64, with as much again for what it is computed from.
+_BYTES_OF_POSITION = 24
+
+
+def check_fit(weights: Path, config: ModelConfig, vocab_size: int) -> None:
+    """Check that a file holds the weights of the model that settings and vocabulary describe.
+
+    Raises:
+        CheckpointError: it does not, or cannot be read; or no memory holds the model.
+    """
+    found = _header(weights)
+    for part in ("encoder", "decoder"):
+        layers = {match[2] for name in found if (match := _LAYER.fullmatch(name)) and match[1] == part}
+        wanted = getattr(config, f"{part}_layers")
+        if len(layers) != wanted:
+            raise _misfit(weights, f"model.{part}_layers is {wanted}, but the weights have {len(layers)} {part} layers")
+    _check_positions(weights, config)
+    expected = _expected(weights, config, vocab_size)
+    if missing := sorted(expected.keys() - found.keys()):
+        raise _misfit(weights, f"the weights lack {_listed(missing)}")
+    if unknown := sorted(found.keys() - expected.keys()):
+        raise _misfit(weights, f"the weights hold {_listed(unknown)}, which the model does not have")
+    for name, shape in found.items():
+        if shape != expected[name]:
+            raise _misfit(weights, f"{name} is {_size(shape)}, where {_size(expected[name])} is needed")
+
+
+def _header(path: Path) -> Shapes:
+    try:
+        with safe_open(path, "pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            other = sorted(name for name, one in slices.items() if one.get_dtype() not in ("F64", "F32", "F16", "BF16"))
+            if other:
+                raise CheckpointError(f"{path}: is damaged: {_listed(other)} are not floating-point numbers.")
+            return {name: tuple(one.get_shape()) for name, one in slices.items()}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}).") from None
+
+
+def _check_positions(weights: Path, config: ModelConfig) -> None:
+    """The table of sinusoidal positions is the one part of the model that is not in the file."""
+    if config.positions == "learned":
+        return
+    usable = memory_for_use(torch.device("cpu"))
+    if usable is not None and config.max_positions * config.d_model * _BYTES_OF_POSITION > usable:
+        raise _misfit(weights, f"model.max_positions is {config.max_positions}, for which no memory suffices")
+
+
+def _expected(weights: Path, config: ModelConfig, vocab_size: int) -> Shapes:
+    """The shapes of all weights of a model, found by building it with one layer of each kind and without memory."""
+    # Positions as if they were learned: to compute sinusoids without memory, torch imports for seconds.
+    one_of_each = config.model_copy(update={"encoder_layers": 1, "decoder_layers": 1, "positions": "learned"})
+    try:
+        with torch.device("meta"), Unfilled():
+            model = Transformer(one_of_each, vocab_size)
+    except (RuntimeError, TypeError, OverflowError):  # a size that 64 bits do not hold
+        raise _misfit(weights, "no memory can hold a model of these sizes") from None
+    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
+    expected: dict[str, tuple[int, ...]] = {}
+    for name, tensor in model.state_dict().items():
+        if config.positions == "sinusoidal" and name.startswith(("source_positions.", "target_positions.")):
+            continue
+        match = _LAYER.fullmatch(name)
+        names = [f"{match[1]}.{number}.{match[3]}" for number in range(layers[match[1]])] if match else [name]
+        expected |= dict.fromkeys(names, tuple(tensor.shape))
+    return expected
+
+
+def _misfit(weights: Path, problem: str) -> CheckpointError:
+    return CheckpointError(
+        f"{weights.parent}: the weights do not fit {CONFIG_FILE} and the vocabulary: {problem}. The files are of "
+        "different models: use another bundle, or copy this one again."
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(name[:80] for name in names[:_NAMED]) + more
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "a single number"

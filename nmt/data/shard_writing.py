@@ -1,0 +1,254 @@
+"""Writing shards: the text of a data set encoded, what is too long left out, everything counted."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.manifest import Manifest, read_manifest
+from nmt.data.shard_checks import checksums, file_names
+from nmt.data.shards import (
+    ENCODED_SPLITS,
+    INDEX_NAME,
+    SHARDS,
+    SHARDS_FOLDER,
+    SIDES,
+    VERSION,
+    ShardIndex,
+    Side,
+    SideStatistics,
+    SplitStatistics,
+)
+from nmt.data.vocab import Vocabulary
+from nmt.files import replacing_folder
+from nmt.sentences import sentences
+from nmt.text import NormalizationRule, normalizer, read_parallel, sentence_length
+
+SENTENCES_COUNTED = 200_000
+"""The maximum number of pairs per split, spread evenly, whose sentences are counted. A share of 0.1% is then known to
+about 7% of it, and counting takes some seconds whatever the size of the corpus."""
+_CHUNK_PAIRS = 50_000
+# Lines of more sentences count with these.
+_MOST_SENTENCES = 20
+
+Encode = Callable[[Sequence[str], Side, int], list[list[int]]]
+"""From the lines of one side of a chunk of pairs, and the chunk's number, to their ids."""
+
+
+def write_shards(
+    data: Path,
+    vocab: Vocabulary,
+    *,
+    max_length: int = 256,
+    threads: int | None = None,
+    source_normalization: NormalizationRule = "identity",
+    vocabulary: dict[str, Any] | None = None,
+) -> ShardIndex:
+    """Encode train and valid; the shards are replaced only when the new ones are complete.
+
+    Pairs with a side of more than ``max_length`` pieces are left out and counted. In valid that concerns the loss
+    alone: BLEU is measured on its text, which is never filtered.
+
+    Args:
+        source_normalization: the rule that source text goes through first.
+        vocabulary: the settings that the vocabulary was trained with, for the index.
+
+    Raises:
+        DataError: a file of the data set cannot be read.
+        OutputError: something other than shards stands in their place.
+    """
+
+    def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
+        return vocab.encode(lines, threads=threads)
+
+    return write_encoded(
+        data,
+        data / SHARDS_FOLDER,
+        vocab,
+        encode,
+        ENCODED_SPLITS,
+        max_length=max_length,
+        source_normalization=source_normalization,
+        vocabulary=vocabulary,
+        counted=("train",),
+    )
+
+
+def write_encoded(
+    data: Path,
+    folder: Path,
+    vocab: Vocabulary,
+    encode: Encode,
+    splits: Sequence[str],
+    *,
+    max_length: int,
+    counted: Sequence[str] = (),
+    source_normalization: NormalizationRule = "identity",
+    vocabulary: dict[str, Any] | None = None,
+    beside: Mapping[str, bytes] | None = None,
+) -> ShardIndex:
+    """Write shards of some splits of a data set into a folder, which takes its name only once it is complete.
+
+    Args:
+        encode: from lines to ids.
+        max_length: pairs with a side of more pieces are left out and counted.
+        counted: splits whose lines' sentences are counted.
+        source_normalization: the rule that source text goes through before ``encode``.
+        vocabulary: the settings that the vocabulary was trained with, for the index.
+        beside: further files, by name, to stand in the folder from the first.
+
+    Raises:
+        DataError: a file of the data set cannot be read.
+        OutputError: something other than shards stands in their place.
+    """
+    manifest = read_manifest(data)
+    dtype: Literal["uint16", "uint32"] = "uint16" if vocab.size <= 1 << 16 else "uint32"
+    with replacing_folder(folder, SHARDS) as temporary:
+        written = {
+            split: _write_split(
+                data,
+                manifest,
+                split,
+                source_normalization,
+                encode,
+                vocab,
+                temporary,
+                np.dtype(dtype),
+                max_length,
+                counts=split in counted,
+            )
+            for split in splits
+        }
+        for name, content in (beside or {}).items():
+            (temporary / name).write_bytes(content)
+        index = ShardIndex(
+            VERSION,
+            vocab.fingerprint,
+            manifest.fingerprint,
+            max_length,
+            dtype,
+            written,
+            source_normalization,
+            vocabulary,
+            vocab.size,
+            checksums(temporary),
+        )
+        (temporary / INDEX_NAME).write_text(json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    return index
+
+
+def _write_split(
+    data: Path,
+    manifest: Manifest,
+    split: str,
+    source_normalization: NormalizationRule,
+    encode: Encode,
+    vocab: Vocabulary,
+    folder: Path,
+    dtype: np.dtype[Any],
+    max_length: int,
+    *,
+    counts: bool,
+) -> SplitStatistics:
+    languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}
+    names = {side: data / f"{split}.{language}" for side, language in languages.items()}
+    # The recipe's steps were done to train when it was prepared. Valid is kept as it came, so they are done here, as
+    # translate does them. The rule is done to the source of both.
+    normalize = normalizer(
+        nfc=manifest.nfc and split != "train",
+        punctuation=manifest.punctuation and split != "train",
+        language=manifest.source_lang,
+        rule=source_normalization,
+    )
+    is_byte = np.zeros(vocab.size, bool)
+    is_byte[list(vocab.byte_ids)] = True
+    statistics = SplitStatistics()
+    # Every so many pairs: the whole text would take long, and the first lines may be of another kind than the last.
+    step = -(-manifest.files[f"{split}.{manifest.source_lang}"].lines // SENTENCES_COUNTED) if counts else 0
+    sentence_counts: dict[Side, Counter[int]] = {side: Counter() for side in SIDES}
+    writers = {side: _SideWriter(folder, split, side, dtype) for side in SIDES}
+    try:
+        for chunk, pairs in enumerate(_chunks(read_parallel(names["source"], names["target"]))):
+            texts: dict[Side, list[str]] = {
+                "source": [normalize(pair[0]) for pair in pairs],
+                "target": [pair[1] for pair in pairs],
+            }
+            encoded = {side: encode(texts[side], side, chunk) for side in SIDES}
+            for side in SIDES:
+                _count(statistics.sides[side], texts[side], encoded[side], languages[side], is_byte)
+            for number, (source, target) in enumerate(zip(encoded["source"], encoded["target"], strict=True)):
+                if max(len(source), len(target)) > max_length:
+                    statistics.too_long += 1
+                elif split == "train" and not (source and target):
+                    statistics.empty += 1
+                else:
+                    statistics.pairs += 1
+                    writers["source"].add(source)
+                    writers["target"].add(target)
+                    if step and (chunk * _CHUNK_PAIRS + number) % step == 0:
+                        for side in SIDES:
+                            sentence_counts[side][len(sentences(texts[side][number], languages[side]))] += 1
+    finally:
+        for writer in writers.values():
+            writer.close()
+    if counts:
+        for side in SIDES:
+            statistics.sides[side].sentences = _by_number(sentence_counts[side])
+    return statistics
+
+
+def _by_number(counts: Counter[int]) -> list[int]:
+    """How many there are of 1, 2, 3 ..., those of very many together with the last."""
+    numbers = [0] * min(max(counts, default=0), _MOST_SENTENCES)
+    for number, count in counts.items():
+        numbers[min(number, _MOST_SENTENCES) - 1] += count
+    return numbers
+
+
+def _chunks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    while chunk := list(itertools.islice(pairs, _CHUNK_PAIRS)):
+        yield chunk
+
+
+def _count(
+    statistics: SideStatistics,
+    texts: list[str],
+    encoded: list[list[int]],
+    language: str,
+    is_byte: NDArray[np.bool_],
+) -> None:
+    ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32)
+    statistics.words += sum(sentence_length(text, language) for text in texts)
+    statistics.pieces += len(ids)
+    statistics.unknown += int((ids == Vocabulary.UNK).sum())
+    statistics.byte_pieces += int(is_byte[ids].sum())
+    statistics.longest = max(statistics.longest, max(map(len, encoded), default=0))
+
+
+class _SideWriter:
+    """Appends sentences to one side's two files."""
+
+    def __init__(self, folder: Path, split: str, side: Side, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        tokens, offsets = file_names(split, side)
+        self._tokens: IO[bytes] = (folder / tokens).open("wb")
+        self._offsets: IO[bytes] = (folder / offsets).open("wb")
+        self._end = 0
+        self._offsets.write(np.int64(0).tobytes())
+
+    def add(self, ids: list[int]) -> None:
+        self._tokens.write(np.array(ids, dtype=self._dtype).tobytes())
+        self._end += len(ids)
+        self._offsets.write(np.int64(self._end).tobytes())
+
+    def close(self) -> None:
+        self._tokens.close()
+        self._offsets.close()

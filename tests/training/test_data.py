@@ -1,0 +1,48 @@
+"""The data of a run, checked when it is opened."""
+
+import pytest
+import yaml
+
+from nmt.config import parse_config
+from nmt.data.build import build_vocabulary
+from nmt.data.manifest import read_manifest
+from nmt.data.shards import read_index
+from nmt.errors import DataError
+from nmt.training.data import TrainingData
+from tests.training.conftest import SETTINGS, make_data_set
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make_data_set(tmp_path_factory.mktemp("opened") / "data", pairs=40)
+
+
+def config(data, **changes):
+    index = read_index(data)
+    recorded = {"vocab_fingerprint": index.vocab_fingerprint, "fingerprint": index.data_fingerprint}
+    return parse_config(yaml.safe_load(SETTINGS) | {"data": recorded | changes}, name="settings")
+
+
+def test_shards_of_the_recorded_text_are_opened(data):
+    assert len(TrainingData.open([data], config(data)).shards) == 40
+
+
+def test_shards_of_another_text_are_refused(data):
+    """The manifest tells what the text is now, the shards of what text they were made."""
+    with pytest.raises(DataError, match=r"its text has changed since it was encoded.*nmt build-vocab"):
+        TrainingData.open([data], config(data, fingerprint="0" * 64))
+
+
+def test_shards_of_a_mixed_data_set_are_compared_with_its_own_text(data, tmp_path):
+    other = make_data_set(tmp_path / "other", pairs=30, seed=1)
+    build_vocabulary(other, existing=data / "vocab.model", threads=1)
+    part = {"name": "other", "weight": 1.0, "fingerprint": read_manifest(other).fingerprint}
+    assert len(TrainingData.open([data, other], config(data, mixed_with=[part])).shards) == 70
+    part["fingerprint"] = read_manifest(data).fingerprint
+    with pytest.raises(DataError, match=r"other: its text has changed"):
+        TrainingData.open([data, other], config(data, mixed_with=[part]))
+
+
+def test_shards_of_another_vocabulary_are_refused(data):
+    with pytest.raises(DataError, match="was encoded with another vocabulary"):
+        TrainingData.open([data], config(data, vocab_fingerprint="0" * 64))
