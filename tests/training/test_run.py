@@ -343,8 +343,8 @@ def test_a_quota_that_is_reached_is_a_clear_error_and_the_checkpoint_before_is_w
     command = [sys.executable, "-c", LIMITED, reversed_words, settings_file, run]
     result = subprocess.run([*command, "4096"], capture_output=True, text=True, check=False)
     assert result.returncode == 1
-    assert "could not be written" in result.stderr
-    assert "make room" in result.stderr
+    assert "step-00000010/model.safetensors: cannot be written (File too large)" in result.stderr
+    assert f"`nmt train --resume {run}`, which resumes from update 5" in result.stderr
     assert list(checkpoints(run)) == [5]
     assert latest_intact_checkpoint(run)[1] == []
     run_training(run)
