@@ -136,14 +136,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     Raises:
         WriteError: the system refused to write it.
     """
-    path = Path(os.path.realpath(path))
+    named, path = path, Path(os.path.realpath(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WriteError(path, why_not_made(path.parent, error), code=error.errno) from error
+        raise WriteError(named, why_not_made(path.parent, error), code=error.errno) from error
     temporary = temporary_path(path)
     try:
-        with written_as(path, temporary, lambda: _kept(path, "file")):
+        with written_as(named, temporary, lambda: _kept(path, "file")):
             with open_to_write(temporary, "xb", follow=False) as stream:
                 yield stream
                 flush_to_disk(stream, temporary)
@@ -255,11 +255,11 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
     """
     _check_removable(kind)
     check_replaceable(folder, kind)
-    folder = Path(os.path.realpath(folder))
+    named, folder = folder, Path(os.path.realpath(folder))
     hidden = folder.with_name(f"{folder.name}.nmt")
     temporary, outgoing = temporary_path(hidden), folder.with_name(f".{folder.name}.nmt.old")
     with (
-        _naming_folder(folder, temporary),
+        _naming_folder(named, folder, temporary),
         _locked(folder),
     ):
         _recover(folder, outgoing, kind)
@@ -275,8 +275,11 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
 
 
 @contextmanager
-def _naming_folder(folder: Path, temporary: Path) -> Iterator[None]:
+def _naming_folder(named: Path, folder: Path, temporary: Path) -> Iterator[None]:
     """Name a folder, or the file in it, in errors of the system that come while the folder is written.
+
+    Args:
+        named: the folder as the user calls it.
 
     Libraries write into it, too: an error that names no file is taken for one of theirs.
     """
@@ -287,17 +290,17 @@ def _naming_folder(folder: Path, temporary: Path) -> Iterator[None]:
     except WriteError as error:
         if not error.path.is_relative_to(temporary):
             raise
-        path = folder / error.path.relative_to(temporary)
+        path = named / error.path.relative_to(temporary)
         raise error.changed(path=path, kept=_kept(folder, "folder")) from error
     except OSError as error:
         if error.errno is None:  # not of the system, but of a library that reads
             raise
         path = folder if error.filename is None else Path(os.fsdecode(error.filename))
         if path.is_relative_to(temporary):
-            path = folder / path.relative_to(temporary)
-        elif path.parent == folder.parent:  # the lock and other names beside it
-            path = folder
-        if not path.is_relative_to(folder):
+            path = named / path.relative_to(temporary)
+        elif path == folder or (path.parent == folder.parent and path.name.startswith(f".{folder.name}.nmt.")):
+            path = named
+        else:
             raise
         raise WriteError.of(error, path, kept=_kept(folder, "folder")) from error
 
