@@ -6,6 +6,7 @@ folder, only when it holds nothing else. Each kind is declared where its things 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fnmatch
 import os
@@ -19,6 +20,15 @@ from typing import BinaryIO
 
 from nmt.errors import OutputError
 from nmt.locking import exclusive, is_lock
+from nmt.writing import (
+    WriteError,
+    flush_to_disk,
+    open_to_write,
+    temporary_path,
+    temporary_paths,
+    writing,
+    written_as,
+)
 
 # What a folder most likely is, by a file in it: for messages alone.
 _TELLING = (
@@ -122,18 +132,69 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes its name only once it is complete and on disk. A link is followed.
 
     When the body raises, or the process dies, what stood under the name before still stands.
+
+    Raises:
+        WriteError: the system refused to write it.
     """
-    path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    named, path = path, Path(os.path.realpath(path))
     try:
-        with temporary.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(named, why_not_made(path.parent, error), code=error.errno) from error
+    temporary = temporary_path(path)
+    try:
+        with written_as(named, temporary, lambda: _kept(path, "file")):
+            with open_to_write(temporary, "xb", follow=False) as stream:
+                yield stream
+                flush_to_disk(stream, temporary)
+            with writing(temporary):
+                temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _kept(path: Path, what: str) -> str:
+    """What there is of a file or folder that could not be replaced."""
+    if os.path.lexists(path):
+        return f"The earlier {what} is unchanged; the new one is lost."
+    return f"No {what} was left behind."
+
+
+@contextmanager
+def restoring(*paths: Path) -> Iterator[None]:
+    """Put several files back as they were when the body fails: for files that only belong together.
+
+    When the process dies in the body, each of them is what the body had made of it.
+
+    Raises:
+        WriteError: the system refused to keep them; the body was not begun.
+    """
+    kept: dict[Path, Path | None] = {}
+    try:
+        for path in (Path(os.path.realpath(path)) for path in paths):
+            kept[path] = _second_name(path) if path.is_file() else None
+        yield
+    except BaseException:
+        for path, copy in kept.items():
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True) if copy is None else copy.replace(path)
+        raise
+    finally:
+        for copy in filter(None, kept.values()):
+            with contextlib.suppress(OSError):
+                copy.unlink(missing_ok=True)
+
+
+def _second_name(path: Path) -> Path:
+    """A further name for a file, or a copy where the file system knows no links."""
+    other = temporary_path(path)
+    try:
+        os.link(path, other)
+    except OSError:
+        with path.open("rb") as stream, open_to_write(other, "xb", follow=False) as copy:
+            shutil.copyfileobj(stream, copy)
+    return other
 
 
 def why_not_made(folder: Path, error: OSError) -> str:
@@ -160,15 +221,24 @@ def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
 
     Args:
         keep: bytes of an earlier try, to append to.
+
+    Raises:
+        WriteError: the system refused to write it, or the partial file is a symbolic link.
     """
     partial = partial_name(path)
-    with partial.open("r+b" if keep else "wb") as stream:
-        stream.truncate(keep)
-        stream.seek(keep)
-        yield stream
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)
+
+    def kept() -> str:
+        has_some = partial.is_file() and partial.stat().st_size > 0
+        return f"The part that was finished is kept in {partial}." if has_some else "No file was left behind."
+
+    with written_as(path, partial, kept):
+        with open_to_write(partial, "r+b" if keep else "wb", follow=False) as stream:
+            stream.truncate(keep)
+            stream.seek(keep)
+            yield stream
+            flush_to_disk(stream, partial)
+        with writing(partial):
+            partial.replace(path)
 
 
 @contextmanager
@@ -180,34 +250,98 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
 
     Raises:
         OutputError: by the rule, what stands there may not be replaced.
+        WriteError: the system refused to write the folder or a file in it.
         ValueError: the kind does not say which files it holds.
     """
     _check_removable(kind)
     check_replaceable(folder, kind)
-    folder = Path(os.path.realpath(folder))
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary, outgoing = (folder.with_name(f".{folder.name}.nmt.{ending}") for ending in ("tmp", "old"))
-    with exclusive(folder.with_name(f".{folder.name}.nmt.lock")):
-        _recover(folder, temporary, outgoing, kind)
+    named, folder = folder, Path(os.path.realpath(folder))
+    hidden = folder.with_name(f"{folder.name}.nmt")
+    temporary, outgoing = temporary_path(hidden), folder.with_name(f".{folder.name}.nmt.old")
+    with (
+        _naming_folder(named, folder, temporary),
+        _locked(folder),
+    ):
+        _recover(folder, outgoing, kind)
         temporary.mkdir()
         try:
             yield temporary
             _finish(temporary)
             check_replaceable(folder, kind)  # again, after what may have been hours
-            if folder.exists():
-                folder.rename(outgoing)
-            temporary.rename(folder)
-            _flush(folder.parent)
+            _take_place(folder, temporary, outgoing)
         finally:
-            if outgoing.exists() and not folder.exists():
-                outgoing.rename(folder)
             shutil.rmtree(temporary, ignore_errors=True)
+            _remove_outgoing(folder, outgoing, kind)
+
+
+@contextmanager
+def _naming_folder(named: Path, folder: Path, temporary: Path) -> Iterator[None]:
+    """Name a folder, or the file in it, in errors of the system that come while the folder is written.
+
+    Args:
+        named: the folder as the user calls it.
+
+    Libraries write into it, too: an error that names no file is taken for one of theirs.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except WriteError as error:
+        if not error.path.is_relative_to(temporary):
+            raise
+        path = named / error.path.relative_to(temporary)
+        raise error.changed(path=path, kept=_kept(folder, "folder")) from error
+    except OSError as error:
+        if error.errno is None:  # not of the system, but of a library that reads
+            raise
+        path = folder if error.filename is None else Path(os.fsdecode(error.filename))
+        if path.is_relative_to(temporary):
+            path = named / path.relative_to(temporary)
+        elif path == folder or (path.parent == folder.parent and path.name.startswith(f".{folder.name}.nmt.")):
+            path = named
+        else:
+            raise
+        raise WriteError.of(error, path, kept=_kept(folder, "folder")) from error
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive(folder.with_name(f".{folder.name}.nmt.lock")):
+        yield
+
+
+def _take_place(folder: Path, temporary: Path, outgoing: Path) -> None:
+    """Rename a finished folder, and let the earlier one make way: both, or neither."""
+    try:
+        if folder.exists():
+            folder.rename(outgoing)
+        temporary.rename(folder)
+        _flush_folder(folder.parent)
+    except BaseException:
+        if not temporary.exists():
+            folder.rename(temporary)
+        if outgoing.exists():
+            outgoing.rename(folder)
+        raise
+
+
+def _remove_outgoing(folder: Path, outgoing: Path, kind: Kind) -> None:
+    """Remove the earlier folder, once another one stands in its place."""
+    with contextlib.suppress(OSError):  # the next process removes what is left
+        if folder.exists():
             remove_own(outgoing, kind)
 
 
-def _recover(folder: Path, temporary: Path, outgoing: Path, kind: Kind) -> None:
+def _recover(folder: Path, outgoing: Path, kind: Kind) -> None:
     """Clear up after a process that died. The lock is held, so none is at work."""
-    shutil.rmtree(temporary, ignore_errors=True)
+    for left in (
+        *temporary_paths(folder.with_name(f"{folder.name}.nmt")),
+        folder.with_name(f".{folder.name}.nmt.tmp"),  # of earlier versions
+    ):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
     if outgoing.exists() and not folder.exists() and kind.is_ours(outgoing):
         outgoing.rename(folder)
     elif outgoing.exists() and not remove_own(outgoing, kind):  # half of it may be gone, so is_ours may be false
@@ -233,8 +367,9 @@ def _finish(folder: Path) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode) & 0o666
     for path in folder.iterdir():
         path.chmod(mode)
-        _flush(path)
-    _flush(folder)
+        with writing(path):
+            _flush(path)
+    _flush_folder(folder)
 
 
 def remove_own(folder: Path, kind: Kind) -> bool:
@@ -277,6 +412,15 @@ def free_name(path: Path) -> Path:
         number += 1
         free = path.with_name(f"{path.name}-{number}")
     return free
+
+
+def _flush_folder(folder: Path) -> None:
+    """Bring the names in a folder to disk, where the file system can do that."""
+    try:
+        _flush(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
 
 
 def _flush(path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import platform
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.errors import NmtError
 from nmt.training.cost import training_flops
+from nmt.writing import open_to_write, scratch_folder, write_file
 
 _WORKER = "nmt.bench.train_worker"
 _MICRO_BATCH_TOKENS = 8_192
@@ -51,10 +51,10 @@ def bench_train(
     if against is not None and importlib.util.find_spec(against) is None:
         raise NmtError(f"--against {against}: is not installed here. Install it: `pip install transformers`.")
     batches = bench_batches(data, config, updates)
-    with tempfile.TemporaryDirectory() as folder:
-        save_batches(Path(folder) / "batches.npz", batches)
-        (Path(folder) / "config.yaml").write_text(dump_config(config), "utf-8")
-        commands = {name: (_WORKER, [name, folder]) for name in ("nmt", *([against] if against else []))}
+    with scratch_folder() as folder:
+        save_batches(folder / "batches.npz", batches)
+        write_file(folder / "config.yaml", dump_config(config).encode())
+        commands = {name: (_WORKER, [name, str(folder)]) for name in ("nmt", *([against] if against else []))}
         with contestants(commands) as entrants:
             measured = measure_in_turn(entrants, rounds, told)
             described = {entrant.name: dict(entrant.description) for entrant in entrants}
@@ -118,7 +118,8 @@ def save_batches(path: Path, updates: list[list[Batch]]) -> None:
         for micro_batch, batch in enumerate(batches)
         for name in ("source_BS", "target_input_BT", "target_output_BT")
     }
-    np.savez(path, **arrays)
+    with open_to_write(path, "xb") as stream:
+        np.savez(stream, **arrays)
 
 
 def load_batches(path: Path) -> list[list[Batch]]:

@@ -7,7 +7,6 @@ import itertools
 import json
 import platform
 import statistics
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from nmt.export.ctranslate2 import to_ctranslate2
 from nmt.export.transformers import to_marian
 from nmt.model.transformer import Transformer
 from nmt.text import normalizer, read_lines
+from nmt.writing import scratch_folder, write_file
 
 PEERS = ("ctranslate2", "transformers")
 _WORKER = "nmt.bench.translate_worker"
@@ -111,10 +111,9 @@ def bench_translate(
         threads=threads,
         device=device,
     )
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         _prepare(folder, bundle, job, against)
-        arguments = {str(s): [name, s.toolkit, s.precision, str(s.workers)] for s in settings}
+        arguments = {str(s): [str(folder), s.toolkit, s.precision, str(s.workers)] for s in settings}
         with contestants({name: (_WORKER, words) for name, words in arguments.items()}) as entrants:
             told(f"ready: {', '.join(arguments)}")
             measured = {task: measure_in_turn(entrants, rounds, told, task) for task in _TASKS}
@@ -193,7 +192,7 @@ def _settings(against: Sequence[str], precisions: Sequence[Precision], device: s
 
 def _prepare(folder: Path, bundle: Bundle, job: Job, against: Sequence[str]) -> None:
     """Write what the workers read."""
-    (folder / "job.json").write_text(json.dumps(asdict(job)), "utf-8")
+    write_file(folder / "job.json", json.dumps(asdict(job)).encode())
     (folder / "bundle").symlink_to(bundle.folder.resolve(), target_is_directory=True)
     if "ctranslate2" in against:
         to_ctranslate2(bundle, folder / "ctranslate2-float32")

@@ -18,9 +18,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from nmt.errors import NmtError
+from nmt.writing import writing
 
 
 class Contestant:
@@ -30,7 +32,8 @@ class Contestant:
         self.name = name
         command = [sys.executable, "-m", module, *arguments]
         # A file, not a pipe: nobody reads it while the worker runs, and a full pipe would stop the worker.
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        with writing(Path(tempfile.gettempdir())):
+            self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self.started = time.time()
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True

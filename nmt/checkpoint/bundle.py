@@ -39,6 +39,7 @@ from nmt.errors import CheckpointError
 from nmt.files import replacing_folder
 from nmt.kernels.policy import choose_kernels
 from nmt.model.transformer import Transformer
+from nmt.writing import WriteError, write_file
 
 
 @dataclass(frozen=True)
@@ -115,28 +116,22 @@ def save_bundle(
         notes: written as ``notes.json``: where the bundle comes from.
 
     Raises:
-        CheckpointError: it could not be written, for example because the disk is full; nothing is left behind,
-            and a bundle that stood there still stands.
+        WriteError: it could not be written, for example because the disk is full; nothing is left behind, and a
+            bundle that stood there still stands.
         OutputError: something else stands there.
     """
     kind = CHECKPOINT if training is not None else AVERAGE if "averaged" in (notes or {}) else BUNDLE
-    try:
-        with replacing_folder(folder, kind) as temporary:
-            save_file(_contiguous(weights, torch.float32), temporary / MODEL_FILE)
-            (temporary / CONFIG_FILE).write_text(dump_config(config), "utf-8")
-            (temporary / VOCAB_FILE).write_bytes(vocab.model_bytes)
-            if training is not None:
-                save_file(_contiguous(training.tensors), temporary / TRAINING_TENSORS_FILE)
-                _write_json(temporary / TRAINING_STATE_FILE, training.values)
-            if notes is not None:
-                _write_json(temporary / NOTES_FILE, notes)
-            checksums = {path.name: sha256(path) for path in sorted(temporary.iterdir())}
-            _write_json(temporary / CHECKSUMS_FILE, checksums)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"{folder}: could not be written ({error}). What stood there before is untouched; make room or name "
-            "another folder, then run the same command again."
-        ) from None
+    with replacing_folder(folder, kind) as temporary:
+        _save_tensors(_contiguous(weights, torch.float32), temporary / MODEL_FILE)
+        write_file(temporary / CONFIG_FILE, dump_config(config).encode())
+        write_file(temporary / VOCAB_FILE, vocab.model_bytes)
+        if training is not None:
+            _save_tensors(_contiguous(training.tensors), temporary / TRAINING_TENSORS_FILE)
+            _write_json(temporary / TRAINING_STATE_FILE, training.values)
+        if notes is not None:
+            _write_json(temporary / NOTES_FILE, notes)
+        checksums = {path.name: sha256(path) for path in sorted(temporary.iterdir())}
+        _write_json(temporary / CHECKSUMS_FILE, checksums)
 
 
 def load_bundle(folder: Path, verification: Verification | None = None) -> Bundle:
@@ -189,5 +184,12 @@ def _contiguous(tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None)
     return {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in tensors.items()}
 
 
+def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:
+        raise WriteError.of_native(error, path) from error
+
+
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+    write_file(path, (json.dumps(values, indent=2) + "\n").encode())

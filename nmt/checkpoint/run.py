@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fnmatch
-import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,7 @@ from nmt.config import CheckpointsConfig, load_yaml, parse_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files import Kind, free_name, put_back, remove_own
 from nmt.locking import is_lock
+from nmt.writing import temporary_path, temporary_paths, writing
 
 AVERAGE_FOLDER = "average"
 CHECKPOINTS_FOLDER = "checkpoints"
@@ -146,11 +146,18 @@ def update_links(run: Path, scores: Mapping[int, float]) -> None:
 def _point(run: Path, name: str, checkpoint: Path) -> None:
     if (run / name).exists() and not (run / name).is_symlink():
         raise FileExistsError(errno.EEXIST, "is no link, and is left as it is", str(run / name))
+    for left in temporary_paths(run / name):  # by a process that died: one at a time trains in a folder
+        if left.is_symlink():
+            left.unlink()
     # Made aside and renamed, so that at no moment there is no link.
-    temporary = run / f".{name}.{os.getpid()}.tmp"
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(checkpoint.relative_to(run))
-    temporary.replace(run / name)
+    temporary = temporary_path(run / name)
+    with writing(run / name):
+        temporary.symlink_to(checkpoint.relative_to(run))
+        try:
+            temporary.replace(run / name)
+        except BaseException:
+            temporary.unlink()
+            raise
 
 
 def kept(updates: Iterable[int], scores: Mapping[int, float], settings: CheckpointsConfig) -> set[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import sys
@@ -19,10 +18,13 @@ from nmt.cli.build_vocab import build_vocab
 from nmt.cli.options import GroupedCommand, with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
+    STANDARD_OUTPUT,
     clean_up_patiently,
     end_interrupted,
     forget_output,
+    naming_stream,
     open_closed_streams,
+    print_data,
     print_error,
     print_own_warnings,
     tell_of_full_output,
@@ -32,6 +34,7 @@ from nmt.cli.score import score
 from nmt.cli.train import train
 from nmt.cli.translate import translate
 from nmt.errors import NmtError
+from nmt.writing import FAULTS
 
 # What typer raises where a command was typed wrongly. It keeps the class to itself, but not its children.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -49,7 +52,8 @@ class _Commands(typer.core.TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            with naming_stream(STANDARD_OUTPUT):
+                sys.stdout.flush()
             return result
         except NmtError as error:
             if os.environ.get("NMT_DEBUG"):
@@ -63,15 +67,15 @@ class _Commands(typer.core.TyperGroup):
             forget_output()
             sys.exit(0)
         except OSError as error:
-            # A file that cannot be read or written is the user's to mend; what has no name is a fault of ours. To
-            # close what could not be written fails a second time, without a name.
+            # A file that cannot be read or written is the user's to fix, and so is a disk; all else is a fault of ours.
+            # To close what could not be written fails a second time, without a name.
             before = error.__context__
             name = error.filename
             if name is None and isinstance(before, OSError) and before.errno == error.errno:
                 name = before.filename
-            if os.environ.get("NMT_DEBUG") or (name is None and error.errno != errno.ENOSPC):
+            if os.environ.get("NMT_DEBUG") or (name is None and error.errno not in FAULTS):
                 raise
-            print_error(f"{name or 'standard output'}: {error.strerror}.")
+            print_error(f"{name or 'a file that the system does not name'}: {error.strerror}.")
             forget_output()
             sys.exit(2)
         except KeyboardInterrupt:
@@ -122,7 +126,7 @@ app.add_typer(bench, name="bench", short_help="Measure speed on this machine.")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"nmt {nmt.__version__}\n")
+        print_data(f"nmt {nmt.__version__}\n")
         raise typer.Exit()
 
 

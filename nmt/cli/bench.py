@@ -50,11 +50,10 @@ def train(
 
     Example: nmt bench train --preset base --against transformers
     """
-    import sys
-
     from nmt.bench.train import bench_train
     from nmt.bench.turns import report_text
     from nmt.cli.console import notice
+    from nmt.cli.process import print_data
     from nmt.data.manifest import newest_data_set
     from nmt.training.setup import resolve_config
 
@@ -71,7 +70,7 @@ def train(
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     peer = None if against is None else against.value
     result = bench_train(data, config, against=peer, rounds=rounds, updates=updates, told=notice)
-    sys.stdout.write(report_text(result))
+    print_data(report_text(result))
 
 
 class TranslationPrecision(StrEnum):
@@ -138,18 +137,17 @@ def translate(
 
     Example: nmt bench translate --model runs/toy-en-de-tiny --against ctranslate2 --against transformers
     """
-    import sys
-    import tempfile
-
     from nmt.bench.translate import bench_translate, save_random_bundle
     from nmt.bench.turns import report_text
     from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice
+    from nmt.cli.process import print_data
     from nmt.data.manifest import newest_data_set
     from nmt.device import choose_hardware
     from nmt.errors import ConfigError
     from nmt.training.data import load_vocabulary
     from nmt.training.setup import resolve_config
+    from nmt.writing import scratch_folder
 
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset were both given: give one.")
@@ -159,13 +157,13 @@ def translate(
         data = newest_data_set()
         notice(f"data: {data} (the newest)")
     hardware = [choose_hardware(device, word.value, threads) for word in precision or [TranslationPrecision.AUTO]]
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         if preset is None:
             [bundle], remarks = models_to_use([model] if model is not None else [])
             for line in (f"model: {describe_model(bundle)}", *remarks):
                 notice(line)
         else:
-            bundle = Path(folder) / "random"
+            bundle = folder / "random"
             config, _ = resolve_config([(data, 1.0)], preset=preset, settings=set_ or [])
             save_random_bundle(bundle, config, load_vocabulary(data))
         result = bench_translate(
@@ -183,4 +181,4 @@ def translate(
             has_random_weights=preset is not None,
             told=notice,
         )
-    sys.stdout.write(report_text(result))
+    print_data(report_text(result))

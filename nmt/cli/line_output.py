@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from nmt.cli.console import is_terminal, notice, stderr
+from nmt.cli.process import STANDARD_OUTPUT, naming_stream
 from nmt.cli.progress import progress_display
 from nmt.cli.terminal_input import typed_lines
 from nmt.decoding.guard_report import GuardReport
@@ -39,6 +40,7 @@ from nmt.text import (
     read_lines,
     read_parallel,
 )
+from nmt.writing import WriteError
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
@@ -303,7 +305,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
             notice("a line at a time; Ctrl-D ends")
             stack.callback(stderr().print)  # what follows begins on a line of its own
         for entries in work(itertools.islice(streams.pairs(), before.lines, None), before.lines):
-            with _naming("standard output" if str(streams.output) == STDIN else str(streams.output)):
+            with naming_stream(STANDARD_OUTPUT if str(streams.output) == STDIN else str(streams.output)):
                 out.writelines(encode_line(line) for lines in entries for line in lines)
                 out.flush()
             number += len(entries)
@@ -347,7 +349,7 @@ def _descriptor(path: Path) -> int | None:
 def _open_stream(path: Path) -> IO[bytes]:
     """Open a pipe or a device. An open stream is written where it stands: to open it anew would empty a file."""
     descriptor = _descriptor(path)
-    with _naming(str(path)):
+    with naming_stream(str(path)):
         return path.open("wb") if descriptor is None else open(os.dup(descriptor), "wb")  # noqa: PTH123
 
 
@@ -359,6 +361,10 @@ def _reporting_the_rest(streams: Streams, partial: Path) -> Iterator[None]:
         if partial.stat().st_size:
             notice(f"interrupted: the finished part is in {partial}. {_how_to_resume(streams)}")
         raise
+    except WriteError as error:
+        if error.path in OutputFile(streams.output).names:
+            raise error.changed(then=_how_to_resume(streams)) from error
+        raise
 
 
 def _how_to_resume(streams: Streams) -> str:
@@ -367,15 +373,3 @@ def _how_to_resume(streams: Streams) -> str:
     if streams.fresh:
         return f"To resume, run the same command with --output {streams.output} and without --fresh."
     return "Run the same command to resume."
-
-
-@contextlib.contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Let errors of a stream say which it is."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        error.filename = name
-        raise

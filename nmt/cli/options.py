@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from nmt.cli.process import STANDARD_OUTPUT, naming_stream
+
 _OTHERS = "Other"
 
 
@@ -18,6 +20,11 @@ class GroupedCommand(typer.core.TyperCommand):
 
     typer itself draws such groups as boxes of rich, which fit neither a pipe nor 80 columns.
     """
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the words of the command line; what is written meanwhile is help, to standard output."""
+        with naming_stream(STANDARD_OUTPUT):
+            return super().make_context(*args, **options)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options, those without a group last."""

@@ -9,10 +9,12 @@ import signal
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from typing import NoReturn, TextIO
 
 from nmt.errors import NmtWarning
 
+STANDARD_OUTPUT = "standard output"
 # After Ctrl-C; whoever interrupts once more after that ends the process at once.
 _SECONDS_TO_CLEAN_UP = 2.0
 
@@ -49,6 +51,24 @@ def end_interrupted() -> NoReturn:
     os._exit(130)
 
 
+@contextlib.contextmanager
+def naming_stream(name: str) -> Iterator[None]:
+    """Let the system's errors about a stream say which it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
+
+
+def print_data(text: str) -> None:
+    """Write to standard output."""
+    with naming_stream(STANDARD_OUTPUT):
+        sys.stdout.write(text)
+
+
 def tell_of_full_output() -> None:
     """What was still to be written (help, above all) is lost where standard output takes no more."""
     try:
@@ -56,7 +76,7 @@ def tell_of_full_output() -> None:
     except BrokenPipeError:
         forget_output()
     except OSError as error:
-        print_error(f"standard output: {error.strerror}.")
+        print_error(f"{STANDARD_OUTPUT}: {error.strerror}.")
         forget_output()
         sys.exit(2)
 

@@ -21,6 +21,7 @@ import httpx
 from nmt.errors import DownloadError
 from nmt.files import free_name, replacing, why_not_made
 from nmt.locking import exclusive
+from nmt.writing import WriteError, open_to_write
 
 Progress = Callable[[str, int, int | None], None]
 """Told what is being fetched, the bytes so far, and the bytes in all where they are known."""
@@ -88,6 +89,7 @@ def fetch(
     Raises:
         DownloadError: no place has the file, or none has the right one; says where each attempt ended, and where to
             put the file by hand.
+        WriteError: the system refused to write it.
     """
     tell = notify or _silent
     path = cache / (name or file.name)
@@ -123,8 +125,10 @@ def fetch(
                 _bring(file, place, path, progress or _unseen)
             except _UnavailableError as error:
                 failures.append(f"{place}: {error}")
+            except WriteError as error:
+                raise error.changed(path=path, kept=_kept(file, path)) from error
             except OSError as error:
-                raise DownloadError(f"{path}: cannot be written ({error.strerror or error}).") from None
+                raise WriteError.of(error, path, kept=_kept(file, path)) from error
             else:
                 for failure in failures:
                     tell(f"{failure}; took {place} instead.")
@@ -155,12 +159,12 @@ def _places(file: RemoteFile, mirrors: Sequence[str]) -> list[str | Path]:
 
 def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) -> None:
     """Put the file at one place into the cache, if it is there and right."""
-    part = path.with_name(f"{path.name}.part")
+    part = _part(path)
     if isinstance(place, Path):
         if not place.is_file():
             raise _UnavailableError("there is no such file")
         part.unlink(missing_ok=True)
-        shutil.copyfile(place, part)
+        _copy(place, part)
         fault = _fault(file, part, path)
         progress(file.name, part.stat().st_size, part.stat().st_size)
     else:
@@ -182,6 +186,26 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
         # Its checksum is wrong, so it may be a user's own.
         path.rename(free_name(path.with_name(f"{path.name}.wrong")))
     part.replace(path)
+
+
+def _copy(place: Path, part: Path) -> None:
+    try:
+        with place.open("rb") as stream, open_to_write(part, "xb", follow=False) as out:
+            shutil.copyfileobj(stream, out)
+    except OSError as error:
+        raise _UnavailableError(f"cannot be read ({error.strerror})") from None
+
+
+def _kept(file: RemoteFile, path: Path) -> str:
+    """What there is of a file that could not be written."""
+    part = _part(path)
+    if _size(part) and _verifiable(file, path):
+        return f"What was fetched is kept in {part}, from where the next attempt resumes."
+    return ""
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
 
 
 def _download(url: str, part: Path, file: RemoteFile, progress: Progress) -> None:
@@ -241,7 +265,7 @@ def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: P
     done = have if continued else 0
     length = response.headers.get("Content-Length")
     total = done + int(length) if length is not None else file.size
-    with part.open("ab" if continued else "wb") as stream:
+    with open_to_write(part, "ab" if continued else "wb", follow=False) as stream:
         # Blocks as they arrive: gathered into larger ones, the last of them would be lost with the connection.
         for block in response.iter_raw():
             stream.write(block)

@@ -13,6 +13,7 @@ from nmt.corpora.schema import LocalCorpus, LocalFilesCorpus, Recipe
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError
 from nmt.text import ARCHIVES, open_bytes
+from nmt.writing import open_to_write
 
 _BLOCK = 1 << 20
 
@@ -106,7 +107,7 @@ def _copied(pipe: Path, copy: Path) -> SourceRecord:
     """Read a pipe to its end into a file."""
     digest, size = hashlib.sha256(), 0
     copy.parent.mkdir(parents=True, exist_ok=True)
-    with open_bytes(pipe) as stream, copy.open("wb") as out:
+    with open_bytes(pipe) as stream, open_to_write(copy, "xb", follow=False) as out:
         while block := stream.read(_BLOCK):
             digest.update(block)
             size += len(block)

@@ -6,6 +6,7 @@ looks sees the old data set or the new one.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ from nmt.errors import DataError, OutputError
 from nmt.files import check_replaceable, free_name, why_not_made
 from nmt.locking import exclusive
 from nmt.processor import usable_cores
+from nmt.writing import WriteError, temporary_path, temporary_paths, writing, written_as
 
 # What lies in a data set's folder while it is made.
 _WORK = re.compile(r"\.scratch|(train|valid|test)\.[^.]+|\.?manifest\.json.*")
@@ -84,6 +86,7 @@ def prepare(
         DownloadError: a file could not be fetched, or is damaged.
         DataError: text cannot be used as it is.
         OutputError: something that is no data set stands in its place.
+        WriteError: the system refused to write; the data set that stood there still stands.
     """
     check_replaceable(out, DATA_SET, in_place=True)
     folder = out.resolve()
@@ -117,10 +120,9 @@ def prepare(
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours
-            if folder.exists():
-                folder.rename(_replaced(folder))
-            workspace.rename(folder)
-        _settle(folder, tell)
+            _take_place(workspace, folder)
+        with writing(folder, kept=f"The data set is complete; some of the earlier one is in {_replaced(folder)}."):
+            _settle(folder, tell)
     return Prepared(manifest, out, changed=True)
 
 
@@ -161,17 +163,59 @@ def _alone(folder: Path) -> Iterator[None]:
 @contextmanager
 def _workspace(folder: Path) -> Iterator[Path]:
     """A hidden folder beside the data set's; what is left in it in the end, or of a process that died, goes."""
-    workspace = folder.with_name(f".{folder.name}.preparing")
-    if workspace.exists():
-        foreign = [path.name for path in workspace.iterdir() if not _WORK.fullmatch(path.name)]
-        if foreign:
-            raise OutputError(f"{workspace}: holds {foreign[0]}, where the data set is to be made. Move it away.")
-        shutil.rmtree(workspace, ignore_errors=True)
-    workspace.mkdir()
+    of_earlier_versions = folder.with_name(f".{folder.name}.preparing")
+    for left in (*temporary_paths(folder, "preparing"), of_earlier_versions):
+        _remove_workspace(left)
+    workspace = temporary_path(folder, "preparing")
+    with written_as(folder, workspace, lambda: _kept(folder)), _named(folder, workspace):
+        with writing(workspace):
+            workspace.mkdir()
+        try:
+            yield workspace
+        finally:
+            shutil.rmtree(workspace, ignore_errors=True)
+
+
+def _remove_workspace(left: Path) -> None:
+    """Remove what a process that died left; nobody else is at work, since the data set is locked."""
+    if left.is_symlink() or not left.is_dir():
+        return
+    foreign = [path.name for path in left.iterdir() if not _WORK.fullmatch(path.name)]
+    if foreign:
+        raise OutputError(f"{left}: holds {foreign[0]}, where the data set is to be made. Move it away.")
+    shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def _named(folder: Path, workspace: Path) -> Iterator[None]:
+    """Name the data set in errors of the system about its workspace."""
     try:
-        yield workspace
-    finally:
-        shutil.rmtree(workspace, ignore_errors=True)
+        yield
+    except OSError as error:
+        if error.filename is None or not Path(os.fsdecode(error.filename)).is_relative_to(workspace):
+            raise
+        path = Path(os.fsdecode(error.filename))
+        raise WriteError.of(error, path) from error
+
+
+def _kept(folder: Path) -> str:
+    """What there is of a data set that could not be written."""
+    what = "The earlier data set is unchanged" if folder.exists() else "No data set was left behind"
+    return f"{what}; downloads are kept in the cache."
+
+
+def _take_place(workspace: Path, folder: Path) -> None:
+    """Rename the finished folder, and let the earlier one make way: both, or neither."""
+    replaced = _replaced(folder)
+    with writing(workspace):
+        try:
+            if folder.exists():
+                folder.rename(replaced)
+            workspace.rename(folder)
+        except BaseException:
+            if replaced.exists() and not folder.exists():
+                replaced.rename(folder)
+            raise
 
 
 def _replaced(folder: Path) -> Path:

@@ -18,6 +18,7 @@ from nmt.corpora.archive import unpack
 from nmt.corpora.download import Notify, Progress, RemoteFile, fetch
 from nmt.errors import DataError
 from nmt.text import read_lines
+from nmt.writing import FAULTS, WriteError, writing
 
 _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
 
@@ -122,13 +123,17 @@ def _read(original: Any, langpair: str, folder: Path, raw: Path) -> tuple[list[s
     dataset = copy.copy(original)
     dataset._rawdir = str(raw)
     dataset.maybe_download = lambda: None
-    with tempfile.TemporaryDirectory(prefix=".text-", dir=folder) as temporary:
+    with writing(folder):
+        temporary_folder = tempfile.TemporaryDirectory(prefix=".text-", dir=folder)
+    with temporary_folder as temporary:
         dataset._outdir = temporary
         try:
             dataset.process_to_text(langpair)
             source = Path(dataset.get_source_file(langpair))
             references = [Path(file) for file in dataset.get_reference_files(langpair)]
         except (Exception, SystemExit) as error:
+            if isinstance(error, OSError) and error.errno in FAULTS:
+                raise WriteError.of(error, folder) from error
             raise DataError(
                 f"sacreBLEU cannot read its test set {original.name} from {raw} ({error}). "
                 f"Delete {folder} and try again."
@@ -136,5 +141,6 @@ def _read(original: Any, langpair: str, folder: Path, raw: Path) -> tuple[list[s
         source_lines = list(read_lines(source))
         reference_lines = [list(read_lines(reference)) for reference in references]
         for file in Path(temporary).iterdir():
-            file.replace(folder / file.name)
+            with writing(folder / file.name):
+                file.replace(folder / file.name)
     return source_lines, reference_lines

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
 
 from nmt.corpora.cleaning import KEPT, Evaluation, Pair, Rules, clean
 from nmt.corpora.download import Notify, Progress
@@ -17,6 +15,7 @@ from nmt.corpora.sources import Sources
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
 from nmt.errors import DataError
 from nmt.text import encode_line
+from nmt.writing import flush_to_disk, open_to_write
 
 # Pairs between two calls of the progress.
 _PROGRESS_EVERY = 10_000
@@ -40,6 +39,7 @@ def write_text(
 
     Raises:
         DataError: text cannot be used as it is, or a split is left without a pair.
+        WriteError: the system refused to write a file.
     """
     recipe = sources.recipe
     read: dict[str, list[CorpusRecord]] = {}
@@ -127,8 +127,9 @@ def _check_counts(
 class _TextFile:
     """A file of lines that knows their number and its checksum."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        self._path = path
+        self._stream = stack.enter_context(open_to_write(path, "xb", follow=False))
         self._digest = hashlib.sha256()
         self._lines = 0
 
@@ -140,8 +141,7 @@ class _TextFile:
 
     def finish(self) -> FileRecord:
         """Bring the file to disk."""
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        flush_to_disk(self._stream, self._path)
         return FileRecord(lines=self._lines, sha256=self._digest.hexdigest())
 
 
@@ -149,7 +149,7 @@ def _write(folder: Path, split: str, languages: tuple[str, str], pairs: Iterable
     """Write the two sides of a split, and say what the files hold."""
     names = [f"{split}.{language}" for language in languages]
     with ExitStack() as stack:
-        source, target = (_TextFile(stack.enter_context((folder / name).open("wb"))) for name in names)
+        source, target = (_TextFile(folder / name, stack) for name in names)
         for source_line, target_line in pairs:
             source.write(source_line)
             target.write(target_line)

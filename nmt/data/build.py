@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.data.derived import VOCAB_NAME, check_derived_replaceable, keep_given_vocabulary
+from nmt.data.derived import PIECES_NAME, VOCAB_NAME, check_derived_replaceable, keep_given_vocabulary
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.normalization import Changes, count_changes
 from nmt.data.shard_writing import write_shards
 from nmt.data.shards import SIDES, ShardIndex, Side, are_current, read_index
 from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, sample, train_vocabulary
 from nmt.errors import DataError, VocabularyError
+from nmt.files import restoring
 from nmt.text import NormalizationRule, normalizer, read_lines
 
 SAMPLE_LINES = 2_000_000
@@ -78,6 +79,7 @@ def build_vocabulary(
         DataError: the data set is not there, or cannot be read.
         VocabularyError: no vocabulary can be trained, or the existing one does not suit.
         OutputError: the data set's folder holds a vocabulary or shards that are not this program's.
+        WriteError: the system refused to write; vocabulary and shards are as they were.
     """
     manifest = read_manifest(data)
     trained = settings = None
@@ -102,17 +104,24 @@ def build_vocabulary(
     made_with = asdict(settings) if settings is not None else None
     if is_same and are_current(data, vocab, max_length, rule) and read_index(data).vocabulary == made_with:
         return BuiltVocabulary(vocab, read_index(data), trained, changed=False)
-    kept = None if is_same else keep_given_vocabulary(data)
-    # The vocabulary first: shards that do not match it are refused, so a crash in between is noticed, not trained on.
-    vocab.save(path)
-    index = write_shards(
-        data,
-        vocab,
-        max_length=max_length,
-        threads=threads,
-        source_normalization=rule,
-        vocabulary=made_with,
-    )
+    kept = None
+    try:
+        with restoring(path, data / PIECES_NAME):
+            kept = None if is_same else keep_given_vocabulary(data)
+            # The vocabulary first: shards that do not match it are refused, so that a crash in between is noticed.
+            vocab.save(path)
+            index = write_shards(
+                data,
+                vocab,
+                max_length=max_length,
+                threads=threads,
+                source_normalization=rule,
+                vocabulary=made_with,
+            )
+    except BaseException:
+        if kept is not None:  # it has its own name again
+            kept.unlink(missing_ok=True)
+        raise
     return BuiltVocabulary(vocab, index, trained, changed=True, kept=kept)
 
 

@@ -13,6 +13,7 @@ from nmt.config.documents import parse_json
 from nmt.decoding.translation import Translation
 from nmt.errors import DataError
 from nmt.locking import exclusive, holder
+from nmt.writing import open_to_write
 
 FIELDS = ("line", "problems", "repaired", "source", "translation")
 
@@ -66,19 +67,17 @@ class GuardReport:
             done: lines that were translated before; what was reported of later ones is dropped.
 
         Raises:
-            DataError: something stands there that is no guard report, or it cannot be written.
+            DataError: something stands there that is no guard report.
+            WriteError: it cannot be written.
         """
         if self.path is None:
             return
         kept = sum(len(line) for _, line in itertools.takewhile(lambda found: found[0] <= done, self._earlier()))
-        try:
-            # What is kept is never away from the disk: the process may be killed at any moment.
-            self._stream = self.path.open("r+b" if kept else "wb")
-            if kept:
-                self._stream.truncate(kept)
-                self._stream.seek(kept)
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be written ({error.strerror}).") from None
+        # What is kept is never away from the disk: the process may be killed at any moment.
+        self._stream = open_to_write(self.path, "r+b" if kept else "wb")
+        if kept:
+            self._stream.truncate(kept)
+            self._stream.seek(kept)
 
     def add(self, number: int, translation: Translation) -> None:
         """Report a line if its translation looked wrong.

@@ -16,6 +16,7 @@ from nmt.config.documents import parse_json
 from nmt.errors import NmtError
 from nmt.files import Kind, check_replaceable, replacing_folder
 from nmt.model.embeddings import sinusoids
+from nmt.writing import write_file
 
 Quantization = Literal["float32", "float16", "bfloat16", "int8", "int8_float16"]
 
@@ -50,6 +51,7 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
     Raises:
         NmtError: CTranslate2 is not installed, or cannot express this model.
         OutputError: something else stands in the folder.
+        WriteError: the system refused to write.
     """
     check_replaceable(folder, CTRANSLATE2, option=None)
     try:
@@ -90,7 +92,7 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
     with replacing_folder(folder, CTRANSLATE2) as temporary:
         spec.save(str(temporary))
         notes = {"exported": {"form": "CTranslate2", "quantization": quantization, "nmt": nmt.__version__}}
-        (temporary / _NOTES_NAME).write_text(json.dumps(notes, indent=2) + "\n", "utf-8")
+        write_file(temporary / _NOTES_NAME, (json.dumps(notes, indent=2) + "\n").encode())
 
 
 def _check(model: ModelConfig, folder: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import nmt
-from nmt.errors import ConfigError
 from nmt.files import Kind, check_replaceable, replacing
 from nmt.reports.html import element, page, section, text
 from nmt.reports.run_curves import curves
@@ -57,18 +57,17 @@ def write_run_report(folders: Sequence[Path], out: Path) -> None:
 
     Raises:
         CheckpointError: a folder is no run.
-        ConfigError: a run was named twice, its settings cannot be read, or the file cannot be written.
+        ConfigError: a run was named twice, or its settings cannot be read.
         OutputError: what stands at ``out`` is no report.
+        WriteError: the file cannot be written.
     """
     check_replaceable(out, REPORT)
     content = run_report(folders).encode("utf-8", errors="replace")
     parent = out.parent
     before = parent.stat() if parent.resolve() in [folder.resolve() for folder in folders] else None
-    try:
-        with replacing(out) as stream:
-            stream.write(content)
-        if before is not None:
-            # The run that was at work last is found by the times of its files: to be looked at is no work.
+    with replacing(out) as stream:
+        stream.write(content)
+    if before is not None:
+        # The run that was at work last is found by the times of its files: to be looked at is no work.
+        with contextlib.suppress(OSError):
             os.utime(parent, ns=(before.st_atime_ns, before.st_mtime_ns))
-    except OSError as error:
-        raise ConfigError(f"{out}: cannot be written ({error.strerror}). Name another file with --out.") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from nmt.checkpoint.run import LAUNCH_FILE
 from nmt.errors import CheckpointError
 from nmt.files import why_not_made
 from nmt.training.distributed import Ranks
+from nmt.writing import WriteError, write_file
 
 
 @contextmanager
@@ -25,6 +27,7 @@ def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
 
     Raises:
         CheckpointError: the folder cannot be made.
+        WriteError: nothing can be written into it.
     """
     if not fresh:
         yield run
@@ -48,8 +51,12 @@ def _claimed(run: Path) -> Path:
             if not folder.is_symlink():  # a link that leads nowhere is a name that is taken, too
                 with contextlib.suppress(FileExistsError):
                     folder.mkdir()
-                    if launch := _launch():
-                        (folder / LAUNCH_FILE).write_text(launch, "utf-8")
+                    try:
+                        if launch := _launch():
+                            write_file(folder / LAUNCH_FILE, launch.encode())
+                    except WriteError:
+                        shutil.rmtree(folder, ignore_errors=True)
+                        raise
                     return folder
     except OSError as error:
         raise CheckpointError(

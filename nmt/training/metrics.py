@@ -16,6 +16,7 @@ from nmt.config.documents import parse_json
 from nmt.files import replacing
 from nmt.text import read_lines
 from nmt.training.step import UpdateResult, perplexity
+from nmt.writing import append
 
 
 class MetricsFile:
@@ -25,9 +26,12 @@ class MetricsFile:
         self._path = path
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record."""
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(_line(record))
+        """Write one record, all or nothing.
+
+        Raises:
+            WriteError: the system refused.
+        """
+        append(self._path, _line(record).encode())
 
     def begin(self, start: dict[str, Any]) -> list[int]:
         """Append the record of a start, and forget the records after its update, which will be made again.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -74,7 +73,8 @@ def train(
 
     Raises:
         ConfigError: the settings differ from those that the run began with.
-        CheckpointError: the run's checkpoints are all damaged, the bundle does not fit, or the disk is full.
+        CheckpointError: the run's checkpoints are all damaged, or the bundle does not fit.
+        WriteError: the system refused to write, for example because the disk is full.
         OutputError: something other than a run stands in its place.
         DataError: the data is not what the configuration says.
         TrainingError: training cannot go on.
@@ -227,9 +227,9 @@ def _write_run_folder(
     damaged = metrics.begin(
         {"kind": "start", "update": update, "versions": versions, "hardware": str(hardware), "ranks": ranks.size}
     )
-    (run / MANIFESTS_FOLDER).mkdir(exist_ok=True)
     for number, folder in enumerate(data.folders, start=1):
-        shutil.copyfile(folder / MANIFEST_NAME, run / MANIFESTS_FOLDER / f"{number}-{folder.name}.json")
+        with replacing(run / MANIFESTS_FOLDER / f"{number}-{folder.name}.json") as stream:
+            stream.write((folder / MANIFEST_NAME).read_bytes())
     write_data_record(run, data.folders, config)
     with replacing(run / CONFIG_FILE) as stream:
         stream.write(dump_config(config).encode())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,26 @@ import torch
 from torch import Tensor
 
 from nmt.checkpoint.bundle import TrainingState, save_bundle
-from nmt.checkpoint.run import checkpoint_folder, prune, update_links
+from nmt.checkpoint.run import checkpoint_folder, checkpoints, prune, update_links
 from nmt.config import Config
 from nmt.data.vocab import Vocabulary
+from nmt.writing import WriteError
+
+
+@contextmanager
+def telling_where_to_resume(run: Path) -> Iterator[None]:
+    """Say in an error of writing from which checkpoint the run can be resumed.
+
+    Raises:
+        WriteError: the body's.
+    """
+    try:
+        yield
+    except WriteError as error:
+        newest = max(checkpoints(run), default=None)
+        place = "its beginning" if newest is None else f"update {newest:,}"
+        then = f"Then run `nmt train --resume {run}`, which resumes from {place}."
+        raise error.changed(then=then) from error
 
 
 class CheckpointWriter:
@@ -40,7 +58,7 @@ class CheckpointWriter:
         """Copy what is to be saved, and begin to write it. Waits first for a checkpoint that is still being written.
 
         Raises:
-            CheckpointError: the checkpoint before could not be written.
+            WriteError: the checkpoint before could not be written.
         """
         self.finish()
         self._copy({f"model {name}": tensor for name, tensor in weights.items()})
@@ -53,7 +71,7 @@ class CheckpointWriter:
         """Go on, unless a checkpoint could not be written.
 
         Raises:
-            CheckpointError: it could not.
+            WriteError: it could not.
         """
         if self._error is not None:
             error, self._error = self._error, None
@@ -63,7 +81,7 @@ class CheckpointWriter:
         """Wait until everything is on disk.
 
         Raises:
-            CheckpointError: it could not be written.
+            WriteError: it could not be written.
         """
         if self._thread is not None:
             self._thread.join()
@@ -97,5 +115,5 @@ class CheckpointWriter:
         try:
             update_links(self._run, scores)
             prune(self._run, scores, self._config.checkpoints)
-        except OSError as error:  # what was learnt is safe, so this is no reason to end
+        except (OSError, WriteError) as error:  # what was learnt is safe, so this is no reason to end
             self.warnings.append(f"{self._run}: links or old checkpoints could not be brought up to date ({error}).")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import ConfigError
+from nmt.writing import writing
 
 TENSORBOARD_FOLDER = "tensorboard"
 # Where a record stands says more than how far it is: these are its place, not a curve.
@@ -38,16 +39,24 @@ class TensorBoardFile:
         check_tensorboard()
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(run / TENSORBOARD_FOLDER), purge_step=update + 1)
+        self._folder = run / TENSORBOARD_FOLDER
+        with writing(self._folder):
+            self._writer = SummaryWriter(str(self._folder), purge_step=update + 1)
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record."""
+        """Write one record.
+
+        Raises:
+            WriteError: the system refused to write this record, or one before.
+        """
         kind = {"update": "train", "validation": "valid"}.get(record["kind"], record["kind"])
-        for name, value in record.items():
-            if isinstance(value, int | float) and name not in _PLACES:
-                self._writer.add_scalar(f"{kind}/{name.removeprefix('valid_')}", value, record["update"])
-        self._writer.flush()
+        with writing(self._folder):
+            for name, value in record.items():
+                if isinstance(value, int | float) and name not in _PLACES:
+                    self._writer.add_scalar(f"{kind}/{name.removeprefix('valid_')}", value, record["update"])
+            self._writer.flush()
 
     def close(self) -> None:
         """End the file."""
-        self._writer.close()
+        with writing(self._folder):
+            self._writer.close()

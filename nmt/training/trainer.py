@@ -14,17 +14,18 @@ from nmt.checkpoint.run import METRICS_FILE, best_updates
 from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.device import memory_in_use
-from nmt.errors import CheckpointError, TrainingError
+from nmt.errors import TrainingError
 from nmt.training.distributed import NO_OTHERS, LostPeerError, Ranks
 from nmt.training.feed import Epochs, PlannedUpdate, ahead, pinned
 from nmt.training.listener import Listener
 from nmt.training.metrics import Meter, MetricsFile
 from nmt.training.progress import Ending, Progress
-from nmt.training.saving import CheckpointWriter
+from nmt.training.saving import CheckpointWriter, telling_where_to_resume
 from nmt.training.schedule import landing, learning_rate
 from nmt.training.step import Learner, Report, UpdateResult
 from nmt.training.tensorboard import TensorBoardFile
 from nmt.training.validation import Validator
+from nmt.writing import WriteError
 
 # Of the pairs of a skipped update, so many are named in its record.
 _NAMED_PAIRS = 1_000
@@ -50,6 +51,7 @@ class Trainer:
         ranks: Ranks = NO_OTHERS,
     ) -> None:
         self.progress = progress
+        self._run = run
         self._config = config
         self._learner = learner
         self._epochs = epochs
@@ -75,11 +77,11 @@ class Trainer:
 
         Raises:
             TrainingError: gradients stayed infinite, or a pair does not fit into memory.
-            CheckpointError: a checkpoint could not be written.
+            WriteError: a checkpoint or record could not be written.
             LostPeerError: another rank is gone.
         """
         # What was learnt is on disk before signals act as they did before.
-        with _stopping_on_signals() as signalled:
+        with telling_where_to_resume(self._run), _stopping_on_signals() as signalled:
             self._signalled = signalled
             try:
                 ending = self._train()
@@ -89,7 +91,7 @@ class Trainer:
                     error.is_being_ended = bool(signalled)
                 try:
                     self._writer.finish()
-                except CheckpointError as another:
+                except WriteError as another:
                     error.add_note(f"Besides, {another}")
                 raise
             finally:

@@ -420,7 +420,7 @@ CASES = [
         remove("runs/r/checkpoints"),
     ),
     Case("report data/a", "report runs/r", ("reports/run_history.py: nmt train",)),
-    Case("report runs/r --out data/a", "report runs/r --out page.html", ("reports/run_report.py: --out",)),
+    Case("report runs/r --out data/a", "report runs/r --out page.html", ("files.py: --out",)),
     Case(
         "average-checkpoints runs/r --last 2 --best 2", "average-checkpoints runs/r --last 2",
         ("cli/average_checkpoints.py: --last", "cli/average_checkpoints.py: --best"),
@@ -585,6 +585,7 @@ EXCEPTIONS: dict[str, str] = {
     "training/launch.py: --fresh": "looked for among the arguments, not recommended",
     "training/launch.py: nmt train --resume RUN": "needs a rank that is killed: tests/training/test_distributed.py",
     "training/preflight.py: --out": "needs a full disk: tests/training/test_preflight.py",
+    "training/saving.py: nmt train --resume {}": "needs a full disk: tests/training/test_run.py",
     "training/run.py: --fresh": "needs a second process that trains: tests/training/test_trainer.py",
     "training/settings.py: --preset": _NOTICE,
     "training/step.py: nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N": _OTHER_MACHINE,

@@ -11,6 +11,7 @@ import pytest
 from nmt.checkpoint.run import newest_run
 from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.reports.run_report import run_report, write_run_report
+from nmt.writing import WriteError
 
 
 def update(number: int, **fields) -> dict:
@@ -322,7 +323,7 @@ def test_looking_at_a_run_does_not_make_it_the_newest(make_run, tmp_path):
 
 def test_a_file_that_cannot_be_written_is_a_users_mistake(make_run, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="cannot be written"):
+    with pytest.raises(WriteError, match=r"report\.html: cannot be written \(.*/file is a file\)"):
         write_run_report([make_run("toy", TOY)], tmp_path / "file" / "report.html")
 
 

@@ -258,9 +258,8 @@ def test_a_killed_process_leaves_nothing_half_written(nmt, tmp_path):
         (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 150_000))
     arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--workers", "1"]
     process = subprocess.Popen([sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
-    workspace = tmp_path / "data" / ".big-en-de.preparing"
     until = time.monotonic() + 300
-    while not (workspace / "train.en").exists():
+    while not list((tmp_path / "data").glob(".big-en-de.*.preparing/train.en")):
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.01)

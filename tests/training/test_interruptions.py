@@ -172,7 +172,7 @@ def test_infinite_gradients_of_one_rank_end_all_with_what_was_learnt_saved(faili
 def test_a_full_disk_of_the_main_rank_ends_all_and_names_it(failing_ranks, settings, tmp_path):
     errors = failing_ranks(settings(), "full", 0, 7)
     assert "rank 0: " in errors[0]
-    assert "could not be written" in errors[0]
+    assert "cannot be written" in errors[0]
     assert "Error" not in errors[1]  # it lost touch, which is not the cause
     assert list(checkpoints(tmp_path / "run")) == [5]
     load_bundle(checkpoint_folder(tmp_path / "run", 5))
