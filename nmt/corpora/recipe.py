@@ -153,8 +153,8 @@ def with_filters(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 
 
 def dump_recipe(recipe: Recipe) -> str:
-    """The recipe as YAML, every default resolved."""
-    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=110)
+    """The recipe as YAML, every default resolved; addresses are without user information and queries."""
+    return yaml.safe_dump(recipe.record(), sort_keys=False, allow_unicode=True, width=110)
 
 
 def _with_absolute_prefixes(recipe: Recipe, folder: Path) -> Recipe:

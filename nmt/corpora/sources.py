@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from nmt.addresses import folder_parts
 from nmt.corpora.archive import unpack
 from nmt.corpora.download import Notify, Progress, RemoteFile, fetch, sha256_of
 from nmt.corpora.local import LocalText
@@ -115,7 +115,12 @@ def fetch_sources(
     for key, file in recipe.used_downloads().items():
         try:
             downloads[key] = fetch(
-                file, _cache_folder(root, file.url), mirrors=mirrors, offline=offline, progress=progress, notify=notify
+                file,
+                root.joinpath(*folder_parts(file.url)),
+                mirrors=mirrors,
+                offline=offline,
+                progress=progress,
+                notify=notify,
             )
         except DownloadError as error:
             if not offline:
@@ -146,17 +151,12 @@ def fetch_sources(
     if missing:
         raise DownloadError("\n".join(missing))
     records = [
-        SourceRecord(file=path.name, url=file.url, sha256=file.sha256 or sha256_of(path), bytes=path.stat().st_size)
+        SourceRecord(
+            file=path.name, url=file.public_url, sha256=file.sha256 or sha256_of(path), bytes=path.stat().st_size
+        )
         for file, path in fetched
     ]
     return Sources(recipe, scratch, downloads, test_sets, [*records, *unfetched_records(recipe, local)], local)
-
-
-def _cache_folder(root: Path, url: str) -> Path:
-    """A folder for a file by its address, so that recipes share files, and files of one name stay apart."""
-    address = urlsplit(url)
-    folders = [part for part in address.path.split("/")[:-1] if part not in ("", ".", "..")]
-    return root.joinpath(address.netloc.replace(":", "_"), *folders)
 
 
 def unfetched_records(recipe: Recipe, local: LocalText) -> list[SourceRecord]:
