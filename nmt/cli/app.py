@@ -16,6 +16,7 @@ import nmt
 from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.bench import bench
 from nmt.cli.build_vocab import build_vocab
+from nmt.cli.console import print_error, write_stdout
 from nmt.cli.options import GroupedCommand, with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
@@ -23,7 +24,6 @@ from nmt.cli.process import (
     end_interrupted,
     forget_output,
     open_closed_streams,
-    print_error,
     tell_of_full_output,
 )
 from nmt.cli.report import report
@@ -121,7 +121,7 @@ app.add_typer(bench, name="bench", short_help="Measure speed on this machine.")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"nmt {nmt.__version__}\n")
+        write_stdout(f"nmt {nmt.__version__}\n")
         raise typer.Exit()
 
 

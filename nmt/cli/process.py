@@ -10,6 +10,8 @@ import sys
 import time
 from typing import NoReturn
 
+from nmt.cli.console import print_error
+
 # After Ctrl-C; whoever interrupts once more after that ends the process at once.
 _SECONDS_TO_CLEAN_UP = 2.0
 
@@ -64,12 +66,3 @@ def forget_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def print_error(message: str) -> None:
-    """Tell on stderr what went wrong."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text.assemble(("error: ", "bold red"), (message, "red")))
