@@ -54,7 +54,7 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
             that leads out of the folder, or unpacks to far more than its own size.
     """
     taken: dict[str, Path] = {}
-    budget = _Budget(archive)
+    budget = Budget(archive)
     try:
         for name, size, stream in _regular_files(archive, members):
             budget.check(size, name)
@@ -98,7 +98,7 @@ def check_whole(path: Path, *, name: str | None = None) -> bool:
                     raise tarfile.ReadError("it ends without the two empty blocks of a tar archive")
             return True
         if zipfile.is_zipfile(path):
-            budget = _Budget(path)
+            budget = Budget(path)
             for name_of_member, size, stream in _zipped_files(path, None):
                 budget.check(size, name_of_member)
                 _drain(stream)
@@ -121,8 +121,8 @@ def safe_member(name: str) -> bool:
     )
 
 
-class _Budget:
-    """How many bytes an archive may still unpack to."""
+class Budget:
+    """How many bytes an archive or compressed file may still unpack to."""
 
     def __init__(self, archive: Path) -> None:
         self._archive = archive
@@ -152,7 +152,7 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         self._stream = open_unpacked(path)
-        self._budget = _Budget(path)
+        self._budget = Budget(path)
 
     def readable(self) -> bool:
         return True

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.addresses import folder_parts
-from nmt.corpora.archive import unpack
+from nmt.corpora.archive import Budget, unpack
 from nmt.corpora.download import Notify, Progress, RemoteFile, fetch, sha256_of
 from nmt.corpora.local import LocalText
 from nmt.corpora.schema import (
@@ -189,15 +189,27 @@ def _toy_pairs(corpus: ToyCorpus, split: str, source: str, target: str) -> Itera
 
 def _read(source: Path, target: Path, form: Format, invalid: InvalidUtf8) -> Iterator[Pair]:
     if form == "plain":
-        yield from read_parallel(source, target, invalid=invalid)
+        budgets = Budget(source), Budget(target)
+        for pair in read_parallel(source, target, invalid=invalid):
+            for budget, line in zip(budgets, pair, strict=True):
+                budget.spend(len(line))
+            yield pair
         return
     strip = _ted_tags if form == "ted-tags" else _ted_segments
-    sides = [list(strip(read_lines(path, invalid=invalid))) for path in (source, target)]
+    sides = [list(strip(_bounded(read_lines(path, invalid=invalid), path))) for path in (source, target)]
     if len(sides[0]) != len(sides[1]):
         raise DataError(
             f"{source} has {len(sides[0]):,} sentences, but {target} has {len(sides[1]):,}: the two must be parallel."
         )
     yield from zip(*sides, strict=True)
+
+
+def _bounded(lines: Iterable[str], path: Path) -> Iterator[str]:
+    """The lines of a file, unless it unpacks to far more than its size."""
+    budget = Budget(path)
+    for line in lines:
+        budget.spend(len(line))
+        yield line
 
 
 def _ted_tags(lines: Iterable[str]) -> Iterator[str]:
