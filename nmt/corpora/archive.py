@@ -20,6 +20,7 @@ FETCH_AGAIN = " Delete it and fetch it again."
 """Ends the message about a damaged archive."""
 
 _BLOCK = 1 << 20
+_READ_AHEAD = 1 << 17
 # An archive may unpack to this many times its size, or to this many bytes where that is more. Text packs 3 to 10 times.
 _MAX_RATIO = 100
 _ALWAYS_ALLOWED = 256 << 20
@@ -255,7 +256,7 @@ def _tarred_files(archive: Path, members: Sequence[str] | None) -> Iterator[tupl
         stream = _Unpacked(archive)
     with stream:
         with _explained(archive):
-            tar = tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header)  # noqa: SIM115
+            tar = tarfile.open(fileobj=stream, mode="r|", bufsize=_READ_AHEAD, tarinfo=_Header)  # noqa: SIM115
         with tar:
             while True:
                 with _explained(archive):
