@@ -42,6 +42,14 @@ class FileServer:
     """What was asked for: path and Range header."""
     conditions: list[str | None] = field(default_factory=list)
     """The If-Range header of each request."""
+    authorizations: list[str | None] = field(default_factory=list)
+    """The Authorization header of each request."""
+    lengths: bool = True
+    """Whether it sends the length of a body; without one, a body ends where the connection does."""
+    other_ranges: dict[str, list[int]] = field(default_factory=dict)
+    """By path, for each ranged answer to come: where it starts, whatever was asked for."""
+    redirects: dict[str, str] = field(default_factory=dict)
+    """By path, the address to ask instead."""
 
 
 @pytest.fixture
@@ -58,8 +66,15 @@ def file_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
             condition = self.headers.get("If-Range")
             state.requests.append((path, wanted))
             state.conditions.append(condition)
+            state.authorizations.append(self.headers.get("Authorization"))
             statuses = state.statuses.get(path)
             content = state.files.get(path)
+            if path in state.redirects:
+                self.send_response(302)
+                self.send_header("Location", state.redirects[path])
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             if statuses or content is None:
                 self.send_response(statuses.pop(0) if statuses else 404)
                 self.send_header("Content-Length", "0")
@@ -75,9 +90,13 @@ def file_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
                 return
             self.send_response(206 if start else 200)
             if start:
+                start = state.other_ranges[path].pop(0) if state.other_ranges.get(path) else start
                 self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
             body = content[start:]
-            self.send_header("Content-Length", str(len(body)))
+            if state.lengths:
+                self.send_header("Content-Length", str(len(body)))
+            else:
+                self.send_header("Connection", "close")
             for name, value in state.headers.items():
                 self.send_header(name, value)
             self.end_headers()

@@ -15,17 +15,14 @@ import nmt
 from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.bench import bench
 from nmt.cli.build_vocab import build_vocab
+from nmt.cli.console import STANDARD_OUTPUT, naming_stream, print_error, write_stdout
 from nmt.cli.options import GroupedCommand, with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
-    STANDARD_OUTPUT,
     clean_up_patiently,
     end_interrupted,
     forget_output,
-    naming_stream,
     open_closed_streams,
-    print_data,
-    print_error,
     print_own_warnings,
     tell_of_full_output,
 )
@@ -126,7 +123,7 @@ app.add_typer(bench, name="bench", short_help="Measure speed on this machine.")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print_data(f"nmt {nmt.__version__}\n")
+        write_stdout(f"nmt {nmt.__version__}\n")
         raise typer.Exit()
 
 

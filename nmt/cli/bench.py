@@ -50,10 +50,10 @@ def train(
 
     Example: nmt bench train --preset base --against transformers
     """
+
     from nmt.bench.train import bench_train
     from nmt.bench.turns import report_text
-    from nmt.cli.console import notice
-    from nmt.cli.process import print_data
+    from nmt.cli.console import notice, write_stdout
     from nmt.data.manifest import newest_data_set
     from nmt.training.setup import resolve_config
 
@@ -70,7 +70,7 @@ def train(
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     peer = None if against is None else against.value
     result = bench_train(data, config, against=peer, rounds=rounds, updates=updates, told=notice)
-    print_data(report_text(result))
+    write_stdout(report_text(result))
 
 
 class TranslationPrecision(StrEnum):
@@ -137,11 +137,11 @@ def translate(
 
     Example: nmt bench translate --model runs/toy-en-de-tiny --against ctranslate2 --against transformers
     """
+
     from nmt.bench.translate import bench_translate, save_random_bundle
     from nmt.bench.turns import report_text
     from nmt.checkpoint.describing import describe_model, models_to_use
-    from nmt.cli.console import notice
-    from nmt.cli.process import print_data
+    from nmt.cli.console import notice, write_stdout
     from nmt.data.manifest import newest_data_set
     from nmt.device import choose_hardware
     from nmt.errors import ConfigError
@@ -181,4 +181,4 @@ def translate(
             has_random_weights=preset is not None,
             told=notice,
         )
-    print_data(report_text(result))
+    write_stdout(report_text(result))

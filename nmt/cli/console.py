@@ -1,13 +1,24 @@
-"""What the commands say to people: on stderr, so that stdout stays data alone."""
+"""All that the commands write: messages for people go to stderr, so that stdout stays data alone.
+
+Messages and data quote file names, recipes and answers of servers. Nothing of them may steer the terminal, so all goes
+through :func:`nmt.printable.printable` here, and no other module of the command line writes text.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from nmt.printable import printable, writable
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import TextColumn
+
+STANDARD_OUTPUT = "standard output"
 
 _quiet = False
 
@@ -29,14 +40,51 @@ def be_quiet() -> None:
 def notice(message: str) -> None:
     """Print something in passing."""
     if not _quiet:
-        stderr().print(message)
+        stderr().print(printable(message))
 
 
 def warn(message: str) -> None:
     """Print something that may be wrong."""
     from rich.text import Text
 
-    stderr().print(Text.assemble(("warning: ", "bold yellow"), message))
+    stderr().print(Text.assemble(("warning: ", "bold yellow"), printable(message)))
+
+
+def print_error(message: str) -> None:
+    """Print what went wrong."""
+    from rich.text import Text
+
+    stderr().print(Text.assemble(("error: ", "bold red"), (printable(message), "red")))
+
+
+@contextmanager
+def naming_stream(name: str) -> Iterator[None]:
+    """Let the system's errors about a stream say which it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
+
+
+def write_stdout(text: str) -> None:
+    """Write text to standard output: as it is, but for a terminal made harmless. Only lone surrogates always change."""
+    with naming_stream(STANDARD_OUTPUT):
+        sys.stdout.write(printable(text) if sys.stdout.isatty() else writable(text))
+
+
+def description_column() -> TextColumn:
+    """The column of a progress bar that tells what it is about; names in it are text, not markup."""
+    from rich.progress import TextColumn
+
+    return TextColumn("{task.description}", markup=False)
+
+
+def description(text: str) -> str:
+    """What a progress bar is about, on one line."""
+    return printable(text).replace("\n", " ")
 
 
 def is_terminal() -> bool:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from nmt.cli.console import is_terminal, notice, stderr
-from nmt.cli.process import STANDARD_OUTPUT, naming_stream
+from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr
 from nmt.cli.progress import progress_display
 from nmt.cli.terminal_input import typed_lines
 from nmt.decoding.guard_report import GuardReport

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from nmt.cli.process import STANDARD_OUTPUT, naming_stream
+from nmt.cli.console import STANDARD_OUTPUT, naming_stream
 
 _OTHERS = "Other"
 

@@ -87,15 +87,23 @@ def prepare_data(
 
     Example: nmt prepare-data multi30k-en-de
     """
-    from nmt.cli.console import notice
-    from nmt.cli.process import print_data
+    from nmt.cli.console import notice, write_stdout
     from nmt.cli.progress import progress_display
     from nmt.corpora.prepare import prepare
-    from nmt.corpora.recipe import builtin_names, builtin_text, dump_recipe, load_recipe, own_recipe, with_filters
+    from nmt.corpora.recipe import (
+        builtin_names,
+        builtin_text,
+        checksums,
+        dump_recipe,
+        load_recipe,
+        own_recipe,
+        with_filters,
+    )
 
     if list_:
         for name in builtin_names():
-            print_data(f"{name}\t{load_recipe(name).description}\n")
+            recipe = load_recipe(name)
+            write_stdout(f"{name}\t{recipe.description}\t{checksums(recipe)}\n")
         return
     own: dict[str, list[OwnText]] = {
         "train": [*(train or []), *_pairs("train", train_source, train_target)],
@@ -137,7 +145,7 @@ def prepare_data(
 
     if show_recipe:
         verbatim = dataset in builtin_names() and not changes
-        print_data(builtin_text(dataset) if verbatim else dump_recipe(recipe))
+        write_stdout(builtin_text(dataset) if verbatim else dump_recipe(recipe))
         return
 
     folder = out or Path("data") / recipe.name

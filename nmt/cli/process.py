@@ -9,12 +9,11 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator
 from typing import NoReturn, TextIO
 
+from nmt.cli.console import STANDARD_OUTPUT, print_error, warn
 from nmt.errors import NmtWarning
 
-STANDARD_OUTPUT = "standard output"
 # After Ctrl-C; whoever interrupts once more after that ends the process at once.
 _SECONDS_TO_CLEAN_UP = 2.0
 
@@ -51,24 +50,6 @@ def end_interrupted() -> NoReturn:
     os._exit(130)
 
 
-@contextlib.contextmanager
-def naming_stream(name: str) -> Iterator[None]:
-    """Let the system's errors about a stream say which it is."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        error.filename = error.filename or name
-        raise
-
-
-def print_data(text: str) -> None:
-    """Write to standard output."""
-    with naming_stream(STANDARD_OUTPUT):
-        sys.stdout.write(text)
-
-
 def tell_of_full_output() -> None:
     """What was still to be written (help, above all) is lost where standard output takes no more."""
     try:
@@ -89,15 +70,6 @@ def forget_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def print_error(message: str) -> None:
-    """Tell on stderr what went wrong."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text.assemble(("error: ", "bold red"), (message, "red")))
-
-
 def print_own_warnings() -> None:
     """Print the warnings of this program as all others of its messages, without the line of code they come from."""
     show = warnings.showwarning
@@ -111,8 +83,6 @@ def print_own_warnings() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, NmtWarning):
-            from nmt.cli.console import warn
-
             warn(str(message))
         else:
             show(message, category, filename, lineno, file, line)

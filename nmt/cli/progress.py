@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from nmt.cli.console import is_terminal, notice, stderr
+from nmt.cli.console import description, description_column, is_terminal, notice, stderr
 
 Unit = Literal["bytes", "pairs", "lines", "paragraphs"]
 
@@ -39,7 +39,6 @@ def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]
         Progress,
         ProgressColumn,
         Task,
-        TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
@@ -62,18 +61,18 @@ def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]
     def display(unit: Unit) -> Callable[[str, int, int | None], None]:
         tasks: dict[str, int] = {}
         columns = by_unit[unit][:2] if is_narrow else (BarColumn(), *by_unit[unit])
-        bars = Progress(TextColumn("{task.description}"), *columns, console=stderr())
+        bars = Progress(description_column(), *columns, console=stderr())
 
-        def update(description: str, done: int, total: int | None) -> None:
+        def update(name: str, done: int, total: int | None) -> None:
             if bars not in open_displays:
                 # One live display at a time: what came before is finished.
                 while open_displays:
                     open_displays.pop().stop()
                 bars.start()
                 open_displays.append(bars)
-            if description not in tasks:
-                tasks[description] = int(bars.add_task(description, total=total))
-            bars.update(tasks[description], completed=done, total=total)  # type: ignore[arg-type]
+            if name not in tasks:
+                tasks[name] = int(bars.add_task(description(name), total=total))
+            bars.update(tasks[name], completed=done, total=total)  # type: ignore[arg-type]
 
         return update
 

@@ -75,8 +75,7 @@ def score(
     import json
     from dataclasses import asdict
 
-    from nmt.cli.console import warn
-    from nmt.cli.process import print_data
+    from nmt.cli.console import warn, write_stdout
     from nmt.errors import ConfigError, DataError
     from nmt.evaluation import compare, hypothesis_warnings, is_language_code, sentence_scores, tokenizer_warnings
     from nmt.evaluation import paper_bleu as score_as_paper
@@ -140,9 +139,9 @@ def score(
             "systems": [{"hypothesis": name, "scores": each} for name, each in records.items()],
             "comparisons": [asdict(comparison) for comparison in comparisons],
         }
-        print_data(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_stdout(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
     else:
-        print_data(_as_text(scores, comparisons, test_set, langpair))
+        write_stdout(_as_text(scores, comparisons, test_set, langpair))
 
 
 def _test_set_references(

@@ -68,8 +68,7 @@ def train(
     import signal
     import sys
 
-    from nmt.cli.console import notice
-    from nmt.cli.process import print_data
+    from nmt.cli.console import notice, write_stdout
     from nmt.cli.training_view import SilentView, TrainingView, summary_lines, summary_text
     from nmt.config import option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest
@@ -122,7 +121,7 @@ def train(
     if dry_run:
         found = rehearse(folders, run, resolved, init_from=init_from)
         if is_main:
-            print_data(summary_text(summary, found))
+            write_stdout(summary_text(summary, found))
         return
 
     for line in summary_lines(summary):

@@ -111,15 +111,15 @@ def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
     """What fits on one line of a terminal: a line that does not would be cut where it says how far the run is."""
     from rich.progress import BarColumn, TextColumn
 
-    where = TextColumn("update {task.description}")
+    where = TextColumn("update {task.description}", markup=False)
     if width < _NARROW:
-        return where, TextColumn("{task.percentage:.0f}%")
-    share = TextColumn("{task.percentage:>3.0f}% {task.fields[left]}")
+        return where, TextColumn("{task.percentage:.0f}%", markup=False)
+    share = TextColumn("{task.percentage:>3.0f}% {task.fields[left]}", markup=False)
     if width < _MEDIUM:
         return where, share
     if width < _WIDE:
         return where, BarColumn(bar_width=24), share
-    return where, BarColumn(bar_width=24), share, TextColumn("{task.fields[status]}")
+    return where, BarColumn(bar_width=24), share, TextColumn("{task.fields[status]}", markup=False)
 
 
 class SilentView:

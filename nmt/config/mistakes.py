@@ -11,6 +11,8 @@ from typing import Any, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel
 
+from nmt.addresses import without_secrets
+
 _WORDS = {
     "int": "expected a whole number",
     "float": "expected a number",
@@ -102,7 +104,7 @@ def _given(problem: Any) -> str:
     value = problem["input"]
     if isinstance(value, dict) or problem["type"] == "too_short":
         return ""
-    shown = repr(value) if isinstance(value, str) else as_yaml(value)
+    shown = without_secrets(repr(value) if isinstance(value, str) else as_yaml(value))
     if len(shown) > _LONGEST_VALUE:
         shown = shown[:_LONGEST_VALUE] + " …"
     # YAML reads an unquoted `no`, which is also the code of a language, as false.

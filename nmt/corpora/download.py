@@ -7,17 +7,20 @@ which the next attempt goes on. Mirrors are tried before the file's own address.
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from nmt.addresses import beside, file_name, host_folder, is_address, public_address, without_user
+from nmt.corpora.archive import FETCH_AGAIN, check_whole
+from nmt.corpora.credentials import VARIABLE, credentials_for
 from nmt.errors import DownloadError
 from nmt.files import free_name, replacing, why_not_made
 from nmt.locking import exclusive
@@ -39,13 +42,15 @@ _HEADERS = {
 # Waits, in seconds, before an attempt that follows one which brought nothing new.
 _BACKOFF = (0.5, 1.0, 2.0, 4.0)
 _MOMENTARY_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)")
 
 
 @dataclass(frozen=True)
 class RemoteFile:
     """A file at an address, and what is known of its content."""
 
-    url: str
+    url: str = field(repr=False)
+    """May hold secrets: messages and records take :attr:`public_url`."""
     sha256: str | None = None
     md5: str | None = None
     size: int | None = None
@@ -53,8 +58,20 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """The last part of the address, by which mirrors hold the file."""
-        return unquote(Path(urlsplit(self.url).path).name)
+        """The last part of the address, by which mirrors hold the file.
+
+        Raises:
+            DownloadError: it is no plain file name.
+        """
+        try:
+            return file_name(self.url)
+        except ValueError as error:
+            raise DownloadError(f"the address {self.public_url} {error}.") from None
+
+    @property
+    def public_url(self) -> str:
+        """The address without user information and query."""
+        return public_address(self.url)
 
 
 class _UnavailableError(Exception):
@@ -75,9 +92,10 @@ def fetch(
 
     Args:
         file: what to fetch. Without any checksum, the sha256 of the first copy is kept beside it (``NAME.sha256``)
-            and holds from then on.
+            and holds from then on, once the file is known to be whole: its length was sent, or it unpacks to its end.
         cache: the folder.
         mirrors: folders or URLs that hold files by their base names, tried in this order before the file's address.
+            Credentials come from the address, the environment or netrc; they are never written.
         offline: touch no network; folders among the mirrors are still read.
         progress: called for every block that arrives.
         notify: called with notices, for example of a checksum that was pinned.
@@ -92,6 +110,7 @@ def fetch(
         WriteError: the system refused to write it.
     """
     tell = notify or _silent
+    places = _places(file, mirrors)
     path = cache / (name or file.name)
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -112,31 +131,43 @@ def fetch(
         failures = []
         if path.is_file():
             fault = _fault(file, path, path)
-            if fault is None:
-                _pin(file, path, tell)
-                return path
+            try:
+                if fault is None:
+                    if not _verifiable(file, path) and check_whole(path):
+                        _pin(path, tell)
+                    return path
+            except DownloadError as error:
+                fault = _without_name(error, path)
             failures.append(f"{path}: {fault}")
             tell(f"{path}: {fault}. Looking for the right file; this one is then kept as {path.name}.wrong.")
-        for place in _places(file, mirrors):
+        for place in places:
+            shown = public_address(str(place))
             if offline and not isinstance(place, Path):
-                failures.append(f"{place}: not asked (offline)")
+                failures.append(f"{shown}: not asked (offline)")
                 continue
             try:
-                _bring(file, place, path, progress or _unseen)
+                is_whole = _bring(file, place, path, progress or _unseen)
             except _UnavailableError as error:
-                failures.append(f"{place}: {error}")
+                failures.append(f"{shown}: {error}")
             except WriteError as error:
                 raise error.changed(path=path, kept=_kept(file, path)) from error
             except OSError as error:
                 raise WriteError.of(error, path, kept=_kept(file, path)) from error
             else:
                 for failure in failures:
-                    tell(f"{failure}; took {place} instead.")
-                _pin(file, path, tell)
+                    tell(f"{failure}; took {shown} instead.")
+                if not _verifiable(file, path):
+                    if is_whole:
+                        _pin(path, tell)
+                    else:
+                        tell(
+                            f"{file.name}: no checksum is known of it, and the server did not send its length: whether "
+                            "it is whole is unknown, so its sha256 is not noted."
+                        )
                 return path
     tried = "".join(f"\n  {failure}" for failure in failures)
     raise DownloadError(
-        f"{file.name} could not be fetched:{tried}\nFetch {file.url} by other means and put it at {path}, "
+        f"{file.name} could not be fetched:{tried}\nFetch {file.public_url} by other means and put it at {path}, "
         "or name a folder that holds it with --mirror."
     )
 
@@ -147,18 +178,36 @@ def sha256_of(path: Path) -> str:
 
 
 def _places(file: RemoteFile, mirrors: Sequence[str]) -> list[str | Path]:
-    """Where the file may be: paths of files, and URLs."""
+    """Where the file may be: paths of files, and URLs.
+
+    Raises:
+        DownloadError: a mirror is neither a folder nor an address on the web.
+    """
     places: list[str | Path] = []
     for mirror in mirrors:
-        if mirror.startswith(("http://", "https://")):
-            places.append(f"{mirror.rstrip('/')}/{file.name}")
+        if is_address(mirror):
+            try:
+                host_folder(mirror)
+            except ValueError as error:
+                raise DownloadError(f"--mirror: an address {error}.") from None
+            places.append(beside(mirror, file.name))
+        elif "://" in (folder := mirror.removeprefix("file://")):
+            raise DownloadError(
+                f"--mirror {public_address(mirror)}: is neither a folder nor an address that begins with http:// or "
+                "https://."
+            )
         else:
-            places.append(Path(mirror.removeprefix("file://")) / file.name)
+            places.append(Path(folder) / file.name)
     return [*places, file.url]
 
 
-def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) -> None:
-    """Put the file at one place into the cache, if it is there and right."""
+def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) -> bool:
+    """Put the file at one place into the cache, if it is there and right.
+
+    Returns:
+        Whether it is known to be whole: by its checksum, its length, or since it unpacks to its end.
+    """
+    is_whole = True
     part = _part(path)
     if isinstance(place, Path):
         if not place.is_file():
@@ -172,13 +221,18 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
             # Nothing would tell whether the two halves belong together.
             part.unlink(missing_ok=True)
         resumed = part.exists()
-        _download(place, part, file, progress)
+        is_whole = _download(place, part, file, progress)
         fault = _fault(file, part, path)
         if fault is not None and resumed:
             # The part may have been of another copy.
             part.unlink()
-            _download(place, part, file, progress)
+            is_whole = _download(place, part, file, progress)
             fault = _fault(file, part, path)
+        if fault is None and not is_whole and not _verifiable(file, path):
+            try:
+                is_whole = check_whole(part, name=file.name)
+            except DownloadError as error:
+                fault = f"came without its length, and {_without_name(error, part)}"
     if fault is not None:
         part.unlink()
         raise _UnavailableError(fault)
@@ -186,6 +240,7 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
         # Its checksum is wrong, so it may be a user's own.
         path.rename(free_name(path.with_name(f"{path.name}.wrong")))
     part.replace(path)
+    return is_whole
 
 
 def _copy(place: Path, part: Path) -> None:
@@ -208,26 +263,38 @@ def _part(path: Path) -> Path:
     return path.with_name(f"{path.name}.part")
 
 
-def _download(url: str, part: Path, file: RemoteFile, progress: Progress) -> None:
-    """Add to the part what is missing, over as many connections as it takes while each brings something."""
+def _without_name(error: DownloadError, path: Path) -> str:
+    """A message about a file whose name is told already."""
+    return str(error).removeprefix(f"{path}: ").removesuffix(FETCH_AGAIN).rstrip(".")
+
+
+def _download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool:
+    """Add to the part what is missing, over as many connections as it takes while each brings something.
+
+    Returns:
+        Whether the server told how long the file is, and all of it came.
+    """
     checked = file.sha256 is not None or file.md5 is not None
     validator: str | None = None
     furthest = _size(part)
     attempt = 0
-    with httpx.Client(follow_redirects=True, timeout=_TIMEOUT, headers=_HEADERS) as client:
+    auth = credentials_for(url)
+    url = without_user(url)
+    with _client() as client:
         while True:
             try:
-                with client.stream("GET", url, headers=_range(_size(part), validator)) as response:
+                with client.stream("GET", url, auth=auth, headers=_range(_size(part), validator)) as response:
                     if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                        return  # Nothing lies beyond the part: it is whole, or its checksum will tell.
+                        return False  # Nothing lies beyond the part: it is whole, or its checksum will tell.
                     response.raise_for_status()
                     validator = _strong_validator(response)
-                    _receive(response, part, file, progress)
-                    return
+                    return _receive(response, part, file, progress)
             except httpx.HTTPStatusError as error:
                 status = error.response.status_code
                 if status not in _MOMENTARY_STATUS or attempt >= len(_BACKOFF):
                     reason = f"the server answers {status} {error.response.reason_phrase}".rstrip()
+                    if status == httpx.codes.UNAUTHORIZED:
+                        reason += f"; give user and password in {VARIABLE} or ~/.netrc"
                     raise _UnavailableError(reason) from None
             except (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
                 if attempt or not isinstance(error, httpx.ConnectError):
@@ -245,6 +312,17 @@ def _download(url: str, part: Path, file: RemoteFile, progress: Progress) -> Non
             attempt += 1
 
 
+def _client() -> httpx.Client:
+    try:
+        return httpx.Client(follow_redirects=True, timeout=_TIMEOUT, headers=_HEADERS)
+    except (ValueError, ImportError, httpx.InvalidURL):
+        # Their words may quote an address with a password.
+        raise DownloadError(
+            "the proxy of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used: give it as http://HOST:PORT (for "
+            "socks5:// install httpx[socks]), or unset it."
+        ) from None
+
+
 def _range(have: int, validator: str | None) -> dict[str, str]:
     if not have:
         return {}
@@ -257,22 +335,46 @@ def _strong_validator(response: httpx.Response) -> str | None:
     return tag if tag.startswith('"') else None
 
 
-def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: Progress) -> None:
-    """Write an answer's body behind what the part holds, or from the start where the server sends the whole file."""
-    have = _size(part)
-    start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
-    continued = response.status_code == httpx.codes.PARTIAL_CONTENT and start == str(have)
-    done = have if continued else 0
-    length = response.headers.get("Content-Length")
-    total = done + int(length) if length is not None else file.size
-    with open_to_write(part, "ab" if continued else "wb", follow=False) as stream:
+def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: Progress) -> bool:
+    """Write an answer's body behind what the part holds, or from the start where the server sends the whole file.
+
+    Returns:
+        Whether the answer told the length of the whole file.
+    """
+    done, total = _extent(response, part)
+    with open_to_write(part, "ab" if done else "wb", follow=False) as stream:
         # Blocks as they arrive: gathered into larger ones, the last of them would be lost with the connection.
         for block in response.iter_raw():
             stream.write(block)
             done += len(block)
-            progress(file.name, done, total)
-    if length is not None and done != total:
+            if file.size is not None and done > file.size:
+                break  # A body may have no end.
+            progress(file.name, done, file.size if total is None else total)
+    if file.size is not None and done > file.size:
+        part.unlink()
+        raise _UnavailableError(f"sends more than the {file.size:,} bytes of the file that was asked for")
+    if total is not None and done != total:
         raise httpx.RemoteProtocolError(f"{done:,} of {total:,} bytes arrived")
+    return total is not None
+
+
+def _extent(response: httpx.Response, part: Path) -> tuple[int, int | None]:
+    """How many bytes of the part an answer's body follows, and how long the whole file is, if the answer tells.
+
+    Raises:
+        httpx.RemoteProtocolError: the body is neither the rest of the part nor the whole file; the part is removed.
+    """
+    length = response.headers.get("Content-Length")
+    if response.status_code != httpx.codes.PARTIAL_CONTENT:
+        return 0, None if length is None else int(length)
+    found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
+    start = int(found[1]) if found else None
+    if found is None or start not in (0, _size(part)):
+        part.unlink(missing_ok=True)
+        raise httpx.RemoteProtocolError("the server sends another range than was asked for")
+    if found[2] != "*":
+        return int(found[1]), int(found[2])
+    return int(found[1]), None if length is None else int(found[1]) + int(length)
 
 
 def _fault(file: RemoteFile, candidate: Path, path: Path) -> str | None:
@@ -309,14 +411,12 @@ def _pinned(path: Path) -> str | None:
         return None
 
 
-def _pin(file: RemoteFile, path: Path, tell: Notify) -> None:
+def _pin(path: Path, tell: Notify) -> None:
     """Note the checksum of a file of which none is known, in the form that ``sha256sum --check`` reads."""
-    if _verifiable(file, path):
-        return
     found = sha256_of(path)
     with replacing(_pin_path(path)) as stream:
         stream.write(f"{found}  {path.name}\n".encode())
-    tell(f"{file.name}: no checksum is known of it; its sha256, {found}, is noted and expected from now on.")
+    tell(f"{path.name}: no checksum is known of it; its sha256, {found}, is noted and expected from now on.")
 
 
 def _digest(path: Path, kind: Literal["sha256", "md5"]) -> str:

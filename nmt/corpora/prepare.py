@@ -74,7 +74,8 @@ def prepare(
         recipe: where the text comes from and what is done to it.
         out: the data set's folder.
         cache: where downloads are kept; see :func:`nmt.corpora.sources.default_cache`.
-        mirrors: folders or URLs that hold the downloads by their base names, tried first.
+        mirrors: folders or URLs that hold the downloads by their base names, tried first. User information and
+            queries of addresses are not written down.
         offline: touch no network.
         workers: processes that clean; one for each core if unset.
         force: make the data set even if it stands there already.
@@ -135,7 +136,7 @@ def _standing(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Manife
     except DataError:
         return None
     fetched = [record for record in manifest.sources if record.url is not None]
-    if manifest.recipe != recipe.model_dump(mode="json") or manifest.sources != [*fetched, *local]:
+    if manifest.recipe != recipe.record() or manifest.sources != [*fetched, *local]:
         return None
     for name, record in manifest.files.items():
         path = folder / name

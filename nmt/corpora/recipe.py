@@ -153,9 +153,21 @@ def with_filters(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     return parse_recipe(values, name=recipe.name)
 
 
+def checksums(recipe: Recipe) -> str:
+    """Which downloads of a recipe are known by their sha256, for people."""
+    without = [key for key, download in recipe.downloads.items() if download.sha256 is None]
+    if not recipe.downloads:
+        return "no download"
+    if not without:
+        return "sha256 of every download known"
+    named = ", ".join(f"{key} (md5 only)" if recipe.downloads[key].md5 else key for key in without)
+    pinned = "" if all(recipe.downloads[key].md5 for key in without) else "; that of the first copy is expected later"
+    return f"no sha256 known of {named}{pinned}"
+
+
 def dump_recipe(recipe: Recipe) -> str:
-    """The recipe as YAML, every default resolved."""
-    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=110)
+    """The recipe as YAML, every default resolved; addresses are without user information and queries."""
+    return yaml.safe_dump(recipe.record(), sort_keys=False, allow_unicode=True, width=110)
 
 
 def _with_absolute_prefixes(recipe: Recipe, folder: Path) -> Recipe:

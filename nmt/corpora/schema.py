@@ -5,17 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from nmt.addresses import check_address, folder_parts, public_address
 from nmt.config import Section
 from nmt.corpora.archive import safe_member
 from nmt.corpora.download import RemoteFile
+from nmt.printable import has_control_characters
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{2,8})*")
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
 
+
+def _one_line(text: str) -> str:
+    if has_control_characters(text):
+        raise ValueError("must be one line without control characters")
+    return text
+
+
+Label = Annotated[str, AfterValidator(_one_line)]
+"""Text that is printed."""
 Format = Literal["plain", "ted-tags", "ted-segments"]
 
 
@@ -30,8 +41,10 @@ class Download(Section):
     @field_validator("url")
     @classmethod
     def _is_web_address(cls, url: str) -> str:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError("must begin with http:// or https://; for files of your own use kind: local")
+        try:
+            check_address(url)
+        except ValueError as error:
+            raise ValueError(f"{error}; for files of your own use kind: local") from None
         return url
 
     def remote(self) -> RemoteFile:
@@ -43,7 +56,7 @@ class ArchiveCorpus(Section):
     """Two members of an archive, one a language."""
 
     kind: Literal["archive"]
-    name: str
+    name: Label
     download: str = Field(description="a key of downloads")
     members: dict[str, str] = Field(description="by language; a compressed member is unpacked too")
     format: Format = "plain"
@@ -54,7 +67,10 @@ class ArchiveCorpus(Section):
     def _stay_below(cls, members: dict[str, str]) -> dict[str, str]:
         for member in members.values():
             if not safe_member(member):
-                raise ValueError(f"the member {member!r} leads out of the folder that the archive is unpacked to")
+                raise ValueError(
+                    f"the member {member!r} leads out of the folder that the archive is unpacked to, or holds a "
+                    "control character"
+                )
         return members
 
 
@@ -62,7 +78,7 @@ class FilesCorpus(Section):
     """Two downloads, one a language."""
 
     kind: Literal["files"]
-    name: str
+    name: Label
     files: dict[str, str] = Field(description="keys of downloads, by language")
     format: Format = "plain"
     lines: int | None = Field(None, ge=0)
@@ -72,7 +88,7 @@ class TestSetCorpus(Section):
     """A test set as sacreBLEU knows it: same text, same checksum, same name in the score's signature."""
 
     kind: Literal["test-set"]
-    name: str = Field(description="sacreBLEU's name, for example wmt14/full")
+    name: Label = Field(description="sacreBLEU's name, for example wmt14/full")
     download: str | None = Field(None, description="a key of downloads; where sacreBLEU says it is, if unset")
     lines: int | None = Field(None, ge=0)
 
@@ -81,7 +97,7 @@ class ToyCorpus(Section):
     """The embedded pair: this split of the toy grammar."""
 
     kind: Literal["toy"]
-    name: str = "toy"
+    name: Label = "toy"
     seed: int = Field(1, ge=0)
 
 
@@ -114,7 +130,7 @@ class HeldOut(Section):
     same in every run and hardly changes as the corpus grows."""
 
     kind: Literal["held-out"]
-    name: str = "held-out"
+    name: Label = "held-out"
     pairs: int = Field(2_000, ge=1)
     max_share: float = Field(0.05, gt=0, le=0.5, description="of the training pairs, at most; rounded up")
 
@@ -193,10 +209,23 @@ class Recipe(Section):
             for key in _downloads_of(corpus):
                 if key not in self.downloads:
                     raise ValueError(f"{split}, {corpus.name}: {key!r} is not among the downloads")
+        places: dict[tuple[str, ...], str] = {}
+        for key, download in self.downloads.items():
+            place = (*folder_parts(download.url), download.remote().name)
+            other = places.setdefault(place, key)
+            if self.downloads[other] != download:
+                raise ValueError(f"the downloads {other} and {key} differ, but would be the same file in the cache")
         for split, corpora in (("valid", self.valid), ("test", self.test)):
             if len(corpora) > 1 and any(isinstance(corpus, HeldOut) for corpus in corpora):
                 raise ValueError(f"{split}: held-out pairs cannot be mixed with other text")
         return self
+
+    def record(self) -> dict[str, Any]:
+        """The recipe as it is written down: every default resolved, no user information and queries in addresses."""
+        values = self.model_dump(mode="json")
+        for download in values["downloads"].values():
+            download["url"] = public_address(download["url"])
+        return values
 
     def corpora(self) -> Iterator[tuple[str, AnyCorpus]]:
         """Each corpus with the name of its split."""

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from nmt.corpora.archive import unpack
+from nmt.addresses import folder_parts
+from nmt.corpora.archive import Budget, unpack
 from nmt.corpora.download import Notify, Progress, RemoteFile, fetch, sha256_of
 from nmt.corpora.local import LocalText
 from nmt.corpora.schema import (
@@ -115,7 +115,12 @@ def fetch_sources(
     for key, file in recipe.used_downloads().items():
         try:
             downloads[key] = fetch(
-                file, _cache_folder(root, file.url), mirrors=mirrors, offline=offline, progress=progress, notify=notify
+                file,
+                root.joinpath(*folder_parts(file.url)),
+                mirrors=mirrors,
+                offline=offline,
+                progress=progress,
+                notify=notify,
             )
         except DownloadError as error:
             if not offline:
@@ -146,17 +151,12 @@ def fetch_sources(
     if missing:
         raise DownloadError("\n".join(missing))
     records = [
-        SourceRecord(file=path.name, url=file.url, sha256=file.sha256 or sha256_of(path), bytes=path.stat().st_size)
+        SourceRecord(
+            file=path.name, url=file.public_url, sha256=file.sha256 or sha256_of(path), bytes=path.stat().st_size
+        )
         for file, path in fetched
     ]
     return Sources(recipe, scratch, downloads, test_sets, [*records, *unfetched_records(recipe, local)], local)
-
-
-def _cache_folder(root: Path, url: str) -> Path:
-    """A folder for a file by its address, so that recipes share files, and files of one name stay apart."""
-    address = urlsplit(url)
-    folders = [part for part in address.path.split("/")[:-1] if part not in ("", ".", "..")]
-    return root.joinpath(address.netloc.replace(":", "_"), *folders)
 
 
 def unfetched_records(recipe: Recipe, local: LocalText) -> list[SourceRecord]:
@@ -189,15 +189,27 @@ def _toy_pairs(corpus: ToyCorpus, split: str, source: str, target: str) -> Itera
 
 def _read(source: Path, target: Path, form: Format, invalid: InvalidUtf8) -> Iterator[Pair]:
     if form == "plain":
-        yield from read_parallel(source, target, invalid=invalid)
+        budgets = Budget(source), Budget(target)
+        for pair in read_parallel(source, target, invalid=invalid):
+            for budget, line in zip(budgets, pair, strict=True):
+                budget.spend(len(line))
+            yield pair
         return
     strip = _ted_tags if form == "ted-tags" else _ted_segments
-    sides = [list(strip(read_lines(path, invalid=invalid))) for path in (source, target)]
+    sides = [list(strip(_bounded(read_lines(path, invalid=invalid), path))) for path in (source, target)]
     if len(sides[0]) != len(sides[1]):
         raise DataError(
             f"{source} has {len(sides[0]):,} sentences, but {target} has {len(sides[1]):,}: the two must be parallel."
         )
     yield from zip(*sides, strict=True)
+
+
+def _bounded(lines: Iterable[str], path: Path) -> Iterator[str]:
+    """The lines of a file, unless it unpacks to far more than its size."""
+    budget = Budget(path)
+    for line in lines:
+        budget.spend(len(line))
+        yield line
 
 
 def _ted_tags(lines: Iterable[str]) -> Iterator[str]:

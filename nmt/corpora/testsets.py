@@ -77,7 +77,7 @@ def fetch_test_set(
             offline=offline,
             progress=progress,
             notify=notify,
-            name=dataset._get_tarball_filename(remote.url),
+            name=dataset._get_tarball_filename(remote.public_url),
         )
         if path.name.endswith(_ARCHIVES):
             unpack(path, None, raw)

@@ -89,7 +89,7 @@ def write_text(
         source_lang=recipe.source_lang,
         target_lang=recipe.target_lang,
         licence=recipe.licence,
-        recipe=recipe.model_dump(mode="json"),
+        recipe=recipe.record(),
         sources=sources.records,
         corpora=corpora_read,
         filters=filters,

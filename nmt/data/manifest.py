@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from nmt.addresses import public_address
 from nmt.config import mistakes
 from nmt.config.documents import parse_json
 from nmt.errors import DataError
@@ -26,7 +27,8 @@ class SourceRecord(Record):
     """A file that the data set was made from."""
 
     file: str
-    url: str | None = None
+    url: Annotated[str, AfterValidator(public_address)] | None = None
+    """Without user information and query."""
     sha256: str
     bytes: int
 
@@ -55,7 +57,7 @@ class Manifest(Record):
     target_lang: str
     licence: str = ""
     recipe: dict[str, Any]
-    """The recipe, whole: run again, it gives the same data set."""
+    """The recipe, whole: run again, it gives the same data set. Addresses are without user information and queries."""
     sources: list[SourceRecord]
     corpora: list[CorpusRecord] = []
     filters: dict[str, int]

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from nmt.addresses import public_address
 from nmt.reports.html import NOTHING, Html, details, element, join, table, text
 from nmt.reports.run_history import Record, RunHistory, number, values
 
@@ -171,7 +172,7 @@ def _source(entry: Mapping[str, Any]) -> Html:
     """A file by its name, and where it was fetched from."""
     url = entry.get("url")
     name = text(entry.get("file", _ABSENT))
-    return join([name, element("div", text(url), class_="note")]) if url else name
+    return join([name, element("div", text(public_address(str(url))), class_="note")]) if url else name
 
 
 def _code(value: Any) -> Html:

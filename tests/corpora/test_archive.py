@@ -1,18 +1,26 @@
 """Archives: what is asked for comes out, and nothing goes where it should not."""
 
+import contextlib
 import io
 import tarfile
 import zipfile
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from nmt.corpora.archive import unpack
+from nmt.corpora.archive import check_whole, unpack
 from nmt.errors import DownloadError
 
 MEMBERS = {"training/a.en": b"one\n" * 5000, "training/a.de": b"eins\n" * 5000, "readme": b"read"}
 
 
 def pack(path, members, mode):
+    if mode == "zip":
+        with zipfile.ZipFile(path, "w") as zipped:
+            for name, content in members.items():
+                zipped.writestr(name, content)
+        return path
     with tarfile.open(path, mode) as tar:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
@@ -42,10 +50,11 @@ def test_a_leading_dot_is_no_difference(tmp_path):
     assert unpack(archive, ["training/a.en"], tmp_path)[0].read_bytes() == b"one\n"
 
 
-@pytest.mark.parametrize("evil", ["../evil", "training/../../evil", "/tmp/evil-nmt", "..\\evil"])
+@pytest.mark.parametrize("evil", ["../evil", "training/../../evil", "/tmp/evil-nmt", "..\\evil", "a\x1b[2J", "."])
 @pytest.mark.parametrize("members", [["training/a.en"], None])
-def test_a_name_that_leads_out_condemns_the_archive(tmp_path, evil, members):
-    archive = pack(tmp_path / "a.tgz", MEMBERS | {evil: b"boo"}, "w:gz")
+@pytest.mark.parametrize("mode", ["w:gz", "zip"])
+def test_a_name_that_leads_out_condemns_the_archive(tmp_path, evil, members, mode):
+    archive = pack(tmp_path / "a.tgz", MEMBERS | {evil: b"boo"}, mode)
     with pytest.raises(DownloadError, match="leads out") as error:
         unpack(archive, members, tmp_path / "deep" / "out")
     assert repr(evil) in str(error.value)
@@ -75,6 +84,130 @@ def test_a_truncated_archive_is_refused(tmp_path, name, mode):
     with pytest.raises(DownloadError, match=r"a\.t"):
         unpack(archive, ["training/a.en", "training/a.de"], tmp_path / "out")
     assert not any(path.is_file() for path in (tmp_path / "out").rglob("*"))
+
+
+def test_a_tar_that_ends_as_a_zip_does_is_a_tar(tmp_path):
+    """Its last member is a zip archive, which zipfile finds at the end of the whole."""
+    inner = pack(tmp_path / "inner.zip", {"training/a.en": b"wrong\n"}, "zip").read_bytes()
+    archive = pack(tmp_path / "a.tar", {"training/a.en": b"right\n", "inner.zip": inner}, "w")
+    assert zipfile.is_zipfile(archive)
+    assert unpack(archive, ["training/a.en"], tmp_path / "out")[0].read_bytes() == b"right\n"
+
+
+def patched(path, changes):
+    content = bytearray(path.read_bytes())
+    for place, value in changes.items():
+        content[place] = value
+    path.write_bytes(content)
+    return path
+
+
+def only_error(archive, members=("a",)):
+    with pytest.raises(DownloadError, match=archive.name) as error:
+        unpack(archive, members and list(members), archive.parent / "out")
+    assert not any(path.is_file() for path in (archive.parent / "out").rglob("*"))
+    return str(error.value)
+
+
+def test_an_encrypted_zip_says_so(tmp_path):
+    archive = pack(tmp_path / "a.zip", {"a": b"text", "b": b"text"}, "zip")
+    directory = archive.read_bytes().index(b"PK\x01\x02")
+    patched(archive, {6: 1, directory + 8: 1})
+    assert "member a is encrypted" in only_error(archive)
+    assert "encrypted" in only_error(archive, None)
+    assert unpack(archive, ["b"], tmp_path / "out")[0].read_bytes() == b"text"
+
+
+def test_an_unknown_method_says_so(tmp_path):
+    archive = pack(tmp_path / "a.zip", {"a": b"text"}, "zip")
+    directory = archive.read_bytes().index(b"PK\x01\x02")
+    patched(archive, {8: 97, directory + 10: 97})
+    assert "packed by a method that nmt cannot read" in only_error(archive)
+
+
+def test_a_bad_header_in_the_middle_of_a_tar_is_not_its_end(tmp_path):
+    archive = pack(tmp_path / "a.tar", {"a": b"text", "b": b"text"}, "w")
+    patched(archive, {1024: ord("x")})
+    assert "bad header" in only_error(archive)
+    assert "bad header" in only_error(archive, None)
+
+
+def test_a_header_that_asks_for_much_memory_is_refused(tmp_path):
+    name = tarfile.TarInfo("././@LongLink")
+    name.type, name.size = tarfile.GNUTYPE_LONGNAME, 200 << 20
+    (tmp_path / "a.tar").write_bytes(name.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    assert "bad header: a size of 209,715,200 bytes" in only_error(tmp_path / "a.tar")
+
+
+def test_headers_upon_headers_are_no_crash(tmp_path):
+    name = tarfile.TarInfo("././@LongLink")
+    name.type, name.size = tarfile.GNUTYPE_LONGNAME, 512
+    (tmp_path / "a.tar").write_bytes((name.tobuf(tarfile.GNU_FORMAT) + b"x" * 512) * 3000)
+    assert "damaged" in only_error(tmp_path / "a.tar")
+
+
+def test_members_that_stand_in_each_other_s_place(tmp_path):
+    archive = pack(tmp_path / "a.tar", {"a": b"text", "a/b": b"text"}, "w")
+    assert "a folder of the other's name" in only_error(archive, None)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    mode=st.sampled_from(["w", "w:gz", "w:xz", "zip"]),
+    changes=st.dictionaries(st.integers(0, 4095), st.integers(0, 255), min_size=1, max_size=12),
+    cut=st.none() | st.integers(0, 4096),
+)
+def test_damage_of_any_kind_is_one_kind_of_error(tmp_path, mode, changes, cut):
+    archive = pack(tmp_path / "a", {"a": b"text\n" * 50, "b": b"more\n" * 50}, mode)
+    content = bytearray(archive.read_bytes())
+    for place, value in changes.items():
+        content[place % len(content)] = value
+    archive.write_bytes(content[:cut])
+    for members in (["a", "b"], None):
+        try:
+            unpack(archive, members, tmp_path / "out")
+        except DownloadError as error:
+            assert str(archive) in str(error)
+    with contextlib.suppress(DownloadError):
+        check_whole(archive)
+
+
+def zeros(path, mode, size):
+    """An archive of one member of zeros, which packs to next to nothing."""
+    if mode == "sparse":
+        header = tarfile.TarInfo("a")
+        header.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(size)}
+        header.size = 512
+        path.write_bytes(header.tobuf(tarfile.PAX_FORMAT) + b"1\n0\n0\n".ljust(512, b"\0") + bytes(1024))
+    elif mode == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+            zipped.writestr("a", bytes(size))
+    else:
+        with tarfile.open(path, mode) as tar:
+            member = tarfile.TarInfo("a")
+            member.size = size
+            tar.addfile(member, io.BytesIO(bytes(size)))
+    return path
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz", "zip", "sparse"])
+def test_what_unpacks_to_far_more_than_its_size_is_refused_before_it_is_written(tmp_path, monkeypatch, mode):
+    archive = zeros(tmp_path / "a", mode, 3_000_000)
+    assert unpack(archive, ["a"], tmp_path / "fits")[0].stat().st_size == 3_000_000
+    monkeypatch.setattr("nmt.corpora.archive._ALWAYS_ALLOWED", 1_000_000)
+    message = only_error(archive)
+    assert "would unpack to more than 1,000,000 bytes" in message
+    assert "a has 3,000,000 bytes" in message
+    if mode not in ("sparse",):
+        with pytest.raises(DownloadError, match="would unpack to more"):
+            check_whole(archive)
+
+
+def test_members_that_are_not_wanted_count_too(tmp_path, monkeypatch):
+    """They are unpacked to be passed over, which takes time."""
+    archive = zeros(tmp_path / "a.tgz", "w:gz", 3_000_000)
+    monkeypatch.setattr("nmt.corpora.archive._ALWAYS_ALLOWED", 1_000_000)
+    assert "there is more after those" in only_error(archive, ["b"])
 
 
 def test_what_is_no_archive_is_refused(tmp_path):

@@ -240,6 +240,25 @@ def talks():
     return tar(members)
 
 
+@pytest.mark.parametrize("form", ["plain", "ted-tags"])
+def test_a_compressed_text_that_unpacks_to_far_too_much_is_refused(file_server, tmp_path, monkeypatch, form):
+    monkeypatch.setattr("nmt.corpora.archive._ALWAYS_ALLOWED", 100_000)
+    for language in ("en", "de"):
+        file_server.files[f"a.{language}.gz"] = gzip.compress(b"the same again\n" * 20_000)
+    values = {
+        "name": "bomb-en-de",
+        "source_lang": "en",
+        "target_lang": "de",
+        "downloads": {language: {"url": f"{file_server.url}/a.{language}.gz"} for language in ("en", "de")},
+        "train": [{"kind": "files", "name": "a", "files": {"en": "en", "de": "de"}, "format": form}],
+        "valid": [{"kind": "held-out"}],
+        "test": [{"kind": "held-out"}],
+    }
+    with pytest.raises(DownloadError, match=r"a\.en\.gz: would unpack to more than"):
+        prepare(parse_recipe(values, name="bomb.yaml"), tmp_path / "bomb", cache=tmp_path / "cache")
+    assert not (tmp_path / "bomb").exists()
+
+
 def test_talks_lose_their_tags(file_server, tmp_path):
     recipe = served_recipe(file_server, "iwslt14-de-en", {"de-en.tgz": talks()})
     told = []

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from nmt.corpora import cleaning
 from nmt.corpora.cleaning import Evaluation, Rules, clean, filter_names
+from nmt.corpora.hashes import hash_lines
 from nmt.corpora.schema import Filters, Normalisation
 from nmt.text import comparison_key
 
@@ -74,6 +75,25 @@ def test_leaks_are_found_on_either_side_whatever_their_spacing_and_composition(t
     kept, counts = run(pairs, tmp_path, evaluation=evaluation, leakage="count", **LOOSE)
     assert kept == pairs
     assert counts == {"empty": 0, "leaked_kept": 2, "copied_kept": 0, "invisible_kept": 0}
+
+
+def test_both_sides_of_held_out_pairs_leak(tmp_path):
+    """A held-out source under another target is a leak, and so is a held-out target under another source."""
+    held_out = [("a red house", "ein rotes Haus"), ("", "")]
+    evaluation = Evaluation.of([("one", "eins")]).and_held_out(held_out, hash_lines(["a red house\nein rotes Haus"]))
+    pairs = [
+        ("a red house", "ein rotes Haus"),
+        ("a red house", "rotes Haus"),
+        ("the house is red", " ein  rotes Haus"),
+        ("one", "anderes"),
+        ("other", "eins"),
+        ("ein rotes Haus", "a red house"),  # Each in the other language's place: no leak.
+    ]
+    rules = Rules("en", "de", Filters(**LOOSE), Normalisation())
+    counts = {}
+    chunks = clean(pairs, rules, evaluation, counts, scratch=tmp_path)
+    assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[-1:]
+    assert dropped(counts) == {"held_out": 1, "leaked": 4}
 
 
 def test_leaks_are_found_in_text_as_read(tmp_path):

@@ -3,9 +3,12 @@
 import errno
 import gzip
 import hashlib
+import io
 import os
 import random
 import socket
+import tarfile
+import zipfile
 
 import pytest
 
@@ -270,5 +273,100 @@ def test_packed_bytes_arrive_as_they_lie_on_the_server(file_server, tmp_path):
     assert fetch(remote(file_server, "corpus.gz", packed), tmp_path).read_bytes() == packed
 
 
-def test_names_come_from_addresses():
+def test_names_come_from_addresses(tmp_path):
     assert RemoteFile("https://host/a/b%20c.tgz?version=2").name == "b c.tgz"
+    with pytest.raises(DownloadError, match=r"the address https://host/x/%2Fetc%2Fevil ends in '/etc/evil'"):
+        fetch(RemoteFile("https://host/x/%2Fetc%2Fevil?sig=s3cret"), tmp_path)
+
+
+@pytest.mark.parametrize("start", [50_000, 100_001, 200_000])
+@pytest.mark.parametrize("known", [True, False])
+def test_another_range_than_was_asked_for_is_not_joined(server, tmp_path, start, known):
+    server.headers["ETag"] = '"first"'
+    server.cut_after["corpus.tgz"] = [100_000]
+    server.other_ranges["corpus.tgz"] = [start]
+    file = remote(server) if known else RemoteFile(f"{server.url}/corpus.tgz")
+    assert fetch(file, tmp_path).read_bytes() == CONTENT
+    assert [asked for _, asked in server.requests] == [None, "bytes=100000-", None]
+
+
+def test_the_whole_file_in_place_of_a_range_is_taken(server, tmp_path):
+    server.headers["ETag"] = '"first"'
+    server.cut_after["corpus.tgz"] = [100_000]
+    server.other_ranges["corpus.tgz"] = [0]
+    assert fetch(RemoteFile(f"{server.url}/corpus.tgz"), tmp_path).read_bytes() == CONTENT
+    assert len(server.requests) == 2
+
+
+def test_a_body_longer_than_the_file_is_cut_off(server, tmp_path):
+    server.lengths = False
+    server.files["corpus.tgz"] = CONTENT * 50
+    with pytest.raises(DownloadError, match="sends more than the 300,000 bytes"):
+        fetch(remote(server), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def packed_in(suffix, content=b"a line of text\n" * 20_000 + CONTENT[:50_000]):
+    stream = io.BytesIO()
+    if suffix == ".zip":
+        with zipfile.ZipFile(stream, "w") as zipped:
+            zipped.writestr("a.en", content)
+    elif suffix == ".gz":
+        return gzip.compress(content)
+    else:
+        with tarfile.open(fileobj=stream, mode={".tar": "w", ".tgz": "w:gz", ".tar.xz": "w:xz"}[suffix]) as tar:
+            member = tarfile.TarInfo("a.en")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("suffix", [".tgz", ".tar", ".tar.xz", ".zip", ".gz"])
+def test_a_body_without_a_length_is_pinned_once_it_unpacks_whole(file_server, tmp_path, suffix):
+    name, content = f"a{suffix}", packed_in(suffix)
+    file_server.lengths = False
+    file_server.files[name] = content[: len(content) * 2 // 3]  # The connection ended early; nobody can tell.
+    file, told = RemoteFile(f"{file_server.url}/{name}"), []
+    with pytest.raises(DownloadError, match=r"came without its length, and is a damaged or truncated archive"):
+        fetch(file, tmp_path, notify=told.append)
+    assert list(tmp_path.iterdir()) == []
+
+    file_server.files[name] = content
+    assert fetch(file, tmp_path, notify=told.append).read_bytes() == content
+    assert (tmp_path / f"{name}.sha256").read_text() == f"{hashlib.sha256(content).hexdigest()}  {name}\n"
+
+
+def test_a_page_in_place_of_an_archive_is_not_taken(file_server, tmp_path):
+    file_server.lengths = False
+    file_server.files["a.tgz"] = b"<html>Log in to this network</html>"
+    with pytest.raises(DownloadError, match="neither an archive nor a compressed file"):
+        fetch(RemoteFile(f"{file_server.url}/a.tgz"), tmp_path)
+
+
+def test_a_plain_body_without_a_length_is_never_pinned(file_server, tmp_path):
+    file_server.lengths = False
+    file_server.files["a.txt"] = b"half a li"
+    told = []
+    for _ in range(2):
+        fetch(RemoteFile(f"{file_server.url}/a.txt"), tmp_path, notify=told.append)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+    assert len(told) == 1
+    assert "whether it is whole is unknown" in told[0]
+
+
+def test_a_truncated_archive_in_the_cache_is_not_pinned(file_server, tmp_path):
+    """What an earlier version of this program, or a user, put there."""
+    content = packed_in(".tgz")
+    file_server.files["a.tgz"] = content
+    (tmp_path / "a.tgz").write_bytes(content[: len(content) // 2])
+    told = []
+    assert fetch(RemoteFile(f"{file_server.url}/a.tgz"), tmp_path, notify=told.append).read_bytes() == content
+    assert "a.tgz: is a damaged or truncated archive" in told[0]
+    assert (tmp_path / "a.tgz.wrong").exists()
+
+
+def test_a_proxy_that_cannot_be_used_is_one_clear_error(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", "gopher://me:s3cret@proxy:1")
+    with pytest.raises(DownloadError, match="ALL_PROXY cannot be used") as error:
+        fetch(remote(server), tmp_path)
+    assert "s3cret" not in str(error.value)

@@ -111,6 +111,15 @@ def test_a_file_may_be_given_in_place_of_the_listed_one(file_server, tmp_path):
     assert [known for known, _ in test_set.files] == [file]
 
 
+def test_a_signed_address_leaves_no_trace_in_the_cache(file_server, tmp_path):
+    content = packed()
+    file_server.files["mine.tgz?sig=s3cret/x"] = content
+    file = RemoteFile(f"{file_server.url}/mine.tgz?sig=s3cret/x", md5=hashlib.md5(content).hexdigest())
+    fetch_test_set("wmt14/full", "en-de", file=file, cache=tmp_path)
+    assert (tmp_path / "wmt14/full/raw/wmt14_full.mine.tgz").is_file()
+    assert [str(path) for path in tmp_path.rglob("*s3cret*")] == []
+
+
 def test_sides_of_unequal_length_are_refused(file_server, tmp_path):
     file_server.files["mine.tgz"] = packed(REFERENCE[:2])
     with pytest.raises(DataError, match=r"\[2, 3\] lines"):

@@ -136,6 +136,32 @@ def test_systems_are_compared_with_the_first():
     assert gold.p_value < 0.01
 
 
+def test_the_comparison_is_a_paired_bootstrap_by_its_signature_and_figures(monkeypatch):
+    """sacreBLEU also has approximate randomisation, which says something else with the same layout."""
+    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.significance import PairedTest
+
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    systems = {"base": HYPOTHESES * 5, "other": (HYPOTHESES[1:] + HYPOTHESES[:1]) * 5}
+    comparisons = compare(systems, [REFERENCES * 5], ["bleu", "chrf"], target_lang="de", samples=100)
+    oracle = PairedTest(
+        list(systems.items()), {"bleu": BLEU(), "chrf": CHRF()}, [REFERENCES * 5], test_type="bs", n_samples=100
+    )
+    signatures, results = oracle()
+    assert [comparison.name for comparison in comparisons] == [name for name in results if name != "System"]
+    for comparison in comparisons:
+        assert "|bs:100|seed:7|" in comparison.signature
+        assert comparison.signature == signatures[comparison.name].format()
+        for ours, theirs in zip(comparison.systems, results[comparison.name], strict=True):
+            assert (ours.value, ours.mean, ours.interval) == (theirs.score, theirs.mean, theirs.ci)
+            assert ours.p_value == theirs.p_value
+
+
+def test_the_bootstrap_draws_a_thousand_test_sets_unless_told_otherwise():
+    [comparison] = compare({"a": HYPOTHESES, "b": REFERENCES}, [REFERENCES], ["chrf"])
+    assert "|bs:1000|" in comparison.signature
+
+
 COMMANDS = {
     "13a": (["bleu"], {}),
     "intl": (["bleu", "--tokenize", "intl"], {"tokenize": "intl"}),

@@ -215,8 +215,66 @@ def test_the_embedded_pair_both_ways(nmt, tmp_path):
 
 
 def test_the_list(nmt):
-    names = [line.split("\t")[0] for line in nmt("prepare-data", "--list").stdout.splitlines()]
-    assert names == ["iwslt14-de-en", "multi30k-en-de", "toy-en-de", "wmt14-en-de", "wmt14-en-fr"]
+    lines = [line.split("\t") for line in nmt("prepare-data", "--list").stdout.splitlines()]
+    assert {name: checksums for name, _, checksums in lines} == {
+        "iwslt14-de-en": "no sha256 known of talks; that of the first copy is expected later",
+        "multi30k-en-de": "sha256 of every download known",
+        "toy-en-de": "no download",
+        "wmt14-en-de": "no sha256 known of newstest2014-full (md5 only)",
+        "wmt14-en-fr": "no sha256 known of newstest2014-full (md5 only)",
+    }
+
+
+def test_a_recipe_names_no_file_outside_the_cache(nmt, mine, tmp_path, file_server):
+    """The name of a download is decoded before it is looked at."""
+    precious = tmp_path / "home" / ".bashrc"
+    precious.parent.mkdir()
+    precious.write_text("mine")
+    values = yaml.safe_load(mine.read_text())
+    escaped = str(precious).replace("/", "%2F")
+    file_server.files[f"x/{escaped}"] = b"evil"
+    values["downloads"]["train-en"] = {"url": f"{file_server.url}/x/{escaped}"}
+    mine.write_text(yaml.safe_dump(values))
+    done = nmt("prepare-data", "mine.yaml", "--mirror", "mirror", expect=2)
+    assert "downloads.train-en.url: ends in" in done.stderr
+    assert file_server.requests == []
+    assert [path.name for path in precious.parent.iterdir()] == [".bashrc"]
+    assert precious.read_text() == "mine"
+
+
+def test_no_name_steers_the_terminal(tmp_path):
+    import pty
+
+    (tmp_path / "ref.de").write_text("ein Satz\n")
+    (tmp_path / "a.de").write_text("ein Satz\n")
+    evil = "b\x1b]0;owned\x07[bold red].de"
+    (tmp_path / evil).write_text("ein Wort\n")
+    for arguments in (
+        ["prepare-data", f"{evil}.yaml"],
+        ["score", "--reference", "ref.de", "a.de", evil],
+        ["score", "--json", "--reference", "ref.de", "a.de", evil],
+    ):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs,
+            env=os.environ | {"TERM": "xterm-256color"},
+        )  # fmt: skip
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                block = os.read(ours, 4096)
+            except OSError:  # What Linux says at the end.
+                block = b""
+            if not block:
+                break
+            shown += block
+        os.close(ours)
+        assert process.wait(60) == (2 if arguments[0] == "prepare-data" else 0), shown
+        assert b"Traceback" not in shown
+        assert rb"b\u001b]0;owned\u0007[bold red].de" in shown
+        assert b"\x1b]" not in shown
+        assert b"\x07" not in shown
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """``nmt score`` as people and pipelines run it."""
 
 import json
+import re
 
 import pytest
 
@@ -48,6 +49,19 @@ def test_json_holds_everything(files, nmt):
     assert [score["name"] for score in record["systems"][0]["scores"]] == ["BLEU", "paper BLEU"]
     assert record["comparisons"][0]["systems"][0]["p_value"] is None
     assert record["comparisons"][0]["systems"][1]["p_value"] <= 1
+
+
+def test_two_systems_are_compared_in_text(files, nmt):
+    result = nmt("score", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files, SACREBLEU_SEED="7")
+    figures, comparison = result.stdout.split("\n\n")
+    good, bad = figures.split("bad.txt:\n")
+    assert good.startswith("good.txt:\n  BLEU = 100.00 ")
+    assert bad.startswith("  BLEU = ")
+    heading, baseline, other, signature = comparison.splitlines()
+    assert heading == "BLEU, paired bootstrap against good.txt:"
+    assert re.fullmatch(r"  100\.00  \(100\.00 ± 0\.00\)  baseline  good\.txt", baseline)
+    assert re.fullmatch(r"  +\d+\.\d\d  \(\d+\.\d\d ± \d+\.\d\d\)  p = [01]\.\d{4}  bad\.txt", other)
+    assert signature.startswith("  nrefs:1|bs:1000|seed:7|case:mixed|eff:no|tok:13a|")
 
 
 def test_json_holds_the_score_of_each_sentence_if_asked(files, nmt):

@@ -1,0 +1,150 @@
+"""Where passwords come from, to whom they go, and that nobody writes them down."""
+
+import base64
+import gzip
+import json
+
+import pytest
+import yaml
+
+from nmt.corpora.credentials import credentials_for
+from nmt.corpora.download import RemoteFile, fetch
+from nmt.corpora.prepare import prepare
+from nmt.corpora.recipe import dump_recipe, load_recipe
+from nmt.errors import ConfigError, DownloadError
+
+SECRET = "s3cret"
+
+
+def basic(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch, tmp_path):
+    """A user without credentials."""
+    monkeypatch.delenv("NMT_CREDENTIALS", raising=False)
+    monkeypatch.delenv("NETRC", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+
+
+def with_user(url, user="me", password=SECRET):
+    return url.replace("http://", f"http://{user}:{password}@")
+
+
+def test_an_address_s_own_go_first(monkeypatch):
+    monkeypatch.setenv("NMT_CREDENTIALS", "other:word@host")
+    assert credentials_for("http://me:p%40ss@host/a") == ("me", "p@ss")
+    assert credentials_for("http://host/a") == ("other", "word")
+
+
+def test_the_environment_names_hosts_and_ports(monkeypatch):
+    monkeypatch.setenv("NMT_CREDENTIALS", " a:1@one.example.org\n b:%2F2@two.example.org:8080 ")
+    assert credentials_for("https://ONE.example.org:99/x") == ("a", "1")
+    assert credentials_for("https://two.example.org:8080/x") == ("b", "/2")
+    assert credentials_for("https://two.example.org/x") is None
+    assert credentials_for("https://evil.example.org/one.example.org") is None
+
+
+@pytest.mark.parametrize("entry", ["s3cret", "me:s3cret@", "me:s3/cret@host", "me:s3cret@host:port"])
+def test_a_wrong_entry_is_told_by_its_number_alone(monkeypatch, entry):
+    monkeypatch.setenv("NMT_CREDENTIALS", f"a:b@host {entry}")
+    with pytest.raises(DownloadError, match="entry 2 is not") as error:
+        credentials_for("http://nowhere/x")
+    assert "cret" not in str(error.value)
+
+
+def test_netrc_gives_to_the_host_that_it_names(monkeypatch, tmp_path):
+    (tmp_path / "home" / ".netrc").write_text(f"machine host login me password {SECRET}\ndefault login x password y\n")
+    assert credentials_for("http://host/a") == ("me", SECRET)
+    assert credentials_for("http://default/a") is None
+    assert credentials_for("http://another/a") is None
+    (tmp_path / "mine").write_text("machine another login z password w\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "mine"))
+    assert credentials_for("http://another/a") == ("z", "w")
+    (tmp_path / "mine").write_text(f"machine another\nlogin z pasword {SECRET}\n")
+    with pytest.raises(DownloadError, match="mine, line 2: is not in the format of netrc") as error:
+        credentials_for("http://another/a")
+    assert SECRET not in str(error.value)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    with pytest.raises(DownloadError, match="none: cannot be read"):
+        credentials_for("http://another/a")
+
+
+def test_the_server_gets_them_and_another_host_does_not(file_server, tmp_path):
+    file_server.files["a.gz"] = b"content"
+    other = file_server.url.replace("127.0.0.1", "localhost")
+    file_server.redirects["moved.gz"] = f"{other}/a.gz"
+    fetch(RemoteFile(with_user(f"{file_server.url}/moved.gz")), tmp_path)
+    assert file_server.authorizations == [basic("me", SECRET), None]
+
+
+def test_who_needs_a_password_is_told_where_to_give_it(file_server, tmp_path):
+    file_server.statuses["a.gz"] = [401]
+    with pytest.raises(DownloadError, match=r"answers 401.*NMT_CREDENTIALS or ~/\.netrc"):
+        fetch(RemoteFile(f"{file_server.url}/a.gz"), tmp_path)
+
+
+def test_messages_hold_no_secret(file_server, tmp_path):
+    told = []
+    secret = f"{with_user(file_server.url)}/a.gz?sig={SECRET}"
+    file_server.files[f"a.gz?sig={SECRET}"] = b"content"
+    mirrors = [f"{with_user(file_server.url)}/mirror?token={SECRET}", f"file://{tmp_path}/none"]
+    fetch(RemoteFile(secret), tmp_path / "cache", mirrors=mirrors, notify=told.append)
+    assert [path for path, _ in file_server.requests] == [f"mirror/a.gz?token={SECRET}", f"a.gz?sig={SECRET}"]
+    file_server.files.clear()
+    with pytest.raises(DownloadError) as error:
+        fetch(RemoteFile(secret), tmp_path / "other", mirrors=mirrors)
+    with pytest.raises(DownloadError) as offline:
+        fetch(RemoteFile(secret), tmp_path / "other", mirrors=mirrors, offline=True)
+    with pytest.raises(DownloadError) as wrong_mirror:
+        fetch(RemoteFile(secret), tmp_path / "other", mirrors=[f"ftp://me:{SECRET}@host/x"])
+    with pytest.raises(DownloadError) as wrong_port:
+        fetch(RemoteFile(secret), tmp_path / "other", mirrors=[f"http://me:{SECRET}/@host/x"])
+    for message in (*told, *(str(each.value) for each in (error, offline, wrong_mirror, wrong_port))):
+        assert SECRET not in message
+        assert "me:" not in message
+    assert SECRET not in repr(RemoteFile(secret))
+
+
+def test_a_wrong_address_in_a_recipe_is_quoted_without_its_secrets(tmp_path):
+    for url in (f"ftp://me:{SECRET}@host/a", f"http://me:{SECRET}/@host/a", f"http://host/?sig={SECRET}"):
+        recipe = {"name": "x", "source_lang": "en", "target_lang": "de", "downloads": {"a": {"url": url}}}
+        (tmp_path / "x.yaml").write_text(yaml.safe_dump(recipe))
+        with pytest.raises(ConfigError, match=r"downloads\.a\.url: ") as error:
+            load_recipe(str(tmp_path / "x.yaml"))
+        assert SECRET not in str(error.value)
+
+
+def test_nothing_that_is_written_holds_a_secret(file_server, tmp_path):
+    """Signed addresses with a user: the data set, its manifest, the cache, and the recipe as shown."""
+    downloads = {}
+    for language in ("en", "de"):
+        path = f"x/a.{language}.gz"
+        file_server.files[f"{path}?X-Signature={SECRET}"] = gzip.compress(
+            "".join(f"line {n} in {language}\n" for n in range(50)).encode()
+        )
+        downloads[language] = {"url": f"{with_user(file_server.url)}/{path}?X-Signature={SECRET}"}
+    values = {
+        "name": "signed-en-de",
+        "source_lang": "en",
+        "target_lang": "de",
+        "downloads": downloads,
+        "train": [{"kind": "files", "name": "a", "files": {"en": "en", "de": "de"}}],
+        "valid": [{"kind": "held-out", "pairs": 2}],
+        "test": [{"kind": "held-out", "pairs": 2}],
+    }
+    (tmp_path / "signed.yaml").write_text(yaml.safe_dump(values))
+    recipe = load_recipe(str(tmp_path / "signed.yaml"))
+    told = []
+    prepare(recipe, tmp_path / "data", cache=tmp_path / "cache", notify=told.append)
+    assert set(file_server.authorizations) == {basic("me", SECRET)}
+    for root in (tmp_path / "data", tmp_path / "cache"):
+        for path in root.rglob("*"):
+            assert SECRET not in str(path)
+            assert path.is_dir() or SECRET.encode() not in path.read_bytes()
+    manifest = json.loads((tmp_path / "data" / "manifest.json").read_text())
+    assert {source["url"] for source in manifest["sources"]} == {f"{file_server.url}/x/a.{n}.gz" for n in ("en", "de")}
+    assert SECRET not in dump_recipe(recipe) + "".join(told)
+    assert not prepare(recipe, tmp_path / "data", cache=tmp_path / "cache").changed
