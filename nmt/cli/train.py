@@ -73,7 +73,7 @@ def train(
     from nmt.config import option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
-    from nmt.training.distributed import is_started_by_torchrun, ranks_of_environment
+    from nmt.training.distributed import is_launched, ranks_of_environment
     from nmt.training.launch import launch
     from nmt.training.progress import Ending
     from nmt.training.recorded_data import data_to_resume
@@ -82,7 +82,7 @@ def train(
     from nmt.training.settings import choose_settings, settings_of_run
     from nmt.training.setup import settle, summarize
 
-    launches = nproc is not None and nproc > 1 and not is_started_by_torchrun()
+    launches = nproc is not None and nproc > 1 and not is_launched()
     is_main = ranks_of_environment().is_main
     # What a rank other than the main one, or the process that only starts them, has to say, the main one says.
     say = notice if is_main and not launches else lambda message: None
