@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 from nmt.errors import DataError
+from nmt.processes import how_it_ended
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -68,15 +69,10 @@ def _what_broke(workers: Iterable[BaseProcess]) -> str:
     """Name the worker that ended, and how. The pool ends all others by SIGTERM."""
     ended = [worker for worker in workers if worker.exitcode]
     first = min(ended, key=lambda worker: worker.exitcode == -signal.SIGTERM, default=None)
-    who, how = "A worker process", "ended unexpectedly"
+    what = "A worker process ended unexpectedly"
     if first is not None and first.exitcode is not None:
-        who = f"Worker process {first.pid}"
-        how = f"ended with exit code {first.exitcode}"
-        if first.exitcode < 0:
-            how = f"was killed by {signal.Signals(-first.exitcode).name}"
-        if first.exitcode == -signal.SIGKILL:
-            how += " (which is also what the system does when memory runs out)"
-    return f"{who} {how}; nothing was kept. Run the same command again, with fewer --workers if memory ran out."
+        what = f"Worker process {first.pid} {how_it_ended(first.exitcode)}"
+    return f"{what}. Run the same command again, with fewer --workers if memory ran out."
 
 
 def _begin_worker() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from nmt.errors import TrainingError
+from nmt.processes import how_it_ended
 from nmt.training.rendezvous import environment_of_rank, private_rendezvous
 from nmt.training.signals import stop_signals
 
@@ -49,7 +50,7 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
             return int(code)
         again = "`nmt train --resume RUN`" if "--fresh" in arguments else "the same command"
         raise TrainingError(
-            f"rank {job.failed} {_how_it_ended(code)}; the other ranks were ended. Run {again} to resume from the last "
+            f"rank {job.failed} {how_it_ended(code)}; the other ranks were ended. Run {again} to resume from the last "
             "checkpoint."
         )
     if job.killed:
@@ -126,13 +127,6 @@ def _start(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.
 def _send(number: int, processes: Sequence[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         process.send_signal(number)
-
-
-def _how_it_ended(code: int) -> str:
-    if code > 0:
-        return f"ended with exit code {code}"
-    how = f"was killed by {signal.Signals(-code).name}"
-    return how + " (which is also what the system does when memory runs out)" * (-code == signal.SIGKILL)
 
 
 @contextmanager
