@@ -44,20 +44,19 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
             job.watch()
         finally:
             job.kill()
+    again = "`nmt train --resume RUN`" if "--fresh" in arguments else "the same command"
     if job.failed is not None:
         code = job.codes[job.failed]
         if code in _EXPLAINED:
             return int(code)
-        again = "`nmt train --resume RUN`" if "--fresh" in arguments else "the same command"
         raise TrainingError(
             f"rank {job.failed} {how_it_ended(code)}; the other ranks were ended. Run {again} to resume from the last "
             "checkpoint."
         )
     if job.killed:
-        named = ", ".join(map(str, job.killed))
         raise TrainingError(
-            f"rank {named} did not end within {_SECONDS_TO_SAVE:g} seconds of the signal to stop, and was killed. Run "
-            "the same command to resume from the last checkpoint."
+            f"rank {', '.join(map(str, job.killed))} did not end within {_SECONDS_TO_SAVE:g} seconds of the signal to "
+            f"stop, and was killed. Run {again} to resume from the last checkpoint."
         )
     interrupted = next((code for code in job.codes if code), 0)
     return 128 + signals[0] if interrupted and signals else interrupted
