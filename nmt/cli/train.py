@@ -60,8 +60,8 @@ def train(
 ) -> None:
     """Train a Transformer; the same command again resumes the run.
 
-    Ctrl-C saves a checkpoint first. The run's folder gets checkpoints/, metrics.jsonl and config.yaml. With --resume
-    RUN nothing else is needed; limits, the device and --set change the run's settings.
+    Ctrl-C or a lost terminal saves a checkpoint first. The run's folder gets checkpoints/, metrics.jsonl and
+    config.yaml. With --resume RUN nothing else is needed; limits, the device and --set change the run's settings.
 
     Example: nmt train --preset small --max-minutes 30
     """
@@ -69,6 +69,7 @@ def train(
     import sys
 
     from nmt.cli.console import notice
+    from nmt.cli.lost_terminal import hanging_up_when_unread
     from nmt.cli.training_view import SilentView, TrainingView, summary_lines, summary_text
     from nmt.config import option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest
@@ -126,18 +127,20 @@ def train(
 
     for line in summary_lines(summary):
         say(line)
-    with TrainingView() if is_main else SilentView() as view:
-        outcome = train_run(
-            folders, run, resolved, view, fresh=fresh, accept_changes=accept_changes, init_from=init_from
-        )
-    if outcome.was_over:
-        say(f"Nothing to do: {outcome.run} is finished (update {outcome.progress.update:,}: {outcome.ending.value}).")
-        return
-    if outcome.ending is Ending.INTERRUPTED:
-        command = f"`nmt train --resume {outcome.run}`" if fresh else "the same command"
-        say(f"Interrupted at update {outcome.progress.update:,}. Saved. Run {command} to resume.")
-        raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))
-    say(f"Finished at update {outcome.progress.update:,}: {outcome.ending.value}.")
+    with hanging_up_when_unread():
+        with TrainingView() if is_main else SilentView() as view:
+            outcome = train_run(
+                folders, run, resolved, view, fresh=fresh, accept_changes=accept_changes, init_from=init_from
+            )
+        update = f"update {outcome.progress.update:,}"
+        if outcome.was_over:
+            say(f"Nothing to do: {outcome.run} is finished ({update}: {outcome.ending.value}).")
+        elif outcome.ending is Ending.INTERRUPTED:
+            command = f"`nmt train --resume {outcome.run}`" if fresh else "the same command"
+            say(f"Interrupted at {update}. Saved. Run {command} to resume.")
+            raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))
+        else:
+            say(f"Finished at {update}: {outcome.ending.value}.")
 
 
 def _refuse_beside_resume(options: dict[str, object], fresh: bool) -> None:
