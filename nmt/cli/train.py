@@ -60,8 +60,8 @@ def train(
 ) -> None:
     """Train a Transformer; the same command again resumes the run.
 
-    Ctrl-C saves a checkpoint first. The run's folder gets checkpoints/, metrics.jsonl and config.yaml. With --resume
-    RUN nothing else is needed; limits, the device and --set change the run's settings.
+    Ctrl-C or a lost terminal saves a checkpoint first. The run's folder gets checkpoints/, metrics.jsonl and
+    config.yaml. With --resume RUN nothing else is needed; limits, the device and --set change the run's settings.
 
     Example: nmt train --preset small --max-minutes 30
     """
@@ -69,11 +69,12 @@ def train(
     import sys
 
     from nmt.cli.console import notice, write_stdout
+    from nmt.cli.lost_terminal import hanging_up_when_unread
     from nmt.cli.training_view import SilentView, TrainingView, summary_lines, summary_text
     from nmt.config import option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
-    from nmt.training.distributed import is_started_by_torchrun, ranks_of_environment
+    from nmt.training.distributed import is_launched, ranks_of_environment
     from nmt.training.launch import launch
     from nmt.training.progress import Ending
     from nmt.training.recorded_data import data_to_resume
@@ -82,7 +83,7 @@ def train(
     from nmt.training.settings import choose_settings, settings_of_run
     from nmt.training.setup import settle, summarize
 
-    launches = nproc is not None and nproc > 1 and not is_started_by_torchrun()
+    launches = nproc is not None and nproc > 1 and not is_launched()
     is_main = ranks_of_environment().is_main
     # What a rank other than the main one, or the process that only starts them, has to say, the main one says.
     say = notice if is_main and not launches else lambda message: None
@@ -126,18 +127,20 @@ def train(
 
     for line in summary_lines(summary):
         say(line)
-    with TrainingView() if is_main else SilentView() as view:
-        outcome = train_run(
-            folders, run, resolved, view, fresh=fresh, accept_changes=accept_changes, init_from=init_from
-        )
-    if outcome.was_over:
-        say(f"Nothing to do: {outcome.run} is finished (update {outcome.progress.update:,}: {outcome.ending.value}).")
-        return
-    if outcome.ending is Ending.INTERRUPTED:
-        command = f"`nmt train --resume {outcome.run}`" if fresh else "the same command"
-        say(f"Interrupted at update {outcome.progress.update:,}. Saved. Run {command} to resume.")
-        raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))
-    say(f"Finished at update {outcome.progress.update:,}: {outcome.ending.value}.")
+    with hanging_up_when_unread():
+        with TrainingView() if is_main else SilentView() as view:
+            outcome = train_run(
+                folders, run, resolved, view, fresh=fresh, accept_changes=accept_changes, init_from=init_from
+            )
+        update = f"update {outcome.progress.update:,}"
+        if outcome.was_over:
+            say(f"Nothing to do: {outcome.run} is finished ({update}: {outcome.ending.value}).")
+        elif outcome.ending is Ending.INTERRUPTED:
+            command = f"`nmt train --resume {outcome.run}`" if fresh else "the same command"
+            say(f"Interrupted at {update}. Saved. Run {command} to resume.")
+            raise typer.Exit(128 + (outcome.stopped_by or signal.SIGINT))
+        else:
+            say(f"Finished at {update}: {outcome.ending.value}.")
 
 
 def _refuse_beside_resume(options: dict[str, object], fresh: bool) -> None:

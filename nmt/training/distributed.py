@@ -1,12 +1,15 @@
 """The ranks of a run: who they are, what they tell each other, and what happens when one of them fails.
 
-torchrun starts the processes, and ends them all when one fails. The error of a rank that fails names the rank, and is
-left in the file where torchrun looks for the cause. A rank that only lost touch with another waits to be ended: its own
-complaint would hide the cause.
+A launcher (``nmt train --nproc`` or torchrun) starts the processes, and ends them all when one fails. The error of a
+rank that fails names the rank, and is left in the file where torchrun looks for the cause. A rank that only lost touch
+with another waits to be ended: its own complaint would hide the cause.
+
+Ranks exchange tensors and JSON. Nothing that comes from another rank is unpickled.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -15,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -23,6 +26,8 @@ from torch import Tensor
 
 from nmt.device import is_out_of_memory
 from nmt.errors import NmtError
+from nmt.training.rendezvous import store_of_environment
+from nmt.training.signals import stop_signals
 
 T = TypeVar("T")
 
@@ -36,7 +41,7 @@ class LostPeerError(NmtError):
     """Another rank is gone, so that this one cannot go on."""
 
     is_being_ended = False
-    """Whether torchrun's signal to end has come already."""
+    """Whether the launcher's signal to end has come already."""
 
 
 @dataclass(frozen=True)
@@ -65,20 +70,30 @@ class Ranks:
             self._together(lambda: dist.broadcast(tensor, src=0))
 
     def told_by_main(self, value: T) -> T:
-        """The main rank's value (something small that can be pickled)."""
+        """The main rank's value, which JSON can express; tuples arrive as lists."""
         if self.size == 1:
             return value
-        box = [value]
-        self._together(lambda: dist.broadcast_object_list(box, src=0))
-        return box[0]
+        message = _encoded(value)
+        length = torch.tensor([len(message)])
+        self.copy_from_main(length)
+        if not self.is_main:
+            message = torch.empty(int(length), dtype=torch.uint8)
+        self.copy_from_main(message)
+        return cast(T, _decoded(message))
 
     def gather(self, value: T) -> list[T]:
-        """Every rank's value, in the order of the ranks."""
+        """Every rank's value, which JSON can express, in the order of the ranks; tuples arrive as lists."""
         if self.size == 1:
             return [value]
-        values: list[Any] = [None] * self.size
-        self._together(lambda: dist.all_gather_object(values, value))
-        return values
+        message = _encoded(value)
+        lengths = torch.zeros(self.size, dtype=torch.int64)
+        lengths[self.rank] = len(message)
+        self.sum(lengths)
+        own = torch.zeros(int(lengths.max()), dtype=torch.uint8)
+        own[: len(message)] = message
+        messages = [torch.empty_like(own) for _ in range(self.size)]
+        self._together(lambda: dist.all_gather(messages, own))
+        return [cast(T, _decoded(each[:length])) for each, length in zip(messages, lengths.tolist(), strict=True)]
 
     def _together(self, exchange: Callable[[], object]) -> None:
         try:
@@ -94,14 +109,23 @@ class Ranks:
 NO_OTHERS = Ranks()
 
 
-def is_started_by_torchrun() -> bool:
-    """Whether this process is one of several ranks, or of one."""
+def _encoded(value: object) -> Tensor:
+    """JSON as bytes. Floats come back bit for bit, infinities and NaN included."""
+    return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+
+
+def _decoded(message: Tensor) -> object:
+    return json.loads(message.numpy().tobytes())
+
+
+def is_launched() -> bool:
+    """Whether a launcher (``nmt train --nproc`` or torchrun) started this process as a rank."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def ranks_of_environment() -> Ranks:
-    """Which rank this process is, as torchrun tells it; the only one without torchrun."""
-    if not is_started_by_torchrun():
+    """Which rank this process is, by its launcher's word; the only one without a launcher."""
+    if not is_launched():
         return Ranks()
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     return Ranks(rank, size, int(os.environ.get("LOCAL_RANK", rank)), int(os.environ.get("LOCAL_WORLD_SIZE", size)))
@@ -114,7 +138,11 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
         yield
         return
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=PATIENCE)
+    store = store_of_environment(ranks.size, PATIENCE)
+    if store is None:
+        dist.init_process_group(backend, timeout=PATIENCE)
+    else:
+        dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=ranks.rank, world_size=ranks.size)
     try:
         with _failures_named(ranks):
             yield
@@ -139,7 +167,7 @@ def saving_when_orphaned(ranks: Ranks) -> Iterator[None]:
                 return
 
     thread = threading.Thread(target=watch, name="parent", daemon=True)
-    if is_started_by_torchrun():
+    if is_launched():
         thread.start()
     try:
         yield
@@ -167,9 +195,9 @@ def _failures_named(ranks: Ranks) -> Iterator[None]:
 
 
 def _wait_to_be_ended() -> None:
-    """Wait for torchrun's signal, so that the rank that failed first is seen to have failed first."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Wait for the launcher's signal, so that the rank that failed first is seen to have failed first."""
+    for number in stop_signals():
+        signal.signal(number, signal.SIG_DFL)
     time.sleep(_SECONDS_UNTIL_ENDED)
 
 

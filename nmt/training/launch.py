@@ -1,66 +1,144 @@
-"""``nmt train --nproc N``: the same command once for each rank of this machine, by way of torchrun."""
+"""``nmt train --nproc N``: the same command once per rank of this machine, watched until all have ended."""
 
 from __future__ import annotations
 
-import dataclasses
-import logging
+import math
+import os
 import signal
+import subprocess
 import sys
-import uuid
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
 
-from nmt.errors import NmtError
+from nmt.errors import TrainingError
+from nmt.processes import how_it_ended
+from nmt.training.rendezvous import environment_of_rank, private_rendezvous
+from nmt.training.signals import stop_signals
 
-# For the update under way and its checkpoint, after which ranks that still run are killed.
-_SECONDS_TO_SAVE = 45
+_SECONDS_BETWEEN_LOOKS = 0.05
+# For the running update and its checkpoint, after which ranks that still run are killed.
+_SECONDS_TO_SAVE = 45.0
+# Exit codes of a rank that has printed its own error: an exception, and a user's mistake.
+_EXPLAINED = (1, 2)
 
 
 def launch(arguments: Sequence[str], ranks: int) -> int:
-    """Run ``python -m nmt ARGUMENTS`` as so many ranks, and wait for them.
+    """Run ``python -m nmt ARGUMENTS`` as so many ranks, and wait for them. A signal to stop is passed on to all.
 
     Returns:
-        The exit code: 0; 2 after a user's mistake, which its rank has told; 128 + n after signal n.
+        The exit code: 0; 1 or 2 where a rank has printed its error; 128 + n after signal n.
 
     Raises:
-        NmtError: a rank failed; names it, and how it ended.
+        TrainingError: a rank was killed, or ended without an error of its own; names it. Or the ranks have no place to
+            find each other.
     """
-    from torch.distributed.elastic.multiprocessing.api import SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    with private_rendezvous() as rendezvous, _noting_signals() as signals:
+        job = _Job(signals)
+        try:
+            for rank in range(ranks):
+                job.processes.append(_start(arguments, environment_of_rank(rank, ranks, rendezvous)))
+            job.watch()
+        finally:
+            job.kill()
+    again = "`nmt train --resume RUN`" if "--fresh" in arguments else "the same command"
+    if job.failed is not None:
+        code = job.codes[job.failed]
+        if code in _EXPLAINED:
+            return int(code)
+        raise TrainingError(
+            f"rank {job.failed} {how_it_ended(code)}; the other ranks were ended. Run {again} to resume from the last "
+            "checkpoint."
+        )
+    if job.killed:
+        raise TrainingError(
+            f"rank {', '.join(map(str, job.killed))} did not end within {_SECONDS_TO_SAVE:g} seconds of the signal to "
+            f"stop, and was killed. Run {again} to resume from the last checkpoint."
+        )
+    interrupted = next((code for code in job.codes if code), 0)
+    return 128 + signals[0] if interrupted and signals else interrupted
 
-    # What torchrun logs beside it repeats what the rank that failed has said.
-    for name in [name for name in logging.root.manager.loggerDict if name.startswith("torch.distributed")]:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    settings: dict[str, Any] = {
-        "min_nodes": 1,
-        "max_nodes": 1,
-        "nproc_per_node": ranks,
-        "run_id": uuid.uuid4().hex,
-        "rdzv_backend": "c10d",
-        "rdzv_endpoint": "localhost:0",
-        "local_addr": "localhost",
-        "max_restarts": 0,
-        "monitor_interval": 0.1,
-        "shutdown_timeout": _SECONDS_TO_SAVE,
-    }
-    known = {field.name for field in dataclasses.fields(LaunchConfig)}  # the last one is not in every torch
-    config = LaunchConfig(**{name: value for name, value in settings.items() if name in known})
+
+@dataclass
+class _Job:
+    """The processes of all ranks, in their order."""
+
+    signals: list[int]
+    """The signals to stop that have come."""
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    failed: int | None = None
+    """The rank that failed first."""
+    killed: list[int] = field(default_factory=list)
+    """The ranks that did not end in time."""
+
+    @property
+    def codes(self) -> list[int]:
+        """Exit codes, negative after a signal. Only when all have ended."""
+        return [process.returncode for process in self.processes]
+
+    def watch(self) -> None:
+        """Wait until all ranks have ended. When one fails, or a signal comes, the others are asked to end, too."""
+        passed_on, deadline = 0, math.inf
+        while running := [process for process in self.processes if process.poll() is None]:
+            if self.failed is None and (failed := self._failures()):
+                self.failed = failed[0]
+                _send(signal.SIGTERM, running)
+            for number in self.signals[passed_on:]:
+                _send(number, running)
+                passed_on += 1
+            if deadline == math.inf and (passed_on or any(process.returncode for process in self.processes)):
+                deadline = time.monotonic() + _SECONDS_TO_SAVE
+            if time.monotonic() > deadline:
+                self.kill()
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        if self.failed is None and not self.killed and (failed := self._failures()):
+            self.failed = failed[0]
+
+    def kill(self) -> None:
+        """Kill the ranks that still run."""
+        for rank, process in enumerate(self.processes):
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+                self.killed.append(rank)
+
+    def _failures(self) -> list[int]:
+        """The ranks that failed, those that were killed first: the others may have failed for want of them.
+
+        A rank that a signal stopped, as one of ours does, has not failed.
+        """
+        codes = {rank: process.returncode for rank, process in enumerate(self.processes) if process.returncode}
+        failed = [rank for rank, code in codes.items() if code < 128 and -code not in self.signals]
+        return sorted(failed, key=lambda rank: codes[rank] > 0)
+
+
+def _start(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    # The rank imports what this process imports: neither the working directory (-P) nor another place comes first. Its
+    # own session keeps the terminal's signals from it, which would come twice.
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    command = [sys.executable, "-P", "-m", "nmt", *arguments]
+    return subprocess.Popen(command, env=environment | {"PYTHONPATH": path}, start_new_session=True)
+
+
+def _send(number: int, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.send_signal(number)
+
+
+@contextmanager
+def _noting_signals() -> Iterator[list[int]]:
+    """While the body runs, signals to stop are only noted."""
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+
+    before = {number: signal.signal(number, note) for number in stop_signals()}
     try:
-        elastic_launch(config, sys.executable)("-m", "nmt", *arguments)
-    except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
-        if failure.exitcode in (1, 2) or failure.exitcode >= 128:
-            return int(failure.exitcode)
-        how = f"ended with exit code {failure.exitcode}"
-        if failure.exitcode < 0:
-            how = f"was killed by {signal.Signals(-failure.exitcode).name}"
-            if -failure.exitcode == signal.SIGKILL:
-                how += " (which is also what the system does when memory runs out)"
-        again = "`nmt train --resume RUN`" if "--fresh" in arguments else "the same command"
-        raise NmtError(
-            f"rank {rank} {how}; the other ranks were ended. Run {again} to resume from the last checkpoint."
-        ) from None
-    except SignalException as error:
-        return 128 + int(error.sigval)
-    return 0
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
-from nmt.config.documents import parse_json
 from nmt.files import replacing
 from nmt.text import read_lines
 from nmt.training.step import UpdateResult, perplexity
@@ -61,8 +61,8 @@ class MetricsFile:
         records, damaged, line_number = [], [], 0
         for line_number, line in enumerate(read_lines(self._path, invalid="replace"), start=1):
             try:
-                record = parse_json(line)
-            except ValueError:
+                record = json.loads(line, parse_int=_integer)
+            except (ValueError, RecursionError):
                 record = None
             if isinstance(record, dict) and isinstance(record.get("update"), int):
                 records.append(record)
@@ -71,6 +71,11 @@ class MetricsFile:
         if damaged[-1:] == [line_number] and not _ends_its_last_line(self._path):
             damaged.pop()
         return records, damaged
+
+
+def _integer(digits: str) -> int | float:
+    """An integer, or infinity where it is out of a float's range, as JSON's 1e400 is: no figure of ours is so large."""
+    return int(digits) if len(digits) < sys.float_info.max_10_exp else float(digits)
 
 
 def _line(record: dict[str, Any]) -> str:

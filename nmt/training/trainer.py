@@ -22,6 +22,7 @@ from nmt.training.metrics import Meter, MetricsFile
 from nmt.training.progress import Ending, Progress
 from nmt.training.saving import CheckpointWriter, telling_where_to_resume
 from nmt.training.schedule import landing, learning_rate
+from nmt.training.signals import stop_signals
 from nmt.training.step import Learner, Report, UpdateResult
 from nmt.training.tensorboard import TensorBoardFile
 from nmt.training.validation import Validator
@@ -323,10 +324,11 @@ class Trainer:
 
 @contextmanager
 def _stopping_on_signals() -> Iterator[list[int]]:
-    """SIGTERM and SIGINT let the update under way end, and are noted. Later ones are left to what was there before,
-    which acts at once; but not in the seconds in which a terminal and torchrun both send the same."""
+    """Note a signal to stop and let the running update end. Later signals are left to the handler from before, which
+    acts at once; but not in the seconds in which a terminal and a launcher both send the same, and not SIGHUP: it comes
+    from the terminal, and again when something is written to it."""
     received: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in stop_signals()}
     first = 0.0
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -334,7 +336,7 @@ def _stopping_on_signals() -> Iterator[list[int]]:
         if not received:
             first = time.monotonic()
             received.append(number)
-        elif time.monotonic() - first > _SECONDS_OF_ONE_SIGNAL:
+        elif number != signal.SIGHUP and time.monotonic() - first > _SECONDS_OF_ONE_SIGNAL:
             signal.signal(number, before[signal.Signals(number)])
             signal.raise_signal(number)
 

@@ -564,6 +564,7 @@ EXCEPTIONS: dict[str, str] = {
     "cli/train.py: nmt train --resume {}": _NOTICE + "; tests/system/test_resume.py types it",
     "cli/training_view.py: --nproc": _NOTICE,
     "cli/training_view.py: --precision": _NOTICE,
+    "corpora/parallel.py: --workers": "needs a worker that is killed: tests/corpora/test_parallel.py",
     "corpora/prepare.py: nmt build-vocab": _NOTICE,
     "corpora/prepare.py: nmt prepare-data": "names the command that wrote a file, and recommends nothing",
     "corpora/schema.py: --size": "a description in a recipe, not an error",

@@ -1,6 +1,8 @@
 """Work shared out to processes: in order, bounded, and gone when its owner is."""
 
+import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nmt.corpora.parallel import map_in_order
+from nmt.errors import DataError
 
 
 def test_results_come_in_order():
@@ -20,6 +23,25 @@ def test_results_come_in_order():
 def test_an_error_comes_through():
     with pytest.raises(TypeError):
         list(map_in_order(abs, [1, 2, 3, 4, 5, "six"], workers=2))
+
+
+def kill_self_at_six(number):
+    if number == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def test_a_killed_worker_is_one_error_that_names_it_and_what_to_do():
+    with pytest.raises(DataError) as raised:
+        list(map_in_order(kill_self_at_six, range(30), workers=2))
+    found = re.fullmatch(
+        r"Worker process (\d+) was killed by SIGKILL \(which is also what the system does when memory runs out\)\. "
+        r"Run the same command again, with fewer --workers if memory ran out\.",
+        str(raised.value),
+    )
+    assert found is not None, raised.value
+    assert raised.value.__cause__ is None and raised.value.__suppress_context__
+    assert not any(child.is_alive() for child in multiprocessing.active_children())
 
 
 def alive(process):

@@ -109,6 +109,16 @@ def test_a_chart_without_data_is_left_out(make_run, parsed):
     assert [chart_data(page, title)[0]["value"] for title in chart_titles(page)[-3:]] == [[1.5], [10], [1]]
 
 
+@pytest.mark.parametrize("digits", [401, 5_000])
+def test_an_integer_that_no_float_holds_is_left_out_like_infinity(make_run, parsed, digits):
+    run = make_run("toy", [update(10), update(20, loss=-7), update(30)])
+    metrics = run / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"loss": -7', f'"loss": {"1" * digits}'))
+    page = parsed(run_report([run]))
+    assert chart_data(page, "Loss")[0]["update"] == [10, 30]
+    assert "Left out, being infinite or not a number: 1." in page.text
+
+
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, None, "7", True])
 def test_values_that_are_no_numbers_are_left_out(make_run, parsed, wrong):
     page = parsed(run_report([make_run("toy", [update(10), update(20, loss=wrong, seconds=wrong), update(30)])]))

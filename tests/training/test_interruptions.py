@@ -55,6 +55,20 @@ def test_the_same_signal_by_two_ways_does_not_cut_a_save_short(run_training, tmp
     load_bundle(checkpoint_folder(tmp_path / "run", 7))
 
 
+def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, listener, slow_disk, monkeypatch):
+    monkeypatch.setattr(trainer, "_SECONDS_OF_ONE_SIGNAL", 0.0)
+
+    def twice(update):
+        if update == 7:
+            signal_self(signal.SIGHUP)
+            threading.Thread(target=lambda: slow_disk.wait() and signal_self(signal.SIGHUP)).start()
+
+    listener.at_update = twice
+    outcome = run_training(tmp_path / "run", "checkpoints.every_updates=100")
+    assert (outcome.ending, outcome.stopped_by) == (Ending.INTERRUPTED, signal.SIGHUP)
+    load_bundle(checkpoint_folder(tmp_path / "run", 7))
+
+
 def test_a_second_signal_acts_at_once_and_what_is_being_saved_is_whole(
     run_training, tmp_path, listener, slow_disk, monkeypatch
 ):

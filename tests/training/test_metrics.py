@@ -25,8 +25,14 @@ def record(update: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "damage", [b"\x00\x00\x00\n", b'{"kind": "upd\n', b"\n", b"3\n", b'{"kind": "update"}\n', b"\xff\n"]
-)
+    "damage",
+    [
+        b"\x00\x00\x00\n", b'{"kind": "upd\n', b"\n", b"3\n", b'{"kind": "update"}\n', b"\xff\n",
+        b'{"kind": "update", "update": 1%b}\n' % (b"0" * 400),
+        b'{"kind": "update", "update": -1%b}\n' % (b"0" * 5_000),
+        b"[" * 100_000 + b"\n",
+    ],
+)  # fmt: skip
 def test_a_damaged_line_in_the_middle_costs_no_other_record(file, damage):
     metrics = file(record(1), damage, record(2), record(3))
     records, damaged = metrics.read()

@@ -14,6 +14,7 @@ from nmt.device import choose_hardware
 from nmt.errors import ConfigError, TrainingError
 from nmt.model.transformer import Transformer
 from nmt.training.beginning import freeze
+from nmt.training.distributed import Ranks
 from nmt.training.step import Learner, LossScale, derived_seed, make_optimizer
 
 
@@ -83,6 +84,18 @@ def test_dropout_depends_on_seed_update_and_micro_batch_alone():
     other, _ = updated(batches, dropout=0.5)
     assert torch.equal(one, other)
     assert len({derived_seed(a, b, 0, c) for a in range(3) for b in range(3) for c in range(3)}) == 27
+
+
+def test_ranks_draw_different_dropout():
+    chosen = [batch(pairs(8)), batch(pairs(5))]
+
+    def gradient_of(rank: int) -> torch.Tensor:
+        made = learner(dropout=0.5, ranks=Ranks(rank, 2))
+        made.compute_gradients(chosen, update=1, target_tokens=tokens(chosen))
+        return gradient(made)
+
+    assert torch.equal(gradient_of(1), gradient_of(1))
+    assert not torch.equal(gradient_of(0), gradient_of(1))
 
 
 def test_the_learning_rate_and_adam_are_the_papers():

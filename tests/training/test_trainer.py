@@ -12,10 +12,15 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.run import checkpoint_folder, checkpoints
+from nmt.device import choose_hardware
 from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.model.transformer import Transformer
 from nmt.training.progress import Ending
-from tests.training.conftest import assert_same, saved
+from nmt.training.step import Learner
+from nmt.training.validation import Validator
+from tests.training.conftest import assert_same, records, saved
 
 
 def weights(run, update):
@@ -138,7 +143,7 @@ def test_when_every_checkpoint_is_damaged_the_run_refuses(run_training, tmp_path
         run_training(run)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_saves_and_ends(run_training, tmp_path, straight, listener, number):
     listener.at_update = lambda update: os.kill(os.getpid(), number) if update == 7 else None
     outcome = run_training(tmp_path / "run")
@@ -146,6 +151,57 @@ def test_a_signal_saves_and_ends(run_training, tmp_path, straight, listener, num
     listener.at_update = lambda update: None
     run_training(tmp_path / "run")
     assert_same_checkpoint(straight, tmp_path / "run", 20)
+
+
+def test_a_lost_terminal_that_nohup_ignores_stays_ignored(run_training, tmp_path, listener):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        listener.at_update = lambda update: os.kill(os.getpid(), signal.SIGHUP)
+        outcome = run_training(tmp_path / "run", "training.max_updates=3")
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (outcome.ending, outcome.progress.update) == (Ending.UPDATES, 3)
+
+
+def papers_rate(step: int) -> float:
+    """Equation 3 for the settings of these tests."""
+    return 16**-0.5 * min(step**-0.5, step * 20**-1.5)
+
+
+def test_each_update_learns_at_the_rate_of_its_number_and_records_it(run_training, tmp_path, monkeypatch):
+    rates = {}
+    update_of = Learner.update
+
+    def watched(self, batches, *, update, learning_rate, **options):
+        result = update_of(self, batches, update=update, learning_rate=learning_rate, **options)
+        rates[update] = self.optimizer.param_groups[0]["lr"]
+        return result
+
+    monkeypatch.setattr(Learner, "update", watched)
+    every = ["logging.every_updates=1", "validation.bleu=false", "schedule.factor=1"]
+    for last in (13, 25):  # past the end of the warm-up, with a resume before it
+        run_training(tmp_path / "run", f"training.max_updates={last}", *every)
+    assert rates == pytest.approx({update: papers_rate(update) for update in range(1, 26)}, rel=1e-12)
+    recorded = {record["update"]: record["learning_rate"] for record in records(tmp_path / "run", "update")}
+    assert recorded == rates
+
+
+def test_the_moving_average_is_what_is_validated(run_training, tmp_path, reversed_words, settled):
+    changes = ["training.ema_decay=0.9", "validation.bleu=false", "training.max_updates=10"]
+    run_training(tmp_path / "run", *changes)
+    [validation] = records(tmp_path / "run", "validation")
+    config = settled(*changes)
+    bundle = load_bundle(checkpoint_folder(tmp_path / "run", 10))
+    model = Transformer(config.model, bundle.vocab.size).train()
+    model.load_state_dict(bundle.weights)
+    hardware = choose_hardware("cpu", "fp32", 1)
+    validator = Validator(reversed_words, config, bundle.vocab, hardware)
+    assert validator.validate(model).loss == pytest.approx(validation["valid_loss"], rel=1e-6)
+    learnt = saved(tmp_path / "run", 10)
+    for name, parameter in model.named_parameters():
+        parameter.data.copy_(learnt[f"learnt.{name}"])
+    assert validator.validate(model).loss != pytest.approx(validation["valid_loss"], rel=1e-3)
 
 
 def test_a_changed_setting_is_shown_and_refused_unless_accepted(run_training, tmp_path, listener):
