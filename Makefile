@@ -2,6 +2,7 @@
 # make test       set up, then lint, types, import layers and the tests that fit ten minutes
 # make test-slow  the longer tests
 # make bench      training and translating speed beside other toolkits, which it installs first
+# make mutate     what share of small mistakes in the code the tests notice: MUTANTS of them, drawn with SEED, in ROOMS
 # make lint       ruff, mypy and import-linter alone
 # make audit      known vulnerabilities of the tested versions; skipped with a line that says so where offline
 # make format     rewrite the code in the house's format
@@ -16,7 +17,11 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python;
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 INDEX  := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-slow bench lint audit format clean
+MUTANTS ?= 200
+SEED    ?= 1
+ROOMS   ?= model kernels training decoding checkpoint data
+
+.PHONY: demo test test-slow bench mutate lint audit format clean
 
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
@@ -33,6 +38,10 @@ bench: $(STAMP)
 	test -d data/toy-en-de/shards || { $(BIN)/nmt prepare-data toy-en-de && $(BIN)/nmt build-vocab --data data/toy-en-de; }
 	$(BIN)/nmt bench train --preset base --against transformers
 	$(BIN)/nmt bench translate --preset base --against ctranslate2 --against transformers
+
+mutate: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[mutate]'
+	$(BIN)/python tests/mutate.py --mutants $(MUTANTS) --seed $(SEED) --rooms $(ROOMS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

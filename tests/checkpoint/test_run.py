@@ -10,8 +10,10 @@ from nmt.checkpoint.run import (
     checkpoints,
     is_run,
     kept,
+    latest_intact_checkpoint,
     newest_run,
     prune,
+    set_aside,
     update_links,
 )
 from nmt.config import CheckpointsConfig
@@ -47,6 +49,34 @@ def test_checkpoints_are_in_the_order_of_their_updates_not_of_their_names(tmp_pa
     for update in (5, 1_000_000_000, 99_999_999, 20, 100_000_000):  # the last ones outgrow the eight digits
         fake(tmp_path, update)
     assert list(checkpoints(tmp_path)) == [5, 20, 99_999_999, 100_000_000, 1_000_000_000]
+
+
+def test_the_newest_whole_checkpoint_is_resumed_from_and_damaged_newer_ones_are_set_aside(tmp_path):
+    assert latest_intact_checkpoint(tmp_path) == (None, [])
+    for update in (1, 3):
+        folder = fake(tmp_path, update)
+        (folder / "config.yaml").touch()
+        (folder / "vocab.model").touch()
+    (folder / "checksums.json").write_text('{"vocab.model": "another"}')
+    (fake(tmp_path, 2) / "config.yaml").touch()
+    path, problems = latest_intact_checkpoint(tmp_path)
+    assert path == checkpoint_folder(tmp_path, 1)
+    differs, missing = problems
+    assert differs.startswith(f"{folder / 'vocab.model'} is damaged: ")
+    assert missing == f"{checkpoint_folder(tmp_path, 2)} is not a whole bundle: vocab.model is missing."
+
+    (path / "vocab.model").unlink()
+    with pytest.raises(CheckpointError) as error:
+        latest_intact_checkpoint(tmp_path)
+    first, *each, advice = str(error.value).splitlines()
+    assert first == f"{tmp_path}: every checkpoint is damaged:"
+    assert each == [differs, missing, f"{path} is not a whole bundle: vocab.model is missing."]
+    assert "--fresh" in advice
+
+    set_aside(tmp_path, behind=path)
+    assert list(checkpoints(tmp_path)) == [1]
+    left = sorted(entry.name for entry in (tmp_path / "checkpoints").iterdir())
+    assert left == ["damaged-step-00000002", "damaged-step-00000003", "step-00000001"]
 
 
 def test_links_lead_to_the_last_and_the_best_that_are_there(tmp_path):

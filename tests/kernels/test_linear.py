@@ -46,6 +46,16 @@ def test_the_greatest_numbers_do_not_overflow():
     torch.testing.assert_close(found, torch.tensor([[1.5], [-1.5]]) * features * torch.ones(2, 16), rtol=1e-5, atol=0)
 
 
+def test_rounded_weights_reach_63_in_each_row():
+    # Weights up to 127 overflow on processors without VNNI alone, so the products of this machine may not show it.
+    weight = random(5, 32) * torch.logspace(-2, 2, 5)[:, None]
+    [packed] = [value for value in vars(Int8Weight(weight, None)).values() if isinstance(value, torch.ScriptObject)]
+    rounded = packed.unpack()[0].int_repr()
+    assert rounded.abs().amax(dim=1).tolist() == [63] * 5
+    expected = (weight / weight.abs().amax(dim=1, keepdim=True) * 63).round()
+    assert torch.equal(rounded, expected.to(torch.int8))
+
+
 def test_a_row_or_a_weight_of_zeros_gives_the_bias():
     bias = random(24)
     assert torch.equal(Int8Weight(random(24, 16), bias).multiply(torch.zeros(3, 16)), bias.expand(3, -1))

@@ -156,6 +156,15 @@ def test_long_gradients_are_scaled_down_to_the_norm():
     torch.testing.assert_close(gradient(clipped) / 0.01, gradient(free) / gradient(free).norm())
 
 
+def test_gradients_shorter_than_the_norm_stay_as_they_are():
+    batches = [batch(pairs(8))]
+    free, clipped = learner(), learner(clip_norm=1e6)
+    for made in (free, clipped):
+        made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=0.0)
+    assert 0 < gradient(free).norm() < 1e6
+    assert torch.equal(gradient(clipped), gradient(free))
+
+
 def out_of_memory() -> Exception:
     return RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
 
