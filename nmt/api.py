@@ -182,7 +182,9 @@ class Model:
         decoding = self._ensemble.config.decoding
         settings = search_settings(decoding, length_penalty=length_penalty, normalization=normalization)
         scorer = TargetScorer(self._ensemble, settings, self._hardware, batch_tokens=batch_tokens, alignment=alignment)
-        pairs = parallel(_texts(lines, "line"), _texts(targets, "target"), names=("the input", "the targets"))
+        pairs = parallel(
+            _texts(lines, "line"), _texts(targets, "target"), names=("the list of lines", "the list of targets")
+        )
         return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
 
 

@@ -191,9 +191,14 @@ def not_parallel(first: tuple[str, int], second: tuple[str, int], *, counted: bo
         counted: the longer was counted to its end; otherwise it has at least so many.
     """
     more = max(first[1], second[1])
-    counts = [f"{count:,}" if counted or count < more else f"more than {count - 1:,}" for _, count in (first, second)]
+    counts = [count if counted or count < more else count - 1 for _, count in (first, second)]
+    numbers = [
+        f"{count:,}" if count == side[1] else f"more than {count:,}"
+        for count, side in zip(counts, (first, second), strict=True)
+    ]
     return DataError(
-        f"{first[0]} has {counts[0]} lines, but {second[0]} has {counts[1]}: the two must be parallel, line by line."
+        f"{first[0]} has {numbers[0]} line{'s' * (counts[0] != 1)}, but {second[0]} has {numbers[1]}: the two must be "
+        "parallel, line by line."
     )
 
 

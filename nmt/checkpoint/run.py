@@ -239,6 +239,6 @@ def bundle_to_use(path: Path) -> Path:
         return list(found.values())[-1]
     if is_bundle(average):
         return average
-    raise CheckpointError(
-        f"{path}: holds no model: neither a bundle, nor checkpoints of a run (yet). Name another run or bundle."
-    )
+    inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and checkpoints(folder)]
+    instead = f"Name a run in it: {', '.join(inside[:3])}." if inside else "Name another run or bundle."
+    raise CheckpointError(f"{path}: holds no model: neither a bundle, nor checkpoints of a run (yet). {instead}")

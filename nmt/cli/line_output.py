@@ -290,7 +290,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
         out: IO[bytes] = sys.stdout.buffer
         if streams.to_file:
             out = stack.enter_context(output.growing(record, keep=before.bytes))
-            stack.enter_context(_reporting_the_rest(streams, output.partial))
+            stack.enter_context(_reporting_the_rest(streams, output.partial, window))
         elif str(streams.output) != STDIN:
             out = stack.enter_context(_open_stream(streams.output))
         # A bar among the translations would be in the way.
@@ -353,12 +353,14 @@ def _open_stream(path: Path) -> IO[bytes]:
 
 
 @contextlib.contextmanager
-def _reporting_the_rest(streams: Streams, partial: Path) -> Iterator[None]:
+def _reporting_the_rest(streams: Streams, partial: Path, window: int) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
         if partial.stat().st_size:
             notice(f"interrupted: the finished part is in {partial}. {_how_to_resume(streams)}")
+        else:
+            notice(f"interrupted before the first {window:,} lines were finished: nothing was written.")
         raise
     except WriteError as error:
         if error.path in OutputFile(streams.output).names:

@@ -77,7 +77,14 @@ def score(
 
     from nmt.cli.console import warn, write_stdout
     from nmt.errors import ConfigError, DataError
-    from nmt.evaluation import compare, hypothesis_warnings, is_language_code, sentence_scores, tokenizer_warnings
+    from nmt.evaluation import (
+        check_counts,
+        compare,
+        hypothesis_warnings,
+        is_language_code,
+        sentence_scores,
+        tokenizer_warnings,
+    )
     from nmt.evaluation import paper_bleu as score_as_paper
     from nmt.evaluation import score as score_text
     from nmt.text import read_lines
@@ -110,6 +117,7 @@ def score(
     if source is not None and (lines := sum(1 for _ in read_lines(source))) != len(references[0]):
         raise DataError(f"{source} has {lines:,} lines, but the reference has {len(references[0]):,}.")
     for name, lines_of_system in systems.items():
+        check_counts(lines_of_system, references, name="the hypothesis" if len(systems) == 1 else name)
         for message in hypothesis_warnings(lines_of_system, references):
             warn(message if len(systems) == 1 else f"{name}: {message}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from numbers import Integral, Real
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -75,7 +76,9 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
 
 def _check_type(name: str, value: object) -> None:
     if name not in _TYPES:
-        raise ConfigError(f"there is no option {name!r}; search options: {', '.join(_TYPES)}.")
+        nearest = difflib.get_close_matches(name, _TYPES, n=1)
+        hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+        raise ConfigError(f"there is no option {name!r}{hint}; search options: {', '.join(_TYPES)}.")
     allowed = _TYPES[name]
     if isinstance(allowed, tuple):
         check_choice(name, value, allowed)

@@ -187,7 +187,7 @@ class Translator:
         if prefixes is None:
             pairs: Iterable[tuple[str, str]] = ((line, "") for line in lines)
         else:
-            pairs = parallel(lines, prefixes, names=("the input", "the prefixes"))
+            pairs = parallel(lines, prefixes, names=("the input", "the list of prefixes"))
         for window in self.translate_windows(pairs):
             yield from window
 

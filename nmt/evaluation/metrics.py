@@ -150,18 +150,23 @@ def _check_model(tokenizer: TokenizerName) -> None:
         raise NmtError(f"the tokeniser {tokenizer} needs {model[1]}, which is not there. Fetch it from {model[0]}.")
 
 
-def check_counts(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+def check_counts(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, name: str = "the hypothesis"
+) -> None:
     """Refuse texts that cannot be parallel.
+
+    Args:
+        name: what the error calls the hypotheses.
 
     Raises:
         DataError: names both counts.
     """
     if not hypotheses:
-        raise DataError("the hypothesis is empty: there is nothing to score.")
+        raise DataError(f"{name} is empty: there is nothing to score.")
     for lines in references:
         if len(lines) != len(hypotheses):
             raise DataError(
-                f"the hypothesis has {len(hypotheses):,} lines, but the reference has {len(lines):,}: a score needs "
+                f"{name} has {len(hypotheses):,} lines, but the reference has {len(lines):,}: a score needs "
                 f"one hypothesis for each reference.{_two_newstests(len(hypotheses), len(lines))}"
             )
 

@@ -465,7 +465,7 @@ def test_translations_begin_with_their_prefixes():
         assert all(candidate.text.startswith(prefixes[index]) for candidate in found[index].candidates)
     for index in (1, 2, 3):  # blank, without a prefix, in parts
         assert found[index] == plain[index]
-    with pytest.raises(DataError, match="more than 4 lines, but the prefixes has 4"):
+    with pytest.raises(DataError, match="more than 4 lines, but the list of prefixes has 4"):
         list(translator().translate(lines, prefixes[:4]))
     with pytest.raises(DataError, match="positions"):
         list(translator().translate(["ba"], ["ba " * 80]))
