@@ -29,7 +29,7 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.errors import DataError, OutputError
-from nmt.files import check_replaceable, free_name, why_not_made
+from nmt.files import check_replaceable, flush_folder, free_name, why_not_made
 from nmt.locking import exclusive
 from nmt.processor import usable_cores
 
@@ -116,10 +116,12 @@ def prepare(
             )
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
+            flush_folder(workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours
             if folder.exists():
                 folder.rename(_replaced(folder))
             workspace.rename(folder)
+        flush_folder(folder.parent)  # before anything of the earlier data set goes
         _settle(folder, tell)
     return Prepared(manifest, out, changed=True)
 
