@@ -429,3 +429,12 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def flush_folder(folder: Path) -> None:
+    """Bring the names in a folder to disk: what is renamed or removed in other folders later is so later there, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -20,7 +20,8 @@ try:
 except ImportError:  # Windows
     raise NmtError("nmt runs on Linux and macOS. On Windows run it within WSL.") from None
 
-_CONTENT = re.compile(rb"(\d+ on \S*)?")
+# The name of a holder, or what a power cut leaves of it: nothing, or zeros.
+_CONTENT = re.compile(rb"(\d+ on \S*)?\0*")
 _MOST_BYTES = 300
 # A network or cluster file system that is mounted without locks.
 _WITHOUT_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})

@@ -60,7 +60,7 @@ def test_a_file_that_is_no_lock_is_left_as_it_is(tmp_path):
     assert path.read_text() == "dependencies:\n  - one\n"
 
 
-@pytest.mark.parametrize("left", ["", "17 on elsewhere"])
+@pytest.mark.parametrize("left", ["", "17 on elsewhere", "\0" * 14], ids=["empty", "named", "after a power cut"])
 def test_what_a_killed_holder_left_is_taken(tmp_path, left):
     path = tmp_path / ".x.lock"
     path.write_text(left)

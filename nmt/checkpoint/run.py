@@ -13,7 +13,7 @@ from nmt.checkpoint.files import CONFIG_FILE, TRAINING_STATE_FILE, damage, is_bu
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.config import CheckpointsConfig, load_yaml, parse_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.files import Kind, free_name, put_back, remove_own
+from nmt.files import Kind, flush_folder, free_name, put_back, remove_own
 from nmt.locking import is_lock
 from nmt.writing import temporary_path, temporary_paths, writing
 
@@ -184,14 +184,25 @@ def prune(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig) -
 
     A checkpoint to which someone added a file of their own is left as it is.
     """
-    there = checkpoints(run)
-    for update in there.keys() - kept(there, scores, settings):
-        remove_own(there[update], CHECKPOINT)
+    flush_folder(run)  # the links, which may have led to what is removed
     for leftover in (run / CHECKPOINTS_FOLDER).glob(".step-*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:
             leftover.unlink()
+    there = checkpoints(run)
+    for update in there.keys() - kept(there, scores, settings):
+        _remove(there[update])
+
+
+def _remove(checkpoint: Path) -> None:
+    """Remove a checkpoint under a hidden name, so that no half of it is ever taken for one."""
+    if checkpoint.is_symlink() or CHECKPOINT.foreign_entries(checkpoint):
+        return
+    hidden = checkpoint.with_name(f".{checkpoint.name}.pruned")
+    checkpoint.rename(hidden)
+    flush_folder(checkpoint.parent)
+    remove_own(hidden, CHECKPOINT)
 
 
 def newest_run(root: Path = Path("runs")) -> Path:

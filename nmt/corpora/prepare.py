@@ -30,7 +30,7 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.errors import DataError, OutputError
-from nmt.files import check_replaceable, free_name, why_not_made
+from nmt.files import check_replaceable, flush_folder, free_name, why_not_made
 from nmt.locking import exclusive
 from nmt.processor import usable_cores
 from nmt.writing import WriteError, temporary_path, temporary_paths, writing, written_as
@@ -120,9 +120,11 @@ def prepare(
             )
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
+            flush_folder(workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours
             _take_place(workspace, folder)
         with writing(folder, kept=f"The data set is complete; some of the earlier one is in {_replaced(folder)}."):
+            flush_folder(folder.parent)  # before anything of the earlier data set goes
             _settle(folder, tell)
     return Prepared(manifest, out, changed=True)
 
