@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nmt.locking import holder
-from tests.training.conftest import records
+from tests.training.conftest import assert_same, records, saved
 from tests.training.ranks import SCRIPT, start_ranks
 
 EXACT = ["training.precision=fp64", "model.dropout=0", "logging.every_updates=1"]
@@ -104,6 +104,14 @@ def test_a_signal_to_one_rank_saves_and_ends_all_at_the_same_update(run_ranks, s
     assert [str(rank["ending"]) for rank in two] == ["INTERRUPTED"] * 2
     assert [int(rank["update"]) for rank in two] == [7, 7]
     assert (tmp_path / "run" / "last").resolve().name == "step-00000007"
+
+
+def test_two_ranks_that_a_signal_stops_resume_bit_for_bit(run_ranks, settings, tmp_path):
+    plain = settings()
+    run_ranks(2, plain, "straight")
+    run_ranks(2, plain, "run", "terminate", 1, 7)
+    run_ranks(2, plain, "run")
+    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
 
 
 def test_an_exception_on_one_rank_ends_the_job_and_names_the_rank(settings, tmp_path, reversed_words):

@@ -17,6 +17,7 @@ from nmt.errors import TrainingError
 from nmt.training import launch as launch_module
 from nmt.training.launch import launch
 from nmt.training.rendezvous import environment_of_rank, private_rendezvous
+from tests.training.ranks import SCRIPT
 
 needs_proc = pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="looks for sockets in /proc")
 
@@ -178,6 +179,23 @@ def test_a_killed_rank_is_named(ranks_that):
     ranks_that(f"{BOTH}\nif rank == '1': os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)")
     with pytest.raises(TrainingError, match=r"rank 1 was killed by SIGKILL .* Run the same command to resume"):
         launch([], 2)
+
+
+def test_an_error_of_one_rank_ends_the_job_and_names_rank_and_update(
+    monkeypatch, settings, tmp_path, reversed_words, capfd
+):
+    command = [sys.executable, str(SCRIPT), str(reversed_words), str(settings()), str(tmp_path / "run")]
+
+    def start(arguments, environment):
+        return subprocess.Popen([*command, str(tmp_path / "out"), "raise", "1", "5"], env=environment)
+
+    monkeypatch.setattr(launch_module, "_start", start)
+    assert launch([], 2) == 1
+    said = capfd.readouterr().err
+    assert "a mistake of this test" in said
+    assert "It happened at update 5." in said
+    assert "This was rank 1 of 2." in said
+    assert said.count("Traceback") == 1  # the other rank lost touch, which is not the cause
 
 
 @pytest.mark.parametrize(
