@@ -178,6 +178,14 @@ def test_the_page_loads_nothing(make_run, parsed):
         assert word not in without_the_source
 
 
+def test_the_page_holds_no_secret_of_a_manifest_of_an_earlier_version(make_run, parsed):
+    url = "https://me:s3cret@example.org/a.tgz?X-Signature=s3cret"
+    manifest = json.dumps({"name": "d", "sources": [{"file": "a", "url": url, "sha256": "0"}]})
+    content = run_report([make_run("toy", TOY, manifests={"d.json": manifest})])
+    assert "https://example.org/a.tgz" in parsed(content).text
+    assert "s3cret" not in content
+
+
 def test_settings_of_one_run(make_run, parsed):
     settings = "model: {heads: 4, d_k: null, attention_bias: true}\nvalidation: {decoding: {beam: 1}}\n"
     words = parsed(run_report([make_run("toy", TOY, settings=settings)])).text.split("\n")
