@@ -415,8 +415,10 @@ def free_name(path: Path) -> Path:
 
 
 def flush_folder(folder: Path) -> None:
-    """Bring the names in a folder to disk, where the file system can do that: what is renamed or removed in other folders
-    later is so later there, too."""
+    """Bring the names in a folder to disk, where the file system can do that.
+
+    What is renamed or removed afterwards, in this folder or another, is then so later on the disk, too.
+    """
     try:
         _flush(folder)
     except OSError as error:
