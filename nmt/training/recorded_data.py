@@ -72,7 +72,7 @@ def _read_entries(run: Path) -> list[Mapping[str, Any]] | None:
     path = run / DATA_FILE
     try:
         entries = parse_json(path.read_bytes())
-        if isinstance(entries, list) and all(map(_is_entry, entries)):
+        if isinstance(entries, list) and entries and all(map(_is_entry, entries)):
             return list(entries)
     except FileNotFoundError:
         return None
