@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from nmt.checkpoint.bundle import load_bundle, load_training_state, save_bundle
+from nmt.checkpoint.files import TRAINING_STATE_FILE
 from nmt.checkpoint.kinds import AVERAGE
 from nmt.checkpoint.run import CHECKPOINTS_FOLDER, best_updates, checkpoints
 from nmt.config import differences
@@ -32,11 +33,22 @@ def best_checkpoints(run: Path, count: int) -> list[Path]:
     """
     there = _some_checkpoints(run)
     newest = list(there.values())[-1]
-    known: Mapping[str, float] = load_training_state(newest).values["scores"]
-    scores = {int(update): score for update, score in known.items() if int(update) in there}
+    scores = {update: score for update, score in _scores(newest).items() if update in there}
     if not scores:
         raise CheckpointError(f"{run}: none of its checkpoints was validated; use --last instead of --best.")
     return [there[update] for update in sorted(best_updates(scores, count))]
+
+
+def _scores(checkpoint: Path) -> dict[int, float]:
+    """The scores of all validations until a checkpoint, by update."""
+    try:
+        known = load_training_state(checkpoint).values["scores"]
+        return {int(update): float(score) for update, score in known.items()}
+    except (KeyError, AttributeError, ValueError, TypeError, OverflowError):
+        raise CheckpointError(
+            f"{checkpoint / TRAINING_STATE_FILE} is damaged: its scores are not numbers by update. Use --last instead "
+            "of --best."
+        ) from None
 
 
 def _some_checkpoints(run: Path) -> dict[int, Path]:

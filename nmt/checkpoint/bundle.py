@@ -41,6 +41,8 @@ from nmt.kernels.policy import choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.writing import WriteError, write_file
 
+_ANOTHER_CHECKPOINT = "Use another checkpoint, or copy this one again."
+
 
 @dataclass(frozen=True)
 class Bundle:
@@ -158,7 +160,7 @@ def load_training_state(folder: Path) -> TrainingState:
     """Read the training state of a checkpoint that was verified before.
 
     Raises:
-        CheckpointError: the folder holds a bundle alone.
+        CheckpointError: the folder holds a bundle alone, or its training state is damaged.
     """
     if not (folder / TRAINING_STATE_FILE).is_file():
         raise CheckpointError(
@@ -167,8 +169,10 @@ def load_training_state(folder: Path) -> TrainingState:
         )
     try:
         values = parse_json((folder / TRAINING_STATE_FILE).read_bytes())
-    except ValueError:
-        raise CheckpointError(f"{folder / TRAINING_STATE_FILE} is damaged: it is not JSON.") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder / TRAINING_STATE_FILE} is damaged: {error} {_ANOTHER_CHECKPOINT}") from None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{folder / TRAINING_STATE_FILE} is damaged: not a mapping. {_ANOTHER_CHECKPOINT}")
     return TrainingState(_load_tensors(folder / TRAINING_TENSORS_FILE), values)
 
 

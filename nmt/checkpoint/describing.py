@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from nmt.checkpoint.run import bundle_to_use, checkpoints, runs_below
 from nmt.config import load_yaml
 from nmt.errors import CheckpointError, NmtError
 
-_STEP = re.compile(r"step-(\d+)")
+_STEP = re.compile(r"step-(\d{1,18})")
 _FAR_FEWER = 0.5
 """The newest run is a trial where it has at most so many of another run's updates."""
 
@@ -50,13 +51,17 @@ def model_facts(bundle: Path) -> ModelFacts:
     checkpoint = _last_checkpoint(bundle)
     update = _update(checkpoint)
     scores = _mapping(_mapping(read_json(checkpoint / TRAINING_STATE_FILE)).get("scores"))
-    known = {int(key): score for key, score in scores.items() if key.isdecimal() and isinstance(score, int | float)}
+    known = {int(key): score for key, score in scores.items() if _STEP.fullmatch(f"step-{key}") and _is_score(score)}
     until = [known[key] for key in sorted(known) if update is None or key <= update]
     try:
         seconds_old = max(0.0, time.time() - (bundle / MODEL_FILE).stat().st_mtime)
     except OSError:
         seconds_old = None
     return ModelFacts(update, _score(bundle, until[-1]) if until else None, seconds_old)
+
+
+def _is_score(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def age(seconds: float) -> str:
@@ -138,13 +143,17 @@ def _trained_longer(newest: Path, others: list[Path]) -> Path | None:
 def _last_checkpoint(bundle: Path) -> Path:
     """The checkpoint that a bundle is, or the last of those that went into it."""
     averaged = _mapping(read_json(bundle / NOTES_FILE)).get("averaged")
-    folders = [Path(folder) for folder in averaged] if isinstance(averaged, list) else []
+    named = averaged if isinstance(averaged, list) else []
+    folders = [Path(folder) for folder in named if isinstance(folder, str)]
     if not folders:
         return bundle.resolve()
     last = max(folders, key=lambda folder: _update(folder) or 0)
     # As it was named where it was averaged; a run that was moved since still has it beside the average.
     beside = bundle.parent / last.parent.name / last.name
-    return beside if beside.is_dir() else last
+    try:
+        return beside if beside.is_dir() else last
+    except OSError:  # of a name that no file can have
+        return bundle
 
 
 def _update(checkpoint: Path) -> int | None:

@@ -5,11 +5,11 @@ takes longer than to read a bundle.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError
 
 MODEL_FILE = "model.safetensors"
@@ -62,8 +62,8 @@ def damage(folder: Path) -> str | None:
         return f"{folder}: there is no such folder."
     try:
         checksums = recorded_checksums(folder)
-    except ValueError:
-        return f"{folder / CHECKSUMS_FILE} is damaged: it is not JSON."
+    except ValueError as error:
+        return f"{folder / CHECKSUMS_FILE} is damaged: {error}"
     for name in {MODEL_FILE, CONFIG_FILE, VOCAB_FILE, *checksums}:
         if not (folder / name).is_file():
             return f"{folder} is not a whole bundle: {name} is missing."
@@ -77,12 +77,20 @@ def recorded_checksums(folder: Path) -> dict[str, str]:
     """The sha256 of every file, as written beside them; nothing where nothing was written.
 
     Raises:
-        ValueError: they are not JSON.
+        ValueError: they are not checksums of files in the folder; says why.
     """
     if not (folder / CHECKSUMS_FILE).is_file():
         return {}
-    checksums: dict[str, str] = json.loads((folder / CHECKSUMS_FILE).read_text("utf-8"))
+    checksums = parse_json((folder / CHECKSUMS_FILE).read_bytes())
+    if not isinstance(checksums, dict) or not all(
+        _is_file_name(name) and isinstance(checksum, str) for name, checksum in checksums.items()
+    ):
+        raise ValueError("it is not a mapping from names of files in the folder to sha256.")
     return checksums
+
+
+def _is_file_name(name: str) -> bool:
+    return name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name) and name.isprintable()
 
 
 def sha256(path: Path) -> str:

@@ -99,6 +99,8 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder}: is not a prepared data set (no {MANIFEST_NAME}). Name the folder of one with --data, "
             "or make one: `nmt prepare-data toy-en-de` makes data/toy-en-de."
         ) from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}). Name another data set with --data.") from None
     except ValidationError as error:
         problem = next(mistakes(error.errors(), Manifest, lambda _: str(path), noun="key"))
         command = "the `nmt prepare-data` command that made it"

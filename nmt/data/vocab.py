@@ -53,7 +53,7 @@ class Vocabulary:
         """How many threads encode and decode where a call does not say."""
         try:
             self._processor = SentencePieceProcessor(model_proto=model_bytes)
-        except RuntimeError:
+        except (RuntimeError, ValueError):  # ValueError: its error quotes bytes that are not UTF-8
             raise VocabularyError(f"{name}: is not a SentencePiece model.") from None
         processor = self._processor
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())

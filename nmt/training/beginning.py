@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
-from nmt.checkpoint.files import CONFIG_FILE
+from nmt.checkpoint.files import CONFIG_FILE, TRAINING_STATE_FILE
 from nmt.checkpoint.run import bundle_to_use, latest_intact_checkpoint, set_aside
 from nmt.config import Config, differences
 from nmt.data.vocab import Vocabulary
@@ -71,6 +71,7 @@ def find_beginning(
         if checkpoint is not None:
             set_aside(run, behind=checkpoint)
             state = load_training_state(checkpoint)
+            _check_progress(checkpoint, state)
             listener.noticed(f"Resuming from {checkpoint}.")
             if init_from is not None:
                 listener.noticed("--init-from is ignored: the run resumes from its own checkpoint.")
@@ -80,6 +81,22 @@ def find_beginning(
         hardware = _with_precision_of_run(hardware, progress, ranks)
     _forget_what_changed(progress, config, f"{hardware}, ranks: {ranks.size}", listener)
     return Beginning(progress, hardware, checkpoint, state, init_from, tuple(data))
+
+
+def _check_progress(checkpoint: Path, state: TrainingState) -> None:
+    """Refuse a training state of which the main rank alone could tell that it is damaged."""
+    try:
+        progress = Progress.from_values(dict(state.values))
+    except ValueError as error:
+        problem = str(error)
+    else:
+        if progress.skipped <= progress.update:
+            return
+        problem = f"skipped: {progress.skipped} is more than the {progress.update} updates."
+    raise CheckpointError(
+        f"{checkpoint / TRAINING_STATE_FILE} is damaged: {problem} Remove {checkpoint}, so that the run resumes from "
+        "the checkpoint before it, or add --fresh to start over in a new folder."
+    )
 
 
 def _with_precision_of_run(hardware: Hardware, progress: Progress, ranks: Ranks) -> Hardware:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from nmt.config import Config
 from nmt.device import Precision
@@ -21,22 +23,28 @@ class Ending(Enum):
     INTERRUPTED = "interrupted"
 
 
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 @dataclass
 class Progress:
     """Where a run stands."""
 
-    update: int = 0
-    epoch: int = 0
-    index: int = 0
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    update: Count = 0
+    epoch: Count = 0
+    index: Count = 0
     """The next update of the epoch's plan."""
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     """Spent in the loop, all resumes together."""
-    scores: dict[int, float] = field(default_factory=dict)
+    scores: dict[Count, float] = field(default_factory=dict)
     """Of each validation by update, more is better."""
-    validations_without_gain: int = 0
-    skipped: int = 0
+    validations_without_gain: Count = 0
+    skipped: Count = 0
     """Updates that changed nothing, since a gradient was not finite."""
-    skipped_in_a_row: int = 0
+    skipped_in_a_row: Count = 0
     auto_precision: tuple[str, Precision] | None = None
     """The type of device that the run began on, and what precision ``auto`` came to there. It holds until the end: a
     later trial may find otherwise where the two are close."""
@@ -44,12 +52,12 @@ class Progress:
     """Hardware and number of ranks, which what was found out about memory holds for."""
     micro_batch_asked: int | str | None = None
     """The setting, which it holds for too."""
-    micro_batch_tokens: int | None = None
+    micro_batch_tokens: Count | None = None
     """What ``auto`` came to."""
-    micro_batch_limit: int | None = None
+    micro_batch_limit: Count | None = None
     """Set where a larger micro-batch did not fit into memory."""
-    loss_scale: float | None = None
-    loss_scale_good_updates: int = 0
+    loss_scale: Seconds | None = None
+    loss_scale_good_updates: Count = 0
     decay_span: DecaySpan | None = None
     """Where a decay began that lands on a limit of time."""
     landing_minutes: float | None = None
@@ -62,15 +70,16 @@ class Progress:
 
     @staticmethod
     def from_values(values: dict[str, Any]) -> Progress:
-        """Read what :meth:`values` wrote."""
-        scores = {int(update): score for update, score in values["scores"].items()}
-        span, precision = values.get("decay_span"), values.get("auto_precision")
-        read = {
-            "scores": scores,
-            "decay_span": span and DecaySpan(*span),
-            "auto_precision": precision and tuple(precision),
-        }
-        return Progress(**(values | read))
+        """Read what :meth:`values` wrote.
+
+        Raises:
+            ValueError: it is something else; says in one sentence what.
+        """
+        try:
+            return _PROGRESS.validate_python(values)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            raise ValueError(f"{'.'.join(map(str, problem['loc'])) or 'its content'}: {problem['msg']}.") from None
 
     def ending(self, config: Config) -> Ending | None:
         """Whether the run is over by its limits."""
@@ -84,3 +93,6 @@ class Progress:
         if training.patience is not None and self.validations_without_gain >= training.patience:
             return Ending.PATIENCE
         return None
+
+
+_PROGRESS = TypeAdapter(Progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,13 +72,21 @@ def _read_entries(run: Path) -> list[Mapping[str, Any]] | None:
     path = run / DATA_FILE
     try:
         entries = parse_json(path.read_bytes())
-        if all(float(entry["weight"]) > 0 and entry["relative"] and entry["absolute"] for entry in entries):
+        if isinstance(entries, list) and entries and all(map(_is_entry, entries)):
             return list(entries)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
         pass
     raise CheckpointError(f"{path}: is damaged. Name the run's data with --data.")
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether an entry has a weight and paths that can be looked for."""
+    paths = entry["relative"], entry["absolute"]
+    for path in paths:
+        os.fsencode(path)
+    return 0 < float(entry["weight"]) < math.inf and all(path and "\0" not in path for path in paths)
 
 
 def _find(run: Path, entry: Mapping[str, Any]) -> Path:
