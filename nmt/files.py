@@ -318,7 +318,7 @@ def _take_place(folder: Path, temporary: Path, outgoing: Path) -> None:
         if folder.exists():
             folder.rename(outgoing)
         temporary.rename(folder)
-        _flush_folder(folder.parent)
+        flush_folder(folder.parent)
     except BaseException:
         if not temporary.exists():
             folder.rename(temporary)
@@ -369,7 +369,7 @@ def _finish(folder: Path) -> None:
         path.chmod(mode)
         with writing(path):
             _flush(path)
-    _flush_folder(folder)
+    flush_folder(folder)
 
 
 def remove_own(folder: Path, kind: Kind) -> bool:
@@ -414,7 +414,7 @@ def free_name(path: Path) -> Path:
     return free
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Bring the names in a folder to disk, where the file system can do that."""
     try:
         _flush(folder)

@@ -30,7 +30,7 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.errors import DataError, OutputError
-from nmt.files import check_replaceable, free_name, why_not_made
+from nmt.files import check_replaceable, flush_folder, free_name, why_not_made
 from nmt.locking import exclusive
 from nmt.processor import usable_cores
 from nmt.writing import WriteError, temporary_path, temporary_paths, writing, written_as
@@ -188,13 +188,13 @@ def _remove_workspace(left: Path) -> None:
 
 @contextmanager
 def _named(folder: Path, workspace: Path) -> Iterator[None]:
-    """Name the data set in errors of the system about its workspace."""
+    """Name the data set in errors of the system about its workspace, and in those that name no file."""
     try:
         yield
     except OSError as error:
-        if error.filename is None or not Path(os.fsdecode(error.filename)).is_relative_to(workspace):
+        path = workspace if error.filename is None else Path(os.fsdecode(error.filename))
+        if error.errno is None or not path.is_relative_to(workspace):
             raise
-        path = Path(os.fsdecode(error.filename))
         raise WriteError.of(error, path) from error
 
 
@@ -208,11 +208,15 @@ def _take_place(workspace: Path, folder: Path) -> None:
     """Rename the finished folder, and let the earlier one make way: both, or neither."""
     replaced = _replaced(folder)
     with writing(workspace):
+        flush_folder(workspace)
         try:
             if folder.exists():
                 folder.rename(replaced)
             workspace.rename(folder)
+            flush_folder(folder.parent)  # before anything of the earlier data set goes
         except BaseException:
+            if not workspace.exists():
+                folder.rename(workspace)
             if replaced.exists() and not folder.exists():
                 replaced.rename(folder)
             raise
