@@ -121,6 +121,8 @@ def read_lines(path: Path | str, *, invalid: InvalidUtf8 = "error") -> Iterator[
     except IsADirectoryError:
         raise DataError(f"{name}: is a folder, not a file of text.") from None
     except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise DataError(f"{name}: cannot be read ({error.strerror}).") from error
         if not is_damage(error):
             raise
         raise DataError(f"{name}: damaged or truncated archive ({error}). Fetch or pack it again.") from None

@@ -2,6 +2,7 @@
 
 import bz2
 import codecs
+import errno
 import gzip
 import io
 import itertools
@@ -95,6 +96,16 @@ class Arriving(io.RawIOBase):
 def test_what_comes_through_a_pipe_is_recognised_byte_by_byte(suffix, pack, content):
     parts = (bytes([byte]) for byte in pack(content))
     assert unpacked(io.BufferedReader(Arriving(parts))).read() == content
+
+
+def test_a_disk_that_fails_while_a_file_is_read_is_an_error_that_names_it(tmp_path, monkeypatch):
+    class Broken(io.BytesIO):
+        def __next__(self):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("nmt.text.open_bytes", lambda path: Broken())
+    with pytest.raises(DataError, match=r"in\.txt: cannot be read \(Input/output error\)"):
+        list(read_lines(tmp_path / "in.txt"))
 
 
 def test_a_line_that_arrived_is_served_before_more_is_read():

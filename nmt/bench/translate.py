@@ -30,7 +30,7 @@ from nmt.export.ctranslate2 import to_ctranslate2
 from nmt.export.transformers import to_marian
 from nmt.model.transformer import Transformer
 from nmt.text import normalizer, read_lines
-from nmt.writing import scratch_folder, write_file
+from nmt.writing import scratch_folder, write_file, writing
 
 PEERS = ("ctranslate2", "transformers")
 _WORKER = "nmt.bench.translate_worker"
@@ -193,7 +193,8 @@ def _settings(against: Sequence[str], precisions: Sequence[Precision], device: s
 def _prepare(folder: Path, bundle: Bundle, job: Job, against: Sequence[str]) -> None:
     """Write what the workers read."""
     write_file(folder / "job.json", json.dumps(asdict(job)).encode())
-    (folder / "bundle").symlink_to(bundle.folder.resolve(), target_is_directory=True)
+    with writing(folder / "bundle"):
+        (folder / "bundle").symlink_to(bundle.folder.resolve(), target_is_directory=True)
     if "ctranslate2" in against:
         to_ctranslate2(bundle, folder / "ctranslate2-float32")
         to_ctranslate2(bundle, folder / "ctranslate2-int8", quantization="int8")

@@ -149,10 +149,13 @@ def _point(run: Path, name: str, checkpoint: Path) -> None:
     for left in temporary_paths(run / name):  # by a process that died: one at a time trains in a folder
         if left.is_symlink():
             left.unlink()
+    target = checkpoint.relative_to(run)
+    if (run / name).is_symlink() and (run / name).readlink() == target:
+        return
     # Made aside and renamed, so that at no moment there is no link.
     temporary = temporary_path(run / name)
     with writing(run / name):
-        temporary.symlink_to(checkpoint.relative_to(run))
+        temporary.symlink_to(target)
         try:
             temporary.replace(run / name)
         except BaseException:

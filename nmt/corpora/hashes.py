@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nmt.errors import DataError
+from nmt.writing import WriteError, open_to_write
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -60,7 +60,7 @@ class SeenHashes:
         """Remember hashes; tell for each, shape (hashes,), whether this is the first time that it comes by.
 
         Raises:
-            DataError: there is no room for them.
+            WriteError: there is no room for them.
         """
         first = np.zeros(len(hashes), dtype=np.bool_)
         unique, places = np.unique(hashes, return_index=True)
@@ -91,15 +91,15 @@ class SeenHashes:
 
 def _write(path: Path, blocks: Iterable[Hashes]) -> None:
     try:
-        with path.open("wb") as stream:
+        with open_to_write(path, "wb", follow=False) as stream:
             for block in blocks:
                 stream.write(block.data)
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be written ({error.strerror}). Cleaning remembers each pair in "
-            "8 to 16 bytes beside the data set; what stood there before is unchanged. Make room, or name a folder on "
-            "another disk with --out, then run the same command again."
-        ) from None
+    except WriteError as error:
+        raise error.changed(
+            kept="Cleaning remembers each pair in 8 to 16 bytes beside the data set; what stood there before is "
+            "unchanged.",
+            then="Make room, or name a folder on another disk with --out, then run the same command again.",
+        ) from error
 
 
 def merge_sorted(parts: Sequence[Hashes], block: int = _BLOCK) -> Iterator[Hashes]:

@@ -120,11 +120,9 @@ def prepare(
             )
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
-            flush_folder(workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours
             _take_place(workspace, folder)
         with writing(folder, kept=f"The data set is complete; some of the earlier one is in {_replaced(folder)}."):
-            flush_folder(folder.parent)  # before anything of the earlier data set goes
             _settle(folder, tell)
     return Prepared(manifest, out, changed=True)
 
@@ -191,13 +189,13 @@ def _remove_workspace(left: Path) -> None:
 
 @contextmanager
 def _named(folder: Path, workspace: Path) -> Iterator[None]:
-    """Name the data set in errors of the system about its workspace."""
+    """Name the data set in errors of the system about its workspace, and in those that name no file."""
     try:
         yield
     except OSError as error:
-        if error.filename is None or not Path(os.fsdecode(error.filename)).is_relative_to(workspace):
+        path = workspace if error.filename is None else Path(os.fsdecode(error.filename))
+        if error.errno is None or not path.is_relative_to(workspace):
             raise
-        path = Path(os.fsdecode(error.filename))
         raise WriteError.of(error, path) from error
 
 
@@ -211,11 +209,15 @@ def _take_place(workspace: Path, folder: Path) -> None:
     """Rename the finished folder, and let the earlier one make way: both, or neither."""
     replaced = _replaced(folder)
     with writing(workspace):
+        flush_folder(workspace)
         try:
             if folder.exists():
                 folder.rename(replaced)
             workspace.rename(folder)
+            flush_folder(folder.parent)  # before anything of the earlier data set goes
         except BaseException:
+            if not workspace.exists():
+                folder.rename(workspace)
             if replaced.exists() and not folder.exists():
                 replaced.rename(folder)
             raise

@@ -31,6 +31,7 @@ from nmt.data.vocab import Vocabulary
 from nmt.files import replacing_folder
 from nmt.sentences import sentences
 from nmt.text import NormalizationRule, normalizer, read_parallel, sentence_length
+from nmt.writing import open_to_write, write_file
 
 SENTENCES_COUNTED = 200_000
 """The maximum number of pairs per split, spread evenly, whose sentences are counted. A share of 0.1% is then known to
@@ -128,7 +129,7 @@ def write_encoded(
             for split in splits
         }
         for name, content in (beside or {}).items():
-            (temporary / name).write_bytes(content)
+            write_file(temporary / name, content)
         index = ShardIndex(
             VERSION,
             vocab.fingerprint,
@@ -141,7 +142,7 @@ def write_encoded(
             vocab.size,
             checksums(temporary),
         )
-        (temporary / INDEX_NAME).write_text(json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        write_file(temporary / INDEX_NAME, (json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n").encode())
     return index
 
 
@@ -239,8 +240,8 @@ class _SideWriter:
     def __init__(self, folder: Path, split: str, side: Side, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
         tokens, offsets = file_names(split, side)
-        self._tokens: IO[bytes] = (folder / tokens).open("wb")
-        self._offsets: IO[bytes] = (folder / offsets).open("wb")
+        self._tokens: IO[bytes] = open_to_write(folder / tokens, "xb", follow=False)
+        self._offsets: IO[bytes] = open_to_write(folder / offsets, "xb", follow=False)
         self._end = 0
         self._offsets.write(np.int64(0).tobytes())
 

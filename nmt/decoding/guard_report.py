@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -16,6 +17,8 @@ from nmt.locking import exclusive, holder
 from nmt.writing import open_to_write
 
 FIELDS = ("line", "problems", "repaired", "source", "translation")
+# The beginning of a first record that a crash or a full disk cut short; a whole object ends with a brace.
+_CUT_SHORT = re.compile(rb'\{"line": [0-9]+, "problems": \[.*[^}]', re.DOTALL)
 
 
 class GuardReport:
@@ -112,7 +115,7 @@ class GuardReport:
         found: list[tuple[int, bytes]] = []
         with self.path.open("rb") as stream:
             for line in stream:
-                if not line.endswith(b"\n") and found:
+                if not line.endswith(b"\n") and (found or _CUT_SHORT.fullmatch(line)):
                     break  # the process died while it wrote this
                 try:
                     record = parse_json(line)

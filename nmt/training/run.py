@@ -31,6 +31,7 @@ from nmt.training.metrics import MetricsFile
 from nmt.training.preflight import Preflight, check_disk, preflight
 from nmt.training.progress import Ending, Progress
 from nmt.training.recorded_data import write_data_record
+from nmt.training.saving import tidy
 from nmt.training.tensorboard import check_tensorboard
 from nmt.training.trainer import Trainer
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
@@ -98,6 +99,8 @@ def train(
             run, config, data, hardware, listener, ranks, accept_changes=accept_changes, init_from=init_from
         )
         progress, hardware = beginning.progress, beginning.hardware
+        if ranks.is_main and (warning := tidy(run, progress.scores)):
+            listener.noticed(warning)
         # A run that was stopped before its last validation is not quite over.
         if (ending := progress.ending(config)) is not None and progress.update in progress.scores:
             return Outcome(run, ending, True, progress)

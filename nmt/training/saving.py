@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nmt.checkpoint.bundle import TrainingState, save_bundle
 from nmt.checkpoint.run import checkpoint_folder, checkpoints, prune, update_links
-from nmt.config import Config
+from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab import Vocabulary
 from nmt.writing import WriteError
 
@@ -32,6 +32,24 @@ def telling_where_to_resume(run: Path) -> Iterator[None]:
         place = "its beginning" if newest is None else f"update {newest:,}"
         then = f"Then run `nmt train --resume {run}`, which resumes from {place}."
         raise error.changed(then=then) from error
+
+
+def tidy(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig | None = None) -> str | None:
+    """Move the links to the newest and the best checkpoint, then delete what need not be kept.
+
+    Args:
+        settings: which checkpoints to keep; None to delete nothing.
+
+    Returns:
+        What went wrong. What was learnt is safe, so this is no reason to end; the next start tries again.
+    """
+    try:
+        update_links(run, scores)
+        if settings is not None:
+            prune(run, scores, settings)
+    except (OSError, WriteError) as error:
+        return f"{run}: links or old checkpoints could not be brought up to date ({error})."
+    return None
 
 
 class CheckpointWriter:
@@ -112,8 +130,5 @@ class CheckpointWriter:
         except Exception as error:  # raised in the loop, by check or finish
             self._error = error
             return
-        try:
-            update_links(self._run, scores)
-            prune(self._run, scores, self._config.checkpoints)
-        except (OSError, WriteError) as error:  # what was learnt is safe, so this is no reason to end
-            self.warnings.append(f"{self._run}: links or old checkpoints could not be brought up to date ({error}).")
+        if warning := tidy(self._run, scores, self._config.checkpoints):
+            self.warnings.append(warning)

@@ -17,6 +17,7 @@ from nmt.training import saving, trainer
 from nmt.training.feed import Epochs
 from nmt.training.progress import Ending
 from nmt.training.validation import Validator
+from nmt.writing import WriteError
 from tests.training.conftest import assert_same, saved
 from tests.training.ranks import start_ranks
 
@@ -157,6 +158,21 @@ def test_two_processes_do_not_train_in_one_folder(run_training, tmp_path):
         run_training(run)
     assert (run / "metrics.jsonl").read_bytes() == before
     assert run_training(run).progress.update == 20
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), WriteError("x", "Input/output error")])
+def test_the_links_lead_to_the_new_checkpoint_before_old_ones_are_removed(
+    run_training, tmp_path, monkeypatch, listener, error
+):
+    run = tmp_path / "run"
+
+    def fails(*arguments):
+        raise error
+
+    monkeypatch.setattr(saving, "prune", fails)
+    assert run_training(run).progress.update == 20
+    assert (run / "last").resolve() == checkpoint_folder(run, 20).resolve()
+    assert any("could not be brought up to date" in notice for notice in listener.notices)
 
 
 @pytest.fixture
