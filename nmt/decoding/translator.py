@@ -13,7 +13,7 @@ from typing import get_args
 
 import torch
 
-from nmt.decoding.batches import batches_of
+from nmt.decoding.batches import MAX_BATCH_TOKENS, batches_of
 from nmt.decoding.checks import check_choice, check_count
 from nmt.decoding.guard import Finding, Languages, Problem, problems
 from nmt.decoding.loading import Ensemble
@@ -30,6 +30,8 @@ from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.text import normalizer, parallel
 
+MAX_WINDOW = 1_000_000
+"""The maximum of ``window``."""
 # What shards hold at most, unless build-vocab was told otherwise, for bundles that do not record it.
 _TRAINED_LENGTH = 256
 # The beam that --batch-tokens holds for; wider ones get so much less.
@@ -117,8 +119,8 @@ class Translator:
         self._positions = min(model.config.max_positions for model in ensemble.models) - 1
         if utility is not None and settings.beam == 1:
             raise ConfigError("minimum Bayes risk chooses among candidates, and a beam of 1 has one: widen the beam.")
-        check_count("window", window)
-        check_count("batch_tokens", batch_tokens)
+        check_count("window", window, most=MAX_WINDOW)
+        check_count("batch_tokens", batch_tokens, most=MAX_BATCH_TOKENS)
         if max_source_length is not None:
             check_count("max_source_length", max_source_length)
         if max_source_length is not None and max_source_length > self._positions:
