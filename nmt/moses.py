@@ -8,6 +8,8 @@ from collections.abc import Callable
 _DOTS_BEFORE_QUOTE = r'(\.+)"(\s*[^<])'
 # What it finds at the beginning of a stretch of dots; else the whole stretch, so that no dot is read twice.
 _DOTS = re.compile(r'(\.++)(?:"(\s*[^<]))?')
+# What may become a quotation mark; a line without any is spared the look at its dots.
+_QUOTE = re.compile("[\"'`´„“”‘’‚«»]")
 
 
 def punctuation_normalizer(language: str) -> Callable[[str], str]:
@@ -15,11 +17,17 @@ def punctuation_normalizer(language: str) -> Callable[[str], str]:
     from sacremoses import MosesPunctNormalizer
 
     moses = MosesPunctNormalizer(lang=language, pre_replace_unicode_punct=False, post_remove_control_chars=True)
-    moses.substitutions = [
+    with_quotes = [
         (_DOTS, _quote_before_dots) if pattern == _DOTS_BEFORE_QUOTE else (pattern, replacement)
         for pattern, replacement in moses.substitutions
     ]
-    normalize: Callable[[str], str] = moses.normalize
+    without = [step for step in with_quotes if step[0] is not _DOTS]
+
+    def normalize(line: str) -> str:
+        moses.substitutions = with_quotes if _QUOTE.search(line) else without
+        normalized: str = moses.normalize(line)
+        return normalized
+
     return normalize
 
 

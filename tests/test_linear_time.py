@@ -126,7 +126,10 @@ def test_the_marks_are_all_that_unicode_has():
     }
 
 
-@given(st.text(st.sampled_from('..""<a \u00a0,'), max_size=40), st.sampled_from(["en", "de", "es", "fr", "ru"]))
+@given(
+    st.text(st.sampled_from('..""<a \u00a0,\'`´„“”‘’‚«»…()'), max_size=40),
+    st.sampled_from(["en", "de", "es", "fr", "ru"]),
+)
 def test_moses_punctuation_is_that_of_sacremoses(line, language):
     from sacremoses import MosesPunctNormalizer
 
