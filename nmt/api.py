@@ -20,7 +20,7 @@ from nmt.decoding.translator import Translator
 from nmt.device import DeviceChoice, Hardware, Precision, PrecisionChoice, choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
-from nmt.text import parallel
+from nmt.text import MAX_LINE_BYTES, line_too_long, parallel
 
 PathOrName = str | PathLike[str]
 
@@ -224,10 +224,12 @@ def _text(line: object, name: str) -> str:
     if not isinstance(line, str):
         raise DataError(f"{name}: expected str, got {type(line).__name__}: {line!r}")
     try:
-        line.encode()
+        size = len(line.encode())
     except UnicodeEncodeError as error:
         raise DataError(
             f"{name}: character {error.start + 1} is half a surrogate pair ({line[error.start]!r}), which is "
             "no text. Read it with the encoding that it was written in."
         ) from None
+    if size > MAX_LINE_BYTES:
+        raise line_too_long(name)
     return line

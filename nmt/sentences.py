@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from collections.abc import Iterator
 
 import sentencex
 
@@ -23,6 +24,10 @@ _OTHER_WHITE_SPACE = re.compile(r"[^\S ]")
 _NUMERIC_ONLY = "#NUMERIC_ONLY#"
 _OPENING = "\"'“”„«»‘’([{¿¡"
 _FIRST_CHARACTER = re.compile(r"\w")
+# The library's time grows with the square of a text's length where quotation marks are never closed.
+_WINDOW = 4_096
+# Characters of any word in the lists of Moses, with the quotation marks and brackets that may stand before it.
+_LONGEST_PREFIX = 64
 
 
 def sentences(line: str, language: str) -> list[str]:
@@ -35,34 +40,57 @@ def sentences(line: str, language: str) -> list[str]:
         language: code, with or without a region. Without a known code, rules that suit most languages apply.
     """
     language = primary_language(language)
-    lengths = [len(sentence) for sentence in sentencex.segment(language or "en", _OTHER_WHITE_SPACE.sub(" ", line))]
-    if len(lengths) <= 1:
+    proposed = list(_proposed_ends(_OTHER_WHITE_SPACE.sub(" ", line), language or "en"))
+    if len(proposed) <= 1:
         return [line]
-    ends = itertools.accumulate(lengths)
-    proposed = [line[end - length : end] for end, length in zip(ends, lengths, strict=True)]
     may_begin_in_lower_case = line == line.lower()
-    found = [proposed[0]]
-    for following in proposed[1:]:
-        if _ends(found[-1], following, language, may_begin_in_lower_case):
-            found.append(following)
-        else:
-            found[-1] += following
-    return found
+    begins = [0]
+    has_words, text_end = False, 0  # of the last sentence so far
+    for place, end in itertools.pairwise([0, *proposed]):
+        following = line[place:end]
+        first = _FIRST_CHARACTER.search(following)
+        if first is not None and has_words:  # neither is punctuation alone
+            may_begin = may_begin_in_lower_case or not first[0].islower()
+            if may_begin and _ends(line, begins[-1], text_end, first[0], language):
+                begins.append(place)
+        has_words = has_words or first is not None
+        if text := following.rstrip():
+            text_end = place + len(text)
+    return [line[begin:end] for begin, end in itertools.pairwise([*begins, len(line)])]
 
 
-def _ends(sentence: str, following: str, language: str, may_begin_in_lower_case: bool) -> bool:
-    """Whether a sentence ends before the text that follows it."""
-    first = _FIRST_CHARACTER.search(following)
-    if first is None or _FIRST_CHARACTER.search(sentence) is None:  # punctuation alone
-        return False
-    if first[0].islower() and not may_begin_in_lower_case:
-        return False
-    text = sentence.rstrip()
-    if not text.endswith("."):
+def _proposed_ends(text: str, language: str) -> Iterator[int]:
+    """Where sentences end that the library proposes, window by window; the last is the end of the text.
+
+    A window begins with a sentence, unless a sentence is longer than half a window.
+    """
+    begin = 0
+    while True:
+        window = text[begin : begin + _WINDOW]
+        ends = list(itertools.accumulate(map(len, sentencex.segment(language, window)), initial=begin))[1:]
+        if begin + len(window) == len(text):
+            yield from ends
+            return
+        # The window may have cut the last sentence.
+        complete = ends[:-1]
+        yield from complete
+        begin = complete[-1] if complete and complete[-1] - begin >= _WINDOW // 2 else begin + len(window)
+
+
+def _ends(line: str, begin: int, end: int, following: str, language: str) -> bool:
+    """Whether a sentence ends, and its last full stop is not that of an abbreviation.
+
+    Args:
+        begin, end: of the sentence in the line, without the white space behind it.
+        following: the first letter or digit behind it.
+    """
+    if line[end - 1] != ".":
         return True
-    word = text[:-1].rsplit(maxsplit=1)[-1].lstrip(_OPENING)
-    is_numeric_only = _prefixes(language).get(word)
-    return is_numeric_only is None or (is_numeric_only and not first[0].isdigit())
+    last_words = line[max(begin, end - 2 - _LONGEST_PREFIX) : end - 1].rsplit(maxsplit=1)
+    if not last_words or len(last_words[-1]) > _LONGEST_PREFIX:
+        return True
+    is_numeric_only = _prefixes(language).get(last_words[-1].lstrip(_OPENING))
+    return is_numeric_only is None or (is_numeric_only and not following.isdigit())
 
 
 @functools.cache

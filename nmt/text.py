@@ -10,19 +10,24 @@ import codecs
 import functools
 import itertools
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, Literal, cast
 
+from nmt import normal_form
 from nmt.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
 from nmt.errors import DataError
+from nmt.moses import punctuation_normalizer
 
 InvalidUtf8 = Literal["error", "replace"]
 NormalizationRule = Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"]
 """SentencePiece's rules; those with ``cf`` fold case."""
 
 STDIN = "-"
+MAX_LINE_BYTES = 1 << 22
+"""The maximum length of a line of text, without its ending: 4 MiB, a long novel."""
+_BLOCK = 1 << 18
+
 ARCHIVES = SUFFIXES
 """Endings of files that are unpacked when they are read."""
 
@@ -73,15 +78,28 @@ def iter_lines(stream: IO[bytes], *, name: str, invalid: InvalidUtf8 = "error") 
     """Serve the lines of an open stream one by one, each as soon as it is complete.
 
     A byte order mark before the first is left out. The lines before an invalid one are served before its error is
-    raised.
+    raised. Of a line that is too long, no more is read (and unpacked) than the limit.
 
     Raises:
-        DataError: a line is not UTF-8 (see :func:`decode_line`), or the mark is that of UTF-16 or UTF-32.
+        DataError: a line is not UTF-8 (see :func:`decode_line`) or longer than :data:`MAX_LINE_BYTES`, or the mark is
+            that of UTF-16 or UTF-32.
     """
-    for number, raw in enumerate(stream, start=1):
+    with_ending = MAX_LINE_BYTES + 1
+    read_line = functools.partial(stream.readline, with_ending)
+    for number, raw in enumerate(iter(read_line, b""), start=1):
+        if len(raw) == with_ending and not raw.endswith(b"\n"):
+            raise line_too_long(f"{name}, line {number:,}")
         if number == 1:
             raw = _without_mark(raw, name)
         yield decode_line(raw, name=name, number=number, invalid=invalid)
+
+
+def line_too_long(name: str) -> DataError:
+    """The error about a line that is longer than :data:`MAX_LINE_BYTES`."""
+    return DataError(
+        f"{name}: the line is longer than {MAX_LINE_BYTES:,} bytes, the maximum. Put one sentence or paragraph on each "
+        "line."
+    )
 
 
 def _without_mark(first: bytes, name: str) -> bytes:
@@ -141,9 +159,18 @@ def count_lines(path: Path | str) -> int | None:
         if compression_of(Path(path)) is not None:
             return None
         with open_bytes(path) as stream:
-            return sum(1 for _ in stream)
+            return _count_newlines(stream)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def _count_newlines(stream: IO[bytes]) -> int:
+    """How many lines there are, the last with or without an ending. Memory does not grow with their length."""
+    lines, last = 0, b"\n"
+    while block := stream.read(_BLOCK):
+        lines += block.count(b"\n")
+        last = block[-1:]
+    return lines + (last != b"\n")
 
 
 def read_parallel(
@@ -228,7 +255,7 @@ def sentence_length(line: str, language: str) -> int:
 
 def comparison_key(line: str) -> str:
     """What makes two lines the same sentence: NFC, with white space folded and trimmed."""
-    return " ".join(unicodedata.normalize("NFC", line).split())
+    return " ".join(normal_form.nfc(line).split())
 
 
 def normalizer(
@@ -244,12 +271,9 @@ def normalizer(
     """
     steps: list[Callable[[str], str]] = []
     if nfc:
-        steps.append(functools.partial(unicodedata.normalize, "NFC"))
+        steps.append(normal_form.nfc)
     if punctuation:
-        from sacremoses import MosesPunctNormalizer
-
-        moses = MosesPunctNormalizer(lang=language, pre_replace_unicode_punct=False, post_remove_control_chars=True)
-        steps.append(moses.normalize)
+        steps.append(punctuation_normalizer(language))
     if rule != "identity":
         from sentencepiece import SentencePieceNormalizer
 

@@ -9,6 +9,7 @@ import itertools
 import lzma
 import os
 import sys
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from nmt.compression import unpacked
 from nmt.errors import DataError
 from nmt.text import (
+    MAX_LINE_BYTES,
     comparison_key,
     count_lines,
     encode_line,
@@ -153,6 +155,42 @@ def test_a_damaged_archive_is_an_error(tmp_path, suffix, pack, damage):
     path.write_bytes(content)
     with pytest.raises(DataError, match="damaged or truncated"):
         list(read_lines(path))
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), *COMPRESSORS.items()])
+def test_a_line_without_end_is_an_error_with_its_place_before_it_is_in_memory(tmp_path, suffix, pack):
+    path = tmp_path / f"text{suffix}"
+    path.write_bytes(pack(b"eins\nzwei\n" + bytes(12 * MAX_LINE_BYTES)))
+    served = []
+    tracemalloc.start()
+    with pytest.raises(DataError, match=rf"text{suffix}, line 3: the line is longer than 4,194,304 bytes, the maximum"):
+        served.extend(read_lines(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert served == ["eins", "zwei"]
+    assert peak < 6 * MAX_LINE_BYTES
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\nb\n"])
+def test_a_line_of_the_maximum_length_is_served(ending):
+    longest = b"a" * MAX_LINE_BYTES
+    lines = list(iter_lines(io.BytesIO(longest + ending), name="memory"))
+    assert lines[0] == longest.decode()
+    with pytest.raises(DataError, match="memory, line 1: the line is longer"):
+        list(iter_lines(io.BytesIO(b"a" + longest + ending), name="memory"))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"a", b"a\n", b"a\n\nb", b"a" * 700_000 + b"\nb"])
+def test_lines_are_counted_as_they_are_served(tmp_path, content):
+    (tmp_path / "text").write_bytes(content)
+    assert count_lines(tmp_path / "text") == len(list(read_lines(tmp_path / "text")))
+
+
+@pytest.mark.parametrize(
+    ("content", "line"), [(b"a\r\r\n", "a\r"), (b"a\r\n", "a"), (b"\r\r", "\r"), (b"\ra\n", "\ra")]
+)
+def test_one_carriage_return_before_the_end_is_dropped(content, line):
+    assert list(iter_lines(io.BytesIO(content), name="memory")) == [line]
 
 
 def test_lines_are_counted_where_that_uses_nothing_up(tmp_path):

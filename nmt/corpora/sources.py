@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 
-_SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>")
+_SEGMENT = re.compile(r"<seg[^>]*+>(.*?)</seg>")
 _TITLE = re.compile(r"<(title|description)>(.*?)</\1>")
 
 
@@ -225,6 +225,7 @@ def _ted_tags(lines: Iterable[str]) -> Iterator[str]:
 def _ted_segments(lines: Iterable[str]) -> Iterator[str]:
     """Sentences of an IWSLT development or test file, which is XML."""
     for line in lines:
-        segment = _SEGMENT.search(line)
+        # Where the first tag has no end, none behind it has one.
+        segment = _SEGMENT.match(line, max(0, line.find("<seg")))
         if segment:
             yield html.unescape(segment[1]).strip()

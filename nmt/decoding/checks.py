@@ -23,15 +23,20 @@ def check_kind(name: str, value: object, kind: type, called: str | None = None) 
         raise ConfigError(f"{name} is {value!r}: give {called or _CALLED[kind]}.")
 
 
-def check_count(name: str, value: int) -> None:
+def check_count(name: str, value: int, *, most: int | None = None) -> None:
     """Refuse what is no whole number from 1.
 
+    Args:
+        most: the maximum, if there is one.
+
     Raises:
-        ConfigError: names the option.
+        ConfigError: names the option and the limit.
     """
     check_kind(name, value, Integral)
     if value < 1:
         raise ConfigError(f"{name} is {value}: give at least 1.")
+    if most is not None and value > most:
+        raise ConfigError(f"{name} is {value:,}: give at most {most:,}.")
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:

@@ -13,6 +13,8 @@ from nmt.decoding.search import SearchSettings
 from nmt.errors import ConfigError
 
 _MOST_DIVERSITY = 1_000
+MAX_BEAM = 4_096
+"""The maximum beam size, whatever memory there is."""
 _MOST = {"length_penalty": 100.0, "max_extra_length": 1_000_000}
 """Powers stay finite, and no model has so many positions."""
 
@@ -63,6 +65,8 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
     for name, least in (("beam", 1), ("nbest", 1), ("min_length", 0), ("no_repeat_ngram", 0), ("diverse_groups", 1)):
         if getattr(settings, name) < least:
             raise ConfigError(f"{name} is {getattr(settings, name)}: give at least {least}.")
+    if settings.beam > MAX_BEAM:
+        raise ConfigError(f"beam is {settings.beam:,}: give at most {MAX_BEAM:,}.")
     if settings.nbest > settings.beam:
         raise ConfigError(
             f"{settings.nbest} translations of a line need a beam of at least {settings.nbest}, not {settings.beam}."

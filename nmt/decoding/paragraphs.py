@@ -10,10 +10,14 @@ from dataclasses import dataclass
 
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
-from nmt.text import is_unspaced
+from nmt.errors import DataError
+from nmt.text import MAX_LINE_BYTES, is_unspaced
 
 _WORD = re.compile(r"\S+\s*")
 _SOFT_HYPHEN = "\u00ad"
+
+MAX_CHARACTERS = MAX_LINE_BYTES
+"""The maximum length of a paragraph."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,14 @@ class Paragraph:
 
         Lines are joined with a space; without one behind a hyphen, and in languages that are written without spaces.
         """
-        text = ""
+        joined: list[str] = []
+        last_two = ""  # characters of what is joined so far
         for line in map(str.strip, self.lines):
-            text = text.removesuffix(_SOFT_HYPHEN) + _between(text, line, language) + line
-        return text
+            joined += [_between(last_two, line, language), line]
+            if last_two.endswith(_SOFT_HYPHEN):
+                joined[-3] = joined[-3].removesuffix(_SOFT_HYPHEN)
+            last_two = "".join((last_two.removesuffix(_SOFT_HYPHEN), *joined[-2:]))[-2:]
+        return "".join(joined)
 
     def wrapped(self, text: str, language: str) -> list[str]:
         """Another text as lines with the width and the indents of this paragraph's; a single line stays one.
@@ -53,11 +61,21 @@ class Paragraph:
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
-    """Serve lines as paragraphs and blank lines, each as soon as it is complete."""
+    """Serve lines as paragraphs and blank lines, each as soon as it is complete.
+
+    Raises:
+        DataError: a paragraph has more characters than :data:`MAX_CHARACTERS`.
+    """
     block: list[str] = []
-    number = 0
+    number = characters = 0
     for number, line in enumerate(lines, start=1):
         if line.strip():
+            characters = len(line) + (characters if block else 0)
+            if characters > MAX_CHARACTERS:
+                raise DataError(
+                    f"line {number:,}: the paragraph that begins at line {number - len(block):,} is longer than "
+                    f"{MAX_CHARACTERS:,} characters, the maximum. Put blank lines between paragraphs."
+                )
             block.append(line)
             continue
         if block:

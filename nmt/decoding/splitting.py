@@ -21,7 +21,8 @@ Measure = Callable[[Sequence[str]], list[int]]
 _CLOSING = re.escape("\"'”’»›)]」』】》〉）］｝")
 # What ends a sentence only before white space (there are 3.14 and example.com), and what always does: the full stops
 # of Chinese and Japanese, Hindi, Urdu, Armenian, Ethiopic, Burmese, Khmer and Tibetan.
-_SENTENCE_END = re.compile(rf"[.!?…‽؟]+[{_CLOSING}]*(?=\s)|[。！？｡।॥۔։።፧፨။។៕།]+[{_CLOSING}]*")
+# A stretch of the first kind is looked at from its beginning alone, so that time does not grow with its square.
+_SENTENCE_END = re.compile(rf"(?<![.!?…‽؟])[.!?…‽؟]++[{_CLOSING}]*+(?=\s)|[。！？｡।॥۔։።፧፨။។៕།]+[{_CLOSING}]*")
 _WHITE_SPACE = re.compile(r"\s+")
 _VISIBLE = re.compile(r"\S")
 _ZERO_WIDTH_JOINER = "\u200d"
@@ -113,13 +114,19 @@ def _between_words(text: str) -> list[int]:
 
 def _between_characters(text: str, count: int) -> list[int]:
     """Where to cut into so many stretches, not between a letter and its marks unless there is nothing else."""
-    even = [len(text) * number // count for number in range(1, count)]
-    places = sorted({_back_to_a_boundary(text, place) for place in even} - {0})
+    places: list[int] = []
+    before = 0
+    for even in (len(text) * number // count for number in range(1, count)):
+        boundary = _back_to_a_boundary(text, even, before)
+        if boundary > before:
+            places.append(boundary)
+        before = even
     return places or [len(text) // 2] * (len(text) > 1)
 
 
-def _back_to_a_boundary(text: str, place: int) -> int:
-    while place > 0 and belong_together(text[place - 1], text[place]):
+def _back_to_a_boundary(text: str, place: int, end: int) -> int:
+    """The nearest place before a character with its marks, or ``end`` if none comes before that."""
+    while place > end and belong_together(text[place - 1], text[place]):
         place -= 1
     return place
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from nmt.decoding.batches import MAX_BATCH_TOKENS
 from nmt.decoding.checks import check_count
 from nmt.decoding.loading import Ensemble
 from nmt.decoding.scoring import alignment_layer, score_targets
@@ -64,7 +65,7 @@ class TargetScorer:
         Raises:
             ConfigError: ``batch_tokens`` is no whole number from 1.
         """
-        check_count("batch_tokens", batch_tokens)
+        check_count("batch_tokens", batch_tokens, most=MAX_BATCH_TOKENS)
         self._ensemble = ensemble
         self._settings = settings
         self._hardware = hardware

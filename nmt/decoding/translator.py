@@ -13,51 +13,33 @@ from typing import get_args
 
 import torch
 
-from nmt.decoding.batches import batches_of
+from nmt.decoding.batches import MAX_BATCH_TOKENS, batches_of
 from nmt.decoding.checks import check_choice, check_count
-from nmt.decoding.guard import Finding, Languages, Problem, problems
+from nmt.decoding.guard import Languages
+from nmt.decoding.guardian import Guardian
 from nmt.decoding.loading import Ensemble
 from nmt.decoding.mbr import Utility, rerank
-from nmt.decoding.memory import BeamTooWideError, SearchMemory, Watch
+from nmt.decoding.memory import SearchMemory, Watch
 from nmt.decoding.scoring import alignment_layer, score_targets
 from nmt.decoding.search import EOS, PAD, SearchSettings, beam_search
+from nmt.decoding.segment import Segment, findings_together, joined_segments
 from nmt.decoding.sentence_splitting import LineSplitter, Part, SplitSentences
-from nmt.decoding.translation import BLANK, TranslatedText, Translation, joined, one_line
-from nmt.decoding.unknown import Taken, UnknownCharacters
+from nmt.decoding.translation import BLANK, TranslatedText, Translation, one_line
+from nmt.decoding.unknown import UnknownCharacters
 from nmt.decoding.windows import windows
 from nmt.decoding.workers import Workers
 from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.text import normalizer, parallel
 
+MAX_WINDOW = 1_000_000
+"""The maximum of ``window``."""
 # What shards hold at most, unless build-vocab was told otherwise, for bundles that do not record it.
 _TRAINED_LENGTH = 256
 # The beam that --batch-tokens holds for; wider ones get so much less.
 _USUAL_BEAM = 4
 # More than any line has.
 _MOST_PARTS = 2**24
-
-
-@dataclasses.dataclass
-class _Segment:
-    """A line, or a part of one, on its way through the search."""
-
-    text: str
-    pieces: list[int]
-    before: str = ""
-    """The white space between it and the part before."""
-    number: int = 0
-    """Its own in all of the input: what its samples derive from."""
-    prefix: list[int] = dataclasses.field(default_factory=list)
-    """What its translation begins with."""
-    candidates: tuple[TranslatedText, ...] = (BLANK,)
-    parts: int = 1
-    """The number of parts that the first candidate was searched in."""
-    is_cut: bool = False
-    """Whether it, or a part that it was searched in, was cut out of text that is too long."""
-    finding: Finding | None = None
-    taken: Taken | None = None
-    """The unknown characters that were taken out of its text, if it had any."""
 
 
 class Translator:
@@ -117,8 +99,8 @@ class Translator:
         self._positions = min(model.config.max_positions for model in ensemble.models) - 1
         if utility is not None and settings.beam == 1:
             raise ConfigError("minimum Bayes risk chooses among candidates, and a beam of 1 has one: widen the beam.")
-        check_count("window", window)
-        check_count("batch_tokens", batch_tokens)
+        check_count("window", window, most=MAX_WINDOW)
+        check_count("batch_tokens", batch_tokens, most=MAX_BATCH_TOKENS)
         if max_source_length is not None:
             check_count("max_source_length", max_source_length)
         if max_source_length is not None and max_source_length > self._positions:
@@ -142,8 +124,17 @@ class Translator:
         self._workers = Workers(hardware, workers)
         self._memory = SearchMemory(ensemble.models, hardware.device)
         self._memory.check_beam(self._settings)
-        self._short_ratio = data.lines.target_per_source.p1 if data.lines is not None else 0.0
         self._languages = Languages(data.source_lang, data.target_lang)
+        self._guardian = Guardian(
+            self._vocab,
+            self._languages,
+            self._settings,
+            short_ratio=data.lines.target_per_source.p1 if data.lines is not None else 0.0,
+            repairs=guard,
+            search=self._search,
+            rerank=self._rerank,
+            sentences=lambda text: self._encoded(self._splitter.each_sentence(text)),
+        )
         self._normalize = normalizer(
             nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
         )
@@ -213,7 +204,7 @@ class Translator:
         searched = [segment for segment in segments if segment.pieces]
         self._search(searched, self._settings)
         self._rerank(searched)
-        self._look_after(searched)
+        self._guardian.look_after(searched)
         for segment in segments:
             candidates = _each_once(segment.candidates) if self._drops_repeated else segment.candidates
             segment.candidates = candidates[: self._nbest]
@@ -221,46 +212,38 @@ class Translator:
         self._put_back_unknown(segments)
         return list(map(self._put_together, lines, segments_by_line))
 
-    def _put_together(self, line: str, segments: Sequence[_Segment]) -> Translation:
+    def _put_together(self, line: str, segments: Sequence[Segment]) -> Translation:
         return Translation(
             line,
-            self._joined(segments),
+            joined_segments(segments, self._languages.target),
             source_pieces=tuple(self._vocab.pieces(piece for segment in segments for piece in segment.pieces)),
             parts=sum(segment.parts for segment in segments),
             is_cut=any(segment.is_cut for segment in segments),
-            guard=_findings_together(segments),
+            guard=findings_together(segments),
         )
 
-    def _joined(self, segments: Sequence[_Segment]) -> tuple[TranslatedText, ...]:
-        return joined(
-            [segment.candidates for segment in segments],
-            [len(segment.pieces) for segment in segments],
-            [segment.before for segment in segments],
-            self._languages.target,
-        )
-
-    def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[_Segment]]:
+    def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[Segment]]:
         """Each line as one segment, or as several. A translation begins with its prefix only where the line is one."""
         segments_by_line = []
         for line, pieces, prefix in zip(lines, self._vocab.encode(lines), prefixes, strict=True):
             if not line.strip():
-                segments_by_line.append([_Segment(line, [])])
+                segments_by_line.append([Segment(line, [])])
                 continue
             parts = self._splitter.parts(line, len(pieces), whole=bool(prefix))
-            segments_by_line.append([_Segment(line, pieces)] if len(parts) == 1 else self._encoded(parts))
+            segments_by_line.append([Segment(line, pieces)] if len(parts) == 1 else self._encoded(parts))
         return segments_by_line
 
-    def _encoded(self, parts: Sequence[Part]) -> list[_Segment]:
+    def _encoded(self, parts: Sequence[Part]) -> list[Segment]:
         encoded = self._vocab.encode([part.text for part in parts])
         return [
-            _Segment(part.text, pieces, part.before, is_cut=part.is_cut)
+            Segment(part.text, pieces, part.before, is_cut=part.is_cut)
             for part, pieces in zip(parts, encoded, strict=True)
         ]
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(pieces) for pieces in self._vocab.encode(texts)]
 
-    def _take_out_unknown(self, segments_by_line: list[list[_Segment]], prefixes: list[str]) -> None:
+    def _take_out_unknown(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
         """Leave what the model knows; but a line whose translation begins with a prefix stays as it is."""
         for segments, prefix in zip(segments_by_line, prefixes, strict=True):
             if prefix and len(segments) == 1:
@@ -270,7 +253,7 @@ class Translator:
                     [pieces] = self._vocab.encode([taken.text])
                     segment.text, segment.pieces, segment.taken = taken.text, pieces, taken
 
-    def _put_back_unknown(self, segments: list[_Segment]) -> None:
+    def _put_back_unknown(self, segments: list[Segment]) -> None:
         for segment in segments:
             if segment.taken is not None:
                 restored = [self._unknown.put_back(segment.taken, segment.pieces, c) for c in segment.candidates]
@@ -279,12 +262,12 @@ class Translator:
                 segment.candidates = tuple(restored)
 
     @staticmethod
-    def _number(segments_by_line: list[list[_Segment]], done: int) -> None:
+    def _number(segments_by_line: list[list[Segment]], done: int) -> None:
         for line, segments in enumerate(segments_by_line, start=done):
             for part, segment in enumerate(segments):
                 segment.number = line * _MOST_PARTS + part
 
-    def _begin_with(self, segments_by_line: list[list[_Segment]], prefixes: list[str], done: int) -> None:
+    def _begin_with(self, segments_by_line: list[list[Segment]], prefixes: list[str], done: int) -> None:
         """Say what translations begin with; where a line is in parts, nothing can."""
         for number, (segments, prefix) in enumerate(
             zip(segments_by_line, self._vocab.encode(prefixes), strict=True), start=done + 1
@@ -298,7 +281,7 @@ class Translator:
                 )
             segments[0].prefix = prefix
 
-    def _rerank(self, segments: list[_Segment]) -> None:
+    def _rerank(self, segments: list[Segment]) -> None:
         if self._utility is None:
             return
         for segment in segments:
@@ -310,7 +293,7 @@ class Translator:
                 for choice in choices
             )
 
-    def _align(self, segments: list[_Segment]) -> None:
+    def _align(self, segments: list[Segment]) -> None:
         """Tell of each candidate's pieces how likely they were and where they come from."""
         pairs = [(segment, found) for segment in segments if segment.pieces for found in segment.candidates]
         scores = iter(
@@ -337,78 +320,7 @@ class Translator:
                 for found, score in zip(segment.candidates, scores, strict=False)
             )
 
-    def _look_after(self, segments: list[_Segment]) -> None:
-        """Note what is wrong with translations, and put better ones in their place."""
-        doubtful = []
-        for segment in segments:
-            if found := self._problems(segment, segment.candidates[0]):
-                segment.finding = Finding(found, repaired=False)
-                doubtful.append(segment)
-        if not self._guard or not doubtful:
-            return
-        if self._settings.sampling:  # the likeliest text among samples would be no sample
-            for segment in doubtful:
-                self._repair(segment, segment.candidates)
-            return
-        still_doubtful = [segment for segment in doubtful if not self._is_incomplete(segment)]
-        still_doubtful += self._search_by_sentence(list(filter(self._is_incomplete, doubtful)))
-        still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, segment.candidates)]
-        again = [dataclasses.replace(segment, candidates=(BLANK,), finding=None) for segment in still_doubtful]
-        try:
-            self._search(again, _second_search(self._settings))
-        except BeamTooWideError:  # what the first search found stays
-            return
-        for segment, second in zip(still_doubtful, again, strict=True):
-            self._repair(segment, second.candidates)
-
-    @staticmethod
-    def _is_incomplete(segment: _Segment) -> bool:
-        """Whether its sentences may be searched one by one: only one could begin with a prefix."""
-        return segment.finding is not None and "incomplete" in segment.finding.problems and not segment.prefix
-
-    def _search_by_sentence(self, segments: list[_Segment]) -> list[_Segment]:
-        """Search for each sentence of the segments by itself; returns the segments that were not repaired."""
-        parts_of = [self._encoded(self._splitter.each_sentence(segment.text)) for segment in segments]
-        for segment, its_parts in zip(segments, parts_of, strict=True):
-            for part in its_parts:
-                part.number = segment.number  # errors name its line
-        parts = list(itertools.chain.from_iterable(parts_of))
-        try:
-            self._search(parts, self._settings)
-        except BeamTooWideError:  # what the first search found stays
-            return segments
-        self._rerank(parts)
-        still_doubtful = []
-        for segment, its_parts in zip(segments, parts_of, strict=True):
-            if self._repair(segment, self._joined(its_parts)):
-                segment.parts = len(its_parts)
-                segment.is_cut = segment.is_cut or any(part.is_cut for part in its_parts)
-            else:
-                still_doubtful.append(segment)
-        return still_doubtful
-
-    def _repair(self, segment: _Segment, candidates: Sequence[TranslatedText]) -> bool:
-        """Put the best candidate without problems first, if there is one."""
-        for candidate in candidates:
-            if not self._problems(segment, candidate):
-                others = (other for other in segment.candidates if other is not candidate)
-                segment.candidates = (candidate, *others)
-                segment.finding = dataclasses.replace(segment.finding, repaired=True) if segment.finding else None
-                return True
-        return False
-
-    def _problems(self, segment: _Segment, candidate: TranslatedText) -> tuple[Problem, ...]:
-        source_pieces = self._vocab.pieces(segment.pieces)
-        return problems(
-            segment.text,
-            source_pieces,
-            candidate.text,
-            candidate.pieces,
-            self._languages,
-            short_ratio=self._short_ratio,
-        )
-
-    def _search(self, segments: Sequence[_Segment], settings: SearchSettings) -> None:
+    def _search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         lengths = [len(segment.pieces) + 1 for segment in segments]
         # Memory grows with the beam.
         most_tokens = max(1, self._batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, settings.beam))
@@ -432,7 +344,7 @@ class Translator:
                 segment.candidates = candidates
 
     def _search_batch(
-        self, batch: Sequence[_Segment], settings: SearchSettings, watch: Watch
+        self, batch: Sequence[Segment], settings: SearchSettings, watch: Watch
     ) -> list[tuple[TranslatedText, ...]]:
         def before_step(sentences: int, length: int) -> None:
             self._workers.look_up()
@@ -466,36 +378,9 @@ class Translator:
         ]
 
 
-def _second_search(settings: SearchSettings) -> SearchSettings:
-    """Where to look for what the first search has missed.
-
-    A wider beam holds what did not begin best, and so does not fall into the same loop. That it also likes to end
-    early is made up for by a larger penalty, and by at least one piece. All that it finds is returned. One group looks
-    for it: several would be as many narrow beams.
-    """
-    beam = max(8, 2 * settings.beam)
-    return dataclasses.replace(
-        settings,
-        beam=beam,
-        nbest=beam,
-        length_penalty=max(1.0, settings.length_penalty),
-        min_length=1,
-        diverse_groups=1,
-    )
-
-
 def _each_once(candidates: Sequence[TranslatedText]) -> tuple[TranslatedText, ...]:
     """Each text once, where it stands first: a group may say in other pieces what another has said."""
     first: dict[str, TranslatedText] = {}
     for candidate in candidates:
         first.setdefault(candidate.text, candidate)
     return tuple(first.values())
-
-
-def _findings_together(segments: Sequence[_Segment]) -> Finding | None:
-    found = [segment.finding for segment in segments if segment.finding is not None]
-    if not found:
-        return None
-    # Each problem once, in the order of the parts.
-    kinds = dict.fromkeys(problem for finding in found for problem in finding.problems)
-    return Finding(tuple(kinds), repaired=all(finding.repaired for finding in found))

@@ -29,9 +29,9 @@ _SELDOM = 1e-4
 
 # A kind per character, so that patterns of kinds find stretches of text.
 _SPACE, _LETTER, _UNSPACED, _INNER, _OTHER, _UNKNOWN_LETTER, _UNKNOWN = " wucpWX"
-_WORD = re.compile(r"[wW]+(?:c[wW]+)*")
-_RUN = re.compile(r" *X[X ]*")
-_TOKEN = re.compile(r"w+(?:cw+)*|u|[cp]+")
+_WORD = re.compile(r"[wW]++(?:c[wW]++)*+")
+_RUN = re.compile(r"(?<! ) *+X[X ]*+")
+_TOKEN = re.compile(r"w++(?:cw++)*+|u|[cp]++")
 _INNER_CHARACTERS = "-'’.@_"
 # Scripts whose words are not separated by spaces: Thai, Lao, Burmese, Khmer, kana and Han.
 _UNSPACED_SCRIPTS = re.compile(

@@ -53,6 +53,21 @@ def test_finds_what_is_wrong_and_nothing_else(source, output, expected):
     assert found(source, output) == expected
 
 
+WORDS = [f"{chr(97 + number)}x" for number in range(20)]
+
+
+@pytest.mark.parametrize(("kept", "expected"), [(16, ("copied",)), (15, ())])
+def test_a_copy_keeps_four_fifths_of_the_words(kept, expected):
+    source, output = " ".join(WORDS), " ".join(WORDS[:kept] + [f"{word}y" for word in WORDS[kept:]])
+    assert found(source, output) == expected
+
+
+@pytest.mark.parametrize(("pieces", "expected"), [(8, ()), (7, ("too_short",))])
+def test_a_short_output_has_two_pieces_less_than_a_quarter(pieces, expected):
+    source = [str(number) for number in range(40)]
+    assert problems(" ".join(source), source, "x", WORDS[:pieces], EN_DE) == expected
+
+
 TWO = "A small dog sleeps in the garden. Behind the house two men drink their coffee."
 
 

@@ -20,6 +20,7 @@ def test_what_is_not_given_is_the_models_own():
     ("options", "word"),
     [
         ({"beam": 0}, "beam"),
+        ({"beam": 4_097}, "beam is 4,097: give at most 4,096"),
         ({"nbest": 0}, "nbest"),
         ({"nbest": 6}, "beam of at least 6"),
         ({"min_length": -1}, "min_length"),

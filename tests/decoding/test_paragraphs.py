@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.decoding import paragraphs as module
 from nmt.decoding.paragraphs import Paragraph, columns, paragraphs
+from nmt.errors import DataError
 
 
 def test_blank_lines_separate_paragraphs_and_are_kept():
@@ -36,6 +38,14 @@ def test_a_paragraph_is_served_before_what_follows_its_blank_line_is_read():
     assert next(served).is_blank
 
 
+def test_a_paragraph_without_end_is_an_error_with_its_place(monkeypatch):
+    monkeypatch.setattr(module, "MAX_CHARACTERS", 10)
+    lines = ["ten letter", "", "six me", "four"]
+    assert [paragraph.number for paragraph in paragraphs([*lines, "", "ten letter"])] == [1, 2, 3, 5, 6]
+    with pytest.raises(DataError, match=r"line 5: the paragraph that begins at line 3 is longer than 10 characters"):
+        list(paragraphs([*lines, "x"]))
+
+
 @pytest.mark.parametrize(
     ("lines", "language", "text"),
     [
@@ -47,6 +57,8 @@ def test_a_paragraph_is_served_before_what_follows_its_blank_line_is_read():
             "a well-known song - or two 1990- 1995",
         ),
         (["trans\u00ad", "lation"], "en", "translation"),
+        (["trans\u00ad", "lation\u00ad"], "en", "translation\u00ad"),
+        (["a\u00ad", "-", "b"], "en", "a-b"),
         (["今日は晴れ", "です。"], "ja", "今日は晴れです。"),
         (["使用 Linux", "kernel 的人"], "zh", "使用 Linux kernel 的人"),
     ],

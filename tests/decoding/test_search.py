@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from nmt.config import ModelConfig
 from nmt.decoding.extensions import Sampling, largest
-from nmt.decoding.search import BOS, EOS, SearchSettings, beam_search, length_penalty
+from nmt.decoding.search import BOS, EOS, Hypothesis, SearchSettings, _Search, beam_search, length_penalty
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 
@@ -36,7 +37,7 @@ def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, 
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 23])  # at 23, a bound at the present length would end a search too early
 @pytest.mark.parametrize("nbest", [1, 5])
 @pytest.mark.parametrize("normalization", ["paper", "length"])
 def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
@@ -51,6 +52,17 @@ def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
     expected = exhaustive(model, source, alpha, limit, vocab, normalization)[:nbest]
     assert [h.pieces for h in found] == [pieces for _, pieces in expected]
     assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize(("log_probability", "goes_on"), [(-1.4, True), (-1.6, False), (-math.inf, False)])
+def test_the_bound_of_a_live_hypothesis_counts_its_end_at_the_limit(log_probability, goes_on):
+    """With at most 4 pieces and eos it may be divided by 5: -1.4 / 5 is better than -0.3, -1.4 / 4 is not."""
+    settings = SearchSettings(beam=2, length_penalty=1.0, normalization="length")
+    search = SimpleNamespace(
+        settings=settings, sentences=[0], limits=[4], dice=None, finished=[[Hypothesis((5,), -0.6, -0.3)]],
+        _penalty=lambda length: length_penalty(length, 1.0, "length"),
+    )  # fmt: skip
+    assert _Search._goes_on(search, 0, log_probability) == goes_on
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

@@ -332,6 +332,27 @@ def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypat
     assert second.min_length == 1
 
 
+@pytest.mark.parametrize(("given", "second_penalty"), [(0.6, 1.0), (1.5, 1.5)])
+def test_the_second_search_has_a_length_penalty_of_at_least_1(monkeypatch, given, second_penalty):
+    _, [first, second] = guarded(monkeypatch, [COPY], [OTHER], search={"length_penalty": given})
+    assert (first.length_penalty, second.length_penalty) == (given, second_penalty)
+
+
+def test_a_batch_counts_the_end_of_each_source(monkeypatch):
+    """Two lines of 4 pieces and their ends are 10 tokens."""
+    widths = []
+
+    def search(models, source_BS, settings, **others):
+        widths.append(tuple(source_BS.shape))
+        return [[hypothesis(SOUND, -1.0)] for _ in source_BS]
+
+    monkeypatch.setattr("nmt.decoding.translator.beam_search", search)
+    line = next(line for line in (SOURCE[:size] for size in range(len(SOURCE))) if len(VOCAB.encode([line])[0]) == 4)
+    for batch_tokens in (9, 10):
+        list(translator(guard=False, workers=1, batch_tokens=batch_tokens).translate([line] * 2))
+    assert widths == [(1, 5), (1, 5), (2, 5)]
+
+
 def test_where_nothing_better_is_found_the_first_stays(monkeypatch):
     found, _ = guarded(monkeypatch, [LOOP], [COPY, ""])
     assert (found.text, found.guard) == (LOOP.strip(), Finding(("looping",), repaired=False))

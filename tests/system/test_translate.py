@@ -422,7 +422,8 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--model", "nowhere"], ["nowhere", "no such"]),
         (["--input", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--nbest", "9"], ["beam", "9"]),
-        (["--beam", "1000000"], ["a beam of 1,000,000 takes at least", "lower --beam"]),
+        (["--beam", "4097"], ["beam is 4,097", "at most 4,096"]),
+        (["--batch-tokens", "1000001"], ["batch_tokens is 1,000,001", "at most 1,000,000"]),
         (["--resume"], ["--input FILE", "--output FILE"]),
         (["--fresh"], ["--fresh", "--output FILE"]),
         (["--input", "in.txt", "--output", "in.out", "--resume", "--fresh"], ["--resume", "--fresh"]),
@@ -751,6 +752,13 @@ class Conversation:
         assert termios.tcgetattr(self.theirs) == self.modes
         os.close(self.theirs)
         return code
+
+
+def test_a_line_without_end_is_an_error_with_its_place_after_the_lines_before_it(bundle):
+    found = translate(bundle, gzip.compress(b"ba do\n" + b"a" * 30_000_000, 1))
+    assert found.returncode == 2
+    assert found.stdout.count(b"\n") == 1
+    assert b"standard input, line 2: the line is longer than 4,194,304 bytes" in b" ".join(found.stderr.split())
 
 
 def translated(record: dict[str, str]) -> tuple[str, str]:

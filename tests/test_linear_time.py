@@ -1,0 +1,172 @@
+"""Time grows with the length of a line, not with its square, whatever the line repeats."""
+
+import html
+import random
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt import moses, normal_form
+from nmt import sentences as module
+from nmt.corpora.sources import _ted_segments
+from nmt.corpora.testsets import segments
+from nmt.data.vocab import train_vocabulary
+from nmt.decoding import splitting
+from nmt.decoding.guard import Languages, problems
+from nmt.decoding.paragraphs import Paragraph
+from nmt.decoding.unknown import take_out
+from nmt.decoding.words import word_of_each
+from nmt.evaluation.metrics import make_metric
+from nmt.evaluation.paper_bleu import paper_tokenizer
+from nmt.sentences import sentences
+from nmt.text import comparison_key, normalizer
+from tests.growth import assert_linear
+
+VOCAB = train_vocabulary(["the cat sat.", "die Katze, sie saß!", "猫。犬。"] * 3, size=60).vocab
+
+
+def characters(texts):
+    return [len(text) for text in texts]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+@pytest.mark.parametrize("unit", [".", "`", "«", "'", '"', "(", ". ", ". .", "Dr. ", "Dr.", "! ", "a. ", "“a. ", "。"])
+def test_sentences(language, unit):
+    assert_linear(lambda line: sentences(line, language), unit, 4_000, begin="a", end="b")
+
+
+@pytest.mark.parametrize(
+    "unit", [".", "?!", ".”", "\u0301", "\u200d", "\U0001f1e6", "🏽", "a\u0301", " ", "。", ". ", ",", "a", "a "]
+)
+def test_splitting(unit):
+    assert_linear(lambda line: splitting.split(line, 64, characters), unit, 2_000, begin="a", end="b")
+
+
+@pytest.mark.parametrize("unit", [" ", "\u3000", "\u0301", "-", "a-", "☃ ", "☃a ", "☃", ".", " a"])
+def test_unknown_characters(unit):
+    assert_linear(lambda line: take_out(line, lambda texts: ["☃" in text for text in texts]), unit, 2_000, begin="a")
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ru"])
+@pytest.mark.parametrize(
+    "unit", [".", '."<', '..."<', " ", '"', "\u00a0", "\u0301\u0315", "\u0f73", ",", "1\u00a0", "(", "\u200b", "a"]
+)
+def test_normalisation(language, unit):
+    assert_linear(normalizer(nfc=True, punctuation=True, language=language), unit, 4_000, begin="a", end="b")
+
+
+@pytest.mark.parametrize("unit", ["\u0301\u0315", "\u0f73", "é\u0315", " ", "a "])
+def test_comparison_of_lines(unit):
+    assert_linear(comparison_key, unit, 4_000, begin="a", end="b")
+
+
+@pytest.mark.parametrize("unit", ["<seg", "<seg>", "<seg ", "<seg a=b>x", "</seg>", ">", "<seg>x</seg>"])
+@pytest.mark.parametrize("strip", [_ted_segments, segments])
+def test_segments_of_test_sets(strip, unit):
+    assert_linear(lambda line: list(strip([line])), unit, 4_000, begin="<seg ")
+
+
+@pytest.mark.parametrize("unit", ["a\n", "a\u00ad\n", "-\n", "中\n"])
+def test_paragraphs(unit):
+    def work(text):
+        paragraph = Paragraph(tuple(text.split("\n")[:-1]) or ("a",), 1)
+        return paragraph.wrapped(paragraph.unwrapped("zh"), "zh")
+
+    assert_linear(work, unit, 6_000)
+
+
+@pytest.mark.parametrize("unit", ["a", "a ", "a. ", "ab cd ", ".", "\u0301"])
+def test_words_of_pieces_and_the_guard(unit):
+    def work(line):
+        word_of_each(["▁", *line.replace(" ", "▁")], line)
+        # Of pieces the search bounds the number.
+        problems(line, ["▁a"] * 100, line, ["▁a", "b"] * 50, Languages("en", "de"), short_ratio=9)
+
+    assert_linear(work, unit, 3_000, begin="a ", end=" b")
+
+
+@pytest.mark.parametrize("unit", [".", "a", "a ", ",", "a-", "a.", "&amp;", "'", "1,", " ", "\u0301", "。", "ab.c "])
+@pytest.mark.parametrize("language", ["en", "de", "fr"])
+def test_the_papers_tokenizer(language, unit):
+    assert_linear(paper_tokenizer(language), unit, 1_000, begin="a", end="b")
+
+
+@pytest.mark.parametrize("unit", [".", "a", "a ", ",", "1-", "&quot;", "'s ", " ", "。", "あ", "\u0301"])
+@pytest.mark.parametrize("tokenizer", ["13a", "intl", "zh", "char"])
+def test_the_tokenizers_of_bleu(tokenizer, unit):
+    metric = make_metric("bleu", "", tokenize=tokenizer)
+    assert_linear(metric.tokenizer, unit, 3_000, begin="a", end="b")
+
+
+@pytest.mark.parametrize("unit", ["a", "a ", "猫", ".", "the cat ", "☃", "\u0301"])
+def test_encoding(unit):
+    assert_linear(lambda line: VOCAB.encode([line]), unit, 8_000)
+
+
+# What took quadratic time is compared with what replaced it.
+
+MARKS = st.sampled_from(
+    ["a", "é", "x" * 40, "\u0301", "\u0315", "\u0300", "\u05b0", "\u0f73", "\u0344", "\u3099", "が"]
+)
+
+
+@given(st.lists(MARKS, max_size=60), st.integers(1, 20))
+def test_normal_form_c_is_unicodes(parts, times):
+    line = "".join(parts) * times + " " + "ä" * 1_000
+    assert normal_form.nfc(line) == unicodedata.normalize("NFC", line)
+
+
+def test_the_marks_are_all_that_unicode_has():
+    every = map(chr, (*range(0xD800), *range(0xE000, 0x110000)))
+    assert set(normal_form.marks()) == {
+        character for character in every if all(map(unicodedata.combining, unicodedata.normalize("NFD", character)))
+    }
+
+
+@given(
+    st.text(st.sampled_from('..""<a \u00a0,\'`´„“”‘’‚«»…()'), max_size=40),
+    st.sampled_from(["en", "de", "es", "fr", "ru"]),
+)
+def test_moses_punctuation_is_that_of_sacremoses(line, language):
+    from sacremoses import MosesPunctNormalizer
+
+    theirs = MosesPunctNormalizer(lang=language, pre_replace_unicode_punct=False, post_remove_control_chars=True)
+    assert moses.punctuation_normalizer(language)(line) == theirs.normalize(line)
+
+
+TAGS = st.lists(st.sampled_from(["<seg ", "<seg>", ">", "</seg>", "a", " ", "&amp;"]), max_size=12).map("".join)
+
+
+@given(TAGS)
+def test_segments_are_those_of_the_patterns_before(line):
+    found = re.search(r"<seg[^>]*>(.*?)</seg>", line)
+    assert list(_ted_segments([line])) == ([html.unescape(found[1]).strip()] if found else [])
+    line = "<seg " + line
+    assert list(segments([line])) == [re.sub(r"<seg.*?>(.*)</seg>.*?", "\\1", line)]
+
+
+@given(st.text(st.sampled_from(".!?…\"')”。 a\t"), max_size=40))
+def test_ends_of_sentences_are_those_of_the_pattern_before(text):
+    before = re.compile(rf"[.!?…‽؟]+[{splitting._CLOSING}]*(?=\s)|[。！？｡।॥۔։።፧፨။៕།]+[{splitting._CLOSING}]*")
+    assert [m.span() for m in splitting._SENTENCE_END.finditer(text)] == [m.span() for m in before.finditer(text)]
+
+
+def test_the_windows_of_a_long_line_change_no_sentence(monkeypatch):
+    draw = random.Random(1)
+    known = ["Dr. Miller slept.", "It costs $3.14!", "Wait... what?", "Why?", "See No. 5, please.", "The U.S. voted."]
+    line = " ".join(sentence for _ in range(1_000) for sentence in draw.sample(known, 3))
+    assert len(line) > 5 * module._WINDOW
+    by_windows = sentences(line, "en")
+    monkeypatch.setattr(module, "_WINDOW", len(line))
+    assert sentences(line, "en") == by_windows
+    assert len(by_windows) > 2_500
+
+
+def test_a_sentence_that_is_longer_than_a_window_stays_whole():
+    long = "word " * 5_000
+    assert sentences(f"It begins. This {long}ends. It is over.", "en") == [
+        "It begins. ", f"This {long}ends. ", "It is over."
+    ]  # fmt: skip
