@@ -213,6 +213,9 @@ def main() -> None:
     parser.add_argument("--mutants", type=int, default=200, help="number of mutants (default: 200)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the sample (default: 1)")
     parser.add_argument("--rooms", nargs="+", default=list(ROOMS), choices=ROOMS, help="rooms (default: all)")
+    parser.add_argument(
+        "--seconds", type=float, help="limit per mutant (default: three times as long as its room takes)"
+    )
     options = parser.parse_args()
     mutants = sample(options.rooms, options.mutants, options.seed)
     counts, noticed, slow = Counter[str](), Counter[str](), Counter[str]()
@@ -220,7 +223,10 @@ def main() -> None:
     import_libraries()
     with tempfile.TemporaryDirectory(prefix="nmt-mutants-") as folder:
         copy = Copy(Path(folder))
-        limits = {room: time_limit(copy, room, options.seed) for room in sorted({mutant.room for mutant in mutants})}
+        limits = {
+            room: options.seconds or time_limit(copy, room, options.seed)
+            for room in sorted({mutant.room for mutant in mutants})
+        }
         try:
             for number, mutant in enumerate(mutants, start=1):
                 begin = time.monotonic()

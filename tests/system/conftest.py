@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def nmt():
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory, nmt) -> Path:
+def trained_once(tmp_path_factory, nmt) -> Path:
     """A folder where the bare commands ran in sequence, up to the average; training was short."""
     folder = tmp_path_factory.mktemp("bare")
     nmt("prepare-data", "toy-en-de", cwd=folder)
@@ -35,3 +36,18 @@ def trained(tmp_path_factory, nmt) -> Path:
     nmt("train", "--max-updates", "60", "--set", "schedule.warmup=60", *settings, cwd=folder)
     nmt("average-checkpoints", cwd=folder)
     return folder
+
+
+@pytest.fixture
+def trained(trained_once) -> Iterator[Path]:
+    """The folder of :func:`trained_once`, to read alone: all tests share it, so none may leave a trace for the next."""
+    before = _files(trained_once)
+    yield trained_once
+    after = _files(trained_once)
+    assert {path for path in before | after if before.get(path) != after.get(path)} == set(), "copy what you change"
+
+
+def _files(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Sizes and times of all that lies in a folder, without the folders themselves."""
+    entries = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
+    return {path: (path.lstat().st_size, path.lstat().st_mtime_ns) for path in entries}

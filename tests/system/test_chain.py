@@ -11,12 +11,14 @@ import time
 import pytest
 import yaml
 
+from tests.processes import running
+
 
 def head(path, count: int) -> str:
     return "".join(path.read_text("utf-8").splitlines(keepends=True)[:count])
 
 
-def test_bare_commands_take_the_newest_and_say_so(trained, nmt):
+def test_bare_commands_take_the_newest_and_say_so(trained, nmt, tmp_path):
     data = trained / "data" / "toy-en-de"
     again = nmt("prepare-data", "toy-en-de", cwd=trained)
     assert "nothing to do" in again.stderr
@@ -27,19 +29,20 @@ def test_bare_commands_take_the_newest_and_say_so(trained, nmt):
     translated = nmt("translate", "--max-extra-length", "2", cwd=trained, text=head(data / "test.en", 30))
     assert "model: runs/toy-en-de-tiny/average" in translated.stderr
     assert translated.stdout.count("\n") == 30
-    (trained / "reference.de").write_text(head(data / "test.de", 30), "utf-8")
-    scored = nmt("score", "--reference", "reference.de", "-", cwd=trained, text=translated.stdout)
+    (tmp_path / "reference.de").write_text(head(data / "test.de", 30), "utf-8")
+    scored = nmt("score", "--reference", tmp_path / "reference.de", "-", cwd=trained, text=translated.stdout)
     assert scored.stdout.startswith("BLEU = ")
     assert "tok:13a" in scored.stdout
     assert scored.stderr == ""
 
 
-def test_stdout_is_data_alone(trained, nmt):
-    for arguments in (["prepare-data", "toy-en-de"], ["build-vocab"], ["average-checkpoints", "--out", "elsewhere"]):
+def test_stdout_is_data_alone(trained, nmt, tmp_path):
+    average = ["average-checkpoints", "--out", tmp_path / "elsewhere"]
+    for arguments in (["prepare-data", "toy-en-de"], ["build-vocab"], average):
         assert nmt(*arguments, cwd=trained).stdout == ""
 
 
-def test_validation_bleu_is_that_of_translate_and_score(trained, nmt):
+def test_validation_bleu_is_that_of_translate_and_score(trained, nmt, tmp_path):
     run = trained / "runs" / "toy-en-de-tiny"
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     validation = [record for record in records if record["kind"] == "validation"][-1]
@@ -48,13 +51,14 @@ def test_validation_bleu_is_that_of_translate_and_score(trained, nmt):
     decoding = yaml.safe_load((run / "config.yaml").read_text())["validation"]["decoding"]
     options = [f"--{key.replace('_', '-')}={value}" for key, value in decoding.items()] + ["--no-guard"]
     translated = nmt("translate", "--model", checkpoint, *options, cwd=trained, text=head(data / "valid.en", 20))
-    (trained / "valid20.de").write_text(head(data / "valid.de", 20), "utf-8")
-    scored = nmt("score", "--json", "--reference", "valid20.de", "-", cwd=trained, text=translated.stdout)
+    (tmp_path / "valid20.de").write_text(head(data / "valid.de", 20), "utf-8")
+    reference = ["--reference", tmp_path / "valid20.de"]
+    scored = nmt("score", "--json", *reference, "-", cwd=trained, text=translated.stdout)
     [system] = json.loads(scored.stdout)["systems"]
     assert system["scores"][0]["value"] == pytest.approx(validation["valid_bleu"], abs=1e-9)
 
 
-def test_a_dry_run_tells_what_training_would_be_and_touches_nothing(trained, nmt):
+def test_a_dry_run_tells_what_training_would_be_and_touches_nothing(trained, nmt, tmp_path):
     small = ("--set", "batching.micro_batch_tokens=256")  # which is quick to try
     result = nmt("train", "--dry-run", "--preset", "base", *small, "--out", "nowhere", cwd=trained)
     settings = yaml.safe_load(result.stdout)
@@ -72,8 +76,8 @@ def test_a_dry_run_tells_what_training_would_be_and_touches_nothing(trained, nmt
     ):
         assert words in result.stdout
     assert not (trained / "nowhere").exists()
-    (trained / "mine.yaml").write_text(result.stdout)
-    again = nmt("train", "--dry-run", "--config", "mine.yaml", cwd=trained)
+    (tmp_path / "mine.yaml").write_text(result.stdout)
+    again = nmt("train", "--dry-run", "--config", tmp_path / "mine.yaml", cwd=trained)
     assert yaml.safe_load(again.stdout) == settings
 
 
@@ -104,7 +108,7 @@ def test_a_signal_saves_and_the_same_command_goes_on(trained, nmt, tmp_path, num
     shutil.copytree(trained / "data", tmp_path / "data")
     command = [sys.executable, "-m", "nmt", "train", "--set", "logging.every_updates=1"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with running(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("update "):
@@ -174,7 +178,7 @@ def test_files_of_a_run_hold_no_pickle(trained):
 
 def test_interrupting_a_command_exits_with_130(trained):
     command = [sys.executable, "-m", "nmt", "translate", "--interactive"]
-    with subprocess.Popen(
+    with running(
         command, cwd=trained, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None

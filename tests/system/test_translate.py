@@ -24,6 +24,7 @@ from nmt.config import Config, DataConfig, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.decoding.resuming import OutputFile
 from nmt.model.transformer import Transformer
+from tests.processes import kill_after, running
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 NMT = [sys.executable, "-m", "nmt"]
@@ -196,7 +197,7 @@ def test_compressed_text_with_a_byte_order_mark_is_read_from_a_pipe(bundle):
 
 def test_a_line_is_answered_before_the_next_is_sent(bundle):
     command = [*NMT, "translate", "--model", str(bundle), "--interactive"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
+    with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for line in (b"ba do\n", b"\n", b"ki\n"):
@@ -222,7 +223,7 @@ def test_whoever_stops_reading_is_no_error(bundle):
 def test_interrupted_it_ends_without_a_word_however_often(bundle, times):
     command = [*NMT, "translate", "--model", str(bundle), "--threads", "2", "--no-guard"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
+    with running(command, env=ENVIRONMENT, **pipes) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b"ba do ki lu me\n" * 4_096)  # and more may come
@@ -241,7 +242,7 @@ def test_interrupted_it_says_what_is_left(bundle, tmp_path):
     source.write_text("ba do ki lu me\n" * 200_000)
     command = [*NMT, "translate", "--model", str(bundle), "--input", str(source), "--output", str(output)]
     partial = tmp_path / "out.txt.partial"
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=ENVIRONMENT) as process:
+    with running(command, stderr=subprocess.PIPE, env=ENVIRONMENT) as process:
         while not partial.exists() or not partial.stat().st_size:
             assert process.poll() is None
             time.sleep(0.01)
@@ -350,7 +351,7 @@ def test_two_processes_do_not_share_an_output(bundle, tmp_path):
     source.write_text("ba do ki lu me\n" * 200_000)
     options = ["--input", str(source), "--output", str(output)]
     command = [*NMT, "translate", "--model", str(bundle), *options]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+    with running(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
         while not (tmp_path / "out.txt.partial").exists():
             assert process.poll() is None
             time.sleep(0.01)
@@ -526,7 +527,7 @@ def anonymous_memory(bundle: Path, lines: int, warm: int) -> tuple[int, int]:
     dice = random.Random(0)  # no two windows, and so no two batches, are alike
     source = [" ".join(WORDS[: 1 + dice.randrange(5)]) for _ in range(lines)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
+    with running(command, env=ENVIRONMENT, **pipes) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         content = "".join(f"{line}\n" for line in source).encode()
@@ -571,7 +572,7 @@ def test_killed_and_resumed_is_as_if_undisturbed(bundle, tmp_path, options, wind
     partial = tmp_path / "out.txt.partial"
     options = ["--input", str(source), "--no-guard", *options]
     command = [*NMT, "translate", "--model", str(bundle), *options, "--output", str(output)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+    with running(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
         while not partial.exists() or partial.read_bytes().count(b"\n") < window:
             assert process.poll() is None
             time.sleep(0.01)
@@ -601,7 +602,7 @@ def test_killed_at_random_moments_it_comes_to_the_same(bundle, tmp_path):
     seconds = time.monotonic() - began
     dice = random.Random(0)
     for _ in range(12):
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+        with running(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
             time.sleep(dice.uniform(0, 1.2 * seconds))
             process.kill()
         if output.exists():
@@ -719,6 +720,7 @@ class Conversation:
         command = [*NMT, "translate", "--model", str(bundle), "--no-guard", *options]
         streams = {"stdin": self.theirs, "stderr": self.theirs, "stdout": subprocess.PIPE}
         self.process = subprocess.Popen(command, env=ENVIRONMENT | {"TERM": "dumb"} | environment, **streams)
+        self.timer = kill_after(self.process)  # an answer that does not come ends the test
         self.shown = b""
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -747,6 +749,7 @@ class Conversation:
 
     def end(self) -> int:
         code = self.process.wait(timeout=60)
+        self.timer.cancel()
         assert self.process.stdout is not None
         self.process.stdout.close()
         assert termios.tcgetattr(self.theirs) == self.modes
@@ -842,7 +845,7 @@ def test_an_output_that_is_a_pipe_is_written_into(bundle, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     command = [*NMT, "translate", "--model", str(bundle), "--output", str(pipe)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, env=ENVIRONMENT) as process:
+    with running(command, stdin=subprocess.PIPE, env=ENVIRONMENT) as process:
         process.stdin.write(b"ba do\n\nki\n")
         process.stdin.close()
         assert pipe.read_bytes().count(b"\n") == 3

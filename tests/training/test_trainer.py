@@ -6,6 +6,8 @@ import random
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.progress import Ending
 from nmt.training.step import Learner
 from nmt.training.validation import Validator
+from tests.processes import running
 from tests.training.conftest import assert_same, records, saved
 
 
@@ -331,28 +334,28 @@ class Quiet:
 
 data, settings, run = sys.argv[1:]
 config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
-print("begins", flush=True)
 train([Path(data)], Path(run), config, Quiet())
 """
 
 
-def killed_until_done(command: list[str], kills: int, draw: random.Random, longest: float) -> list[float]:
-    """Start a run again and again, and kill it after so many random times; then let it end. Returns when it died."""
-    moments = []
-    while len(moments) < kills:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            moments.append(draw.uniform(0, longest))
+def killed_until_done(command: list[str], run: Path, kills: int, draw: random.Random, longest: float) -> None:
+    """Start a run again and again, and kill it at a random time after its first new checkpoint; then let it end.
+
+    The first time it is killed as soon as a checkpoint is there, so that at least one start resumes from one.
+    """
+    for kill in range(kills):
+        before = max(checkpoints(run), default=0)
+        with running([*command, str(run)]) as process:
+            while process.poll() is None and max(checkpoints(run), default=0) == before:
+                time.sleep(0.005)
             try:
-                process.wait(moments[-1])
+                process.wait(draw.uniform(0, longest) if kill else 0)
             except subprocess.TimeoutExpired:
                 process.kill()
-            else:
-                assert process.returncode == 0
-                return moments
-    assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
-    return moments
+        if process.returncode != -signal.SIGKILL:
+            assert process.returncode == 0
+            return
+    assert subprocess.run([*command, str(run)], check=False).returncode == 0
 
 
 def kill_at_random(reversed_words, settled, tmp_path, kills: int, updates: int, longest: float) -> None:
@@ -363,10 +366,11 @@ def kill_at_random(reversed_words, settled, tmp_path, kills: int, updates: int, 
     command = [sys.executable, "-c", RUN, str(reversed_words), str(settings)]
     assert subprocess.run([*command, str(tmp_path / "quiet")], check=False).returncode == 0
     run = tmp_path / "run"
-    killed_until_done([*command, str(run)], kills, random.Random(kills), longest)
+    killed_until_done(command, run, kills, random.Random(kills), longest)
     assert_same_checkpoint(tmp_path / "quiet", run, updates)
     starts = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"start"' in line]
     assert starts[0]["update"] == 0
+    assert max(start["update"] for start in starts) > 0
 
 
 def test_a_run_killed_at_random_moments_ends_with_the_same_parameters(reversed_words, settled, tmp_path):
