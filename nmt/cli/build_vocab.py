@@ -85,6 +85,8 @@ def build_vocab(
         max_length=max_length,
         threads=workers,
     )
+    if built.edited:
+        notice(f"{', '.join(built.edited)}: changed since the text was encoded, so the text was encoded again")
     if built.trained is not None:
         if built.trained.asked_size > built.vocab.size:
             notice(f"size: {built.vocab.size:,} pieces, since the text cannot fill {built.trained.asked_size:,}")

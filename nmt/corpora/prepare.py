@@ -19,7 +19,7 @@ from nmt.corpora.local import take_local_text
 from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, unfetched_records
 from nmt.corpora.writing import write_text
-from nmt.data.derived import VOCAB_NAME, keep_given_vocabulary, own_derived, remove_derived
+from nmt.data.derived import VOCAB_NAME, encoded_text, keep_given_vocabulary, own_derived, remove_derived
 from nmt.data.manifest import (
     DATA_SET,
     MANIFEST_NAME,
@@ -234,13 +234,13 @@ def _settle(folder: Path, tell: Notify) -> None:
         return
     check_replaceable(replaced, DATA_SET, option=None)
     text = recorded_text(replaced) or {}
-    if text != recorded_text(folder):
+    if not _holds_encoded_text(folder, replaced, text):
         if kept := keep_given_vocabulary(replaced):
             tell(f"{VOCAB_NAME}: was given with --vocab, and is kept as {kept.name}.")
         stale = own_derived(replaced)
         remove_derived(replaced, stale)
         if stale:
-            tell(f"removed {', '.join(stale)}: made from the text that was here before. Run `nmt build-vocab` again.")
+            tell(f"removed {', '.join(stale)}: made from other text. Run `nmt build-vocab` again.")
     for entry in sorted(replaced.iterdir()):
         if _is_as_recorded(entry, text.get(entry.name)):
             entry.unlink()
@@ -249,6 +249,16 @@ def _settle(folder: Path, tell: Notify) -> None:
     # The manifest last: by it the rest is known, should this be interrupted. A folder that is not empty stays.
     (replaced / MANIFEST_NAME).unlink(missing_ok=True)
     replaced.rmdir()
+
+
+def _holds_encoded_text(folder: Path, replaced: Path, text: dict[str, str]) -> bool:
+    """Whether a new data set holds the text that the vocabulary and shards of the one before were made from.
+
+    Args:
+        text: the checksums of the text as it was prepared before. It may have been edited by hand since, and encoded.
+    """
+    new = recorded_text(folder) or {}
+    return new == text and all(new.get(name) == checksum for name, checksum in encoded_text(replaced).items())
 
 
 def _is_as_recorded(path: Path, checksum: str | None) -> bool:

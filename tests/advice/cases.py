@@ -108,6 +108,11 @@ def add_rare_character(project: Path) -> None:
     path.write_text("漢 do\n" + path.read_text().split("\n", 1)[1])
 
 
+def add_line(project: Path) -> None:
+    with (project / "data" / "a" / "train.en").open("a") as stream:
+        stream.write("one more\n")
+
+
 def make_foreign_vocabulary(project: Path) -> None:
     SentencePieceTrainer.train(
         input=str(project / "corpus" / "c.en"), model_prefix=str(project / "foreign"), vocab_size=24, minloglevel=2
@@ -290,6 +295,14 @@ CASES = [
     Case(
         f"{TRAIN} --out runs/new", AS_PRINTED, ("data/shards.py: nmt build-vocab --data {} --vocab {}",), change_text,
         fixed="its text has changed",
+    ),
+    Case(
+        f"{TRAIN} --out runs/new", AS_PRINTED, ("data/shards.py: nmt build-vocab --data {} --vocab {}",),
+        add_rare_character, fixed="train.en changed after the text was encoded",
+    ),
+    *(
+        Case(command, REMAKE, ("data/encoded_text.py: nmt prepare-data",), add_line, fixed="must be parallel")
+        for command in (f"{TRAIN} --out runs/new", "build-vocab --data data/a")
     ),
     Case(
         f"{TRAIN} --data data/b --out runs/new", AS_PRINTED, ("data/shards.py: nmt build-vocab --data {} --vocab {}",),

@@ -236,9 +236,7 @@ def test_shards_of_another_text_go_and_other_files_stay(own, tmp_path):
     prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
     assert (out / "notes.txt").read_text() == "notes.txt"
     assert not any((out / name).exists() for name in ("shards", "vocab.model", "vocab.txt"))
-    assert told == [
-        "removed vocab.model, vocab.txt, shards: made from the text that was here before. Run `nmt build-vocab` again."
-    ]
+    assert told == ["removed vocab.model, vocab.txt, shards: made from other text. Run `nmt build-vocab` again."]
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
