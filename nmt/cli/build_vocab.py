@@ -35,7 +35,7 @@ def build_vocab(
         bool | None,
         typer.Option(
             "--byte-fallback/--no-byte-fallback",
-            help="Spell characters without a piece in bytes.  [yes, from 1,024 pieces on]",
+            help="Spell characters without a piece in bytes.  [yes, from a size of 1,024 on]",
         ),
     ] = None,
     max_length: Annotated[

@@ -419,6 +419,14 @@ CASES = [
     ),
     Case(f"{OWN} --out taken", f"{OWN} --out free", ("files.py: --out",), write("taken", "")),
     Case(f"{OWN} --out corpus", f"{OWN} --out free", ("files.py: --out",)),
+    *(
+        Case(
+            f"{OWN} --out data/a", then, ("corpora/prepare.py: --out", "corpora/prepare.py: --force"),
+            fixed="holds another data set, a (en to de)",
+        )
+        for then in (f"{OWN} --out data/c", f"{OWN} --out data/a --force")
+    ),
+    Case("build-vocab data/a --size 40", "build-vocab --data data/a --size 40", ("cli/app.py: --data",)),
     Case(
         f"{OWN} --out taken/data", f"{OWN} --out free/data", ("corpora/prepare.py: --out",), write("taken", ""),
     ),
