@@ -125,7 +125,18 @@ COMMANDS = {
         ("train", "--data", "sets/data", "--config", "quick.yaml", "--out"), succeeds=("new", "empty", "run")
     ),
     "prepare-data out": Output(
-        ("prepare-data", "mirrored.yaml", "--workers", "1", "--mirror", "mirror", "--cache", "cache", "--out"),
+        (
+            "prepare-data",
+            "mirrored.yaml",
+            "--force",
+            "--workers",
+            "1",
+            "--mirror",
+            "mirror",
+            "--cache",
+            "cache",
+            "--out",
+        ),
         succeeds=("new", "empty", "data"),
         beside="cache",
     ),

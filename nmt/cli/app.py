@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -89,6 +90,8 @@ def _refuse_usage(error: Any, command: str) -> NoReturn:
     if found := re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message):
         one_only = "translate takes one input only; " if command.endswith(" translate") else ""
         message = f"{one_only}unexpected argument: {found[1]}"
+        if command.endswith((" build-vocab", " train")) and Path(found[1]).is_dir():
+            message += f". Use --data {found[1]}"
     end = "" if message.endswith("?") else "."
     print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else command} --help.")
     sys.exit(2)

@@ -35,7 +35,7 @@ def build_vocab(
         bool | None,
         typer.Option(
             "--byte-fallback/--no-byte-fallback",
-            help="Spell characters without a piece in bytes.  [yes, from 1,024 pieces on]",
+            help="Spell characters without a piece in bytes.  [yes, from a size of 1,024 on]",
         ),
     ] = None,
     max_length: Annotated[
@@ -85,6 +85,8 @@ def build_vocab(
         max_length=max_length,
         threads=workers,
     )
+    if built.edited:
+        notice(f"{', '.join(built.edited)}: changed since the text was encoded, so the text was encoded again")
     if built.trained is not None:
         if built.trained.asked_size > built.vocab.size:
             notice(f"size: {built.vocab.size:,} pieces, since the text cannot fill {built.trained.asked_size:,}")

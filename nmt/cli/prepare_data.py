@@ -34,7 +34,7 @@ def prepare_data(
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Processes that clean; all cores if left out.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Prepare again what is up to date.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Prepare again, or replace another data set.")] = False,
     source_lang: Annotated[
         str | None, typer.Option(metavar="LANG", help="Source language of your own text, such as en.")
     ] = None,
@@ -174,13 +174,17 @@ def _pairs(split: str, sources: list[str] | None, targets: list[str] | None) -> 
     sources, targets = sources or [], targets or []
     if len(sources) != len(targets):
         raise ConfigError(
-            f"{len(sources)} --{split}-source and {len(targets)} --{split}-target were given: each source file needs "
-            "its target file."
+            f"--{split}-source was given {_times(len(sources))} and --{split}-target {_times(len(targets))}: each "
+            "source file needs its target file."
         )
     for source, target in zip(sources, targets, strict=True):
         if source == target:
             raise ConfigError(f"{source}: was given as --{split}-source and as its --{split}-target.")
     return list(zip(sources, targets, strict=True))
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _refuse_without_train(options: dict[str, object]) -> None:

@@ -47,6 +47,8 @@ def load_yaml(path: Path) -> dict[str, Any]:
         with path.open("rb") as stream:
             content = stream.read(LARGEST_FILE + 1)
         text = content.decode("utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file.") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read as settings ({error.strerror}).") from None
     except UnicodeDecodeError as error:

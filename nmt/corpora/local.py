@@ -86,6 +86,8 @@ def local_file(corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
 def _advice(prefix: str) -> str:
     """What to give in place of a prefix that no files have."""
     path = Path(prefix)
+    if prefix.endswith("."):  # where the shell's completion of two names stops
+        return f"--train, --valid and --test take prefixes: leave off the . at the end and write {prefix.rstrip('.')}."
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path
     if path.is_file() and plain.suffix:
         stem = str(plain.with_suffix(""))

@@ -19,13 +19,14 @@ from nmt.corpora.local import take_local_text
 from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, unfetched_records
 from nmt.corpora.writing import write_text
-from nmt.data.derived import VOCAB_NAME, keep_given_vocabulary, own_derived, remove_derived
+from nmt.data.derived import VOCAB_NAME, encoded_text, keep_given_vocabulary, own_derived, remove_derived
 from nmt.data.manifest import (
     DATA_SET,
     MANIFEST_NAME,
     Manifest,
     SourceRecord,
     read_manifest,
+    recorded_name,
     recorded_text,
     write_manifest,
 )
@@ -78,7 +79,7 @@ def prepare(
             queries of addresses are not written down.
         offline: touch no network.
         workers: processes that clean; one for each core if unset.
-        force: make the data set even if it stands there already.
+        force: make the data set even if it stands there already, or another one does.
         progress: told of every block that is downloaded.
         pairs_progress: told of the pairs that were read, and of how many there are where it is known.
         notify: told of notices: what a user should know but need not act upon.
@@ -86,7 +87,7 @@ def prepare(
     Raises:
         DownloadError: a file could not be fetched, or is damaged.
         DataError: text cannot be used as it is.
-        OutputError: something that is no data set stands in its place.
+        OutputError: something that is no data set, or one of another name or other languages, stands in its place.
         WriteError: the system refused to write; the data set that stood there still stands.
     """
     check_replaceable(out, DATA_SET, in_place=True)
@@ -94,6 +95,8 @@ def prepare(
     tell = notify or (lambda notice: None)
     with _alone(folder):
         _settle(folder, tell)
+        if not force:
+            _refuse_other(folder, out, recipe)
         with _workspace(folder) as workspace:
             scratch = workspace / ".scratch"
             local = take_local_text(recipe, scratch / "pipes")
@@ -125,6 +128,17 @@ def prepare(
         with writing(folder, kept=f"The data set is complete; some of the earlier one is in {_replaced(folder)}."):
             _settle(folder, tell)
     return Prepared(manifest, out, changed=True)
+
+
+def _refuse_other(folder: Path, out: Path, recipe: Recipe) -> None:
+    """Refuse a folder that holds a data set of another name or of other languages."""
+    found = recorded_name(folder)
+    if found not in (None, (recipe.name, recipe.source_lang, recipe.target_lang)):
+        name, source_lang, target_lang = found
+        raise OutputError(
+            f"{out}: holds another data set, {name} ({source_lang} to {target_lang}). Name another folder with --out, "
+            f"or add --force to replace it, its vocabulary and shards included."
+        )
 
 
 def _standing(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Manifest | None:
@@ -238,13 +252,13 @@ def _settle(folder: Path, tell: Notify) -> None:
         return
     check_replaceable(replaced, DATA_SET, option=None)
     text = recorded_text(replaced) or {}
-    if text != recorded_text(folder):
+    if not _holds_encoded_text(folder, replaced, text):
         if kept := keep_given_vocabulary(replaced):
             tell(f"{VOCAB_NAME}: was given with --vocab, and is kept as {kept.name}.")
         stale = own_derived(replaced)
         remove_derived(replaced, stale)
         if stale:
-            tell(f"removed {', '.join(stale)}: made from the text that was here before. Run `nmt build-vocab` again.")
+            tell(f"removed {', '.join(stale)}: made from other text. Run `nmt build-vocab` again.")
     for entry in sorted(replaced.iterdir()):
         if _is_as_recorded(entry, text.get(entry.name)):
             entry.unlink()
@@ -253,6 +267,16 @@ def _settle(folder: Path, tell: Notify) -> None:
     # The manifest last: by it the rest is known, should this be interrupted. A folder that is not empty stays.
     (replaced / MANIFEST_NAME).unlink(missing_ok=True)
     replaced.rmdir()
+
+
+def _holds_encoded_text(folder: Path, replaced: Path, text: dict[str, str]) -> bool:
+    """Whether a new data set holds the text that the vocabulary and shards of the one before were made from.
+
+    Args:
+        text: the checksums of the text as it was prepared before. It may have been edited by hand since, and encoded.
+    """
+    new = recorded_text(folder) or {}
+    return new == text and all(new.get(name) == checksum for name, checksum in encoded_text(replaced).items())
 
 
 def _is_as_recorded(path: Path, checksum: str | None) -> bool:

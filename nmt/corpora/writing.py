@@ -73,7 +73,8 @@ def write_text(
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
             evaluation = evaluation.and_held_out(share.pairs, share.pair_hashes)
-            tell(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
+            if share.pairs:
+                tell(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
 
     filters: dict[str, int] = {}
     chunks = clean(pairs_of("train"), rules, evaluation, filters, scratch=scratch / "train", workers=workers)

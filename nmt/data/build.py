@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nmt.data.derived import PIECES_NAME, VOCAB_NAME, check_derived_replaceable, keep_given_vocabulary
+from nmt.data.encoded_text import TextFile, differing_files, examine_text, is_same_text
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.normalization import Changes, count_changes
 from nmt.data.shard_writing import write_shards
-from nmt.data.shards import SIDES, ShardIndex, Side, are_current, read_index
+from nmt.data.shards import ENCODED_SPLITS, SIDES, ShardIndex, Side, are_current, read_index
 from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, sample, train_vocabulary
 from nmt.errors import DataError, VocabularyError
 from nmt.files import restoring
@@ -46,6 +47,8 @@ class BuiltVocabulary:
     """False where all was up to date."""
     kept: Path | None = None
     """The file of the vocabulary that was in use before, if it was a given one."""
+    edited: tuple[str, ...] = ()
+    """Names of the files whose text has changed since it was encoded the last time."""
 
 
 def build_vocabulary(
@@ -64,7 +67,8 @@ def build_vocabulary(
     """Train a vocabulary on a data set's training text, or take an existing one, and encode train and valid with it.
 
     Nothing is trained where the data set's vocabulary was trained on this text with these settings. A given vocabulary
-    that another one replaces is kept as ``vocab.model.before``.
+    that another one replaces is kept as ``vocab.model.before``. Vocabulary and shards are replaced together, once the
+    whole text is encoded; after an error they are as they were.
 
     Args:
         size: pieces; chosen by the recipe or the size of the corpus where not given.
@@ -76,12 +80,13 @@ def build_vocabulary(
         threads: all usable cores if not given.
 
     Raises:
-        DataError: the data set is not there, or cannot be read.
+        DataError: the data set is not there, or cannot be read, or its two sides are not parallel.
         VocabularyError: no vocabulary can be trained, or the existing one does not suit.
         OutputError: the data set's folder holds a vocabulary or shards that are not this program's.
         WriteError: the system refused to write; vocabulary and shards are as they were.
     """
     manifest = read_manifest(data)
+    text = examine_text(data, manifest, ENCODED_SPLITS)
     trained = settings = None
     if existing is not None:
         vocab = Vocabulary.load(existing)
@@ -93,7 +98,7 @@ def build_vocabulary(
         settings = VocabularySettings(
             size or _chosen_size(data, manifest), model_type, character_coverage, normalization, rule, byte_fallback
         )
-        standing = _trained_before(data, manifest, settings)
+        standing = _trained_before(data, manifest, settings, text)
         if standing is None:
             trained = _train(data, manifest, settings)
             vocab = trained.vocab
@@ -102,14 +107,19 @@ def build_vocabulary(
     path = data / VOCAB_NAME
     is_same = path.is_file() and path.read_bytes() == vocab.model_bytes
     made_with = asdict(settings) if settings is not None else None
-    if is_same and are_current(data, vocab, max_length, rule) and read_index(data).vocabulary == made_with:
+    if is_same and are_current(data, vocab, max_length, rule, text=text) and read_index(data).vocabulary == made_with:
         return BuiltVocabulary(vocab, read_index(data), trained, changed=False)
+    edited = _edited(data, text)
     kept = None
+
+    def save() -> None:
+        # The vocabulary first: shards that do not match it are refused, so that a crash in between is noticed.
+        nonlocal kept
+        kept = None if is_same else keep_given_vocabulary(data)
+        vocab.save(path)
+
     try:
         with restoring(path, data / PIECES_NAME):
-            kept = None if is_same else keep_given_vocabulary(data)
-            # The vocabulary first: shards that do not match it are refused, so that a crash in between is noticed.
-            vocab.save(path)
             index = write_shards(
                 data,
                 vocab,
@@ -117,12 +127,14 @@ def build_vocabulary(
                 threads=threads,
                 source_normalization=rule,
                 vocabulary=made_with,
+                text=text,
+                once_complete=save,
             )
     except BaseException:
         if kept is not None:  # it has its own name again
             kept.unlink(missing_ok=True)
         raise
-    return BuiltVocabulary(vocab, index, trained, changed=True, kept=kept)
+    return BuiltVocabulary(vocab, index, trained, changed=True, kept=kept, edited=edited)
 
 
 def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:
@@ -141,13 +153,26 @@ def _chosen_size(data: Path, manifest: Manifest) -> int:
     return chosen
 
 
-def _trained_before(data: Path, manifest: Manifest, settings: VocabularySettings) -> Vocabulary | None:
+def _edited(data: Path, text: Mapping[str, TextFile]) -> tuple[str, ...]:
+    """Names of the files that hold other text than the data set's shards were encoded from, as far as that is known."""
+    try:
+        index = read_index(data)
+    except DataError:
+        return ()
+    return tuple(differing_files(index.text or {}, text))
+
+
+def _trained_before(
+    data: Path, manifest: Manifest, settings: VocabularySettings, text: Mapping[str, TextFile]
+) -> Vocabulary | None:
     """The data set's vocabulary, if it was trained on the present text with these settings."""
     try:
         index, vocab = read_index(data), Vocabulary.load(data / VOCAB_NAME)
     except (DataError, VocabularyError):
         return None
     is_same = index.vocabulary == asdict(settings) and index.data_fingerprint == manifest.fingerprint
+    # Shards of earlier versions do not tell their text.
+    is_same = is_same and (index.text is None or is_same_text(index.text, text))
     return vocab if is_same and index.vocab_fingerprint == vocab.fingerprint else None
 
 

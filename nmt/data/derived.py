@@ -44,12 +44,21 @@ def _is_our_model(path: Path) -> bool:
 
 def _index_of_model(path: Path) -> dict[str, Any] | None:
     """The index of the shards that were encoded with the model beside them; None if there are none."""
+    index = _index(path.parent)
     try:
-        index = parse_json((path.parent / SHARDS_FOLDER / INDEX_NAME).read_bytes())
         fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+    return index if index is not None and index.get("vocab_fingerprint") == fingerprint else None
+
+
+def _index(data: Path) -> dict[str, Any] | None:
+    """The index of a data set's shards, of any version; None if there is none that can be read."""
+    try:
+        index = parse_json((data / SHARDS_FOLDER / INDEX_NAME).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return index if isinstance(index, dict) and index.get("vocab_fingerprint") == fingerprint else None
+    return index if isinstance(index, dict) else None
 
 
 _KINDS = {
@@ -73,6 +82,15 @@ def check_derived_replaceable(data: Path, *, vocab: Vocabulary | None = None) ->
         same = vocab is not None and name == VOCAB_NAME and path.is_file() and path.read_bytes() == vocab.model_bytes
         if not same:
             check_replaceable(path, kind, option=None)
+
+
+def encoded_text(data: Path) -> dict[str, str]:
+    """The sha256 of each file that a data set's shards were encoded from; empty where the shards do not tell."""
+    index = _index(data) or {}
+    try:
+        return {str(name): str(file["sha256"]) for name, file in index["text"].items()}
+    except (KeyError, TypeError, AttributeError):
+        return {}
 
 
 def own_derived(data: Path) -> list[str]:

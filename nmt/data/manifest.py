@@ -128,6 +128,19 @@ def recorded_text(folder: Path) -> dict[str, str] | None:
         return None
 
 
+def recorded_name(folder: Path) -> tuple[str, str, str] | None:
+    """The name and the two languages of a data set, as its manifest tells them, even if of another version.
+
+    Returns:
+        None where the folder holds no manifest that tells them.
+    """
+    try:
+        manifest = parse_json((folder / MANIFEST_NAME).read_bytes())
+        return str(manifest["name"]), str(manifest["source_lang"]), str(manifest["target_lang"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 DATA_SET = Kind("a data set", lambda folder: recorded_text(folder) is not None, is_folder=True)
 
 

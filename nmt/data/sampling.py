@@ -66,6 +66,7 @@ def _settings_text(data: Path, vocab: Vocabulary, dropout: float, seed: int, epo
     index = read_index(data)
     settings = {
         "data_fingerprint": read_manifest(data).fingerprint,
+        "text": {name: file.sha256 for name, file in (index.text or {}).items()},
         "vocab_fingerprint": vocab.fingerprint,
         "max_length": index.max_length,
         "source_normalization": index.source_normalization,

@@ -13,6 +13,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.encoded_text import TextFile, check_unchanged, examine_text
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shard_checks import checksums, file_names
 from nmt.data.shards import (
@@ -52,6 +53,8 @@ def write_shards(
     threads: int | None = None,
     source_normalization: NormalizationRule = "identity",
     vocabulary: dict[str, Any] | None = None,
+    text: Mapping[str, TextFile] | None = None,
+    once_complete: Callable[[], object] = lambda: None,
 ) -> ShardIndex:
     """Encode train and valid; the shards are replaced only when the new ones are complete.
 
@@ -61,9 +64,11 @@ def write_shards(
     Args:
         source_normalization: the rule that source text goes through first.
         vocabulary: the settings that the vocabulary was trained with, for the index.
+        text: the files that are encoded, where they have been read already.
+        once_complete: called when the new shards are complete, just before they replace the earlier ones.
 
     Raises:
-        DataError: a file of the data set cannot be read.
+        DataError: a file of the data set cannot be read, or was changed meanwhile; the two sides are not parallel.
         OutputError: something other than shards stands in their place.
     """
 
@@ -80,6 +85,8 @@ def write_shards(
         source_normalization=source_normalization,
         vocabulary=vocabulary,
         counted=("train",),
+        text=text or examine_text(data, read_manifest(data), ENCODED_SPLITS),
+        once_complete=once_complete,
     )
 
 
@@ -95,6 +102,8 @@ def write_encoded(
     source_normalization: NormalizationRule = "identity",
     vocabulary: dict[str, Any] | None = None,
     beside: Mapping[str, bytes] | None = None,
+    text: Mapping[str, TextFile] | None = None,
+    once_complete: Callable[[], object] = lambda: None,
 ) -> ShardIndex:
     """Write shards of some splits of a data set into a folder, which takes its name only once it is complete.
 
@@ -105,6 +114,8 @@ def write_encoded(
         source_normalization: the rule that source text goes through before ``encode``.
         vocabulary: the settings that the vocabulary was trained with, for the index.
         beside: further files, by name, to stand in the folder from the first.
+        text: the files that are encoded, for the index.
+        once_complete: called when the new shards are complete, just before they replace the earlier ones.
 
     Raises:
         DataError: a file of the data set cannot be read.
@@ -141,8 +152,11 @@ def write_encoded(
             vocabulary,
             vocab.size,
             checksums(temporary),
+            dict(text) if text is not None else None,
         )
+        check_unchanged(data, text or {})
         write_file(temporary / INDEX_NAME, (json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n").encode())
+        once_complete()
     return index
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
 from nmt.data.arrays import Indices, gather_rows
+from nmt.data.encoded_text import TextFile, examine_text, is_same_text
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_checks import Damage, check_content, check_lengths, check_sample, check_tokens, file_names, mapped
 from nmt.data.vocab import Vocabulary
@@ -107,6 +108,8 @@ class ShardIndex:
     """Every id is smaller; None in shards of earlier versions."""
     checksums: dict[str, str] | None = None
     """The sha256 of every file beside the index; None in shards of earlier versions."""
+    text: dict[str, TextFile] | None = None
+    """The files that were encoded, by name; None in shards of earlier versions, and of a sampled epoch."""
 
 
 _INDEX = TypeAdapter(ShardIndex)
@@ -287,12 +290,20 @@ def _damaged(error: ValidationError) -> str:
 
 
 def are_current(
-    data: Path, vocab: Vocabulary, max_length: int, source_normalization: NormalizationRule = "identity"
+    data: Path,
+    vocab: Vocabulary,
+    max_length: int,
+    source_normalization: NormalizationRule = "identity",
+    *,
+    text: Mapping[str, TextFile] | None = None,
 ) -> bool:
     """Whether a data set's shards are made from its present text, with this vocabulary, limit and rule, and are whole.
 
-    All of their bytes are read. Shards of a version that did not count sentences are good to train with, but not
-    current.
+    All of their bytes are read. Shards of a version that did not count sentences, or did not record their text, are
+    good to train with, but not current.
+
+    Args:
+        text: the present text, where it has been read already.
     """
     try:
         index = read_index(data)
@@ -300,9 +311,12 @@ def are_current(
             ParallelShards.open(data, split)
         if any(side.sentences is None for side in index.splits["train"].sides.values()):
             return False
-        expected = (vocab.fingerprint, read_manifest(data).fingerprint, max_length, source_normalization)
+        manifest = read_manifest(data)
+        expected = (vocab.fingerprint, manifest.fingerprint, max_length, source_normalization)
         found = (index.vocab_fingerprint, index.data_fingerprint, index.max_length, index.source_normalization)
         if found != expected:
+            return False
+        if not is_same_text(index.text, text or examine_text(data, manifest, ENCODED_SPLITS)):
             return False
         check_content(data / SHARDS_FOLDER, ENCODED_SPLITS, index.checksums, index.dtype, vocab.size)
     except (DataError, Damage):

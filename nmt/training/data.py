@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from nmt.config import Config
 from nmt.data.arrays import Indices
 from nmt.data.derived import VOCAB_NAME
+from nmt.data.encoded_text import changed_files, examine_text
+from nmt.data.manifest import read_manifest
 from nmt.data.mixing import MixedShards, epoch_population, open_mixture
 from nmt.data.sampling import SampledEpochs
-from nmt.data.shards import ParallelShards, build_command, read_index
+from nmt.data.shards import ENCODED_SPLITS, ParallelShards, build_command, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import ConfigError, DataError
 from nmt.training.distributed import PATIENCE, Ranks
@@ -152,7 +154,20 @@ def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> 
     shards = ParallelShards.open(data, "train", vocab=vocab)
     if len(shards) == 0:
         raise DataError(f"{data}: no training pair is left after filtering. Look at its manifest.json.")
+    _check_text(data, vocab)
     if shards.vocab_fingerprint != config.data.vocab_fingerprint:
         raise DataError(f"{data}: was encoded with another vocabulary than {vocab}. Run {build_command(data, vocab)}.")
     if shards.data_fingerprint != fingerprint:
         raise DataError(f"{data}: its text has changed since it was encoded. Run {build_command(data, vocab)}.")
+
+
+def _check_text(data: Path, vocab: Path) -> None:
+    """Refuse text that was changed after it was encoded. Only files that look changed are read."""
+    changed = changed_files(data, read_index(data, vocab=vocab).text or {})
+    if not changed:
+        return
+    # Where the two sides are no longer parallel, encoding them again would fail.
+    examine_text(data, read_manifest(data), ENCODED_SPLITS)
+    raise DataError(
+        f"{data}: {' and '.join(changed)} changed after the text was encoded. Run {build_command(data, vocab)}."
+    )

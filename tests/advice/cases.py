@@ -108,6 +108,11 @@ def add_rare_character(project: Path) -> None:
     path.write_text("漢 do\n" + path.read_text().split("\n", 1)[1])
 
 
+def add_line(project: Path) -> None:
+    with (project / "data" / "a" / "train.en").open("a") as stream:
+        stream.write("one more\n")
+
+
 def make_foreign_vocabulary(project: Path) -> None:
     SentencePieceTrainer.train(
         input=str(project / "corpus" / "c.en"), model_prefix=str(project / "foreign"), vocab_size=24, minloglevel=2
@@ -292,6 +297,14 @@ CASES = [
         fixed="its text has changed",
     ),
     Case(
+        f"{TRAIN} --out runs/new", AS_PRINTED, ("data/shards.py: nmt build-vocab --data {} --vocab {}",),
+        add_rare_character, fixed="train.en changed after the text was encoded",
+    ),
+    *(
+        Case(command, REMAKE, ("data/encoded_text.py: nmt prepare-data",), add_line, fixed="must be parallel")
+        for command in (f"{TRAIN} --out runs/new", "build-vocab --data data/a")
+    ),
+    Case(
         f"{TRAIN} --data data/b --out runs/new", AS_PRINTED, ("data/shards.py: nmt build-vocab --data {} --vocab {}",),
         fixed="`nmt build-vocab --data data/b --vocab data/a/vocab.model`",
     ),
@@ -406,6 +419,14 @@ CASES = [
     ),
     Case(f"{OWN} --out taken", f"{OWN} --out free", ("files.py: --out",), write("taken", "")),
     Case(f"{OWN} --out corpus", f"{OWN} --out free", ("files.py: --out",)),
+    *(
+        Case(
+            f"{OWN} --out data/a", then, ("corpora/prepare.py: --out", "corpora/prepare.py: --force"),
+            fixed="holds another data set, a (en to de)",
+        )
+        for then in (f"{OWN} --out data/c", f"{OWN} --out data/a --force")
+    ),
+    Case("build-vocab data/a --size 40", "build-vocab --data data/a --size 40", ("cli/app.py: --data",)),
     Case(
         f"{OWN} --out taken/data", f"{OWN} --out free/data", ("corpora/prepare.py: --out",), write("taken", ""),
     ),

@@ -236,9 +236,7 @@ def test_shards_of_another_text_go_and_other_files_stay(own, tmp_path):
     prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
     assert (out / "notes.txt").read_text() == "notes.txt"
     assert not any((out / name).exists() for name in ("shards", "vocab.model", "vocab.txt"))
-    assert told == [
-        "removed vocab.model, vocab.txt, shards: made from the text that was here before. Run `nmt build-vocab` again."
-    ]
+    assert told == ["removed vocab.model, vocab.txt, shards: made from other text. Run `nmt build-vocab` again."]
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
@@ -278,14 +276,14 @@ def test_files_of_the_users_stay_whatever_they_are_called(own, tmp_path):
     french = own.model_copy(update={"target_lang": "fr"})
     for split in ("train", "valid", "test"):
         shutil.copy(tmp_path / f"{split}.de", tmp_path / f"{split}.fr")
-    prepare(french, out, notify=told.append)
+    prepare(french, out, force=True, notify=told.append)
     for name in ("train.en", "train.fr"):
         users[f"{name}.before"] = users.pop(name)
     assert {name: (out / name).read_text() for name in users} == users
     assert [notice.split(",")[-1] for notice in told] == [
         f" and is kept as {name}.before." for name in ("train.en", "train.fr")
     ]
-    prepare(own, out)
+    prepare(own, out, force=True)
     assert {name: (out / name).read_text() for name in users} == users
 
 
@@ -388,6 +386,32 @@ def test_a_folder_of_the_users_with_a_name_of_ours_is_left_as_it_is(own, tmp_pat
         prepare(own, tmp_path / "own", force=True)
     assert (tmp_path / name / "thesis.tex").read_text() == "years of work"
     assert (tmp_path / "own" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("change", [{"name": "other"}, {"target_lang": "de_AT"}])
+def test_a_data_set_of_another_name_is_replaced_by_force_alone(own, tmp_path, change):
+    out = tmp_path / "mine"
+    prepare(own, out)
+    encode_as_if(out)
+    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    corpus(tmp_path, "train", ["x y", "z"], ["X Y", "Z"])
+    for path in list(tmp_path.glob("*.de")):
+        path.with_suffix(".de_AT").write_bytes(path.read_bytes())
+    other = own.model_copy(update=change)
+    with pytest.raises(OutputError, match=r"mine: holds another data set, own \(en to de\)\. .*--out.*--force"):
+        prepare(other, out)
+    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
+    assert prepare(other, out, force=True).manifest.name == other.name
+    assert not (out / "vocab.model").exists()
+
+
+def test_nothing_is_told_of_no_held_out_pairs(tmp_path):
+    train = corpus(tmp_path, "train", [""], [""])
+    told = []
+    with pytest.raises(DataError, match="none is left"):
+        recipe = own_recipe("x-en-de", source_lang=None, target_lang=None, train=[train])
+        prepare(recipe, tmp_path / "out", notify=told.append)
+    assert told == []
 
 
 def test_one_process_at_a_time(own, tmp_path):

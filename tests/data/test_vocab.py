@@ -128,6 +128,7 @@ def test_a_size_that_the_text_cannot_fill_is_lowered(model_type):
     trained = train_vocabulary(LINES, size=5_000, model_type=model_type)
     assert trained.asked_size == 5_000
     assert trained.vocab.size < 500
+    assert len(trained.vocab.byte_ids) == 256  # the size that was asked for decides
     assert trained.vocab.decode(trained.vocab.encode(LINES[:3])) == LINES[:3]
 
 

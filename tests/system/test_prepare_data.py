@@ -286,15 +286,19 @@ def test_no_name_steers_the_terminal(tmp_path):
         (["own", "--train", "x"], "--source-lang"),
         (["--train", "x"], "your own text needs a name for its data set"),
         (["own-en-de", "--train", "corpus/c.en"], "leave off .en and write"),
+        (["own-en-de", "--train", "corpus/c."], "leave off the . at the end and write"),
         (["own-en-de", "--train", "corpus/p.en.gz"], "leave off .en.gz and write"),
-        (["own-en-de", "--train-source", "corpus/c.en"], "1 --train-source and 0 --train-target were given"),
+        (
+            ["own-en-de", "--train-source", "corpus/c.en"],
+            "--train-source was given once and --train-target never",
+        ),
         (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "corpus/c.en"], "and as its --train-target"),
         (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "corpus"], "corpus: is a folder"),
         (["own-en-de", "--train-source", "corpus/c.en", "--train-target", "no.de"], "no.de: does not exist"),
         (["toy-en-de", "--test-source", "x", "--test-target", "y"], "--test-source: only for text of your own"),
         (["own-en-de", "--train", "nowhere/x"], "there is no "),
         (["toy-en-de", "--max-ratio", "0.5"], "filters.max_ratio"),
-        (["none.yaml"], "none.yaml: cannot be read"),
+        (["none.yaml"], "none.yaml: there is no such file."),
     ],
 )
 def test_mistakes_are_explained(nmt, tmp_path, arguments, message):

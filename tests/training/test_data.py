@@ -1,5 +1,7 @@
 """The data of a run, checked when it is opened."""
 
+import shutil
+
 import pytest
 import yaml
 
@@ -31,6 +33,30 @@ def test_shards_of_another_text_are_refused(data):
     """The manifest tells what the text is now, the shards of what text they were made."""
     with pytest.raises(DataError, match=r"its text has changed since it was encoded.*nmt build-vocab"):
         TrainingData.open([data], config(data, fingerprint="0" * 64))
+
+
+@pytest.fixture
+def copied(data, tmp_path):
+    """A copy of the data set, to edit."""
+    return shutil.copytree(data, tmp_path / "copied")
+
+
+def test_text_that_was_edited_after_it_was_encoded_is_refused(copied):
+    data = copied
+    (data / "train.en").write_text("hallo\n" + (data / "train.en").read_text().split("\n", 1)[1])
+    with pytest.raises(DataError, match=r"train\.en changed after the text was encoded.*nmt build-vocab"):
+        TrainingData.open([data], config(data))
+    build_vocabulary(data, existing=data / "vocab.model", threads=1)
+    assert len(TrainingData.open([data], config(data)).shards) == 40
+
+
+def test_text_that_is_no_longer_parallel_is_not_sent_to_be_encoded(copied):
+    data = copied
+    with (data / "train.en").open("a") as stream:
+        stream.write("hallo\n")
+    with pytest.raises(DataError, match=r"must be parallel.*nmt prepare-data") as refused:
+        TrainingData.open([data], config(data, vocab_fingerprint="0" * 64))
+    assert "build-vocab" not in str(refused.value)
 
 
 def test_shards_of_a_mixed_data_set_are_compared_with_its_own_text(data, tmp_path):

@@ -1,0 +1,165 @@
+"""Text that is edited by hand: what was made from it is noticed, replaced together, or left as it was."""
+
+import os
+import shutil
+
+import pytest
+
+from nmt.corpora.prepare import prepare
+from nmt.corpora.recipe import own_recipe
+from nmt.data import shard_writing
+from nmt.data.build import build_vocabulary
+from nmt.data.encoded_text import changed_files, examine_text
+from nmt.data.manifest import read_manifest
+from nmt.data.shards import ENCODED_SPLITS, read_index
+from nmt.data.vocab import train_vocabulary
+from nmt.errors import DataError
+
+SOURCE = ["one two", "three", "one two three four five six", "two"]
+TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
+DERIVED = ("vocab.model", "vocab.txt", "shards/index.json", "shards/train.source.tokens")
+
+
+@pytest.fixture
+def data(write_data_set, tmp_path):
+    """A data set with a vocabulary and shards."""
+    data = write_data_set(tmp_path / "data", SOURCE, TARGET)
+    build_vocabulary(data, size=40, threads=1)
+    return data
+
+
+def edit(data, name="train.en", line="zebra zoo"):
+    path = data / name
+    path.write_text(line + "\n" + path.read_text().split("\n", 1)[1])
+
+
+def contents(data):
+    return {name: (data / name).read_bytes() for name in DERIVED}
+
+
+@pytest.mark.parametrize("name", ["train.en", "train.de", "valid.en", "valid.de"])
+def test_edited_text_is_encoded_again(data, name):
+    edit(data, name)
+    built = build_vocabulary(data, size=40, threads=1)
+    assert (built.changed, built.edited) == (True, (name,))
+    assert not build_vocabulary(data, size=40, threads=1).changed
+
+
+def test_a_vocabulary_is_trained_again_on_edited_text(data):
+    edit(data)
+    assert build_vocabulary(data, size=40, threads=1).trained is not None
+    assert "z" in (data / "vocab.txt").read_text().split()
+
+
+def test_an_edit_that_keeps_size_and_time_is_noticed(data):
+    path = data / "train.en"
+    before = path.stat()
+    edit(data, line="own tow")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert build_vocabulary(data, size=40, threads=1).changed
+
+
+def test_given_vocabularies_encode_edited_text_again(data):
+    build_vocabulary(data, existing=data / "vocab.model", threads=1)
+    edit(data, line="two two")
+    assert build_vocabulary(data, existing=data / "vocab.model", threads=1).edited == ("train.en",)
+    assert not build_vocabulary(data, existing=data / "vocab.model", threads=1).changed
+
+
+@pytest.mark.parametrize("split", ENCODED_SPLITS)
+@pytest.mark.parametrize("given", [False, True])
+def test_sides_that_are_not_parallel_leave_what_stood(data, tmp_path, split, given):
+    before = contents(data)
+    with (data / f"{split}.en").open("a") as stream:
+        stream.write("one more")  # without a line end, which counts all the same
+    other = train_vocabulary(["tre fire fem"], size=32).vocab
+    other.save(tmp_path / "other.model")
+    settings = {"existing": tmp_path / "other.model"} if given else {"size": 30}
+    with pytest.raises(DataError, match=rf"{split}\.en has 5 lines.*{split}\.de has 4.*nmt prepare-data"):
+        build_vocabulary(data, threads=1, **settings)
+    assert contents(data) == before
+
+
+def test_the_earlier_vocabulary_stands_until_the_new_shards_are_complete(data, monkeypatch):
+    """A process that is killed while it encodes leaves vocabulary and shards that belong together."""
+    before = contents(data)
+    seen = []
+    encode = shard_writing._write_split
+
+    def look(*arguments, **options):
+        seen.append(contents(data) == before)
+        return encode(*arguments, **options)
+
+    monkeypatch.setattr(shard_writing, "_write_split", look)
+    build_vocabulary(data, size=30, threads=1)
+    assert seen == [True, True]
+    assert contents(data) != before
+
+
+def test_text_that_changes_while_it_is_encoded_leaves_what_stood(data, monkeypatch):
+    before = contents(data)
+    encode = shard_writing._write_split
+
+    def meddle(*arguments, **options):
+        edit(data, line="nine nine nine")
+        return encode(*arguments, **options)
+
+    monkeypatch.setattr(shard_writing, "_write_split", meddle)
+    with pytest.raises(DataError, match=r"train\.en: was changed while it was encoded"):
+        build_vocabulary(data, size=30, threads=1)
+    assert contents(data) == before
+
+
+def test_a_copy_with_other_times_holds_the_same_text(data, tmp_path):
+    shutil.copytree(data, tmp_path / "copy", copy_function=shutil.copyfile)
+    os.utime(tmp_path / "copy" / "train.en", ns=(1, 1))
+    assert changed_files(tmp_path / "copy", read_index(data).text) == []
+    assert not build_vocabulary(tmp_path / "copy", size=40, threads=1).changed
+    edit(tmp_path / "copy")
+    assert changed_files(tmp_path / "copy", read_index(data).text) == ["train.en"]
+
+
+def test_text_that_is_gone_has_not_changed(data):
+    (data / "train.en").unlink()
+    assert changed_files(data, read_index(data).text) == []
+    with pytest.raises(DataError, match=r"train\.en: cannot be read"):
+        examine_text(data, read_manifest(data), ENCODED_SPLITS)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_what_was_made_from_edited_text_goes_when_the_text_is_restored(tmp_path, given):
+    for split, words in (("train", SOURCE), ("valid", ["nine"]), ("test", ["ten"])):
+        for language in ("en", "de"):
+            (tmp_path / f"{split}.{language}").write_text("".join(f"{language} {line}\n" for line in words))
+    prefixes = {split: [str(tmp_path / split)] for split in ("train", "valid", "test")}
+    recipe = own_recipe("own", source_lang="en", target_lang="de", **prefixes)
+    data = tmp_path / "data"
+    prepare(recipe, data, workers=1)
+    edit(data)
+    train_vocabulary(["tre fire fem"], size=32).vocab.save(tmp_path / "given.model")
+    build_vocabulary(data, threads=1, **({"existing": tmp_path / "given.model"} if given else {"size": 40}))
+    told = []
+    prepare(recipe, data, workers=1, notify=told.append)
+    assert "zebra" not in (data / "train.en").read_text()
+    assert "zebra" in (data / "train.en.before").read_text()
+    assert not (data / "shards").exists()
+    assert not (data / "vocab.model").exists()
+    assert (data / "vocab.model.before").exists() == given
+    removed = "vocab.txt, shards" if given else "vocab.model, vocab.txt, shards"
+    assert f"removed {removed}: made from other text. Run `nmt build-vocab` again." in told
+
+
+def test_what_was_made_from_the_restored_text_stays(tmp_path, write_data_set):
+    """Text that was edited after it was encoded, and restored: the shards are those of this text."""
+    for split, words in (("train", SOURCE), ("valid", ["nine"]), ("test", ["ten"])):
+        for language in ("en", "de"):
+            (tmp_path / f"{split}.{language}").write_text("".join(f"{language} {line}\n" for line in words))
+    prefixes = {split: [str(tmp_path / split)] for split in ("train", "valid", "test")}
+    recipe = own_recipe("own", source_lang="en", target_lang="de", **prefixes)
+    data = tmp_path / "data"
+    prepare(recipe, data, workers=1)
+    build_vocabulary(data, size=40, threads=1)
+    edit(data)
+    assert prepare(recipe, data, workers=1).changed
+    assert not build_vocabulary(data, size=40, threads=1).changed
