@@ -307,7 +307,10 @@ def _naming_folder(named: Path, folder: Path, temporary: Path) -> Iterator[None]
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(folder, why_not_made(folder.parent, error), code=error.errno) from error
     with exclusive(folder.with_name(f".{folder.name}.nmt.lock")):
         yield
 

@@ -102,7 +102,7 @@ def test_what_comes_through_a_pipe_is_recognised_byte_by_byte(suffix, pack, cont
 
 def test_a_disk_that_fails_while_a_file_is_read_is_an_error_that_names_it(tmp_path, monkeypatch):
     class Broken(io.BytesIO):
-        def __next__(self):
+        def readline(self, size=-1):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr("nmt.text.open_bytes", lambda path: Broken())

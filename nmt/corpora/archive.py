@@ -15,6 +15,7 @@ from nmt.compression import SUFFIXES, is_recognised, open_unpacked
 from nmt.errors import DownloadError, NmtError
 from nmt.files import replacing
 from nmt.printable import has_control_characters
+from nmt.writing import WriteError
 
 FETCH_AGAIN = " Delete it and fetch it again."
 """Ends the message about a damaged archive."""
@@ -62,11 +63,12 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
             taken[name] = folder / name
             _copy(archive, stream, taken[name])
             budget.spend(size)
-    except (NmtError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+    except NmtError as error:
         _remove(taken)
-        if isinstance(error, NmtError):
-            raise
-        raise DownloadError(f"{archive}: holds two members of which one is a folder of the other's name.") from None
+        if isinstance(error, WriteError) and error.code in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
+            clash = f"{archive}: holds two members of which one is a folder of the other's name."
+            raise DownloadError(clash) from None
+        raise
     wanted = list(taken) if members is None else list(members)
     missing = [name for name in wanted if name not in taken]
     if missing:

@@ -18,7 +18,7 @@ from nmt.corpora.archive import unpack
 from nmt.corpora.download import Notify, Progress, RemoteFile, fetch
 from nmt.errors import DataError
 from nmt.text import encode_line, read_lines
-from nmt.writing import FAULTS, WriteError, writing
+from nmt.writing import FAULTS, WriteError, open_to_write, writing
 
 _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
 
@@ -130,7 +130,7 @@ def _convert_linearly(dataset: Any) -> None:
         if isinstance(dataset, WMTAdditionDataset) and not raw.endswith(".sgm"):
             convert(raw, text)
             return
-        with Path(text).open("wb") as out:
+        with open_to_write(Path(text), "wb") as out:
             out.writelines(encode_line(dataset._clean(line)) for line in segments(read_lines(raw)))
 
     dataset._convert_format = convert_linearly

@@ -92,12 +92,7 @@ class TrainingData:
         """All epochs of the run; while the body runs, another process prepares them where each is sampled anew."""
         seed, dropout = config.training.seed, config.training.subword_sampling
         if not dropout:
-            yield Epochs(
-                lambda epoch: (self.shards, self._population(self.shards, seed, epoch)),
-                config.batching,
-                seed,
-                self.vocab.size,
-            )
+            yield Epochs(lambda epoch: (self.shards, self._population(self.shards, seed, epoch)), config.batching, seed)
             return
         with ExitStack() as stack:
             # One rank of each machine writes, into a folder of that machine's own: whether machines share their
@@ -123,7 +118,7 @@ class TrainingData:
                 shards = opened[0] if isinstance(self.shards, ParallelShards) else MixedShards(opened)
                 return shards, self._population(shards, seed, epoch)
 
-            yield Epochs(open_epoch, config.batching, seed, self.vocab.size)
+            yield Epochs(open_epoch, config.batching, seed)
 
     def _population(self, shards: Shards, seed: int, epoch: int) -> Indices | None:
         if isinstance(shards, ParallelShards):

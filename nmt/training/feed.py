@@ -49,7 +49,6 @@ class Epochs:
     """The shards of an epoch, and which pairs it takes of them; each once where None."""
     batching: BatchingConfig
     seed: int
-    vocab_size: int
 
     def updates(self, epoch: int, index: int, *, micro_batch_tokens: int, ranks: Ranks) -> Iterator[PlannedUpdate]:
         """All updates from a place in the plan on, for ever. Seeks there at once; replays nothing."""
@@ -76,18 +75,10 @@ class Epochs:
                     source_lengths=lengths[0],
                     target_lengths=lengths[1],
                 )
-                batches = [self._checked(collate(shards, pairs)) for pairs in shares]
+                batches = [collate(shards, pairs) for pairs in shares]
                 yield PlannedUpdate(epoch, index, plan.target_tokens(index), plan.update(index), batches)
                 index += 1
             epoch, index = epoch + 1, 0
-
-    def _checked(self, batch: Batch) -> Batch:
-        if max(batch.source_BS.max(), batch.target_output_BT.max()) >= self.vocab_size:
-            raise DataError(
-                "the shards hold pieces that the vocabulary does not have: they are damaged. Remove the data set's "
-                "folder shards/, then run `nmt build-vocab --data DATA --vocab DATA/vocab.model`."
-            )
-        return batch
 
 
 def pinned(updates: Iterator[PlannedUpdate]) -> Iterator[PlannedUpdate]:

@@ -582,8 +582,6 @@ EXCEPTIONS: dict[str, str] = {
     "cli/training_view.py: --precision": _NOTICE,
     "corpora/hashes.py: --out": "needs a full disk: tests/system/test_full_disk.py",
     "training/beginning.py: --fresh": "needs a state that is damaged although its checksum is right: tests/damaged",
-    "training/feed.py: nmt build-vocab --data DATA --vocab DATA/vocab.model": "needs damage that is not seen when "
-    "shards are opened: tests/training/test_run.py",
     "corpora/parallel.py: --workers": "needs a worker that is killed: tests/corpora/test_parallel.py",
     "corpora/prepare.py: nmt build-vocab": _NOTICE,
     "corpora/prepare.py: nmt prepare-data": "names the command that wrote a file, and recommends nothing",

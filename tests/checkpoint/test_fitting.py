@@ -61,7 +61,6 @@ def test_what_belongs_together_fits(variant, tmp_path):
         ({"d_model": 16}, "is needed"),
         ({"d_model": 2**40, "d_k": 4, "d_v": 4}, "do not fit"),
         ({"d_ff": 2**62}, "do not fit"),
-        ({"d_ff": 10**30}, "do not fit"),
         ({"heads": 2**50, "d_k": 1, "d_v": 1}, "do not fit"),
         ({"heads": 4, "d_k": 3, "d_v": 3}, "is needed"),
         ({"norm": "pre"}, "lack decoder_norm.bias, decoder_norm.weight, encoder_norm.bias and 1 more"),

@@ -94,7 +94,7 @@ def test_a_recipe_file_finds_its_files_beside_it(tmp_path):
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(MINIMAL))
     recipe = load_recipe(str(tmp_path / "mine.yaml"))
     assert recipe.train[0].prefix == str(tmp_path / "corpus/a")
-    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: there is no such file"):
         load_recipe(str(tmp_path / "none.yaml"))
 
 

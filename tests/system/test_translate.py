@@ -899,7 +899,7 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
         ("top_k is '3': give a whole number", lambda: model.translate(one, sampling=nmt.Sampling(top_k="3"))),
         ("threads is 0: give at least 1", lambda: nmt.load(bundle, threads=0)),
         ("line 1: character 4 is half a surrogate pair", lambda: model.translate(["ba \udc80"])),
-        ("the prefixes", lambda: model.translate(one, prefixes=[])),
+        ("the list of prefixes", lambda: model.translate(one, prefixes=[])),
         ("temperature 0", lambda: model.translate(one, sampling=nmt.Sampling(temperature=0.0))),
         ("3 diverse groups|divide", lambda: model.translate(one, beam=3, diverse_groups=2)),
         ("beam is '4': give a whole number", lambda: model.translate(one, beam="4")),

@@ -270,7 +270,7 @@ def test_pieces_beyond_the_vocabulary_are_an_error(run_training, tmp_path, rever
     shutil.copytree(reversed_words, data)
     tokens = data / "shards" / "train.target.tokens"
     tokens.write_bytes(b"\xff" * tokens.stat().st_size)
-    with pytest.raises(DataError, match="pieces that the vocabulary does not have"):
+    with pytest.raises(DataError, match="is damaged: it holds the id 65,535, where the vocabulary has"):
         run_training(tmp_path / "run", data=data)
 
 
