@@ -187,7 +187,8 @@ def _failures_named(ranks: Ranks) -> Iterator[None]:
         raise
     except NmtError as error:
         _tell_torchrun(error)
-        raise type(error)(f"rank {ranks.rank}: {error}") from error
+        error.args = (f"rank {ranks.rank}: {error}",)
+        raise
     except Exception as error:
         _tell_torchrun(error)
         error.add_note(f"This was rank {ranks.rank} of {ranks.size}.")
