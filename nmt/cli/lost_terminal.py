@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TextIO
 
 # The terminal is gone; the reader of a pipe is.
@@ -47,10 +48,23 @@ class _LastingStream:
 @contextmanager
 def hanging_up_when_unread() -> Iterator[None]:
     """While the body runs, a write to stderr never raises. The first one that nobody can read acts as a lost terminal
-    does: as SIGHUP, unless that is ignored (nohup)."""
+    does: as SIGHUP, unless that is ignored (nohup).
+
+    SIGHUP comes from the terminal, and again from that write, which may be after the body has taken its own handler
+    away. It then ends the command with 129 rather than the process at once, so that what is open is closed.
+    """
     before = sys.stderr
     sys.stderr = _LastingStream(before)
+    ends_at_once = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    if ends_at_once:
+        signal.signal(signal.SIGHUP, _end)
     try:
         yield
     finally:
         sys.stderr = before
+        if ends_at_once:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)

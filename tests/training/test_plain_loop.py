@@ -8,6 +8,7 @@ from nmt.checkpoint.run import checkpoint_folder
 from nmt.data.batching import collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
+from nmt.kernels.policy import choose_kernels
 from nmt.training.beginning import build_model
 from nmt.training.step import derived_seed
 from tests.training.conftest import records, saved
@@ -47,7 +48,9 @@ def test_a_run_of_two_epochs_learns_what_a_plain_loop_does(run_training, settled
     config = settled(*changes)
     run_training(tmp_path / "run", *changes)
 
-    model = build_model(config, Vocabulary.load(reversed_words / "vocab.model")).double().train()
+    vocab = Vocabulary.load(reversed_words / "vocab.model")
+    # The same kernels, for the same random numbers of dropout.
+    model = build_model(config, vocab, choose_kernels(torch.device("cpu"))).double().train()
     adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     expected, epochs = [], []
     for update, (epoch, batches) in zip(range(1, UPDATES + 1), micro_batches(reversed_words, config), strict=False):
@@ -80,4 +83,5 @@ def test_a_run_of_two_epochs_learns_what_a_plain_loop_does(run_training, settled
     assert checkpoint_folder(tmp_path / "run", UPDATES).is_dir()
     tensors = saved(tmp_path / "run", UPDATES)
     for name, parameter in model.named_parameters():
-        torch.testing.assert_close(tensors[f"learnt.{name}"], parameter.detach(), rtol=0, atol=1e-9)
+        # No loss depends on the biases of keys: Adam blows the rounding of their gradients up.
+        torch.testing.assert_close(tensors[f"learnt.{name}"], parameter.detach(), rtol=0, atol=1e-7)
