@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import OutputError
-from nmt.files import Kind, check_replaceable, put_back, remove_own, replacing, replacing_folder
+from nmt.files import put_back, replacing, replacing_folder
+from nmt.ownership import Kind, check_replaceable, remove_own
 
 LETTER = Kind("a letter", lambda path: path.read_text().startswith("Dear"))
 BOX = Kind("a box", lambda folder: (folder / "label").is_file(), is_folder=True, holds=("label", "*.thing"))

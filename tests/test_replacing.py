@@ -29,9 +29,10 @@ from nmt.data.shard_writing import write_shards
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
 from nmt.export.ctranslate2 import to_ctranslate2
-from nmt.files import Kind, check_replaceable
+from nmt.ownership import Kind, check_replaceable
 from nmt.reports.run_report import write_run_report
 from tests.training.conftest import SETTINGS, make_data_set
+from tests.trees import contents
 
 USERS = "mine.txt"
 FOLDERS = {
@@ -248,18 +249,6 @@ def world(template, tmp_path, monkeypatch) -> Path:
     (tmp_path / USERS).write_text("above the world")
     monkeypatch.chdir(world)
     return world
-
-
-def contents(root: Path) -> dict[str, bytes | str | None]:
-    """All below a folder: the bytes of files, where links lead, None for folders."""
-    found: dict[str, bytes | str | None] = {}
-    for path in sorted(root.rglob("*")):
-        name = str(path.relative_to(root))
-        if path.is_symlink():
-            found[name] = str(path.readlink())
-        else:
-            found[name] = path.read_bytes() if path.is_file() else None
-    return found
 
 
 def run(output: Output, path: str) -> str | None:

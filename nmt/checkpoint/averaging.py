@@ -13,7 +13,7 @@ from nmt.checkpoint.kinds import AVERAGE
 from nmt.checkpoint.run import CHECKPOINTS_FOLDER, best_updates, checkpoints
 from nmt.config import differences
 from nmt.errors import CheckpointError, OutputError
-from nmt.files import check_replaceable
+from nmt.ownership import check_replaceable
 
 
 def last_checkpoints(run: Path, count: int) -> list[Path]:

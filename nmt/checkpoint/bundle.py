@@ -26,7 +26,6 @@ from nmt.checkpoint.files import (
     TRAINING_TENSORS_FILE,
     VOCAB_FILE,
     Verification,
-    sha256,
     verify,
 )
 from nmt.checkpoint.fitting import check_fit
@@ -37,6 +36,7 @@ from nmt.config.documents import parse_json
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 from nmt.files import replacing_folder
+from nmt.hashing import sha256_of
 from nmt.kernels.policy import choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.writing import WriteError, write_file
@@ -132,7 +132,7 @@ def save_bundle(
             _write_json(temporary / TRAINING_STATE_FILE, training.values)
         if notes is not None:
             _write_json(temporary / NOTES_FILE, notes)
-        checksums = {path.name: sha256(path) for path in sorted(temporary.iterdir())}
+        checksums = {path.name: sha256_of(path) for path in sorted(temporary.iterdir())}
         _write_json(temporary / CHECKSUMS_FILE, checksums)
 
 

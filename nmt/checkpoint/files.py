@@ -4,13 +4,13 @@ takes longer than to read a bundle.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError
+from nmt.hashing import sha256_of
 
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.yaml"
@@ -19,9 +19,6 @@ TRAINING_TENSORS_FILE = "training.safetensors"
 TRAINING_STATE_FILE = "training.json"
 CHECKSUMS_FILE = "checksums.json"
 NOTES_FILE = "notes.json"
-
-# A thread that hashes must ask for the interpreter after each block, and may wait milliseconds for it.
-_BLOCK = 16 * 2**20
 
 
 def is_bundle(folder: Path) -> bool:
@@ -68,7 +65,7 @@ def damage(folder: Path) -> str | None:
         if not (folder / name).is_file():
             return f"{folder} is not a whole bundle: {name} is missing."
     for name, expected in checksums.items():
-        if sha256(folder / name) != expected:
+        if sha256_of(folder / name) != expected:
             return f"{folder / name} is damaged: its sha256 differs from the one in {CHECKSUMS_FILE}."
     return None
 
@@ -91,16 +88,6 @@ def recorded_checksums(folder: Path) -> dict[str, str]:
 
 def _is_file_name(name: str) -> bool:
     return name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name) and name.isprintable()
-
-
-def sha256(path: Path) -> str:
-    """Of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as stream:
-        block = memoryview(bytearray(min(_BLOCK, max(1, path.stat().st_size))))
-        while count := stream.readinto(block):
-            digest.update(block[:count])
-    return digest.hexdigest()
 
 
 def _refuse(problem: str | None) -> None:

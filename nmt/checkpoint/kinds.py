@@ -15,7 +15,7 @@ from nmt.checkpoint.files import (
     VOCAB_FILE,
 )
 from nmt.config.documents import parse_json
-from nmt.files import Kind
+from nmt.ownership import Kind
 
 _BUNDLE_FILES = (MODEL_FILE, CONFIG_FILE, VOCAB_FILE, CHECKSUMS_FILE, NOTES_FILE)
 

@@ -13,8 +13,9 @@ from nmt.checkpoint.files import CONFIG_FILE, TRAINING_STATE_FILE, damage, is_bu
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.config import CheckpointsConfig, load_yaml, parse_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.files import Kind, flush_folder, free_name, put_back, remove_own
+from nmt.files import flush_folder, free_name, put_back
 from nmt.locking import is_lock
+from nmt.ownership import Kind, remove_own
 from nmt.writing import temporary_path, temporary_paths, writing
 
 AVERAGE_FOLDER = "average"

@@ -173,7 +173,8 @@ def _fetch_tokenizer(tokenizer: TokenizerName, mirrors: list[str], offline: bool
     """Bring the model that a tokeniser needs to where sacreBLEU looks for it."""
     from nmt.cli.console import notice
     from nmt.cli.progress import progress_display
-    from nmt.corpora.download import RemoteFile, fetch
+    from nmt.corpora.download import fetch
+    from nmt.corpora.transfer import RemoteFile
     from nmt.evaluation import tokenizer_model
 
     model = tokenizer_model(tokenizer)

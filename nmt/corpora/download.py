@@ -7,75 +7,22 @@ which the next attempt goes on. Mirrors are tried before the file's own address.
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-import httpx
-
-from nmt.addresses import beside, file_name, host_folder, is_address, public_address, without_user
+from nmt.addresses import beside, host_folder, is_address, public_address
 from nmt.corpora.archive import FETCH_AGAIN, check_whole
-from nmt.corpora.credentials import VARIABLE, credentials_for
+from nmt.corpora.transfer import Progress, RemoteFile, UnavailableError, download, size_of
 from nmt.errors import DownloadError
 from nmt.files import free_name, replacing, why_not_made
+from nmt.hashing import sha256_of
 from nmt.locking import exclusive
 from nmt.writing import WriteError, open_to_write
 
-Progress = Callable[[str, int, int | None], None]
-"""Told what is being fetched, the bytes so far, and the bytes in all where they are known."""
-
 Notify = Callable[[str], None]
 """Told, in a sentence, what a user should know but need not act upon."""
-
-_TIMEOUT = httpx.Timeout(60.0, connect=20.0)
-_HEADERS = {
-    "User-Agent": "nmt",
-    # An archive must arrive as it lies on the server: its checksum is that of the packed bytes.
-    "Accept-Encoding": "identity",
-}
-
-# Waits, in seconds, before an attempt that follows one which brought nothing new.
-_BACKOFF = (0.5, 1.0, 2.0, 4.0)
-_MOMENTARY_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
-_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)")
-
-
-@dataclass(frozen=True)
-class RemoteFile:
-    """A file at an address, and what is known of its content."""
-
-    url: str = field(repr=False)
-    """May hold secrets: messages and records take :attr:`public_url`."""
-    sha256: str | None = None
-    md5: str | None = None
-    size: int | None = None
-    """In bytes."""
-
-    @property
-    def name(self) -> str:
-        """The last part of the address, by which mirrors hold the file.
-
-        Raises:
-            DownloadError: it is no plain file name.
-        """
-        try:
-            return file_name(self.url)
-        except ValueError as error:
-            raise DownloadError(f"the address {self.public_url} {error}.") from None
-
-    @property
-    def public_url(self) -> str:
-        """The address without user information and query."""
-        return public_address(self.url)
-
-
-class _UnavailableError(Exception):
-    """One place does not have the file; the next may."""
 
 
 def fetch(
@@ -147,7 +94,7 @@ def fetch(
                 continue
             try:
                 is_whole = _bring(file, place, path, progress or _unseen)
-            except _UnavailableError as error:
+            except UnavailableError as error:
                 failures.append(f"{shown}: {error}")
             except WriteError as error:
                 raise error.changed(path=path, kept=_kept(file, path)) from error
@@ -170,11 +117,6 @@ def fetch(
         f"{file.name} could not be fetched:{tried}\nFetch {file.public_url} by other means and put it at {path}, "
         "or name a folder that holds it with --mirror."
     )
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file, in hexadecimal."""
-    return _digest(path, "sha256")
 
 
 def _places(file: RemoteFile, mirrors: Sequence[str]) -> list[str | Path]:
@@ -211,7 +153,7 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
     part = _part(path)
     if isinstance(place, Path):
         if not place.is_file():
-            raise _UnavailableError("there is no such file")
+            raise UnavailableError("there is no such file")
         part.unlink(missing_ok=True)
         _copy(place, part)
         fault = _fault(file, part, path)
@@ -221,12 +163,12 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
             # Nothing would tell whether the two halves belong together.
             part.unlink(missing_ok=True)
         resumed = part.exists()
-        is_whole = _download(place, part, file, progress)
+        is_whole = download(place, part, file, progress)
         fault = _fault(file, part, path)
         if fault is not None and resumed:
             # The part may have been of another copy.
             part.unlink()
-            is_whole = _download(place, part, file, progress)
+            is_whole = download(place, part, file, progress)
             fault = _fault(file, part, path)
         if fault is None and not is_whole and not _verifiable(file, path):
             try:
@@ -235,7 +177,7 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
                 fault = f"came without its length, and {_without_name(error, part)}"
     if fault is not None:
         part.unlink()
-        raise _UnavailableError(fault)
+        raise UnavailableError(fault)
     if path.exists():
         # Its checksum is wrong, so it may be a user's own.
         path.rename(free_name(path.with_name(f"{path.name}.wrong")))
@@ -248,13 +190,13 @@ def _copy(place: Path, part: Path) -> None:
         with place.open("rb") as stream, open_to_write(part, "xb", follow=False) as out:
             shutil.copyfileobj(stream, out)
     except OSError as error:
-        raise _UnavailableError(f"cannot be read ({error.strerror})") from None
+        raise UnavailableError(f"cannot be read ({error.strerror})") from None
 
 
 def _kept(file: RemoteFile, path: Path) -> str:
     """What there is of a file that could not be written."""
     part = _part(path)
-    if _size(part) and _verifiable(file, path):
+    if size_of(part) and _verifiable(file, path):
         return f"What was fetched is kept in {part}, from where the next attempt resumes."
     return ""
 
@@ -268,122 +210,12 @@ def _without_name(error: DownloadError, path: Path) -> str:
     return str(error).removeprefix(f"{path}: ").removesuffix(FETCH_AGAIN).rstrip(".")
 
 
-def _download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool:
-    """Add to the part what is missing, over as many connections as it takes while each brings something.
-
-    Returns:
-        Whether the server told how long the file is, and all of it came.
-    """
-    checked = file.sha256 is not None or file.md5 is not None
-    validator: str | None = None
-    furthest = _size(part)
-    attempt = 0
-    auth = credentials_for(url)
-    url = without_user(url)
-    with _client() as client:
-        while True:
-            try:
-                with client.stream("GET", url, auth=auth, headers=_range(_size(part), validator)) as response:
-                    if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                        return False  # Nothing lies beyond the part: it is whole, or its checksum will tell.
-                    response.raise_for_status()
-                    validator = _strong_validator(response)
-                    return _receive(response, part, file, progress)
-            except httpx.HTTPStatusError as error:
-                status = error.response.status_code
-                if status not in _MOMENTARY_STATUS or attempt >= len(_BACKOFF):
-                    reason = f"the server answers {status} {error.response.reason_phrase}".rstrip()
-                    if status == httpx.codes.UNAUTHORIZED:
-                        reason += f"; give user and password in {VARIABLE} or ~/.netrc"
-                    raise _UnavailableError(reason) from None
-            except (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-                if attempt or not isinstance(error, httpx.ConnectError):
-                    raise _UnavailableError(f"cannot be reached ({error})") from None
-            except httpx.HTTPError as error:
-                if _size(part) > furthest:
-                    furthest = _size(part)
-                    attempt = 0
-                if attempt >= len(_BACKOFF):
-                    raise _UnavailableError(f"the connection breaks off ({error})") from None
-            if validator is None and not checked:
-                # Nothing would tell whether the rest is of the same copy.
-                part.unlink(missing_ok=True)
-            time.sleep(_BACKOFF[attempt])
-            attempt += 1
-
-
-def _client() -> httpx.Client:
-    try:
-        return httpx.Client(follow_redirects=True, timeout=_TIMEOUT, headers=_HEADERS)
-    except (ValueError, ImportError, httpx.InvalidURL):
-        # Their words may quote an address with a password.
-        raise DownloadError(
-            "the proxy of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used: give it as http://HOST:PORT (for "
-            "socks5:// install httpx[socks]), or unset it."
-        ) from None
-
-
-def _range(have: int, validator: str | None) -> dict[str, str]:
-    if not have:
-        return {}
-    return {"Range": f"bytes={have}-"} | ({"If-Range": validator} if validator else {})
-
-
-def _strong_validator(response: httpx.Response) -> str | None:
-    """What names the very copy that a server sends, so that the rest can be asked of that copy alone."""
-    tag: str = response.headers.get("ETag", "")
-    return tag if tag.startswith('"') else None
-
-
-def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: Progress) -> bool:
-    """Write an answer's body behind what the part holds, or from the start where the server sends the whole file.
-
-    Returns:
-        Whether the answer told the length of the whole file.
-    """
-    done, total = _extent(response, part)
-    with open_to_write(part, "ab" if done else "wb", follow=False) as stream:
-        # Blocks as they arrive: gathered into larger ones, the last of them would be lost with the connection.
-        for block in response.iter_raw():
-            stream.write(block)
-            done += len(block)
-            if file.size is not None and done > file.size:
-                break  # A body may have no end.
-            progress(file.name, done, file.size if total is None else total)
-    if file.size is not None and done > file.size:
-        part.unlink()
-        raise _UnavailableError(f"sends more than the {file.size:,} bytes of the file that was asked for")
-    if total is not None and done != total:
-        raise httpx.RemoteProtocolError(f"{done:,} of {total:,} bytes arrived")
-    return total is not None
-
-
-def _extent(response: httpx.Response, part: Path) -> tuple[int, int | None]:
-    """How many bytes of the part an answer's body follows, and how long the whole file is, if the answer tells.
-
-    Raises:
-        httpx.RemoteProtocolError: the body is neither the rest of the part nor the whole file; the part is removed.
-    """
-    length = response.headers.get("Content-Length")
-    if response.status_code != httpx.codes.PARTIAL_CONTENT:
-        return 0, None if length is None else int(length)
-    found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
-    start = int(found[1]) if found else None
-    if found is None or start not in (0, _size(part)):
-        part.unlink(missing_ok=True)
-        raise httpx.RemoteProtocolError("the server sends another range than was asked for")
-    if found[2] != "*":
-        return int(found[1]), int(found[2])
-    return int(found[1]), None if length is None else int(found[1]) + int(length)
-
-
 def _fault(file: RemoteFile, candidate: Path, path: Path) -> str | None:
     """Why a candidate is not the file that belongs at the path; None if it is."""
     if file.size is not None and candidate.stat().st_size != file.size:
         return f"has {candidate.stat().st_size:,} bytes, not the {file.size:,} of the file that was asked for"
-    checks: list[tuple[Literal["sha256", "md5"], str | None]] = [("sha256", file.sha256), ("md5", file.md5)]
-    for kind, expected in checks:
-        if expected is not None and (found := _digest(candidate, kind)) != expected.lower():
+    for kind, expected, digest in (("sha256", file.sha256, sha256_of), ("md5", file.md5, _md5_of)):
+        if expected is not None and (found := digest(candidate)) != expected.lower():
             return f"its {kind} is {found}, not {expected.lower()}: not the file that was asked for"
     if file.sha256 is None and file.md5 is None:
         pinned = _pinned(path)
@@ -419,14 +251,10 @@ def _pin(path: Path, tell: Notify) -> None:
     tell(f"{path.name}: no checksum is known of it; its sha256, {found}, is noted and expected from now on.")
 
 
-def _digest(path: Path, kind: Literal["sha256", "md5"]) -> str:
+def _md5_of(path: Path) -> str:
+    """What some publishers give: here it guards against accidents, not against forgery."""
     with path.open("rb") as stream:
-        # md5 is what some publishers give; it guards against accidents here, not against forgery.
-        return hashlib.file_digest(stream, lambda: hashlib.new(kind, usedforsecurity=kind != "md5")).hexdigest()
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 def _unseen(description: str, done: int, total: int | None) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.corpora.download import sha256_of
 from nmt.corpora.schema import LocalCorpus, LocalFilesCorpus, Recipe
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError
+from nmt.hashing import sha256_of
 from nmt.text import ARCHIVES, open_bytes
 from nmt.writing import open_to_write
 

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.corpora.download import Notify, Progress, sha256_of
+from nmt.corpora.download import Notify
 from nmt.corpora.local import take_local_text
 from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, unfetched_records
+from nmt.corpora.transfer import Progress
 from nmt.corpora.writing import write_text
 from nmt.data.derived import VOCAB_NAME, encoded_text, keep_given_vocabulary, own_derived, remove_derived
 from nmt.data.manifest import (
@@ -31,8 +32,10 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.errors import DataError, OutputError
-from nmt.files import check_replaceable, flush_folder, free_name, why_not_made
+from nmt.files import flush_folder, free_name, take_place, why_not_made
+from nmt.hashing import sha256_of
 from nmt.locking import exclusive
+from nmt.ownership import check_replaceable
 from nmt.processor import usable_cores
 from nmt.writing import WriteError, temporary_path, temporary_paths, writing, written_as
 
@@ -124,7 +127,9 @@ def prepare(
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours
-            _take_place(workspace, folder)
+            with writing(workspace):
+                flush_folder(workspace)
+                take_place(folder, workspace, _replaced(folder))
         with writing(folder, kept=f"The data set is complete; some of the earlier one is in {_replaced(folder)}."):
             _settle(folder, tell)
     return Prepared(manifest, out, changed=True)
@@ -136,8 +141,9 @@ def _refuse_other(folder: Path, out: Path, recipe: Recipe) -> None:
     if found not in (None, (recipe.name, recipe.source_lang, recipe.target_lang)):
         name, source_lang, target_lang = found
         raise OutputError(
-            f"{out}: holds another data set, {name} ({source_lang} to {target_lang}). Name another folder with --out, "
-            f"or add --force to replace it, its vocabulary and shards included."
+            f"{out}: holds a data set of {name} from {source_lang} to {target_lang}, not of {recipe.name} from "
+            f"{recipe.source_lang} to {recipe.target_lang}. Name another folder with --out, "
+            "or add --force to replace it, its vocabulary and shards included."
         )
 
 
@@ -217,24 +223,6 @@ def _kept(folder: Path) -> str:
     """What there is of a data set that could not be written."""
     what = "The earlier data set is unchanged" if folder.exists() else "No data set was left behind"
     return f"{what}; downloads are kept in the cache."
-
-
-def _take_place(workspace: Path, folder: Path) -> None:
-    """Rename the finished folder, and let the earlier one make way: both, or neither."""
-    replaced = _replaced(folder)
-    with writing(workspace):
-        flush_folder(workspace)
-        try:
-            if folder.exists():
-                folder.rename(replaced)
-            workspace.rename(folder)
-            flush_folder(folder.parent)  # before anything of the earlier data set goes
-        except BaseException:
-            if not workspace.exists():
-                folder.rename(workspace)
-            if replaced.exists() and not folder.exists():
-                replaced.rename(folder)
-            raise
 
 
 def _replaced(folder: Path) -> Path:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from nmt.addresses import check_address, folder_parts, public_address
 from nmt.config import Section
 from nmt.corpora.archive import safe_member
-from nmt.corpora.download import RemoteFile
+from nmt.corpora.transfer import RemoteFile
 from nmt.printable import has_control_characters
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{2,8})*")

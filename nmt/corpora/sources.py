@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nmt.addresses import folder_parts
 from nmt.corpora.archive import Budget, unpack
-from nmt.corpora.download import Notify, Progress, RemoteFile, fetch, sha256_of
+from nmt.corpora.download import Notify, fetch
 from nmt.corpora.local import LocalText
 from nmt.corpora.schema import (
     ArchiveCorpus,
@@ -28,8 +28,10 @@ from nmt.corpora.schema import (
     ToyCorpus,
 )
 from nmt.corpora.testsets import TestSet, fetch_test_set, listed_files
+from nmt.corpora.transfer import Progress, RemoteFile
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError, DownloadError
+from nmt.hashing import sha256_of
 from nmt.text import InvalidUtf8, read_lines, read_parallel
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from nmt.corpora.archive import unpack
-from nmt.corpora.download import Notify, Progress, RemoteFile, fetch
+from nmt.corpora.download import Notify, fetch
+from nmt.corpora.transfer import Progress, RemoteFile
 from nmt.errors import DataError
 from nmt.text import encode_line, read_lines
 from nmt.writing import FAULTS, WriteError, open_to_write, writing

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from nmt.corpora.cleaning import KEPT, Evaluation, Pair, Rules, clean
-from nmt.corpora.download import Notify, Progress
+from nmt.corpora.download import Notify
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.schema import HeldOut
 from nmt.corpora.sources import Sources
+from nmt.corpora.transfer import Progress
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
 from nmt.errors import DataError
 from nmt.text import encode_line

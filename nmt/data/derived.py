@@ -10,7 +10,8 @@ from nmt.config.documents import parse_json
 from nmt.data.shards import INDEX_NAME, SHARDS, SHARDS_FOLDER
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import VocabularyError
-from nmt.files import Kind, check_replaceable, free_name, remove_own
+from nmt.files import free_name
+from nmt.ownership import Kind, check_replaceable, remove_own
 
 VOCAB_NAME = "vocab.model"
 PIECES_NAME = "vocab.txt"

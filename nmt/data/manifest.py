@@ -12,7 +12,8 @@ from nmt.addresses import public_address
 from nmt.config import mistakes
 from nmt.config.documents import parse_json
 from nmt.errors import DataError
-from nmt.files import Kind, replacing
+from nmt.files import replacing
+from nmt.ownership import Kind
 
 MANIFEST_NAME = "manifest.json"
 

@@ -6,7 +6,6 @@ Sizes and offsets tell the first two at no cost. Zeros are not ids of pieces: 0 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nmt.hashing import sha256_of
 
 # Where tokens begin that are ids of pieces: before it is padding.
 _FIRST_ID = 1
@@ -132,7 +133,6 @@ def _check_all_tokens(path: Path, dtype: np.dtype[Any], vocab_size: int) -> None
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError as error:
         raise Damage(f"{path}: cannot be read ({error.strerror}).") from None

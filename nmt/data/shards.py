@@ -25,7 +25,7 @@ from nmt.data.manifest import read_manifest
 from nmt.data.shard_checks import Damage, check_content, check_lengths, check_sample, check_tokens, file_names, mapped
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError
-from nmt.files import Kind
+from nmt.ownership import Kind
 from nmt.text import NormalizationRule
 
 SHARDS_FOLDER = "shards"

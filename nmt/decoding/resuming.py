@@ -8,7 +8,6 @@ made with different models, inputs or settings.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from nmt.decoding.windows import whole_windows
 from nmt.device import Precision
 from nmt.errors import DataError
 from nmt.files import completing, partial_name, replacing
+from nmt.hashing import sha256_of
 from nmt.locking import exclusive, holder
 
 INPUTS = ("input", "prefix", "score_target")
@@ -346,7 +346,6 @@ def _model_made_with(bundle: Path) -> dict[str, str]:
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None

@@ -14,8 +14,9 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.config.documents import parse_json
 from nmt.errors import NmtError
-from nmt.files import Kind, check_replaceable, replacing_folder
+from nmt.files import replacing_folder
 from nmt.model.embeddings import sinusoids
+from nmt.ownership import Kind, check_replaceable
 from nmt.writing import write_file
 
 Quantization = Literal["float32", "float16", "bfloat16", "int8", "int8_float16"]

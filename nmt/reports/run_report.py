@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import nmt
-from nmt.files import Kind, check_replaceable, replacing
+from nmt.files import replacing
+from nmt.ownership import Kind, check_replaceable
 from nmt.reports.html import element, page, section, text
 from nmt.reports.run_curves import curves
 from nmt.reports.run_history import read_runs

@@ -24,7 +24,7 @@ class Ending(Enum):
 
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Progress:
     epoch: Count = 0
     index: Count = 0
     """The next update of the epoch's plan."""
-    seconds: Seconds = 0.0
+    seconds: NonNegative = 0.0
     """Spent in the loop, all resumes together."""
     scores: dict[Count, float] = field(default_factory=dict)
     """Of each validation by update, more is better."""
@@ -56,7 +56,7 @@ class Progress:
     """What ``auto`` came to."""
     micro_batch_limit: Count | None = None
     """Set where a larger micro-batch did not fit into memory."""
-    loss_scale: Seconds | None = None
+    loss_scale: NonNegative | None = None
     loss_scale_good_updates: Count = 0
     decay_span: DecaySpan | None = None
     """Where a decay began that lands on a limit of time."""

@@ -18,8 +18,9 @@ from nmt.config import Config, dump_config
 from nmt.data.manifest import MANIFEST_NAME
 from nmt.device import Hardware, choose_hardware
 from nmt.errors import CheckpointError
-from nmt.files import check_replaceable, file_in_path, replacing, why_not_made
+from nmt.files import file_in_path, replacing, why_not_made
 from nmt.locking import exclusive, holder
+from nmt.ownership import check_replaceable
 from nmt.training.beginning import Beginning, find_beginning, make_learner
 from nmt.training.changes import refuse_changes
 from nmt.training.data import TrainingData

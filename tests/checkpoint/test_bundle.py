@@ -1,6 +1,5 @@
 """Bundles: written whole or not at all, verified when read, and readable for good."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -12,10 +11,9 @@ import pytest
 import torch
 
 import nmt.checkpoint.bundle as bundle_module
-import nmt.checkpoint.files as files_module
 from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
 from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state, save_bundle
-from nmt.checkpoint.files import Verification, sha256, verify
+from nmt.checkpoint.files import Verification, verify
 from nmt.checkpoint.run import checkpoint_folder
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
@@ -128,14 +126,6 @@ def test_verification_beforehand_refuses_the_same_of_several(tmp_path):
         load_bundle(damaged, verification)
     with pytest.raises(CheckpointError, match="no such folder"):
         load_bundle(missing, verification)
-
-
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 24])
-def test_a_checksum_is_of_the_whole_file(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(files_module, "_BLOCK", 8)
-    content = bytes(range(size))
-    (tmp_path / "file").write_bytes(content)
-    assert sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()
 
 
 def test_bundles_are_found_and_verified_without_torch():

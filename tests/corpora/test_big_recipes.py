@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nmt.corpora import download
+from nmt.corpora import transfer
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import builtin_text, parse_recipe
 from nmt.data.build import build_vocabulary
@@ -81,7 +81,7 @@ FRENCH_ONLY = {"training-parallel-un.tgz", "training-giga-fren.tar"}
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(download, "_BACKOFF", (0.0,) * 4)
+    monkeypatch.setattr(transfer, "_BACKOFF", (0.0,) * 4)
 
 
 def served_recipe(server, name, archives):

@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from nmt.corpora.credentials import credentials_for
-from nmt.corpora.download import RemoteFile, fetch
+from nmt.corpora.download import fetch
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import dump_recipe, load_recipe
+from nmt.corpora.transfer import RemoteFile
 from nmt.errors import ConfigError, DownloadError
 
 SECRET = "s3cret"

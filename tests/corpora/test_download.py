@@ -12,8 +12,9 @@ import zipfile
 
 import pytest
 
-from nmt.corpora import download
-from nmt.corpora.download import RemoteFile, fetch
+from nmt.corpora import transfer
+from nmt.corpora.download import fetch
+from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DownloadError
 
 CONTENT = random.Random(5).randbytes(300_000)
@@ -26,7 +27,7 @@ def remote(server, name="corpus.tgz", content=CONTENT, **changes):
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(download, "_BACKOFF", (0.0,) * 4)
+    monkeypatch.setattr(transfer, "_BACKOFF", (0.0,) * 4)
 
 
 @pytest.fixture

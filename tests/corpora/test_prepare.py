@@ -398,7 +398,7 @@ def test_a_data_set_of_another_name_is_replaced_by_force_alone(own, tmp_path, ch
     for path in list(tmp_path.glob("*.de")):
         path.with_suffix(".de_AT").write_bytes(path.read_bytes())
     other = own.model_copy(update=change)
-    with pytest.raises(OutputError, match=r"mine: holds another data set, own \(en to de\)\. .*--out.*--force"):
+    with pytest.raises(OutputError, match=r"mine: holds a data set of own from en to de, not of .*--out.*--force"):
         prepare(other, out)
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
     assert prepare(other, out, force=True).manifest.name == other.name

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import sacrebleu.dataset
 
-from nmt.corpora.download import RemoteFile
 from nmt.corpora.testsets import fetch_test_set, listed_files
+from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError, DownloadError
 
 SOURCE = ["A  first\u2028line .", "Fish &amp; chips", "The end"]

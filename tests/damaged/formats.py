@@ -24,9 +24,9 @@ from nmt.checkpoint.run import RUN, bundle_to_use, checkpoint_folder
 from nmt.config import Config, dump_config, load_preset, load_yaml, parse_config
 from nmt.corpora import sources
 from nmt.corpora.archive import unpack
-from nmt.corpora.download import RemoteFile
 from nmt.corpora.recipe import dump_recipe, load_recipe, reverse
 from nmt.corpora.testsets import fetch_test_set
+from nmt.corpora.transfer import RemoteFile
 from nmt.data.build import build_vocabulary
 from nmt.data.derived import check_derived_replaceable, own_derived
 from nmt.data.manifest import DATA_SET, newest_data_set, read_manifest, recorded_text

@@ -31,6 +31,7 @@ from tests.corpora.test_testsets import packed
 from tests.faults.disk import Disk, Fault, Operation, mounted
 from tests.test_replacing import commands
 from tests.training.conftest import SETTINGS, make_data_set
+from tests.trees import contents
 
 FAULTS = ("ENOSPC", "EDQUOT", "EIO", "EFBIG", "EACCES", "EROFS")
 PLACES = ("first write", "middle write", "last write", "flush", "rename", "make")
@@ -192,18 +193,6 @@ def run(name: str) -> tuple[int, str]:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stderr
-
-
-def contents(world: Path) -> dict[str, bytes | str | None]:
-    """All in a world: the bytes of files, where links lead, None for folders."""
-    found: dict[str, bytes | str | None] = {}
-    for path in sorted(world.rglob("*")):
-        name = str(path.relative_to(world))
-        if path.is_symlink():
-            found[name] = str(path.readlink())
-        else:
-            found[name] = path.read_bytes() if path.is_file() else None
-    return found
 
 
 class _MeasuringError(Exception):

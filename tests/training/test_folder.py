@@ -8,7 +8,7 @@ import pytest
 
 from nmt.checkpoint.run import RUN, checkpoints
 from nmt.errors import CheckpointError, DataError
-from nmt.files import check_replaceable
+from nmt.ownership import check_replaceable
 from nmt.training.distributed import NO_OTHERS
 from nmt.training.folder import run_folder
 

@@ -1,0 +1,181 @@
+"""One file over HTTP: what is there of it already is completed, over as many connections as it takes."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from nmt.addresses import file_name, public_address, without_user
+from nmt.corpora.credentials import VARIABLE, credentials_for
+from nmt.errors import DownloadError
+from nmt.writing import open_to_write
+
+Progress = Callable[[str, int, int | None], None]
+"""Told what is being fetched, the bytes so far, and the bytes in all where they are known."""
+
+_TIMEOUT = httpx.Timeout(60.0, connect=20.0)
+_HEADERS = {
+    "User-Agent": "nmt",
+    # An archive must arrive as it lies on the server: its checksum is that of the packed bytes.
+    "Accept-Encoding": "identity",
+}
+
+# Waits, in seconds, before an attempt that follows one which brought nothing new.
+_BACKOFF = (0.5, 1.0, 2.0, 4.0)
+_MOMENTARY_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)")
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file at an address, and what is known of its content."""
+
+    url: str = field(repr=False)
+    """May hold secrets: messages and records take :attr:`public_url`."""
+    sha256: str | None = None
+    md5: str | None = None
+    size: int | None = None
+    """In bytes."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the address, by which mirrors hold the file.
+
+        Raises:
+            DownloadError: it is no plain file name.
+        """
+        try:
+            return file_name(self.url)
+        except ValueError as error:
+            raise DownloadError(f"the address {self.public_url} {error}.") from None
+
+    @property
+    def public_url(self) -> str:
+        """The address without user information and query."""
+        return public_address(self.url)
+
+
+class UnavailableError(Exception):
+    """One place does not have the file; the next may."""
+
+
+def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool:
+    """Add to the part what is missing, over as many connections as it takes while each brings something.
+
+    Returns:
+        Whether the server told how long the file is, and all of it came.
+
+    Raises:
+        UnavailableError: the server does not have the file, or cannot be reached.
+        WriteError: the system refused to write the part.
+    """
+    checked = file.sha256 is not None or file.md5 is not None
+    validator: str | None = None
+    furthest = size_of(part)
+    attempt = 0
+    auth = credentials_for(url)
+    url = without_user(url)
+    with _client() as client:
+        while True:
+            try:
+                with client.stream("GET", url, auth=auth, headers=_range(size_of(part), validator)) as response:
+                    if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+                        return False  # Nothing lies beyond the part: it is whole, or its checksum will tell.
+                    response.raise_for_status()
+                    validator = _strong_validator(response)
+                    return _receive(response, part, file, progress)
+            except httpx.HTTPStatusError as error:
+                status = error.response.status_code
+                if status not in _MOMENTARY_STATUS or attempt >= len(_BACKOFF):
+                    reason = f"the server answers {status} {error.response.reason_phrase}".rstrip()
+                    if status == httpx.codes.UNAUTHORIZED:
+                        reason += f"; give user and password in {VARIABLE} or ~/.netrc"
+                    raise UnavailableError(reason) from None
+            except (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+                if attempt or not isinstance(error, httpx.ConnectError):
+                    raise UnavailableError(f"cannot be reached ({error})") from None
+            except httpx.HTTPError as error:
+                if size_of(part) > furthest:
+                    furthest = size_of(part)
+                    attempt = 0
+                if attempt >= len(_BACKOFF):
+                    raise UnavailableError(f"the connection breaks off ({error})") from None
+            if validator is None and not checked:
+                # Nothing would tell whether the rest is of the same copy.
+                part.unlink(missing_ok=True)
+            time.sleep(_BACKOFF[attempt])
+            attempt += 1
+
+
+def _client() -> httpx.Client:
+    try:
+        return httpx.Client(follow_redirects=True, timeout=_TIMEOUT, headers=_HEADERS)
+    except (ValueError, ImportError, httpx.InvalidURL):
+        # Their words may quote an address with a password.
+        raise DownloadError(
+            "the proxy of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used: give it as http://HOST:PORT (for "
+            "socks5:// install httpx[socks]), or unset it."
+        ) from None
+
+
+def _range(have: int, validator: str | None) -> dict[str, str]:
+    if not have:
+        return {}
+    return {"Range": f"bytes={have}-"} | ({"If-Range": validator} if validator else {})
+
+
+def _strong_validator(response: httpx.Response) -> str | None:
+    """What names the very copy that a server sends, so that the rest can be asked of that copy alone."""
+    tag: str = response.headers.get("ETag", "")
+    return tag if tag.startswith('"') else None
+
+
+def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: Progress) -> bool:
+    """Write an answer's body behind what the part holds, or from the start where the server sends the whole file.
+
+    Returns:
+        Whether the answer told the length of the whole file.
+    """
+    done, total = _extent(response, part)
+    with open_to_write(part, "ab" if done else "wb", follow=False) as stream:
+        # Blocks as they arrive: gathered into larger ones, the last of them would be lost with the connection.
+        for block in response.iter_raw():
+            stream.write(block)
+            done += len(block)
+            if file.size is not None and done > file.size:
+                break  # A body may have no end.
+            progress(file.name, done, file.size if total is None else total)
+    if file.size is not None and done > file.size:
+        part.unlink()
+        raise UnavailableError(f"sends more than the {file.size:,} bytes of the file that was asked for")
+    if total is not None and done != total:
+        raise httpx.RemoteProtocolError(f"{done:,} of {total:,} bytes arrived")
+    return total is not None
+
+
+def _extent(response: httpx.Response, part: Path) -> tuple[int, int | None]:
+    """How many bytes of the part an answer's body follows, and how long the whole file is, if the answer tells.
+
+    Raises:
+        httpx.RemoteProtocolError: the body is neither the rest of the part nor the whole file; the part is removed.
+    """
+    length = response.headers.get("Content-Length")
+    if response.status_code != httpx.codes.PARTIAL_CONTENT:
+        return 0, None if length is None else int(length)
+    found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
+    start = int(found[1]) if found else None
+    if found is None or start not in (0, size_of(part)):
+        part.unlink(missing_ok=True)
+        raise httpx.RemoteProtocolError("the server sends another range than was asked for")
+    if found[2] != "*":
+        return int(found[1]), int(found[2])
+    return int(found[1]), None if length is None else int(found[1]) + int(length)
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
