@@ -19,7 +19,7 @@ INDEX  := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 MUTANTS ?= 200
 SEED    ?= 1
-ROOMS   ?= model kernels training decoding checkpoint data
+ROOMS   ?= model kernels training search translation checkpoint data
 
 .PHONY: demo test test-slow bench mutate lint audit format clean
 

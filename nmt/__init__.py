@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nmt.api import Model, load
-    from nmt.decoding.extensions import Sampling
-    from nmt.decoding.guard import Finding
-    from nmt.decoding.target_scorer import ScoredTarget
-    from nmt.decoding.translation import TranslatedText, Translation
     from nmt.errors import NmtError
+    from nmt.search.extensions import Sampling
+    from nmt.translation.guard import Finding
+    from nmt.translation.results import TranslatedText, Translation
+    from nmt.translation.target_scorer import ScoredTarget
 
 __version__ = "0.1.0"
 
@@ -20,11 +20,11 @@ __all__ = ["Finding", "Model", "NmtError", "Sampling", "ScoredTarget", "Translat
 _HOMES = {
     "load": "nmt.api",
     "Model": "nmt.api",
-    "Translation": "nmt.decoding.translation",
-    "TranslatedText": "nmt.decoding.translation",
-    "Finding": "nmt.decoding.guard",
-    "Sampling": "nmt.decoding.extensions",
-    "ScoredTarget": "nmt.decoding.target_scorer",
+    "Translation": "nmt.translation.results",
+    "TranslatedText": "nmt.translation.results",
+    "Finding": "nmt.translation.guard",
+    "Sampling": "nmt.search.extensions",
+    "ScoredTarget": "nmt.translation.target_scorer",
     "NmtError": "nmt.errors",
 }
 

@@ -9,18 +9,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, Unpack, get_args
 
-from nmt.checkpoint.run import bundle_to_use
-from nmt.decoding.checks import check_choice, check_count
-from nmt.decoding.loading import Ensemble, load_ensemble, product_sizes
-from nmt.decoding.options import SearchOptions, search_settings
-from nmt.decoding.sentence_splitting import SplitSentences
-from nmt.decoding.target_scorer import ScoredTarget, TargetScorer
-from nmt.decoding.translation import Translation
-from nmt.decoding.translator import Translator
+from nmt.checkpoint.run_folder import bundle_to_use
 from nmt.device import DeviceChoice, Hardware, Precision, PrecisionChoice, choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
+from nmt.search.option_checks import check_choice, check_count
+from nmt.search.settings import SearchOptions, search_settings
 from nmt.text import MAX_LINE_BYTES, line_too_long, parallel
+from nmt.translation.ensemble import Ensemble, load_ensemble, product_sizes
+from nmt.translation.results import Translation
+from nmt.translation.sentence_splitting import SplitSentences
+from nmt.translation.target_scorer import ScoredTarget, TargetScorer
+from nmt.translation.translator import Translator
 
 PathOrName = str | PathLike[str]
 

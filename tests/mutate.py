@@ -28,9 +28,13 @@ import libcst as cst
 import pytest
 from mutmut.mutation.mutators import mutation_operators
 
-ROOMS = ("model", "kernels", "training", "decoding", "checkpoint", "data")
+ROOMS = ("model", "kernels", "training", "search", "translation", "checkpoint", "data")
 # The model's tests run with every choice of kernels.
-TESTED_BY = {"kernels": ("kernels", "model")}
+TESTED_BY = {
+    "kernels": ("kernels", "model"),
+    "search": ("search", "translation"),
+    "translation": ("translation", "search"),
+}
 PROJECT = Path(__file__).parents[1]
 # A test that waits for what never comes must end some time, even where its room takes a moment.
 LEAST_SECONDS, TIMES_AS_LONG = 60.0, 3.0

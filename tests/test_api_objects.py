@@ -6,9 +6,9 @@ import pytest
 
 import nmt
 from nmt.config import Config
-from nmt.decoding.loading import Ensemble
-from nmt.decoding.options import SearchOptions
 from nmt.device import choose_hardware
+from nmt.search.settings import SearchOptions
+from nmt.translation.ensemble import Ensemble
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,15 @@ from nmt import sentences as module
 from nmt.corpora.sources import _ted_segments
 from nmt.corpora.testsets import segments
 from nmt.data.vocab import train_vocabulary
-from nmt.decoding import splitting
-from nmt.decoding.guard import Languages, problems
-from nmt.decoding.paragraphs import Paragraph
-from nmt.decoding.unknown import take_out
-from nmt.decoding.words import word_of_each
 from nmt.evaluation.metrics import make_metric
 from nmt.evaluation.paper_bleu import paper_tokenizer
 from nmt.sentences import sentences
 from nmt.text import comparison_key, normalizer
+from nmt.translation import long_lines as splitting
+from nmt.translation.guard import Languages, problems
+from nmt.translation.paragraphs import Paragraph
+from nmt.translation.unknown_characters import take_out
+from nmt.translation.word_alignment import word_of_each
 from tests.growth import assert_linear
 
 VOCAB = train_vocabulary(["the cat sat.", "die Katze, sie saß!", "猫。犬。"] * 3, size=60).vocab

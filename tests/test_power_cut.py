@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from nmt.checkpoint.files import damage
+from nmt.checkpoint.bundle_files import damage
 from nmt.cli.app import app
 from tests.power_cut import ZEROS, power_cuts, recorded
 from tests.training.conftest import SETTINGS, make_data_set

@@ -353,7 +353,7 @@ def test_links_of_a_run_replace_no_file(world):
 
 
 def test_ranks_are_not_started_for_a_run_that_cannot_begin(world, monkeypatch):
-    monkeypatch.setattr("nmt.training.launch.launch", lambda *arguments: pytest.fail("started"))
+    monkeypatch.setattr("nmt.training.ranks.launch.launch", lambda *arguments: pytest.fail("started"))
     before = contents(world)
     arguments = ("train", "--data", "sets/data", "--config", "quick.yaml", "--nproc", "2", "--out")
     message = run(Output(arguments), "sets/data")

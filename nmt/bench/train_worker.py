@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from nmt.bench.train import load_batches
+from nmt.bench.training_speed import load_batches
 from nmt.bench.turns import serve
 from nmt.config import Config, load_yaml, parse_config
 from nmt.data.batching import Batch
@@ -48,8 +48,8 @@ def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
     from nmt.device import choose_hardware
     from nmt.kernels.policy import choose_kernels
     from nmt.model.transformer import Transformer
-    from nmt.training.cost import matrix_rate
-    from nmt.training.step import Learner
+    from nmt.training.learner import Learner
+    from nmt.training.start.cost import matrix_rate
 
     training = config.training
     product = (config.model.d_model, config.model.d_ff)

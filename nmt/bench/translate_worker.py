@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.bench.turns import serve
-from nmt.decoding.batches import batches_of
+from nmt.translation.batches import batches_of
 
 # As in nmt.data.vocab, which would bring libraries along.
 PAD, BOS, EOS = 0, 2, 3
@@ -119,10 +119,10 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
     import torch
 
     import nmt
-    from nmt.decoding.loading import load_ensemble
-    from nmt.decoding.search import SearchSettings, beam_search
-    from nmt.decoding.workers import Workers
     from nmt.device import choose_hardware
+    from nmt.search.beam_search import SearchSettings, beam_search
+    from nmt.translation.ensemble import load_ensemble
+    from nmt.translation.workers import Workers
 
     hardware = choose_hardware(job.device, precision, job.threads)  # type: ignore[arg-type]
     models = load_ensemble([folder / "bundle"], hardware).models

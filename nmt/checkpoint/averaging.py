@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from nmt.checkpoint.bundle import load_bundle, load_training_state, save_bundle
-from nmt.checkpoint.files import TRAINING_STATE_FILE
+from nmt.checkpoint.bundle_files import TRAINING_STATE_FILE
 from nmt.checkpoint.kinds import AVERAGE
-from nmt.checkpoint.run import CHECKPOINTS_FOLDER, best_updates, checkpoints
+from nmt.checkpoint.run_folder import CHECKPOINTS_FOLDER, best_updates, checkpoints
 from nmt.config import differences
 from nmt.errors import CheckpointError, OutputError
 from nmt.ownership import check_replaceable

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from nmt.checkpoint.files import (
+from nmt.checkpoint.bundle_files import (
     CHECKSUMS_FILE,
     CONFIG_FILE,
     MODEL_FILE,

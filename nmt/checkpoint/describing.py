@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint.files import CONFIG_FILE, MODEL_FILE, NOTES_FILE, TRAINING_STATE_FILE
+from nmt.checkpoint.bundle_files import CONFIG_FILE, MODEL_FILE, NOTES_FILE, TRAINING_STATE_FILE
 from nmt.checkpoint.kinds import read_json
-from nmt.checkpoint.run import bundle_to_use, checkpoints, runs_below
+from nmt.checkpoint.run_folder import bundle_to_use, checkpoints, runs_below
 from nmt.config import load_yaml
 from nmt.errors import CheckpointError, NmtError
 

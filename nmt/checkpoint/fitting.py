@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from nmt.checkpoint.files import CONFIG_FILE
+from nmt.checkpoint.bundle_files import CONFIG_FILE
 from nmt.checkpoint.unfilled import Unfilled
 from nmt.config import ModelConfig
 from nmt.device import memory_for_use

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint.files import (
+from nmt.checkpoint.bundle_files import (
     CHECKSUMS_FILE,
     CONFIG_FILE,
     MODEL_FILE,

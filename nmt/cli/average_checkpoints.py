@@ -26,7 +26,7 @@ def average_checkpoints(
     """
     from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
     from nmt.checkpoint.describing import has_checkpoints, newest_trained_run
-    from nmt.checkpoint.run import AVERAGE_FOLDER
+    from nmt.checkpoint.run_folder import AVERAGE_FOLDER
     from nmt.cli.console import notice
     from nmt.errors import ConfigError
 

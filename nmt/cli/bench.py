@@ -51,11 +51,11 @@ def train(
     Example: nmt bench train --preset base --against transformers
     """
 
-    from nmt.bench.train import bench_train
+    from nmt.bench.training_speed import bench_train
     from nmt.bench.turns import report_text
     from nmt.cli.console import notice, write_stdout
     from nmt.data.manifest import newest_data_set
-    from nmt.training.setup import resolve_config
+    from nmt.training.start.setup import resolve_config
 
     if data is None:
         data = newest_data_set()
@@ -138,15 +138,15 @@ def translate(
     Example: nmt bench translate --model runs/toy-en-de-tiny --against ctranslate2 --against transformers
     """
 
-    from nmt.bench.translate import bench_translate, save_random_bundle
+    from nmt.bench.translating_speed import bench_translate, save_random_bundle
     from nmt.bench.turns import report_text
     from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice, write_stdout
     from nmt.data.manifest import newest_data_set
     from nmt.device import choose_hardware
     from nmt.errors import ConfigError
-    from nmt.training.data import load_vocabulary
-    from nmt.training.setup import resolve_config
+    from nmt.training.input.data_sets import load_vocabulary
+    from nmt.training.start.setup import resolve_config
     from nmt.writing import scratch_folder
 
     if model is not None and preset is not None:

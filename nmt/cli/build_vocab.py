@@ -64,8 +64,8 @@ def build_vocab(
         data = newest_data_set()
         notice(f"data: {data} (the newest)")
     if vocab is not None and vocab.is_dir():
-        from nmt.checkpoint.files import CONFIG_FILE, VOCAB_FILE
-        from nmt.checkpoint.run import bundle_to_use
+        from nmt.checkpoint.bundle_files import CONFIG_FILE, VOCAB_FILE
+        from nmt.checkpoint.run_folder import bundle_to_use
         from nmt.config import load_yaml, parse_config
 
         bundle = bundle_to_use(vocab)

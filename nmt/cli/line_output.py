@@ -14,16 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr
-from nmt.cli.progress import progress_display
+from nmt.cli.progress_lines import progress_display
 from nmt.cli.terminal_input import typed_lines
-from nmt.decoding.guard_report import GuardReport
-from nmt.decoding.output import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
-from nmt.decoding.paragraphs import translate_paragraphs
-from nmt.decoding.resuming import Begun, OutputFile, made_with
-from nmt.decoding.tally import Tally
-from nmt.decoding.target_scorer import TargetScorer
-from nmt.decoding.translation import Translation
-from nmt.decoding.translator import Translator
 from nmt.errors import ConfigError, DataError
 from nmt.text import (
     ARCHIVES,
@@ -39,6 +31,14 @@ from nmt.text import (
     read_lines,
     read_parallel,
 )
+from nmt.translation.formats import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
+from nmt.translation.guard_report import GuardReport
+from nmt.translation.paragraphs import translate_paragraphs
+from nmt.translation.results import Translation
+from nmt.translation.resuming import Begun, OutputFile, made_with
+from nmt.translation.tally import Tally
+from nmt.translation.target_scorer import TargetScorer
+from nmt.translation.translator import Translator
 from nmt.writing import WriteError
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}

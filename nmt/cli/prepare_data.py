@@ -88,7 +88,7 @@ def prepare_data(
     Example: nmt prepare-data multi30k-en-de
     """
     from nmt.cli.console import notice, write_stdout
-    from nmt.cli.progress import progress_display
+    from nmt.cli.progress_lines import progress_display
     from nmt.corpora.prepare import prepare
     from nmt.corpora.recipe import (
         builtin_names,

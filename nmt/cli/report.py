@@ -22,7 +22,7 @@ def report(
 
     Example: nmt report runs/toy-en-de-tiny runs/toy-en-de-tiny-2 --out comparison.html
     """
-    from nmt.checkpoint.run import newest_run
+    from nmt.checkpoint.run_folder import newest_run
     from nmt.cli.console import notice
     from nmt.reports.run_report import REPORT_FILE, write_run_report
 

@@ -156,7 +156,7 @@ def _test_set_references(
     test_set: str, langpair: str | None, cache: Path | None, mirrors: list[str], offline: bool
 ) -> list[list[str]]:
     from nmt.cli.console import notice
-    from nmt.cli.progress import progress_display
+    from nmt.cli.progress_lines import progress_display
     from nmt.corpora.testsets import fetch_test_set
     from nmt.errors import ConfigError
 
@@ -172,7 +172,7 @@ def _test_set_references(
 def _fetch_tokenizer(tokenizer: TokenizerName, mirrors: list[str], offline: bool) -> None:
     """Bring the model that a tokeniser needs to where sacreBLEU looks for it."""
     from nmt.cli.console import notice
-    from nmt.cli.progress import progress_display
+    from nmt.cli.progress_lines import progress_display
     from nmt.corpora.download import fetch
     from nmt.corpora.transfer import RemoteFile
     from nmt.evaluation import tokenizer_model

@@ -74,14 +74,14 @@ def train(
     from nmt.config import option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
-    from nmt.training.distributed import is_launched, ranks_of_environment
-    from nmt.training.launch import launch
     from nmt.training.progress import Ending
-    from nmt.training.recorded_data import data_to_resume
+    from nmt.training.ranks.exchange import is_launched, ranks_of_environment
+    from nmt.training.ranks.launch import launch
     from nmt.training.run import check_run, rehearse
     from nmt.training.run import train as train_run
-    from nmt.training.settings import choose_settings, settings_of_run
-    from nmt.training.setup import settle, summarize
+    from nmt.training.start.choose_settings import choose_settings, settings_of_run
+    from nmt.training.start.recorded_data import data_to_resume
+    from nmt.training.start.setup import settle, summarize
 
     launches = nproc is not None and nproc > 1 and not is_launched()
     is_main = ranks_of_environment().is_main

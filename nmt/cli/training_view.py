@@ -10,8 +10,8 @@ from nmt.cli.console import is_terminal, notice, stderr
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
 
-    from nmt.training.preflight import Preflight
-    from nmt.training.setup import Summary
+    from nmt.training.start.preflight import Preflight
+    from nmt.training.start.setup import Summary
 
 
 # Columns of a terminal from which on the time left, the bar and the last record fit beside the update.

@@ -231,8 +231,8 @@ def translate(
     """
     import sys
 
+    from nmt.checkpoint.bundle_files import Verification
     from nmt.checkpoint.describing import describe_model, models_to_use
-    from nmt.checkpoint.files import Verification
     from nmt.cli.console import notice, warn
     from nmt.errors import ConfigError
     from nmt.text import STDIN
@@ -283,15 +283,15 @@ def translate(
     verification = Verification(folders)
 
     from nmt.cli.line_output import Streams, score_lines, translate_lines
-    from nmt.decoding.extensions import Sampling
-    from nmt.decoding.guard_report import GuardReport
-    from nmt.decoding.loading import load_ensemble, product_sizes
-    from nmt.decoding.options import search_settings
-    from nmt.decoding.resuming import OutputFile
-    from nmt.decoding.target_scorer import TargetScorer
-    from nmt.decoding.translator import Translator
     from nmt.device import choose_hardware
     from nmt.evaluation.pairwise import pairwise
+    from nmt.search.extensions import Sampling
+    from nmt.search.settings import search_settings
+    from nmt.translation.ensemble import load_ensemble, product_sizes
+    from nmt.translation.guard_report import GuardReport
+    from nmt.translation.resuming import OutputFile
+    from nmt.translation.target_scorer import TargetScorer
+    from nmt.translation.translator import Translator
 
     if interactive is None:
         interactive = str(input) == STDIN and sys.stdin.isatty()

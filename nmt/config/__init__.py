@@ -1,6 +1,7 @@
 """Typed settings: loaded from YAML, changed by ``--set a.b=value``, strict, and written back in full."""
 
-from nmt.config.layers import Layer, parse_layers
+from nmt.config.dumping import changeable_on_resume, differences, dump_config, flatten
+from nmt.config.layering import Layer, parse_layers
 from nmt.config.mistakes import mistakes
 from nmt.config.reading import (
     apply_settings,
@@ -26,7 +27,6 @@ from nmt.config.sections import (
     TrainingConfig,
     ValidationConfig,
 )
-from nmt.config.writing import changeable_on_resume, differences, dump_config, flatten
 
 __all__ = [
     "BatchingConfig",

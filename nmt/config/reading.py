@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.documents import DEEPEST_TREE, LARGEST_FILE, DocumentError, parse_yaml
-from nmt.config.layers import Layer, overlay, parse_layers
+from nmt.config.layering import Layer, overlay, parse_layers
 from nmt.config.sections import Config
 from nmt.errors import ConfigError
 

@@ -18,8 +18,8 @@ from nmt.corpora.download import Notify
 from nmt.corpora.local import take_local_text
 from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, unfetched_records
+from nmt.corpora.text_files import write_text
 from nmt.corpora.transfer import Progress
-from nmt.corpora.writing import write_text
 from nmt.data.derived import VOCAB_NAME, encoded_text, keep_given_vocabulary, own_derived, remove_derived
 from nmt.data.manifest import (
     DATA_SET,

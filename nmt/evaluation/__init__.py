@@ -1,6 +1,5 @@
 """Scores of translations: BLEU, chrF and TER as sacreBLEU reports them, and BLEU as the paper does."""
 
-from nmt.evaluation.checks import hypothesis_warnings, tokenizer_warnings
 from nmt.evaluation.comparison import Comparison, compare
 from nmt.evaluation.languages import base_language, is_language_code, language_of_name
 from nmt.evaluation.metrics import (
@@ -16,6 +15,7 @@ from nmt.evaluation.metrics import (
     tokenizer_model,
 )
 from nmt.evaluation.paper_bleu import paper_bleu
+from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 
 __all__ = [
     "METRIC_NAMES",

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from nmt.checkpoint.files import CONFIG_FILE
-from nmt.checkpoint.run import METRICS_FILE
+from nmt.checkpoint.bundle_files import CONFIG_FILE
+from nmt.checkpoint.run_folder import METRICS_FILE
 from nmt.config import flatten, load_yaml
 from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError, ConfigError
-from nmt.training.metrics import MetricsFile
+from nmt.training.metrics_file import MetricsFile
 
 MANIFESTS_FOLDER = "manifests"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from nmt.training.distributed import Ranks
+from nmt.training.ranks.exchange import Ranks
 
 
 class GradientBuffer:

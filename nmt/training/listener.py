@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from nmt.training.preflight import Preflight
+from nmt.training.start.preflight import Preflight
 
 
 class Listener(Protocol):

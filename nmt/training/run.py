@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 import nmt
-from nmt.checkpoint.files import CONFIG_FILE
-from nmt.checkpoint.run import METRICS_FILE, RUN, checkpoints
+from nmt.checkpoint.bundle_files import CONFIG_FILE
+from nmt.checkpoint.run_folder import METRICS_FILE, RUN, checkpoints
 from nmt.config import Config, dump_config
 from nmt.data.manifest import MANIFEST_NAME
 from nmt.device import Hardware, choose_hardware
@@ -21,20 +21,20 @@ from nmt.errors import CheckpointError
 from nmt.files import file_in_path, replacing, why_not_made
 from nmt.locking import exclusive, holder
 from nmt.ownership import check_replaceable
-from nmt.training.beginning import Beginning, find_beginning, make_learner
-from nmt.training.changes import refuse_changes
-from nmt.training.data import TrainingData
-from nmt.training.distributed import Ranks, joined, ranks_of_environment, saving_when_orphaned
-from nmt.training.folder import run_folder
+from nmt.training.input.data_sets import TrainingData
 from nmt.training.listener import Listener
-from nmt.training.memory import check_memory, out_of_memory_explained
-from nmt.training.metrics import MetricsFile
-from nmt.training.preflight import Preflight, check_disk, preflight
+from nmt.training.loop import Trainer
+from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Ending, Progress
-from nmt.training.recorded_data import write_data_record
+from nmt.training.ranks.exchange import Ranks, joined, ranks_of_environment, saving_when_orphaned
 from nmt.training.saving import tidy
+from nmt.training.start.beginning import Beginning, find_beginning, make_learner
+from nmt.training.start.changes import refuse_changes
+from nmt.training.start.model_memory import check_memory, out_of_memory_explained
+from nmt.training.start.new_folder import run_folder
+from nmt.training.start.preflight import Preflight, check_disk, preflight
+from nmt.training.start.recorded_data import write_data_record
 from nmt.training.tensorboard import check_tensorboard
-from nmt.training.trainer import Trainer
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
 
 MANIFESTS_FOLDER = "manifests"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.checkpoint.bundle import TrainingState, save_bundle
-from nmt.checkpoint.run import checkpoint_folder, checkpoints, prune, update_links
+from nmt.checkpoint.run_folder import checkpoint_folder, checkpoints, prune, update_links
 from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab import Vocabulary
 from nmt.writing import WriteError

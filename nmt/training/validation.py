@@ -17,16 +17,16 @@ from nmt.data.batching import collate, micro_batches
 from nmt.data.derived import VOCAB_NAME
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
-from nmt.decoding.loading import Ensemble
-from nmt.decoding.options import search_settings
-from nmt.decoding.translator import Translator
 from nmt.device import Hardware
 from nmt.errors import DataError
 from nmt.evaluation import bleu
 from nmt.model.transformer import Transformer
+from nmt.search.settings import search_settings
 from nmt.text import read_parallel
-from nmt.training.distributed import NO_OTHERS, Ranks
-from nmt.training.step import batch_losses, perplexity
+from nmt.training.learner import batch_losses, perplexity
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.translation.ensemble import Ensemble
+from nmt.translation.translator import Translator
 
 SAMPLES = 3
 VALIDATION_BATCH_TOKENS = 4_096

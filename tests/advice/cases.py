@@ -158,41 +158,41 @@ CASES = [
     Case(
         f"{TO_RUN} --set model.d_model=32",
         f"{TO_RUN} --set model.d_model=32 --fresh",
-        ("training/changes.py: --fresh", "training/changes.py: nmt train --resume {}"),
+        ("training/start/changes.py: --fresh", "training/start/changes.py: nmt train --resume {}"),
         fixed="leave model.d_model as before",
     ),
     Case(
         f"{TO_RUN} --set optimizer.beta1=0.5",
         f"{TO_RUN} --set optimizer.beta1=0.5 --accept-changes",
-        ("training/changes.py: --accept-changes",),
+        ("training/start/changes.py: --accept-changes",),
     ),
     Case(
         f"{TO_RUN} --set optimizer.beta1=0.5",
         "train --resume runs/r",
-        ("training/changes.py: nmt train --resume {}",),
+        ("training/start/changes.py: nmt train --resume {}",),
     ),
     Case(
         TO_RUN,
         AS_PRINTED,
-        ("training/changes.py: nmt build-vocab --data {} --vocab {}",),
+        ("training/start/changes.py: nmt build-vocab --data {} --vocab {}",),
         run("build-vocab --data data/a --size 32"),
     ),
     Case(
         "train --data data/b --init-from runs/r --out runs/new",
         AS_PRINTED,
-        ("training/changes.py: nmt build-vocab --data {} --vocab {}",),
+        ("training/start/changes.py: nmt build-vocab --data {} --vocab {}",),
     ),
     Case(
         TO_RUN,
         AS_PRINTED,
-        ("training/changes.py: nmt build-vocab --data {} --vocab {}",),
+        ("training/start/changes.py: nmt build-vocab --data {} --vocab {}",),
         run("build-vocab --data data/a --vocab data/a/vocab.model --source-normalization nfkc"),
         fixed="data.source_normalization",
     ),
     Case(
         "train --data data/a --init-from runs/r --out runs/new",
         AS_PRINTED,
-        ("training/changes.py: nmt build-vocab --data {} --vocab {}",),
+        ("training/start/changes.py: nmt build-vocab --data {} --vocab {}",),
         run("build-vocab --data data/a --vocab data/a/vocab.model --source-normalization nfkc"),
         fixed="normalises source text",
     ),
@@ -200,7 +200,7 @@ CASES = [
         Case(
             f"train --data data/a --init-from runs/r --out runs/new {options}",
             "train --data data/a --init-from runs/r --out runs/new",
-            (f"training/beginning.py: {option}", "training/beginning.py: --init-from"),
+            (f"training/start/beginning.py: {option}", "training/start/beginning.py: --init-from"),
             write("wide.yaml", "model: {d_model: 32}"),
         )
         for option, options in (
@@ -209,7 +209,7 @@ CASES = [
             ("--preset", "--preset tiny"),
         )
     ),
-    Case(TO_RUN, f"{TO_RUN} --fresh", ("checkpoint/run.py: --fresh",), damage_checkpoints),
+    Case(TO_RUN, f"{TO_RUN} --fresh", ("checkpoint/run_folder.py: --fresh",), damage_checkpoints),
     # Folders and settings of a run
     *(
         Case(f"train --resume runs/r {words}", "train --resume runs/r", (f"cli/train.py: {option}",))
@@ -229,32 +229,32 @@ CASES = [
     Case(
         "train --resume data/a",
         f"{TRAIN} --out runs/new",
-        ("training/settings.py: nmt train",),
+        ("training/start/choose_settings.py: nmt train",),
     ),
     Case(
         "train --resume runs/r",
         "train --resume runs/r --data data/b2",
-        ("training/recorded_data.py: --data",),
+        ("training/start/recorded_data.py: --data",),
         lose_data,
     ),
     Case(
         "train --resume runs/r",
         "train --resume runs/r --data data/a",
-        ("training/recorded_data.py: --data",),
+        ("training/start/recorded_data.py: --data",),
         write("runs/r/data.json", "["),
         fixed="is damaged",
     ),
     Case(
-        f"{TRAIN} --out taken", f"{TRAIN} --out free", ("files.py: --out",), write("taken", ""),
+        f"{TRAIN} --out taken", f"{TRAIN} --out free", ("ownership.py: --out",), write("taken", ""),
         fixed="a run is a folder",
     ),
-    Case(f"{TRAIN} --out data/a", f"{TRAIN} --out free", ("files.py: --out",), fixed="is a data set, not a run"),
+    Case(f"{TRAIN} --out data/a", f"{TRAIN} --out free", ("ownership.py: --out",), fixed="is a data set, not a run"),
     Case(
         f"{TRAIN} --out taken/run", f"{TRAIN} --out free/run", ("training/run.py: --out",), write("taken", ""),
         fixed="cannot be written",
     ),
     Case(
-        f"{TRAIN} --fresh --out taken/run", f"{TRAIN} --fresh --out free/run", ("training/folder.py: --out",),
+        f"{TRAIN} --fresh --out taken/run", f"{TRAIN} --fresh --out free/run", ("training/start/new_folder.py: --out",),
         write("taken", ""),
     ),
     Case(
@@ -263,8 +263,8 @@ CASES = [
     ),
     Case(f"{TO_RUN} --set model.heads", f"{TO_RUN} --set model.heads=2", ("config/reading.py: --set",)),
     Case(
-        f"{TO_RUN} --set data.weight=2", f"{TRAIN} --out runs/new --data data/a:2", ("training/setup.py: --data",),
-        fixed="--data DIR[:WEIGHT]",
+        f"{TO_RUN} --set data.weight=2", f"{TRAIN} --out runs/new --data data/a:2",
+        ("training/start/setup.py: --data",), fixed="--data DIR[:WEIGHT]",
     ),
     Case(
         f"{TRAIN} --out runs/new --set schedule.decay=linear --set schedule.decay_updates=40 --max-updates 50",
@@ -274,7 +274,7 @@ CASES = [
     *(
         Case(
             f"{TRAIN} --out runs/new --set model.d_model=1000000", f"{TRAIN} --out runs/new {option} {value}",
-            (f"training/memory.py: {option}",),
+            (f"training/start/model_memory.py: {option}",),
         )
         for option, value in (("--set", "model.d_model=32"), ("--preset", "tiny"))
     ),
@@ -289,7 +289,7 @@ CASES = [
         write("data/a/shards/index.json", "{"), fixed="is damaged",
     ),
     Case(
-        f"{TRAIN} --out runs/new", AS_PRINTED, ("training/data.py: nmt build-vocab --data {}",),
+        f"{TRAIN} --out runs/new", AS_PRINTED, ("training/input/data_sets.py: nmt build-vocab --data {}",),
         remove("data/a/vocab.model"),
     ),
     Case(
@@ -318,7 +318,7 @@ CASES = [
     ),
     Case(
         f"{TRAIN} --out runs/new --set model.max_positions=6", AS_PRINTED,
-        ("training/data.py: nmt build-vocab --data {} --vocab {} --max-length {}",),
+        ("training/input/data_sets.py: nmt build-vocab --data {} --vocab {} --max-length {}",),
     ),
     Case("build-vocab --data none", "build-vocab --data data/a", ("data/manifest.py: --data",)),
     Case(
@@ -361,7 +361,7 @@ CASES = [
     ),
     Case(
         "translate --model runs/r --max-source-length 5000", "translate --model runs/r --max-source-length 1023",
-        ("decoding/translator.py: --max-source-length",),
+        ("translation/translator.py: --max-source-length",),
     ),
     Case("prepare-data", f"{OWN}", ("cli/prepare_data.py: --train",)),
     Case(
@@ -415,8 +415,8 @@ CASES = [
         f"{SERVED} --cache cache", f"{SERVED} --cache cache --mirror corpus", ("corpora/download.py: --mirror",),
         write_recipe,
     ),
-    Case(f"{OWN} --out taken", f"{OWN} --out free", ("files.py: --out",), write("taken", "")),
-    Case(f"{OWN} --out corpus", f"{OWN} --out free", ("files.py: --out",)),
+    Case(f"{OWN} --out taken", f"{OWN} --out free", ("ownership.py: --out",), write("taken", "")),
+    Case(f"{OWN} --out corpus", f"{OWN} --out free", ("ownership.py: --out",)),
     *(
         Case(
             f"{OWN} --out data/a", then, ("corpora/prepare.py: --out", "corpora/prepare.py: --force"),
@@ -430,7 +430,7 @@ CASES = [
     ),
     # Models
     Case(
-        "report", "report kept", ("checkpoint/run.py: nmt train",),
+        "report", "report kept", ("checkpoint/run_folder.py: nmt train",),
         lambda project: (project / "runs" / "r").rename(project / "kept"),
     ),
     Case("translate", f"{TRAIN} --out runs/new", ("checkpoint/describing.py: nmt train",), remove("runs")),
@@ -439,7 +439,7 @@ CASES = [
         remove("runs/r/checkpoints"),
     ),
     Case("report data/a", "report runs/r", ("reports/run_history.py: nmt train",)),
-    Case("report runs/r --out data/a", "report runs/r --out page.html", ("files.py: --out",)),
+    Case("report runs/r --out data/a", "report runs/r --out page.html", ("ownership.py: --out",)),
     Case(
         "average-checkpoints runs/r --last 2 --best 2", "average-checkpoints runs/r --last 2",
         ("cli/average_checkpoints.py: --last", "cli/average_checkpoints.py: --best"),
@@ -454,7 +454,7 @@ CASES = [
     ),
     Case(
         "average-checkpoints runs/r --last 2 --out data/a", "average-checkpoints runs/r --last 2 --out mean",
-        ("files.py: --out",),
+        ("ownership.py: --out",),
     ),
     # Scoring
     Case("score corpus/c.de", "score --reference corpus/c.de corpus/c.de", ("cli/score.py: --reference",)),
@@ -524,7 +524,7 @@ CASES = [
         ("cli/line_output.py: --fresh", "cli/line_output.py: --output"),
     ),
     *(
-        Case(words, f"{words} --fresh", ("decoding/resuming.py: --fresh",), prepare)
+        Case(words, f"{words} --fresh", ("translation/resuming.py: --fresh",), prepare)
         for words, prepare in (
             (TO_OUT, write("out", "x\n")),
             (TO_OUT, write("out.partial", "x\n")),
@@ -540,7 +540,7 @@ CASES = [
     *(
         Case(
             f"{TO_OUT} --guard-report {path}", f"{TO_OUT} --guard-report found",
-            ("decoding/guard_report.py: --guard-report",),
+            ("translation/guard_report.py: --guard-report",),
         )
         for path in ("corpus/c.de", "corpus", "none/found")
     ),
@@ -550,7 +550,7 @@ WARNINGS = [
     *(
         Case(
             "score --reference reference reference", f"score --reference reference reference {words}",
-            (f"evaluation/checks.py: {words.split()[0]}",), write("reference", f"{text}\n"),
+            (f"evaluation/text_checks.py: {words.split()[0]}",), write("reference", f"{text}\n"),
         )
         for words, text in (
             ("--target-lang zh", "猫坐在垫子上"), ("--tokenize char", "猫がマットの上に座っている"),
@@ -566,9 +566,9 @@ _BENCH = "the bench takes minutes; tests/bench checks its errors"
 _SENTENCEPIECE = "SentencePiece's own option"
 
 EXCEPTIONS: dict[str, str] = {
-    "bench/train.py: --against": _BENCH,
-    "bench/translate.py: --against": _BENCH,
-    "bench/translate.py: --length": _BENCH,
+    "bench/training_speed.py: --against": _BENCH,
+    "bench/translating_speed.py: --against": _BENCH,
+    "bench/translating_speed.py: --length": _BENCH,
     "cli/bench.py: --model": _BENCH,
     "cli/bench.py: --preset": _BENCH,
     "cli/bench.py: --set": _BENCH,
@@ -581,7 +581,7 @@ EXCEPTIONS: dict[str, str] = {
     "cli/training_view.py: --nproc": _NOTICE,
     "cli/training_view.py: --precision": _NOTICE,
     "corpora/hashes.py: --out": "needs a full disk: tests/system/test_full_disk.py",
-    "training/beginning.py: --fresh": "needs a state that is damaged although its checksum is right: tests/damaged",
+    "training/start/beginning.py: --fresh": "needs a damaged state whose checksum is right: tests/damaged",
     "corpora/parallel.py: --workers": "needs a worker that is killed: tests/corpora/test_parallel.py",
     "corpora/prepare.py: nmt build-vocab": _NOTICE,
     "corpora/prepare.py: nmt prepare-data": "names the command that wrote a file, and recommends nothing",
@@ -592,25 +592,25 @@ EXCEPTIONS: dict[str, str] = {
     "data/vocab.py: --eos": _SENTENCEPIECE,
     "data/vocab.py: --pad": _SENTENCEPIECE,
     "data/vocab.py: --unk": _SENTENCEPIECE,
-    "decoding/search.py: --precision": "needs a model that has diverged; tests/decoding/test_search.py",
-    "decoding/memory.py: --beam": "needs a model whose beam fills the memory: tests/decoding/test_memory.py",
-    "decoding/memory.py: --max-extra-length": "needs memory that ends during a search: tests/decoding/test_memory.py",
-    "decoding/tally.py: --guard-report": _NOTICE,
+    "search/beam_search.py: --precision": "needs a model that has diverged; tests/search/test_beam_search.py",
+    "search/search_memory.py: --beam": "needs a model whose beam fills the memory: tests/search/test_search_memory.py",
+    "search/search_memory.py: --max-extra-length": "needs a search that fills the memory: as above",
+    "translation/tally.py: --guard-report": _NOTICE,
     "cli/line_output.py: --invalid-utf8": "tests/system/test_translate.py adds it",
     "corpora/prepare.py: --vocab": _NOTICE,
-    "decoding/tally.py: --no-guard": _NOTICE,
-    "decoding/tally.py: --split-sentences": _NOTICE,
+    "translation/tally.py: --no-guard": _NOTICE,
+    "translation/tally.py: --split-sentences": _NOTICE,
     "device.py: --precision": _OTHER_MACHINE,
     "evaluation/metrics.py: --test-set": _NOTICE,
-    "training/launch.py: --fresh": "looked for among the arguments, not recommended",
-    "training/launch.py: nmt train --resume RUN": "needs a rank that is killed: tests/training/test_distributed.py",
-    "training/preflight.py: --out": "needs a full disk: tests/training/test_preflight.py",
+    "training/ranks/launch.py: --fresh": "looked for among the arguments, not recommended",
+    "training/ranks/launch.py: nmt train --resume RUN": "needs a killed rank: tests/training/ranks/test_exchange.py",
+    "training/start/preflight.py: --out": "needs a full disk: tests/training/start/test_preflight.py",
     "training/saving.py: nmt train --resume {}": "needs a full disk: tests/training/test_run.py",
-    "training/run.py: --fresh": "needs a second process that trains: tests/training/test_trainer.py",
-    "training/settings.py: --preset": _NOTICE,
-    "training/step.py: nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N": _OTHER_MACHINE,
+    "training/run.py: --fresh": "needs a second process that trains: tests/training/test_loop.py",
+    "training/start/choose_settings.py: --preset": _NOTICE,
+    "training/learner.py: nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N": _OTHER_MACHINE,
     "training/tensorboard.py: nmt report": "says what works without the extra",
-    "training/trainer.py: --precision": "needs a run that diverges: tests/training/test_run.py",
+    "training/loop.py: --precision": "needs a run that diverges: tests/training/test_run.py",
     "training/validation.py: --valid": "prepare-data refuses an empty valid set, so only other programs come here",
 }  # fmt: skip
 """Advice that no case covers, and why."""

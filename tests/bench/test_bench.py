@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from nmt.bench.train import bench_batches, bench_train, load_batches, save_batches
+from nmt.bench.training_speed import bench_batches, bench_train, load_batches, save_batches
 from nmt.bench.turns import contestants, measure_in_turn
 from nmt.errors import NmtError
-from nmt.training.setup import resolve_config
+from nmt.training.start.setup import resolve_config
 from tests.training.conftest import SETTINGS, complete, make_data_set
 
 

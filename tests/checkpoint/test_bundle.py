@@ -13,8 +13,8 @@ import torch
 import nmt.checkpoint.bundle as bundle_module
 from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
 from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state, save_bundle
-from nmt.checkpoint.files import Verification, verify
-from nmt.checkpoint.run import checkpoint_folder
+from nmt.checkpoint.bundle_files import Verification, verify
+from nmt.checkpoint.run_folder import checkpoint_folder
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError
@@ -130,7 +130,9 @@ def test_verification_beforehand_refuses_the_same_of_several(tmp_path):
 
 def test_bundles_are_found_and_verified_without_torch():
     # Otherwise they could not be while it is imported.
-    script = "import sys; import nmt.checkpoint.run, nmt.checkpoint.files; sys.exit('torch' in sys.modules)"
+    script = (
+        "import sys; import nmt.checkpoint.run_folder, nmt.checkpoint.bundle_files; sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
@@ -226,8 +228,8 @@ def test_other_models_and_vocabularies_are_not_averaged(tmp_path):
 
 
 def test_models_of_two_source_rules_are_neither_averaged_nor_an_ensemble(tmp_path):
-    from nmt.decoding.loading import load_ensemble
     from nmt.device import choose_hardware
+    from nmt.translation.ensemble import load_ensemble
 
     one = save(tmp_path / "one")
     normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"source_normalization": "nfkc"})})
@@ -255,10 +257,10 @@ BUNDLES = sorted((Path(__file__).parent.parent / "bundles").glob("*/"))
 
 @pytest.mark.parametrize("folder", BUNDLES, ids=lambda folder: folder.name)
 def test_a_bundle_of_every_release_still_loads_and_translates_the_same(folder):
-    from nmt.decoding.loading import load_ensemble
-    from nmt.decoding.options import search_settings
-    from nmt.decoding.translator import Translator
     from nmt.device import choose_hardware
+    from nmt.search.settings import search_settings
+    from nmt.translation.ensemble import load_ensemble
+    from nmt.translation.translator import Translator
 
     expected = json.loads((folder / "notes.json").read_text("utf-8"))["translations"]
     hardware = choose_hardware("cpu", "fp32", 1)

@@ -13,7 +13,7 @@ from nmt.checkpoint.describing import (
     models_to_use,
     newest_trained_run,
 )
-from nmt.checkpoint.run import checkpoint_folder, newest_run
+from nmt.checkpoint.run_folder import checkpoint_folder, newest_run
 from nmt.errors import CheckpointError
 
 

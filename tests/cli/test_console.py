@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 import nmt
-from nmt.cli import console, progress
+from nmt.cli import console
+from nmt.cli import progress_lines as progress
 
 EVIL = "a\x1b]0;owned\x07\x1b[2J\u202eb\r[bold red]c[/nonsense]:smile:"
 HARMLESS = r"a\u001b]0;owned\u0007\u001b[2J\u202eb\u000d[bold red]c[/nonsense]:smile:"

@@ -20,7 +20,7 @@ from nmt.checkpoint.averaging import best_checkpoints
 from nmt.checkpoint.bundle import TrainingState, load_bundle, save_bundle
 from nmt.checkpoint.describing import describe_model, newest_trained_run
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
-from nmt.checkpoint.run import RUN, bundle_to_use, checkpoint_folder
+from nmt.checkpoint.run_folder import RUN, bundle_to_use, checkpoint_folder
 from nmt.config import Config, dump_config, load_preset, load_yaml, parse_config
 from nmt.corpora import sources
 from nmt.corpora.archive import unpack
@@ -32,21 +32,21 @@ from nmt.data.derived import check_derived_replaceable, own_derived
 from nmt.data.manifest import DATA_SET, newest_data_set, read_manifest, recorded_text
 from nmt.data.shards import ParallelShards, are_current
 from nmt.data.vocab import Vocabulary, train_vocabulary
-from nmt.decoding.guard_report import GuardReport
-from nmt.decoding.loading import load_ensemble, product_sizes
-from nmt.decoding.options import search_settings
-from nmt.decoding.resuming import OutputFile
-from nmt.decoding.translator import Translator
 from nmt.device import choose_hardware
 from nmt.evaluation import hypothesis_warnings, score, tokenizer_warnings
 from nmt.model.transformer import Transformer
 from nmt.reports.run_report import run_report
+from nmt.search.settings import search_settings
 from nmt.text import count_lines, read_lines, read_parallel
-from nmt.training.beginning import find_beginning, make_learner
-from nmt.training.distributed import Ranks
-from nmt.training.metrics import MetricsFile
+from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Progress
-from nmt.training.recorded_data import data_to_resume, write_data_record
+from nmt.training.ranks.exchange import Ranks
+from nmt.training.start.beginning import find_beginning, make_learner
+from nmt.training.start.recorded_data import data_to_resume, write_data_record
+from nmt.translation.ensemble import load_ensemble, product_sizes
+from nmt.translation.guard_report import GuardReport
+from nmt.translation.resuming import OutputFile
+from nmt.translation.translator import Translator
 from tests.training.conftest import Silent, make_data_set
 
 LINES = ["the boat leaves at noon", "nobody heard the bell", "two small lamps", "a letter came"] * 3

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import Vocabulary
-from nmt.decoding.search import SearchSettings, beam_search
 from nmt.model.transformer import Transformer
+from nmt.search.beam_search import SearchSettings, beam_search
 from tests.training.conftest import make_data_set
 
 LONGEST = 12

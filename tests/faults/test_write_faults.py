@@ -23,6 +23,7 @@ import sacrebleu.dataset
 import yaml
 from typer.testing import CliRunner
 
+from nmt.bench import training_speed, translating_speed
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
 from nmt.export.ctranslate2 import to_ctranslate2
@@ -214,7 +215,8 @@ def clean(new_world, monkeypatch) -> Callable[[str], tuple[list[Operation], dict
             def end(*arguments):
                 raise _MeasuringError
 
-            monkeypatch.setattr(f"nmt.bench.{name.removeprefix('bench ')}.contestants", end)
+            speed = {"bench train": training_speed, "bench translate": translating_speed}[name]
+            monkeypatch.setattr(speed, "contestants", end)
         if name not in _CLEAN:
             world = new_world()
             with mounted(Disk(world)) as disk:

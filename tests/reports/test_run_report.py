@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.checkpoint.run import newest_run
+from nmt.checkpoint.run_folder import newest_run
 from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.reports.run_report import run_report, write_run_report
 from nmt.writing import WriteError

@@ -22,8 +22,8 @@ import torch
 from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config, DataConfig, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
-from nmt.decoding.resuming import OutputFile
 from nmt.model.transformer import Transformer
+from nmt.translation.resuming import OutputFile
 from tests.processes import kill_after, running
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]

@@ -10,12 +10,12 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from nmt.checkpoint.run import checkpoint_folder
+from nmt.checkpoint.run_folder import checkpoint_folder
 from nmt.config import Config, dump_config, parse_config
 from nmt.data.build import build_vocabulary
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.training.run import Outcome, train
-from nmt.training.setup import resolve_config
+from nmt.training.start.setup import resolve_config
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 

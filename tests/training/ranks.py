@@ -48,12 +48,12 @@ def main() -> None:
     import numpy as np
     import torch
 
-    from nmt.training import beginning
     from nmt.training import run as run_module
+    from nmt.training.learner import Learner
+    from nmt.training.loop import Trainer
     from nmt.training.run import train
-    from nmt.training.setup import resolve_config
-    from nmt.training.step import Learner
-    from nmt.training.trainer import Trainer
+    from nmt.training.start import beginning
+    from nmt.training.start.setup import resolve_config
 
     data, settings, run, out, *rest = sys.argv[1:]
     what, at_rank, at_update = (rest[0], int(rest[1]), int(rest[2])) if len(rest) == 3 else (None, -1, -1)

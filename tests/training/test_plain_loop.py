@@ -4,13 +4,13 @@ another does not show, since both have the same schedule, the same loss and the 
 import pytest
 import torch
 
-from nmt.checkpoint.run import checkpoint_folder
+from nmt.checkpoint.run_folder import checkpoint_folder
 from nmt.data.batching import collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
 from nmt.kernels.policy import choose_kernels
-from nmt.training.beginning import build_model
-from nmt.training.step import derived_seed
+from nmt.training.learner import derived_seed
+from nmt.training.start.beginning import build_model
 from tests.training.conftest import records, saved
 
 UPDATES, WARMUP = 24, 6

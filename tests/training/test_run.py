@@ -13,14 +13,14 @@ import yaml
 
 from nmt import device
 from nmt.checkpoint.bundle import load_bundle
-from nmt.checkpoint.run import checkpoint_folder, checkpoints, latest_intact_checkpoint
+from nmt.checkpoint.run_folder import checkpoint_folder, checkpoints, latest_intact_checkpoint
 from nmt.config import load_yaml
 from nmt.data.build import build_vocabulary
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
+from nmt.training.learner import Learner
 from nmt.training.progress import Ending
 from nmt.training.run import train
-from nmt.training.setup import resolve_config
-from nmt.training.step import Learner
+from nmt.training.start.setup import resolve_config
 from tests.training.conftest import SETTINGS, assert_same, complete, make_data_set, records, saved
 
 
@@ -284,7 +284,7 @@ def test_preflight_changes_nothing_that_is_learnt(run_training, tmp_path, monkey
 
 
 def _no_preflight():
-    from nmt.training.preflight import Preflight
+    from nmt.training.start.preflight import Preflight
 
     return Preflight(50, 50, 0, None, 1.0, 1.0, 1.0, None, 0, 0, 1)
 
@@ -316,7 +316,7 @@ from pathlib import Path
 from nmt.cli.console import notice
 from nmt.errors import NmtError
 from nmt.training.run import train
-from nmt.training.setup import resolve_config
+from nmt.training.start.setup import resolve_config
 
 data, settings, run, limit = sys.argv[1:]
 

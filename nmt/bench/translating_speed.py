@@ -1,0 +1,271 @@
+"""``nmt bench translate``: how fast this machine translates, alone or beside other toolkits on the same weights."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import platform
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import nmt
+from nmt.bench.agreement import greedy_agreement
+from nmt.bench.translate_worker import Job
+from nmt.bench.turns import Contestant, contestants, measure_in_turn, median_rate, processor
+from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
+from nmt.config import Config
+from nmt.data.manifest import read_manifest
+from nmt.data.vocab import Vocabulary
+from nmt.device import Precision
+from nmt.errors import DataError, NmtError
+from nmt.export.ctranslate2 import to_ctranslate2
+from nmt.export.transformers import to_marian
+from nmt.model.transformer import Transformer
+from nmt.search.beam_search import SearchSettings, beam_search
+from nmt.text import normalizer, read_lines
+from nmt.writing import scratch_folder, write_file, writing
+
+PEERS = ("ctranslate2", "transformers")
+_WORKER = "nmt.bench.translate_worker"
+_TASKS = ("beam", "greedy", "latency")
+_EXTRA_LENGTH = 50
+_FP32 = ("fp32", "float32")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to run a toolkit."""
+
+    toolkit: str
+    precision: str
+    workers: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.toolkit} {self.precision}" + (f", {self.workers} workers" if self.workers > 1 else "")
+
+
+def bench_translate(
+    model: Path,
+    data: Path,
+    *,
+    against: Sequence[str] = (),
+    precisions: Sequence[Precision],
+    device: str = "cpu",
+    threads: int,
+    rounds: int = 5,
+    sentences: int = 128,
+    latency_sentences: int = 40,
+    beam: int = 4,
+    length: int = 16,
+    batch_tokens: int = 2_048,
+    has_random_weights: bool = False,
+    told: Callable[[str], None] = lambda message: None,
+) -> dict[str, Any]:
+    """Measure translating, in turn with peers where some are named.
+
+    All get the same pieces of the same sentences, the same number of threads, and a most of pieces a batch, within
+    which each tries some sizes and keeps the fastest. Rates are measured with the beam and with greedy search where
+    every output has ``length`` pieces, so that all do the same work; latency with the beam, a sentence at a time, at
+    natural length.
+
+    Args:
+        model: a bundle.
+        data: a data set, the source of whose test set is translated; its valid set where it has none.
+        against: of ``PEERS``.
+        precisions: ours, each measured. CTranslate2 takes fp32 and int8 (on a GPU fp32, fp16 and int8), transformers
+            fp32 and, of ours, those that are floating point.
+        length: counts eos.
+        has_random_weights: a model that was never trained ends its outputs anywhere, so nothing is measured at natural
+            length, and greedy outputs are compared up to ``length``.
+        told: gets a line a round.
+
+    Returns:
+        What is printed as JSON.
+
+    Raises:
+        NmtError: a peer is not installed or cannot express the model, or a process failed.
+    """
+    _check_installed(against)
+    bundle = load_bundle(model)
+    sources = source_pieces(bundle, data, sentences)
+    most = bundle.config.model.max_positions - 1
+    if not 2 <= length <= most:
+        raise NmtError(f"--length {length}: this model can write from 2 to {most} pieces.")
+    longest = length - 1 if has_random_weights else min(max(map(len, sources)) + _EXTRA_LENGTH, most)
+    settings = _settings(against, precisions, device, threads)
+    job = Job(
+        sources=sources,
+        beam=beam,
+        length=length,
+        longest=longest,
+        latency_sentences=min(latency_sentences, len(sources)),
+        has_natural_length=not has_random_weights,
+        batch_tokens=batch_tokens,
+        threads=threads,
+        device=device,
+    )
+    with scratch_folder() as folder:
+        _prepare(folder, bundle, job, against)
+        arguments = {str(s): [str(folder), s.toolkit, s.precision, str(s.workers)] for s in settings}
+        with contestants({name: (_WORKER, words) for name, words in arguments.items()}) as entrants:
+            told(f"ready: {', '.join(arguments)}")
+            measured = {task: measure_in_turn(entrants, rounds, told, task) for task in _TASKS}
+            described = {entrant.name: _description(entrant) for entrant in entrants}
+            outputs = {entrant.name: entrant.run("outputs")["outputs"] for entrant in entrants}
+    return {
+        "benchmark": "translate",
+        "versions": {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "machine": {"processor": processor(), "device": device, "threads": threads},
+        "model": bundle.config.model.model_dump(mode="json"),
+        "vocab_size": bundle.vocab.size,
+        "weights": "random" if has_random_weights else str(model),
+        "rounds": rounds,
+        "sentences": len(sources),
+        "source_pieces": sum(map(len, sources)),
+        "target_tokens_per_sentence": length,
+        "beam_size": beam,
+        "batch_tokens": batch_tokens,
+        "contestants": {
+            name: described[name] | _summary({task: results[name] for task, results in measured.items()})
+            for name in described
+        },
+        **_comparison(settings, measured),
+        **_agreements(bundle, job, {setting: outputs[str(setting)] for setting in settings}),
+    }
+
+
+def save_random_bundle(folder: Path, config: Config, vocab: Vocabulary) -> None:
+    """Write a bundle of a model that was never trained: as fast as a trained one, where lengths are forced."""
+    torch.manual_seed(config.training.seed)
+    save_bundle(folder, Transformer(config.model, vocab.size).state_dict(), config, vocab)
+
+
+def source_pieces(bundle: Bundle, data: Path, sentences: int) -> list[list[int]]:
+    """Pieces, with eos, of the first source sentences of a data set's test set, or valid set, as translate cuts them.
+
+    Raises:
+        DataError: there are none.
+    """
+    manifest = read_manifest(data)
+    names = [f"{split}.{manifest.source_lang}" for split in ("test", "valid")]
+    path = data / next((name for name in names if name in manifest.files), names[0])
+    settings, vocab = bundle.config.data, bundle.vocab
+    normalize = normalizer(
+        nfc=settings.nfc,
+        punctuation=settings.punctuation,
+        language=settings.source_lang,
+        rule=settings.source_normalization,
+    )
+    lines = itertools.islice((line for line in read_lines(path) if line.strip()), sentences)
+    longest = bundle.config.model.max_positions - 1
+    pieces = [[*ids[:longest], vocab.EOS] for ids in vocab.encode([normalize(line) for line in lines]) if ids]
+    if not pieces:
+        raise DataError(f"{path}: has no sentences to translate.")
+    return pieces
+
+
+def _check_installed(against: Sequence[str]) -> None:
+    for peer in against:
+        if importlib.util.find_spec(peer) is None:
+            raise NmtError(f"--against {peer}: is not installed here. Install it: `pip install {peer}`.")
+
+
+def _settings(against: Sequence[str], precisions: Sequence[Precision], device: str, threads: int) -> list[Setting]:
+    settings = [Setting("nmt", precision) for precision in dict.fromkeys(precisions)]
+    if "ctranslate2" in against and device == "cpu":
+        for name in ("float32", "int8"):
+            settings += [Setting("ctranslate2", name, workers) for workers in dict.fromkeys([1, threads])]
+    elif "ctranslate2" in against:
+        settings += [Setting("ctranslate2", name) for name in ("float32", "float16", "int8_float16")]
+    if "transformers" in against:
+        taken = [precision for precision in dict.fromkeys(["fp32", *precisions]) if precision != "int8"]
+        settings += [Setting("transformers", precision) for precision in taken]
+    return settings
+
+
+def _prepare(folder: Path, bundle: Bundle, job: Job, against: Sequence[str]) -> None:
+    """Write what the workers read."""
+    write_file(folder / "job.json", json.dumps(asdict(job)).encode())
+    with writing(folder / "bundle"):
+        (folder / "bundle").symlink_to(bundle.folder.resolve(), target_is_directory=True)
+    if "ctranslate2" in against:
+        to_ctranslate2(bundle, folder / "ctranslate2-float32")
+        to_ctranslate2(bundle, folder / "ctranslate2-int8", quantization="int8")
+    if "transformers" in against:
+        to_marian(bundle)  # so that a model that it cannot express is told before anything is measured
+
+
+def _description(entrant: Contestant) -> dict[str, Any]:
+    values = dict(entrant.description)
+    return values | {"seconds_to_first_output": values.pop("first_output") - entrant.started}
+
+
+def _summary(measured: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    milliseconds = [1_000 * seconds for result in measured["latency"] for seconds in result["latencies"]]
+    rates = {
+        task: {
+            "target_tokens_per_second": median_rate(measured[task]),
+            "sentences_per_second": statistics.median(r["sentences"] / r["seconds"] for r in measured[task]),
+            "rounds": [result["tokens"] / result["seconds"] for result in measured[task]],
+        }
+        for task in ("beam", "greedy")
+    }
+    return rates | {
+        "latency": {
+            "median_milliseconds": statistics.median(milliseconds),
+            "p99_milliseconds": float(np.percentile(milliseconds, 99)),
+            "measured": len(milliseconds),
+        },
+        "peak_memory_bytes": max(result["peak_memory"] for results in measured.values() for result in results),
+    }
+
+
+def _comparison(
+    settings: Sequence[Setting], measured: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
+) -> dict[str, Any]:
+    """The fastest setting of each toolkit, and how many times as fast each of ours is as each of theirs."""
+    rates = {
+        task: {setting: median_rate(measured[task][str(setting)]) for setting in settings}
+        for task in ("beam", "greedy")
+    }
+    toolkits = dict.fromkeys(setting.toolkit for setting in settings)
+    best = {
+        toolkit: {
+            task: str(max((s for s in settings if s.toolkit == toolkit), key=of_settings.__getitem__))
+            for task, of_settings in rates.items()
+        }
+        for toolkit in toolkits
+    }
+    ratios = {
+        str(ours): {
+            str(theirs): {task: of_settings[ours] / of_settings[theirs] for task, of_settings in rates.items()}
+            for theirs in settings
+            if theirs.toolkit != "nmt"
+        }
+        for ours in settings
+        if ours.toolkit == "nmt"
+    }
+    return {"best": best, "ratios": ratios} if len(toolkits) > 1 else {}
+
+
+def _agreements(bundle: Bundle, job: Job, outputs: Mapping[Setting, list[list[int]]]) -> dict[str, Any]:
+    """Whether each toolkit's greedy outputs in fp32 are ours, and how many stay so where numbers are rounded more."""
+    search = SearchSettings(beam=1, max_extra_length=job.longest, max_length=job.longest)
+    model = bundle.build_model()
+    ours = [list(beam_search([model], torch.tensor([s]), search)[0][0].pieces) for s in job.sources]
+    judge = bundle.build_model(dtype=torch.float64)
+    agreement, rounding = {}, {}
+    for setting, theirs in outputs.items():
+        if setting.precision not in _FP32:
+            equal = sum(our == their for our, their in zip(ours, theirs, strict=True))
+            rounding[str(setting)] = {"sentences": len(ours), "equal": equal}
+        elif setting.toolkit != "nmt":
+            agreement[str(setting)] = asdict(greedy_agreement(judge, job.sources, ours, theirs))
+    return {"agreement": agreement, "rounding": rounding}

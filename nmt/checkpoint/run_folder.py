@@ -1,0 +1,259 @@
+"""A run's folder: its checkpoints in order, which of them are kept, and which one to translate with."""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from nmt.checkpoint.bundle_files import CONFIG_FILE, TRAINING_STATE_FILE, damage, is_bundle
+from nmt.checkpoint.kinds import CHECKPOINT, read_json
+from nmt.config import CheckpointsConfig, load_yaml, parse_config
+from nmt.errors import CheckpointError, ConfigError
+from nmt.files import flush_folder, free_name, put_back
+from nmt.locking import is_lock
+from nmt.ownership import Kind, remove_own
+from nmt.writing import temporary_path, temporary_paths, writing
+
+AVERAGE_FOLDER = "average"
+CHECKPOINTS_FOLDER = "checkpoints"
+METRICS_FILE = "metrics.jsonl"
+LAUNCH_FILE = ".nmt.launch"
+"""Says which launch by torchrun claimed the folder for a fresh start."""
+_FIRST_RECORD = b'{"kind": "start"'
+_FIRST_METRICS = f".{METRICS_FILE}.*.tmp"
+_FIRST_ENTRIES = (
+    METRICS_FILE,
+    _FIRST_METRICS,
+    CONFIG_FILE,
+    f".{CONFIG_FILE}.*.tmp",
+    "data.json",
+    "manifests",
+    LAUNCH_FILE,
+)
+_CHECKPOINT_NAME = re.compile(r"step-(\d+)")
+
+
+def checkpoint_folder(run: Path, update: int) -> Path:
+    """Where the checkpoint of an update lies."""
+    return run / CHECKPOINTS_FOLDER / f"step-{update:08d}"
+
+
+def checkpoints(run: Path) -> dict[int, Path]:
+    """The checkpoints of a run by update, in the order of their updates (not of their names)."""
+    found = {}
+    for path in (run / CHECKPOINTS_FOLDER).glob("step-*"):
+        if match := _CHECKPOINT_NAME.fullmatch(path.name):
+            found[int(match[1])] = path
+    return dict(sorted(found.items()))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a run began in a folder: by the first record of its metrics, its checkpoints, or what a crash left."""
+    first = read_json(folder / METRICS_FILE, first_line=True)
+    if isinstance(first, dict) and "kind" in first and "update" in first:
+        return True
+    if any((path / TRAINING_STATE_FILE).is_file() for path in checkpoints(folder).values()):
+        return True
+    return _ended_at_its_first_record(folder)
+
+
+def _ended_at_its_first_record(folder: Path) -> bool:
+    """Whether a folder is left from a run that died, or found the disk full, while it wrote its first record."""
+    metrics = folder / METRICS_FILE
+    if metrics.is_file():
+        if not _is_torn(metrics):
+            return False
+    elif not any(folder.glob(_FIRST_METRICS)):
+        return False
+    if (folder / CONFIG_FILE).is_file():
+        return _holds_settings(folder / CONFIG_FILE)
+    return all(
+        is_lock(entry) or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in _FIRST_ENTRIES)
+        for entry in folder.iterdir()
+    )
+
+
+def _is_torn(metrics: Path) -> bool:
+    """Whether metrics hold no more than a part of their first record."""
+    with metrics.open("rb") as stream:
+        line = stream.readline()
+    length = min(len(line), len(_FIRST_RECORD))
+    return not line.endswith(b"\n") and line[:length] == _FIRST_RECORD[:length]
+
+
+def _holds_settings(path: Path) -> bool:
+    try:
+        parse_config(load_yaml(path), name=str(path))
+    except ConfigError:
+        return False
+    return True
+
+
+def _is_run_or_claimed(folder: Path) -> bool:
+    return is_run(folder) or (folder / LAUNCH_FILE).is_file()
+
+
+RUN = Kind("a run", _is_run_or_claimed, is_folder=True)
+
+
+def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint that is whole, and what is wrong with each newer one; for the process that trains there.
+
+    Returns:
+        The checkpoint's folder, or None where the run has none; and a message for each damaged one.
+
+    Raises:
+        CheckpointError: there are checkpoints, but none is whole.
+    """
+    put_back(run / CHECKPOINTS_FOLDER)
+    problems: list[str] = []
+    for path in reversed(checkpoints(run).values()):
+        problem = damage(path)
+        if problem is None:
+            return path, problems
+        problems.append(problem)
+    if problems:
+        raise CheckpointError(
+            f"{run}: every checkpoint is damaged:\n"
+            + "\n".join(problems)
+            + "\nAdd --fresh to start over in a new folder."
+        )
+    return None, []
+
+
+def set_aside(run: Path, *, behind: Path) -> None:
+    """Rename the checkpoints that are newer than one, which the run goes on from: they are damaged, and would pass for
+    the newest."""
+    there = checkpoints(run)
+    newest_whole = next(update for update, path in there.items() if path.name == behind.name)
+    for update, path in there.items():
+        if update > newest_whole:
+            path.rename(free_name(path.with_name(f"damaged-{path.name}")))
+
+
+def update_links(run: Path, scores: Mapping[int, float]) -> None:
+    """Let ``RUN/last`` and ``RUN/best`` lead to the newest checkpoint and to the one that scored best."""
+    there = checkpoints(run)
+    if there:
+        _point(run, "last", list(there.values())[-1])
+    for update in best_updates({u: score for u, score in scores.items() if u in there}, 1):
+        _point(run, "best", there[update])
+
+
+def _point(run: Path, name: str, checkpoint: Path) -> None:
+    if (run / name).exists() and not (run / name).is_symlink():
+        raise FileExistsError(errno.EEXIST, "is no link, and is left as it is", str(run / name))
+    for left in temporary_paths(run / name):  # by a process that died: one at a time trains in a folder
+        if left.is_symlink():
+            left.unlink()
+    target = checkpoint.relative_to(run)
+    if (run / name).is_symlink() and (run / name).readlink() == target:
+        return
+    # Made aside and renamed, so that at no moment there is no link.
+    temporary = temporary_path(run / name)
+    with writing(run / name):
+        temporary.symlink_to(target)
+        try:
+            temporary.replace(run / name)
+        except BaseException:
+            temporary.unlink()
+            raise
+
+
+def kept(updates: Iterable[int], scores: Mapping[int, float], settings: CheckpointsConfig) -> set[int]:
+    """Which checkpoints to keep: the last few, the best few (of equal ones the earlier), and every n-th.
+
+    Args:
+        updates: of the checkpoints that there are.
+        scores: of those that were validated; more is better.
+    """
+    ordered = sorted(updates)
+    last = ordered[-settings.keep_last :]
+    best = best_updates({u: scores[u] for u in ordered if u in scores}, settings.keep_best)
+    every = [u for u in ordered if settings.keep_every is not None and u % settings.keep_every == 0]
+    return {*last, *best, *every}
+
+
+def best_updates(scores: Mapping[int, float], count: int) -> list[int]:
+    """The updates that scored best, best first; of equal ones the earlier."""
+    return sorted(scores, key=lambda update: (-scores[update], update))[:count]
+
+
+def prune(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig) -> None:
+    """Delete the checkpoints that are not to be kept, and what an interrupted save left behind.
+
+    A checkpoint to which someone added a file of their own is left as it is.
+    """
+    flush_folder(run)  # the links, which may have led to what is removed
+    for leftover in (run / CHECKPOINTS_FOLDER).glob(".step-*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink()
+    there = checkpoints(run)
+    for update in there.keys() - kept(there, scores, settings):
+        _remove(there[update])
+
+
+def _remove(checkpoint: Path) -> None:
+    """Remove a checkpoint under a hidden name, so that no half of it is ever taken for one."""
+    if checkpoint.is_symlink() or CHECKPOINT.foreign_entries(checkpoint):
+        return
+    hidden = checkpoint.with_name(f".{checkpoint.name}.pruned")
+    checkpoint.rename(hidden)
+    flush_folder(checkpoint.parent)
+    remove_own(hidden, CHECKPOINT)
+
+
+def newest_run(root: Path = Path("runs")) -> Path:
+    """The run below a folder that was at work last.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    runs = runs_below(root)
+    if not runs:
+        raise CheckpointError(f"no run below {root}/. Run `nmt train` first, or name a run or bundle.")
+    return runs[0]
+
+
+def runs_below(root: Path) -> list[Path]:
+    """The runs below a folder, the one that was worked on last first."""
+    return sorted((path.parent for path in root.glob(f"*/{CONFIG_FILE}")), key=_last_worked_on, reverse=True)
+
+
+def _last_worked_on(run: Path) -> float:
+    return max(path.stat().st_mtime for path in (run, run / CONFIG_FILE, run / METRICS_FILE) if path.exists())
+
+
+def bundle_to_use(path: Path) -> Path:
+    """The bundle that a run or bundle stands for.
+
+    Of a run: its average, unless a checkpoint is newer; else its best checkpoint; else its last.
+
+    Raises:
+        CheckpointError: there is no such folder, or it holds no model.
+    """
+    if is_bundle(path):
+        return path
+    if path.is_file():
+        raise CheckpointError(f"{path}: is a file; name the folder of a run or bundle.")
+    if not path.is_dir():
+        raise CheckpointError(f"{path}: there is no such run or bundle.")
+    average, newest = path / AVERAGE_FOLDER, max((p.stat().st_mtime for p in checkpoints(path).values()), default=0.0)
+    if is_bundle(average) and average.stat().st_mtime >= newest:
+        return average
+    for name in ("best", "last"):
+        if is_bundle(path / name):
+            return (path / name).resolve()
+    if found := checkpoints(path):
+        return list(found.values())[-1]
+    if is_bundle(average):
+        return average
+    inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and checkpoints(folder)]
+    instead = f"Name a run in it: {', '.join(inside[:3])}." if inside else "Name another run or bundle."
+    raise CheckpointError(f"{path}: holds no model: neither a bundle, nor checkpoints of a run (yet). {instead}")

@@ -1,0 +1,348 @@
+"""Beam search with the length penalty of the paper (section 6.1; Wu et al. 2016, equation 14), one for every mode.
+
+Shapes: B sentences, S source pieces, W live and empty places of the beam, G groups of them (one, unless the search is
+diverse), N = B · W rows, V vocabulary, K extensions of a hypothesis, T pieces so far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmt.data.vocab import Vocabulary
+from nmt.errors import NmtError
+from nmt.model.state import DecodingState
+from nmt.model.transformer import Transformer
+from nmt.search.diverse import choose_by_group
+from nmt.search.extensions import Dice, Sampling, drawn, largest, repeating
+
+# Places of the beam that must be empty before nothing is computed for them: to pack the others takes time, too.
+_WORTH_PACKING = 0.1
+
+PAD, UNK, BOS, EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What to search for."""
+
+    beam: int = 4
+    length_penalty: float = 0.6
+    """alpha of the penalty; 0 leaves scores as they are."""
+    max_extra_length: int = 50
+    """An output has at most as many pieces as its source, and so many more."""
+    max_length: int | None = None
+    """The most pieces of any output, where given."""
+    min_length: int = 0
+    """The fewest pieces of any output, as far as the limits allow."""
+    nbest: int = 1
+    """How many hypotheses to return; at most ``beam``."""
+    allow_unk: bool = False
+    normalization: Literal["paper", "length"] = "paper"
+    """What scores are divided by: the paper's penalty, or the length to the power of alpha."""
+    no_repeat_ngram: int = 0
+    """No n-gram of so many pieces comes twice in an output; 0 allows all."""
+    sampling: Sampling | None = None
+    """Draw ``beam`` outputs instead of searching for the best."""
+    diverse_groups: int = 1
+    """Groups of the beam that keep away from each other (diverse beam search); a divisor of ``beam``, 1 for none."""
+    diversity: float = 0.5
+    """What it costs a group, in nats, to take a piece that a hypothesis of an earlier group takes at the same step."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished translation."""
+
+    pieces: tuple[int, ...]
+    """Without eos."""
+    log_probability: float
+    """Of the pieces and eos, in nats."""
+    score: float
+    """``log_probability`` over the length penalty: what hypotheses are ranked by."""
+
+
+def never_emitted(allow_unk: bool) -> list[int]:
+    """Pieces that no output holds."""
+    return [PAD, BOS] if allow_unk else [PAD, UNK, BOS]
+
+
+def length_penalty(length: int, alpha: float, normalization: Literal["paper", "length"] = "paper") -> float:
+    """lp(Y) = ((5 + |Y|) / 6)^alpha, or |Y|^alpha, where |Y| counts eos."""
+    return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
+
+
+def beam_search(
+    models: Sequence[Transformer],
+    source_BS: Tensor,
+    settings: SearchSettings,
+    *,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    numbers: Sequence[int] | None = None,
+    before_step: Callable[[int, int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """Translate a batch of sentences.
+
+    Each step extends every live hypothesis by every piece and keeps the best. A hypothesis that ends in eos is
+    finished and leaves its place in the beam empty, so that a beam of 1 is greedy search for every alpha. Diverse
+    groups (:mod:`nmt.search.diverse`) do so each with places of their own. What several of them find is returned
+    once; all are ranked together by their scores, which hold nothing of what diversity costs.
+
+    Args:
+        models: one, or several over the same vocabulary whose probabilities are averaged at each step.
+        source_BS: pieces with eos, padded with 0 on the right.
+        prefixes: for each sentence the pieces that its outputs must begin with, which make room for themselves where
+            an output may not be so long; fewer than the models have positions for.
+        numbers: what tells sentences apart that are sampled: the same number draws the same outputs, in any batch.
+            By default their places in this one.
+        before_step: called before each step with the number of sentences that are left and the pieces of each
+            hypothesis so far; what it raises ends the search.
+
+    Returns:
+        For each sentence its ``nbest`` hypotheses (fewer where the beam finished fewer different ones), best first.
+    """
+    with torch.inference_mode():
+        search = _Search.begin(models, source_BS, settings, prefixes, numbers)
+        while search.sentences:
+            if before_step is not None:
+                before_step(len(search.sentences), search.length)
+            search.extend()
+    return [sorted(found, key=lambda hypothesis: -hypothesis.score)[: settings.nbest] for found in search.finished]
+
+
+@dataclass
+class _Search:
+    """The beams of the sentences that are still searched for.
+
+    What the model needs lies on its device; which hypotheses have ended, and what they consist of, is kept on the
+    host. The two exchange the beams' best extensions once a step.
+    """
+
+    models: Sequence[Transformer]
+    settings: SearchSettings
+    finished: list[list[Hypothesis]]
+    """By sentence of the whole batch."""
+    sentences: list[int]
+    """Which sentence of the batch each row of B below is."""
+    limits: list[int]
+    """The most pieces that each of them may have."""
+    states: list[DecodingState]
+    tokens_BW: Tensor
+    """The piece that each hypothesis was last extended by."""
+    scores_BW: Tensor
+    """Log-probability of each live hypothesis; -inf marks an empty place."""
+    places_BG: Tensor
+    """Places of each group that are left: one less for each of its hypotheses that finished."""
+    paid_BW: Tensor
+    """What diversity has cost each hypothesis, where there are several groups."""
+    pieces_BWT: np.ndarray[Any, np.dtype[np.int64]]
+    """What each hypothesis consists of so far."""
+    prefixes: Sequence[Sequence[int]]
+    """By sentence of the whole batch."""
+    dice: Dice | None
+    """Where pieces are drawn instead of searched for."""
+    length: int = field(default=0)
+
+    @staticmethod
+    def begin(
+        models: Sequence[Transformer],
+        source_BS: Tensor,
+        settings: SearchSettings,
+        prefixes: Sequence[Sequence[int]] | None,
+        numbers: Sequence[int] | None,
+    ) -> _Search:
+        count, groups, device = source_BS.shape[0], settings.diverse_groups, source_BS.device
+        longest = min(model.config.max_positions for model in models) - 1
+        if settings.max_length is not None:
+            longest = min(longest, settings.max_length)
+        source_pieces = ((source_BS != PAD).sum(dim=1) - 1).tolist()
+        limits = [min(pieces + settings.max_extra_length, longest) for pieces in source_pieces]
+        if prefixes is not None:
+            limits = [max(limit, len(prefix)) for limit, prefix in zip(limits, prefixes, strict=True)]
+        # All hypotheses begin alike, so there is but one; the beam opens with the first step.
+        return _Search(
+            models,
+            settings,
+            finished=[[] for _ in range(count)],
+            sentences=list(range(count)),
+            limits=limits,
+            states=[model.start(model.encode(source_BS)) for model in models],
+            tokens_BW=torch.full((count, 1), BOS, device=device),
+            scores_BW=torch.zeros(count, 1, device=device),
+            places_BG=torch.full((count, groups), settings.beam // groups, device=device),
+            paid_BW=torch.zeros(count, 1, device=device),
+            pieces_BWT=np.empty((count, 1, 0), dtype=np.int64),
+            prefixes=prefixes if prefixes is not None else [()] * count,
+            dice=Dice(settings.sampling.seed, range(count) if numbers is None else numbers)
+            if settings.sampling is not None
+            else None,
+        )
+
+    def extend(self) -> None:
+        """Make one step: every hypothesis by one piece, finished ones out, finished sentences out."""
+        # 1. The best extensions of each hypothesis, and the best of those of its sentence, as many as have a place;
+        # or one of each, drawn.
+        best_BW, parents_BW, tokens_BW = self._best() if self.dice is None else self._drawn(self.dice)
+        self.length += 1
+
+        # 2. Those that end in eos are finished; the rest live on.
+        ended_BW = (tokens_BW == EOS) & (best_BW > -torch.inf)
+        self.places_BG = self.places_BG - ended_BW.view(*self.places_BG.shape, -1).sum(dim=2)
+        live_BW = best_BW.masked_fill(ended_BW, -torch.inf)
+        staying = self._record(best_BW, parents_BW, tokens_BW)
+
+        # 3. Sentences whose search is over leave the batch; the others' hypotheses follow their parents.
+        kept_B = None
+        if len(staying) < len(self.sentences):
+            kept_B = torch.tensor(staying, dtype=torch.long, device=best_BW.device)
+            self.sentences = [self.sentences[row] for row in staying]
+            self.pieces_BWT = self.pieces_BWT[staying]
+            self.limits = [self.limits[row] for row in staying]
+            self.places_BG, self.paid_BW = self.places_BG[kept_B], self.paid_BW[kept_B]
+            live_BW, parents_BW, tokens_BW = live_BW[kept_B], parents_BW[kept_B], tokens_BW[kept_B]
+        self.scores_BW, self.tokens_BW = live_BW, tokens_BW
+        self.states = [state.select(parents_BW, kept_B) for state in self.states]
+
+    def _best(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of all extensions of a sentence's hypotheses the best: log-probabilities, parents and pieces (B, W)."""
+        logits_NV, normalizer_N1 = self._allowed_logits()
+        # The K best of each are enough for a beam of K.
+        values_NK, pieces_NK = largest(logits_NV, self.settings.beam)
+        (sentences, beam), choices = self.tokens_BW.shape, values_NK.shape[1]
+        values_BWK = (values_NK - normalizer_N1).view(sentences, beam, choices)
+        extended_BWK = self.scores_BW[:, :, None] + values_BWK
+        if self.settings.diverse_groups > 1:
+            best_BW, index_BW, self.paid_BW = choose_by_group(
+                extended_BWK,
+                pieces_NK.view_as(extended_BWK),
+                self.paid_BW,
+                self.places_BG,
+                self.settings.beam,
+                self.settings.diversity,
+            )
+        else:
+            best_BW, index_BW = extended_BWK.flatten(1).topk(min(self.settings.beam, beam * choices), dim=1)
+            best_BW.masked_fill_(torch.arange(best_BW.shape[1], device=best_BW.device) >= self.places_BG, -torch.inf)
+        return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
+
+    def _drawn(self, dice: Dice) -> tuple[Tensor, Tensor, Tensor]:
+        """An extension of each hypothesis, drawn: log-probabilities, parents and pieces (B, W). The first step draws
+        all hypotheses from the one that there is."""
+        assert self.settings.sampling is not None
+        logits_NV, normalizer_N1 = self._allowed_logits()
+        sentences, beam = len(self.sentences), self.settings.beam
+        parents_W = torch.arange(beam, device=logits_NV.device).clamp_(max=self.tokens_BW.shape[1] - 1)
+        parents_BW = parents_W.expand(sentences, -1)
+        rows_N = (
+            torch.arange(sentences, device=logits_NV.device)[:, None] * self.tokens_BW.shape[1] + parents_BW
+        ).flatten()
+        uniform_N = torch.from_numpy(dice.throw(self.sentences, beam)).flatten()
+        values_N1, pieces_N1 = drawn(logits_NV[rows_N], self.settings.sampling, uniform_N)
+        if isinstance(normalizer_N1, Tensor):
+            normalizer_N1 = normalizer_N1[rows_N]
+        values_BW = (values_N1 - normalizer_N1).view(sentences, beam)
+        return self.scores_BW.gather(1, parents_BW) + values_BW, parents_BW, pieces_N1.view(sentences, beam)
+
+    def _allowed_logits(self) -> tuple[Tensor, Tensor | float]:
+        """As :meth:`_next_logits`, with -inf for pieces that may not come."""
+        logits_NV, normalizer_N1 = self._next_logits()
+        forced = {row: piece for row in range(len(self.sentences)) if (piece := self._forced_piece(row)) is not None}
+        if not forced:
+            self._forbid(logits_NV)
+            return logits_NV, normalizer_N1
+        rows_F, pieces_F = (torch.tensor(list(part), device=logits_NV.device) for part in (forced, forced.values()))
+        logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
+        forced_FW = logits_BWV[rows_F, :, pieces_F]
+        self._forbid(logits_NV)
+        logits_BWV[rows_F] = -torch.inf
+        logits_BWV[rows_F, :, pieces_F] = forced_FW
+        return logits_NV, normalizer_N1
+
+    def _forbid(self, logits_NV: Tensor) -> None:
+        """Set to -inf what may come nowhere, and what may not come yet or again."""
+        eos_N = logits_NV[:, EOS].clone()
+        is_too_early = self.length < self.settings.min_length
+        for piece in [*never_emitted(self.settings.allow_unk), *([EOS] if is_too_early else [])]:
+            logits_NV[:, piece] = -torch.inf
+        if self.settings.no_repeat_ngram:
+            rows, pieces = repeating(self.pieces_BWT, self.settings.no_repeat_ngram)
+            logits_NV[torch.from_numpy(rows), torch.from_numpy(pieces)] = -torch.inf
+            # A hypothesis that has used up all pieces may end, however short it is.
+            ending_N = (logits_NV == -torch.inf).all(dim=1)
+            logits_NV[ending_N, EOS] = eos_N[ending_N]
+
+    def _forced_piece(self, row: int) -> int | None:
+        """What a sentence must go on with: its prefix, and eos where it is as long as it may be."""
+        prefix = self.prefixes[self.sentences[row]]
+        if self.length < len(prefix):
+            return prefix[self.length]
+        return EOS if self.length >= self.limits[row] else None
+
+    def _next_logits(self) -> tuple[Tensor, Tensor | float]:
+        """Logits (N, V) of each piece after each hypothesis, and what to subtract to make them log-probabilities."""
+        each, live_BW = [], self._live()
+        for index, model in enumerate(self.models):
+            logits_NV, self.states[index] = model.step(self.tokens_BW, self.states[index], live_BW)
+            each.append(logits_NV.float())
+        if len(each) == 1:
+            return each[0], each[0].logsumexp(dim=1, keepdim=True)
+        log_probabilities = torch.stack([torch.log_softmax(logits_NV, dim=-1) for logits_NV in each])
+        return log_probabilities.logsumexp(dim=0), math.log(len(each))
+
+    def _live(self) -> Tensor | None:
+        """Which places are not empty, where leaving the others out is worth it."""
+        if self.scores_BW.device.type != "cpu":  # to count them would be to wait for the GPU
+            return None
+        live_BW = self.scores_BW > -torch.inf
+        count = int(live_BW.sum())
+        return live_BW if live_BW.numel() - count >= _WORTH_PACKING * live_BW.numel() else None
+
+    def _record(self, best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> list[int]:
+        """Take note of the extensions, and of those that end; the rows of the sentences whose search goes on."""
+        best, parents, tokens = (tensor.numpy() for tensor in _to_host(best_BW, parents_BW, tokens_BW))
+        if np.isnan(best).any():
+            raise NmtError(
+                "the model's numbers are not finite: its training has diverged, or --precision is too low for it. "
+                "Use another checkpoint, or --precision fp32."
+            )
+        followed = np.take_along_axis(self.pieces_BWT, parents[:, :, None], axis=1)
+        self.pieces_BWT = np.concatenate([followed, tokens[:, :, None]], axis=2)
+        ended = (tokens == EOS) & (best > -np.inf)
+        penalty = self._penalty(self.length)
+        for row, place in zip(*ended.nonzero(), strict=True):
+            log_probability, pieces = float(best[row, place]), tuple(followed[row, place].tolist())
+            found = self.finished[self.sentences[row]]
+            # Groups may come to the same end; samples come as often as they are drawn.
+            if self.settings.diverse_groups == 1 or all(pieces != hypothesis.pieces for hypothesis in found):
+                found.append(Hypothesis(pieces, log_probability, log_probability / penalty))
+        best_live = np.where(ended, -np.inf, best).max(axis=1).tolist()
+        return [row for row, best in enumerate(best_live) if self._goes_on(row, best)]
+
+    def _goes_on(self, row: int, best_live: float) -> bool:
+        """Whether a live hypothesis is left that could still be among those to return; all that were drawn are.
+
+        Log-probabilities only fall, and the penalty divides by the most at the greatest length, eos included:
+        no live hypothesis can end with more than its present log-probability over that.
+        """
+        if best_live == -math.inf:
+            return False
+        found = self.finished[self.sentences[row]]
+        if len(found) < self.settings.nbest or self.dice is not None:
+            return True
+        bound = best_live / self._penalty(self.limits[row] + 1)
+        return bound > sorted((hypothesis.score for hypothesis in found), reverse=True)[self.settings.nbest - 1]
+
+    def _penalty(self, length: int) -> float:
+        return length_penalty(length, self.settings.length_penalty, self.settings.normalization)
+
+
+def _to_host(best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> tuple[Tensor, ...]:
+    """All of them in one transfer; numbers of places and pieces are exact in the type of log-probabilities."""
+    together = torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)]).cpu()
+    return together[0].double(), together[1].long(), together[2].long()

@@ -1,0 +1,164 @@
+"""Forced decoding: what models make of targets that are given, rather than searched for.
+
+Shapes: B pairs, S source pieces, T target pieces with eos, V vocabulary, H heads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from nmt.data.batching import micro_batches
+from nmt.device import Hardware
+from nmt.errors import ConfigError
+from nmt.model.transformer import Transformer
+from nmt.search.beam_search import BOS, EOS, PAD, length_penalty, never_emitted
+
+
+@dataclass(frozen=True)
+class TargetScore:
+    """How likely a target is, given its source."""
+
+    piece_log_probabilities: tuple[float, ...]
+    """Of each piece given those before it, in nats; the last is eos."""
+    log_probability: float
+    """Their sum."""
+    score: float
+    """``log_probability`` over the length penalty, as in the search."""
+    alignment: tuple[int, ...] | None = None
+    """For each piece and eos the source piece that got the most attention when it was written, counted from 0; the
+    number of source pieces stands for the source's eos. None where it was not asked for."""
+
+    def aligned_pieces(self, source_length: int) -> tuple[int | None, ...] | None:
+        """The alignment of the pieces alone: None for those that look at the source's eos."""
+        if self.alignment is None:
+            return None
+        return tuple(None if index == source_length else index for index in self.alignment[:-1])
+
+
+def score_targets(
+    models: Sequence[Transformer],
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    hardware: Hardware,
+    *,
+    alpha: float = 0.6,
+    normalization: Literal["paper", "length"] = "paper",
+    allow_unk: bool = False,
+    batch_tokens: int = 2_048,
+    alignment_layer: int | None = None,
+) -> list[TargetScore]:
+    """Score pairs, each as the search would have scored the target had it come upon it.
+
+    What no search returns has log-probability -inf: a target with pad, bos or (unless allowed) unk in it. The other
+    pieces do not share in what is taken from these, in the search as here. A pair of which either side is longer than
+    the models have positions for has -inf throughout, and no alignment.
+
+    Args:
+        models: in eval mode on the hardware's device; the probabilities of several are averaged at each piece.
+        sources, targets: pieces without bos and eos; a target for each source.
+        alpha, normalization: of the length penalty; an alpha of 0 leaves scores as they are.
+        allow_unk: score unk as any other piece, as suits text that nobody searched for.
+        batch_tokens: padded positions of the longer side, at most, that are worked on at once.
+        alignment_layer: decoder layer whose attention, averaged over heads and models, tells the alignment; from 0,
+            or from the last as -1. None for no alignment.
+
+    Returns:
+        A score for each pair, in their order.
+
+    Raises:
+        ConfigError: a model has no such layer.
+    """
+    for model in models:
+        _check_layer(alignment_layer, len(model.decoder))
+    source_lengths, target_lengths = (np.array([len(side) for side in sides]) for sides in (sources, targets))
+    longest = min(model.config.max_positions for model in models) - 1
+    # One position goes to the source's eos and to the target's bos.
+    fitting = np.flatnonzero(np.maximum(source_lengths, target_lengths) <= longest)
+    banned = torch.tensor(never_emitted(allow_unk), device=hardware.device)
+    scores = [_scored([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
+    for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
+        log_p_BT, looked_at_BT = _score_batch(
+            models,
+            _padded([[*sources[pair], EOS] for pair in batch]).to(hardware.device),
+            _padded([[BOS, *targets[pair]] for pair in batch]).to(hardware.device),
+            _padded([[*targets[pair], EOS] for pair in batch]).to(hardware.device),
+            banned,
+            hardware,
+            alignment_layer,
+        )
+        for row, pair in enumerate(batch):
+            length = len(targets[pair]) + 1
+            alignment = None if looked_at_BT is None else looked_at_BT[row][:length]
+            scores[pair] = _scored(log_p_BT[row][:length], alpha, normalization, alignment)
+    return scores
+
+
+def _score_batch(
+    models: Sequence[Transformer],
+    source_BS: Tensor,
+    target_input_BT: Tensor,
+    target_output_BT: Tensor,
+    banned: Tensor,
+    hardware: Hardware,
+    alignment_layer: int | None,
+) -> tuple[list[list[float]], list[list[int]] | None]:
+    """Log-probability of each piece, and the source position that it looks at most; what stands at padding is void."""
+    log_p_by_model, looks_by_model = [], []
+    for model in models:
+        watched_layer = None if alignment_layer is None else alignment_layer % len(model.decoder)
+
+        def watch(layer: int, weights_BHTS: Tensor, watched_layer: int | None = watched_layer) -> None:
+            if layer == watched_layer:
+                looks_by_model.append(weights_BHTS.mean(dim=1))
+
+        with torch.inference_mode(), hardware.autocast():
+            encoded = model.encode(source_BS)
+            logits_BTV = model.decode(target_input_BT, encoded, watch=None if watched_layer is None else watch)
+        logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
+        gold_BT = logits_BTV.gather(2, target_output_BT[:, :, None]).squeeze(2)
+        log_p_by_model.append(gold_BT - torch.logsumexp(logits_BTV, dim=2))
+    log_p_BT = torch.logsumexp(torch.stack(log_p_by_model), dim=0) - math.log(len(models))
+    log_p_BT = log_p_BT.masked_fill(torch.isin(target_output_BT, banned), -torch.inf)
+    looked_at_BT = torch.stack(looks_by_model).mean(dim=0).argmax(dim=2).tolist() if looks_by_model else None
+    return log_p_BT.tolist(), looked_at_BT
+
+
+def alignment_layer(models: Sequence[Transformer]) -> int:
+    """The decoder layer, counted from the last, whose attention is most like an alignment."""
+    # The last looks ahead to the piece that comes next, so the one before it tells more, where there is one.
+    return -2 if all(len(model.decoder) > 1 for model in models) else -1
+
+
+def _scored(
+    piece_log_probabilities: list[float],
+    alpha: float,
+    normalization: Literal["paper", "length"],
+    alignment: list[int] | None,
+) -> TargetScore:
+    total = math.fsum(piece_log_probabilities)
+    return TargetScore(
+        tuple(piece_log_probabilities),
+        total,
+        total / length_penalty(len(piece_log_probabilities), alpha, normalization),
+        None if alignment is None else tuple(alignment),
+    )
+
+
+def _padded(rows: list[list[int]]) -> Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+
+
+def _check_layer(layer: int | None, layers: int) -> None:
+    if layer is not None and not -layers <= layer < layers:
+        raise ConfigError(
+            f"the alignment was asked of decoder layer {layer}, but the model has {layers}: give 0 to {layers - 1}, or "
+            f"-1 to -{layers} to count from the last."
+        )

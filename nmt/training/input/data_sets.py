@@ -1,0 +1,168 @@
+"""The data of a run: one prepared data set or several mixed, as it is or cut into other pieces each epoch."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config import Config
+from nmt.data.arrays import Indices
+from nmt.data.derived import VOCAB_NAME
+from nmt.data.encoded_text import changed_files, examine_text
+from nmt.data.manifest import read_manifest
+from nmt.data.mixing import MixedShards, epoch_population, open_mixture
+from nmt.data.sampling import SampledEpochs
+from nmt.data.shards import ENCODED_SPLITS, ParallelShards, build_command, read_index
+from nmt.data.vocab import Vocabulary
+from nmt.errors import ConfigError, DataError
+from nmt.training.input.feed import UPDATES_AHEAD, Epochs
+from nmt.training.ranks.exchange import PATIENCE, Ranks
+
+SAMPLED_FOLDER = "sampled"
+"""In a run's folder: the coming epochs' pieces, where subwords are sampled."""
+
+Shards = ParallelShards | MixedShards
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a run learns from."""
+
+    folders: tuple[Path, ...]
+    vocab: Vocabulary
+    shards: Shards
+    weights: tuple[float, ...]
+    longest: int
+    """Side of a pair, in pieces with eos."""
+
+    @staticmethod
+    def open(data: Sequence[Path], config: Config) -> TrainingData:
+        """Open the shards, checked against the text, the vocabulary and the model's positions.
+
+        Args:
+            data: folders, in the order that the configuration names them.
+
+        Raises:
+            DataError: they were made from other text or with another vocabulary, or are empty.
+            ConfigError: they hold sentences that the model has no positions for.
+        """
+        weights = (config.data.weight, *(part.weight for part in config.data.mixed_with))
+        fingerprints = (config.data.fingerprint, *(part.fingerprint for part in config.data.mixed_with))
+        vocab = load_vocabulary(data[0])
+        for folder, fingerprint in zip(data, fingerprints, strict=True):
+            _check_shards(folder, fingerprint, config, data[0])
+        shards = open_mixture(list(zip(data, weights, strict=True)))
+        longest = int(max(np.max(shards.source_lengths), np.max(shards.target_lengths))) + 1
+        if config.training.subword_sampling:
+            longest = max(read_index(folder).max_length for folder in data) + 1
+        if longest > config.model.max_positions:
+            raise ConfigError(
+                f"model.max_positions is {config.model.max_positions}, but the data holds sentences of {longest} "
+                f"pieces. Raise it, or encode the data anew without longer ones: "
+                f"{_shorten_commands(data, config.model.max_positions - 1)}."
+            )
+        return TrainingData(tuple(data), vocab, shards, weights, longest)
+
+    def most_positions(self, update_tokens: int) -> int:
+        """Padded positions, source or target, that an update of so many target tokens comes to at most, nearly."""
+        ratio = self._pieces(self.shards.source_lengths) / self._pieces(self.shards.target_lengths)
+        return math.ceil(1.5 * max(update_tokens * max(1.0, ratio), self.longest))
+
+    def epoch_size(self, config: Config) -> tuple[int, int]:
+        """Pairs and updates of an epoch, without planning one; a corpus of few pairs may come to fewer updates."""
+        pairs, lengths = self._population(self.shards, config.training.seed, 0), self.shards.target_lengths
+        count = len(lengths) if pairs is None else len(pairs)
+        tokens = self._pieces(lengths if pairs is None else lengths[pairs])
+        return count, min(count, max(1, round(tokens / config.batching.update_tokens)))
+
+    @staticmethod
+    def _pieces(lengths: NDArray[np.int32]) -> int:
+        """With eos."""
+        return int(lengths.sum(dtype=np.int64)) + len(lengths)
+
+    @contextmanager
+    def epochs(self, config: Config, run: Path, ranks: Ranks) -> Iterator[Epochs]:
+        """All epochs of the run; while the body runs, another process prepares them where each is sampled anew."""
+        seed, dropout = config.training.seed, config.training.subword_sampling
+        if not dropout:
+            yield Epochs(lambda epoch: (self.shards, self._population(self.shards, seed, epoch)), config.batching, seed)
+            return
+        with ExitStack() as stack:
+            # One rank of each machine writes, into a folder of that machine's own: whether machines share their
+            # disks is not known.
+            sampled = [
+                stack.enter_context(
+                    SampledEpochs(
+                        folder,
+                        run / SAMPLED_FOLDER / socket.gethostname() / f"{number}-{folder.name}",
+                        self.vocab,
+                        dropout=dropout,
+                        seed=seed,
+                        writer=ranks.local_rank == 0,
+                        keep=UPDATES_AHEAD + 1 if ranks.local_size > 1 else 0,
+                        timeout_seconds=PATIENCE.total_seconds(),
+                    )
+                )
+                for number, folder in enumerate(self.folders, start=1)
+            ]
+
+            def open_epoch(epoch: int) -> tuple[Shards, Indices | None]:
+                opened = [part.open(epoch) for part in sampled]
+                shards = opened[0] if isinstance(self.shards, ParallelShards) else MixedShards(opened)
+                return shards, self._population(shards, seed, epoch)
+
+            yield Epochs(open_epoch, config.batching, seed)
+
+    def _population(self, shards: Shards, seed: int, epoch: int) -> Indices | None:
+        if isinstance(shards, ParallelShards):
+            return None
+        return epoch_population(shards.sizes, self.weights, seed, epoch)
+
+
+def load_vocabulary(data: Path) -> Vocabulary:
+    """The vocabulary of a data set.
+
+    Raises:
+        DataError: there is none yet.
+    """
+    if not (data / VOCAB_NAME).is_file():
+        raise DataError(f"{data}: has no vocabulary yet. Run `nmt build-vocab --data {data}` first.")
+    return Vocabulary.load(data / VOCAB_NAME)
+
+
+def _shorten_commands(data: Sequence[Path], length: int) -> str:
+    vocab = data[0] / VOCAB_NAME
+    commands = (f"`nmt build-vocab --data {folder} --vocab {vocab} --max-length {length}`" for folder in data)
+    return " and ".join(commands)
+
+
+def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> None:
+    """Refuse shards that are not of this text and of the first data set's vocabulary."""
+    vocab = first / VOCAB_NAME
+    shards = ParallelShards.open(data, "train", vocab=vocab)
+    if len(shards) == 0:
+        raise DataError(f"{data}: no training pair is left after filtering. Look at its manifest.json.")
+    _check_text(data, vocab)
+    if shards.vocab_fingerprint != config.data.vocab_fingerprint:
+        raise DataError(f"{data}: was encoded with another vocabulary than {vocab}. Run {build_command(data, vocab)}.")
+    if shards.data_fingerprint != fingerprint:
+        raise DataError(f"{data}: its text has changed since it was encoded. Run {build_command(data, vocab)}.")
+
+
+def _check_text(data: Path, vocab: Path) -> None:
+    """Refuse text that was changed after it was encoded. Only files that look changed are read."""
+    changed = changed_files(data, read_index(data, vocab=vocab).text or {})
+    if not changed:
+        return
+    # Where the two sides are no longer parallel, encoding them again would fail.
+    examine_text(data, read_manifest(data), ENCODED_SPLITS)
+    raise DataError(
+        f"{data}: {' and '.join(changed)} changed after the text was encoded. Run {build_command(data, vocab)}."
+    )

@@ -1,0 +1,209 @@
+"""The ranks of a run: who they are, what they tell each other, and what happens when one of them fails.
+
+A launcher (``nmt train --nproc`` or torchrun) starts the processes, and ends them all when one fails. The error of a
+rank that fails names the rank, and is left in the file where torchrun looks for the cause. A rank that only lost touch
+with another waits to be ended: its own complaint would hide the cause.
+
+Ranks exchange tensors and JSON. Nothing that comes from another rank is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from nmt.device import is_out_of_memory
+from nmt.errors import NmtError
+from nmt.training.ranks.rendezvous import store_of_environment
+from nmt.training.ranks.stop_signals import stop_signals
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(minutes=30)
+"""How long ranks wait for one that is busy, validating or encoding; one that has died is noticed at once."""
+_SECONDS_UNTIL_ENDED = 40
+_SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class LostPeerError(NmtError):
+    """Another rank is gone, so that this one cannot go on."""
+
+    is_being_ended = False
+    """Whether the launcher's signal to end has come already."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those that train together. What is said here is a no-op where there is but one."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    """Among those on the same machine."""
+    local_size: int = 1
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the rank that writes the run's folder and speaks to people."""
+        return self.rank == 0
+
+    def sum(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all ranks."""
+        if self.size > 1:
+            self._together(lambda: dist.all_reduce(tensor))
+
+    def copy_from_main(self, tensor: Tensor) -> None:
+        """Replace a tensor by the main rank's."""
+        if self.size > 1:
+            self._together(lambda: dist.broadcast(tensor, src=0))
+
+    def told_by_main(self, value: T) -> T:
+        """The main rank's value, which JSON can express; tuples arrive as lists."""
+        if self.size == 1:
+            return value
+        message = _encoded(value)
+        length = torch.tensor([len(message)])
+        self.copy_from_main(length)
+        if not self.is_main:
+            message = torch.empty(int(length), dtype=torch.uint8)
+        self.copy_from_main(message)
+        return cast(T, _decoded(message))
+
+    def gather(self, value: T) -> list[T]:
+        """Every rank's value, which JSON can express, in the order of the ranks; tuples arrive as lists."""
+        if self.size == 1:
+            return [value]
+        message = _encoded(value)
+        lengths = torch.zeros(self.size, dtype=torch.int64)
+        lengths[self.rank] = len(message)
+        self.sum(lengths)
+        own = torch.zeros(int(lengths.max()), dtype=torch.uint8)
+        own[: len(message)] = message
+        messages = [torch.empty_like(own) for _ in range(self.size)]
+        self._together(lambda: dist.all_gather(messages, own))
+        return [cast(T, _decoded(each[:length])) for each, length in zip(messages, lengths.tolist(), strict=True)]
+
+    def _together(self, exchange: Callable[[], object]) -> None:
+        try:
+            exchange()
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            raise LostPeerError(
+                f"rank {self.rank}: could not exchange with the other ranks, one of which is probably gone ({error})."
+            ) from error
+
+
+NO_OTHERS = Ranks()
+
+
+def _encoded(value: object) -> Tensor:
+    """JSON as bytes. Floats come back bit for bit, infinities and NaN included."""
+    return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+
+
+def _decoded(message: Tensor) -> object:
+    return json.loads(message.numpy().tobytes())
+
+
+def is_launched() -> bool:
+    """Whether a launcher (``nmt train --nproc`` or torchrun) started this process as a rank."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def ranks_of_environment() -> Ranks:
+    """Which rank this process is, by its launcher's word; the only one without a launcher."""
+    if not is_launched():
+        return Ranks()
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return Ranks(rank, size, int(os.environ.get("LOCAL_RANK", rank)), int(os.environ.get("LOCAL_WORLD_SIZE", size)))
+
+
+@contextmanager
+def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
+    """Be in touch with the other ranks while the body runs: through NCCL between GPUs, gloo for all else."""
+    if ranks.size == 1:
+        yield
+        return
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    store = store_of_environment(ranks.size, PATIENCE)
+    if store is None:
+        dist.init_process_group(backend, timeout=PATIENCE)
+    else:
+        dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=ranks.rank, world_size=ranks.size)
+    try:
+        with _failures_named(ranks):
+            yield
+            # Nobody leaves while another still needs it.
+            ranks.gather(None)
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def saving_when_orphaned(ranks: Ranks) -> Iterator[None]:
+    """While the body runs: when the process that started the ranks is gone, end this one as a signal to stop would.
+
+    Ranks that nobody looks after would train on, out of sight and in the way of the same command.
+    """
+    parent, is_over = os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(_SECONDS_BETWEEN_LOOKS):
+            if os.getppid() != parent:
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    thread = threading.Thread(target=watch, name="parent", daemon=True)
+    if is_launched():
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        if thread.ident is not None:
+            thread.join()
+
+
+@contextmanager
+def _failures_named(ranks: Ranks) -> Iterator[None]:
+    try:
+        yield
+    except LostPeerError as error:
+        if not error.is_being_ended:
+            _wait_to_be_ended()
+        raise
+    except NmtError as error:
+        _tell_torchrun(error)
+        error.args = (f"rank {ranks.rank}: {error}",)
+        raise
+    except Exception as error:
+        _tell_torchrun(error)
+        error.add_note(f"This was rank {ranks.rank} of {ranks.size}.")
+        raise
+
+
+def _wait_to_be_ended() -> None:
+    """Wait for the launcher's signal, so that the rank that failed first is seen to have failed first."""
+    for number in stop_signals():
+        signal.signal(number, signal.SIG_DFL)
+    time.sleep(_SECONDS_UNTIL_ENDED)
+
+
+def _tell_torchrun(error: Exception) -> None:
+    if "TORCHELASTIC_ERROR_FILE" in os.environ:
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
+        get_error_handler().record_exception(error)

@@ -1,0 +1,102 @@
+"""Which settings a run begins with: a preset's, a file's, a bundle's, or one laid over the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt.checkpoint.bundle_files import CONFIG_FILE, is_bundle
+from nmt.checkpoint.run_folder import bundle_to_use
+from nmt.config import Config, Layer, load_preset, load_yaml
+from nmt.data.manifest import Manifest
+from nmt.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings that a run begins with, before what options change."""
+
+    layers: tuple[Layer, ...]
+    name: str
+    """For the run's folder."""
+    description: str | None
+    """For people, where something was chosen for them."""
+
+
+def choose_settings(
+    manifests: Sequence[Manifest],
+    *,
+    preset: str | None = None,
+    config_file: Path | None = None,
+    init_from: Path | None = None,
+) -> Choice:
+    """The settings to begin with. A file with some settings is laid over what would have been taken without it.
+
+    Args:
+        preset: a built-in preset.
+        config_file: YAML of the user's own; one that holds every section, as each run's config.yaml does, needs nothing
+            beneath it.
+        init_from: a bundle or run that the run will begin with; its settings are taken where no preset is given.
+
+    Raises:
+        ConfigError: there is no such preset, or the file cannot be read.
+        CheckpointError: there is no such bundle.
+    """
+    own = None if config_file is None else Layer(str(config_file), load_yaml(config_file))
+    if own is not None and config_file is not None and _is_complete(own.values):
+        unused = f"; preset {preset} is not used" if preset is not None else ""
+        return Choice((own,), config_file.stem, f"settings: {own.name} (it holds every section{unused})")
+    base = _choose_base(manifests, preset, init_from)
+    if own is None or config_file is None:
+        return base
+    chosen = " (chosen for this corpus)" if preset is None and init_from is None else ""
+    description = f"settings: {own.name} over {base.layers[0].name}{chosen}"
+    return Choice((*base.layers, own), config_file.stem, description)
+
+
+def settings_of_run(run: Path) -> Choice:
+    """The settings that a run was last started with.
+
+    Raises:
+        CheckpointError: the folder is not that of a run.
+        ConfigError: its settings cannot be read.
+    """
+    if not run.is_dir():
+        raise CheckpointError(f"{run}: there is no such run.")
+    if is_bundle(run):
+        checkpoint = run.resolve()
+        of_run = f": {checkpoint.parents[1]}" if checkpoint.parent.name == "checkpoints" else ""
+        raise CheckpointError(f"{run}: is a checkpoint or bundle. Name the folder of the run{of_run}.")
+    if not (run / CONFIG_FILE).is_file():
+        raise CheckpointError(
+            f"{run}: is not the folder of a run (it holds no {CONFIG_FILE}). Name a folder that `nmt train` wrote."
+        )
+    layer = Layer(str(run / CONFIG_FILE), load_yaml(run / CONFIG_FILE))
+    return Choice((layer,), run.name, f"settings: {layer.name}")
+
+
+def _choose_base(manifests: Sequence[Manifest], preset: str | None, init_from: Path | None) -> Choice:
+    if preset is None and init_from is not None:
+        path = bundle_to_use(init_from) / CONFIG_FILE
+        return Choice((Layer(str(path), load_yaml(path)),), "tuned", f"settings: {path} (--preset takes others)")
+    name = preset or fitting_preset(manifests)
+    description = None if preset else f"preset: {name} (chosen for this corpus; --preset takes another)"
+    return Choice((Layer(f"preset {name}", load_preset(name)),), name, description)
+
+
+def _is_complete(values: Mapping[str, Any]) -> bool:
+    return all(isinstance(values.get(section), Mapping) for section in Config.model_fields)
+
+
+def fitting_preset(manifests: Sequence[Manifest]) -> str:
+    """The preset that suits corpora of this size on this machine."""
+    pairs = sum(manifest.files[f"train.{manifest.source_lang}"].lines for manifest in manifests)
+    if pairs >= 500_000 and torch.cuda.is_available():
+        return "base"
+    if all(manifest.name.startswith("toy-") for manifest in manifests):
+        return "tiny"
+    return "small"

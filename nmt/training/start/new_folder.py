@@ -1,0 +1,103 @@
+"""Which folder a run takes: the one that was named or, for a fresh start, the next free name beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nmt.checkpoint.run_folder import LAUNCH_FILE
+from nmt.errors import CheckpointError
+from nmt.files import why_not_made
+from nmt.training.ranks.exchange import Ranks
+from nmt.writing import WriteError, write_file
+
+
+@contextmanager
+def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
+    """The run's folder, the same on every rank.
+
+    With ``fresh`` it is the first free name of ``RUN``, ``RUN-2``, ``RUN-3`` …. The main rank makes it and tells the
+    others: ranks that each looked for a free name would find different ones. A folder that is still empty when the
+    body fails is removed, so that its name is free again.
+
+    Raises:
+        CheckpointError: the folder cannot be made.
+        WriteError: nothing can be written into it.
+    """
+    if not fresh:
+        yield run
+        return
+    found = Path(ranks.told_by_main(str(_claimed(run) if ranks.is_main else run)))
+    try:
+        yield found
+    finally:
+        if ranks.is_main:
+            _remove_empty(found)
+
+
+def _claimed(run: Path) -> Path:
+    """Make the folder of the first free name, which no other process can then take."""
+    if _is_restarted() and (own := _claimed_before(run)) is not None:
+        return own
+    try:
+        run.parent.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 1_000_000):
+            folder = _numbered(run, number)
+            if not folder.is_symlink():  # a link that leads nowhere is a name that is taken, too
+                with contextlib.suppress(FileExistsError):
+                    folder.mkdir()
+                    try:
+                        if launch := _launch():
+                            write_file(folder / LAUNCH_FILE, launch.encode())
+                    except WriteError:
+                        shutil.rmtree(folder, ignore_errors=True)
+                        raise
+                    return folder
+    except OSError as error:
+        raise CheckpointError(
+            f"{run}: cannot be written ({why_not_made(run.parent, error)}). Name another folder with --out."
+        ) from None
+    raise CheckpointError(f"{run}: no free name is left beside it. Name another folder with --out.")
+
+
+def _claimed_before(run: Path) -> Path | None:
+    """The newest folder that an earlier start of the same launch has claimed."""
+    found, number = None, 1
+    while (folder := _numbered(run, number)).exists():
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if (folder / LAUNCH_FILE).read_text("utf-8") == _launch():
+                found = folder
+        number += 1
+    return found
+
+
+def _remove_empty(folder: Path) -> None:
+    """Free the name of a folder that nothing was written to."""
+    with contextlib.suppress(OSError):
+        if [entry.name for entry in folder.iterdir()] == [LAUNCH_FILE]:
+            (folder / LAUNCH_FILE).unlink()
+        folder.rmdir()
+
+
+def _launch() -> str | None:
+    """What names a launch by torchrun, and stays the same over its restarts; None without torchrun."""
+    launch = os.environ.get("TORCHELASTIC_RUN_ID")
+    if launch == "none":  # torchrun's default, which is the same for all launches: its process tells them apart
+        return f"{os.getppid()} on {socket.gethostname()}"
+    return launch
+
+
+def _numbered(run: Path, number: int) -> Path:
+    # As an absolute path where it has no name of its own: "." has none.
+    named = run if run.name else run.absolute()
+    return run if number == 1 else named.with_name(f"{named.name}-{number}")
+
+
+def _is_restarted() -> bool:
+    """Whether torchrun starts these ranks again after a failure: they resume the folder of their first start."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0

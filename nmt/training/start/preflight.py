@@ -1,0 +1,206 @@
+"""Before the first update: the worst micro-batch is tried, so that what would fail after hours fails now, and what the
+run will take is told.
+
+Nothing that it draws or computes is left behind: gradients are cleared, and all that an update draws derives from its
+own number.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nmt.config import Config
+from nmt.data.batching import Batch
+from nmt.data.vocab import Vocabulary
+from nmt.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use, synchronize
+from nmt.errors import TrainingError
+from nmt.training.input.data_sets import TrainingData
+from nmt.training.learner import Learner
+from nmt.training.progress import Progress
+from nmt.training.ranks.exchange import Ranks
+from nmt.training.start.cost import matrix_rate, training_flops
+
+_SMALLEST = 1_024
+# Larger ones gain nothing on a CPU: its products are at their full rate before, and its caches are small.
+_LARGEST_ON_CPU = 4_096
+_SHARE_OF_MEMORY = 0.85
+# A first pass this short was mostly warming up, so it is timed again.
+_WARMING_UP_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What a run will take, of one rank where nothing else is said."""
+
+    micro_batch_tokens: int
+    worst_positions: int
+    """Of the worst micro-batch there can be: rows times length."""
+    memory_bytes: int
+    """In use with the worst micro-batch."""
+    memory_for_use: int | None
+    target_tokens_per_second: float
+    """Of all ranks together, by the worst micro-batch: long sentences, without padding."""
+    flops_per_second: float
+    matrix_rate: float
+    """Floating-point operations a second of matrix products alone."""
+    seconds_left: float | None
+    """By the limits of the run, if its updates were as quick as the worst micro-batch is for its size; without
+    validation. None where patience alone ends it."""
+    checkpoint_bytes: int
+    checkpoints_bytes: int
+    """Of all that will be kept, and of one that is being written."""
+    disk_free: int
+
+    @property
+    def share_of_matrix_rate(self) -> float:
+        """1 where nothing but matrix products took time."""
+        return self.flops_per_second / self.matrix_rate
+
+
+def preflight(
+    learner: Learner,
+    config: Config,
+    hardware: Hardware,
+    run: Path,
+    progress: Progress,
+    data: TrainingData,
+    ranks: Ranks,
+) -> Preflight:
+    """Try the worst micro-batch, forward and backward, and measure.
+
+    Where ``batching.micro_batch_tokens`` is ``auto``, the largest micro-batch that fits is looked for, unless the run
+    found one before. A size that is given and does not fit is lowered until it does; the learner keeps to that.
+
+    Raises:
+        TrainingError: not even the longest pair alone fits into memory.
+    """
+    asked = config.batching.micro_batch_tokens
+    # More than this no update has to give to a rank.
+    useful = math.ceil(data.most_positions(config.batching.update_tokens) / ranks.size)
+    if asked == "auto":
+        is_cpu = hardware.device.type == "cpu"
+        most = min(useful, _LARGEST_ON_CPU) if is_cpu else useful
+        size = progress.micro_batch_tokens or _largest_fitting(learner, most, config, hardware, data.longest, ranks)
+    else:
+        size = asked
+        # A GPU says when its memory is full; a machine whose memory is full ends the process.
+        if hardware.device.type == "cpu" and learner.micro_batch_limit is None:
+            fitting = _largest_fitting(learner, min(asked, useful), config, hardware, data.longest, ranks)
+            if fitting < min(asked, useful):
+                learner.micro_batch_limit = fitting
+    worst = worst_batch(min(size, useful, learner.micro_batch_limit or size), data.longest, config.data.vocab_size)
+    seconds = _seconds(learner, worst, hardware)
+    if seconds < _WARMING_UP_SECONDS:
+        seconds = _seconds(learner, worst, hardware)
+    rows, width = worst.source_BS.shape
+    rate = worst.target_tokens / seconds * ranks.size
+    checkpoint = _checkpoint_bytes(learner)
+    there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
+    return Preflight(
+        micro_batch_tokens=min(size, learner.micro_batch_limit or size),
+        worst_positions=worst.positions,
+        memory_bytes=memory_in_use(hardware.device),
+        memory_for_use=memory_for_use(hardware.device),
+        target_tokens_per_second=rate,
+        flops_per_second=training_flops(config, rows, width, width) / seconds,
+        matrix_rate=matrix_rate(config, hardware, max(worst.positions, 512)),
+        seconds_left=_seconds_left(config, progress, rate),
+        checkpoint_bytes=checkpoint,
+        checkpoints_bytes=checkpoint * _checkpoints_at_once(config),
+        disk_free=shutil.disk_usage(there).free,
+    )
+
+
+def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
+    """The micro-batch that takes most memory: as many of the longest pairs as fit, without padding."""
+    rows = max(1, positions // longest)
+    pieces = np.random.default_rng(0).integers(Vocabulary.EOS + 1, vocab_size, (rows, longest))
+    return Batch(pieces, pieces, pieces, rows * longest)
+
+
+def _largest_fitting(
+    learner: Learner, most: int, config: Config, hardware: Hardware, longest: int, ranks: Ranks
+) -> int:
+    """Find the largest size that fits, up to ``most``.
+
+    Memory grows in proportion to the size, but for what is taken once. So two small micro-batches tell how far to
+    go, and the size that they point to is tried in its turn, since it tells more exactly.
+    """
+
+    def memory_with(positions: int) -> int:
+        forget_peak_memory(hardware.device)
+        worst = worst_batch(positions, longest, config.data.vocab_size)
+        learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
+        return memory_in_use(hardware.device)
+
+    first, size = min(_SMALLEST, most) // 4, min(_SMALLEST, most)
+    taken_once = memory_with(first) if size < most else 0
+    while size < most:
+        used = memory_with(size)
+        if learner.micro_batch_limit is not None:
+            size = learner.micro_batch_limit
+            break
+        doublings = _doublings_that_fit(used, (used - taken_once) / (size - first), size, hardware, ranks)
+        if doublings == 0:
+            break
+        size = min(size * 2**doublings, most)
+    return min(ranks.gather(size))
+
+
+def _doublings_that_fit(used: int, bytes_a_position: float, size: int, hardware: Hardware, ranks: Ranks) -> int:
+    """How often a micro-batch could be doubled, by the memory that is used with it."""
+    usable = memory_for_use(hardware.device)
+    if usable is None:
+        return 1
+    if hardware.device.type == "cpu":
+        usable //= ranks.local_size
+    more = _SHARE_OF_MEMORY * usable - used
+    times = 1 + more / (max(bytes_a_position, 1.0) * size)
+    return math.floor(math.log2(times)) if times >= 2 else 0
+
+
+def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float:
+    forget_peak_memory(hardware.device)
+    begin = time.perf_counter()
+    learner.compute_gradients([batch], update=0, target_tokens=batch.target_tokens)
+    synchronize(hardware.device)
+    return time.perf_counter() - begin
+
+
+def _seconds_left(config: Config, progress: Progress, rate: float) -> float | None:
+    training, left = config.training, []
+    if training.max_updates is not None:
+        left.append((training.max_updates - progress.update) * config.batching.update_tokens / rate)
+    if training.max_minutes is not None:
+        left.append(training.max_minutes * 60 - progress.seconds)
+    return max(0.0, min(left)) if left else None
+
+
+def _checkpoint_bytes(learner: Learner) -> int:
+    tensors = [*learner.weights().values(), *learner.training_tensors().values()]
+    return 4 * sum(tensor.numel() for tensor in tensors)
+
+
+def _checkpoints_at_once(config: Config) -> int:
+    settings, updates = config.checkpoints, config.training.max_updates
+    every = updates // settings.keep_every if settings.keep_every is not None and updates is not None else 0
+    return settings.keep_last + settings.keep_best + every + 1
+
+
+def check_disk(found: Preflight) -> None:
+    """Refuse to begin where not even one checkpoint could be written.
+
+    Raises:
+        TrainingError: there is no room for it.
+    """
+    if found.disk_free < found.checkpoint_bytes:
+        raise TrainingError(
+            f"a checkpoint takes {found.checkpoint_bytes / 1e9:.1f} GB, but where the run lies only "
+            f"{found.disk_free / 1e9:.1f} GB are free. Make room, or name a folder on another disk with --out."
+        )

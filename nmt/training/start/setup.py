@@ -1,0 +1,128 @@
+"""Before a run: its settings in full, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt.config import Config, Layer, parse_layers, setting_layer
+from nmt.data.derived import VOCAB_NAME
+from nmt.data.line_statistics import line_statistics
+from nmt.data.manifest import read_manifest
+from nmt.data.shards import read_index
+from nmt.device import Hardware
+from nmt.errors import ConfigError
+from nmt.model.transformer import Transformer
+from nmt.training.input.data_sets import TrainingData, load_vocabulary
+from nmt.training.ranks.exchange import ranks_of_environment
+from nmt.training.run import hardware_of
+from nmt.training.schedule import peak_learning_rate
+from nmt.training.start.beginning import freeze
+from nmt.training.start.choose_settings import Choice, choose_settings
+from nmt.training.start.model_memory import check_memory
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What ``--dry-run`` tells."""
+
+    config: Config
+    hardware: Hardware
+    ranks: int
+    idle_gpus: int
+    """GPUs of this machine that the run leaves alone."""
+    parameters: dict[str, int]
+    frozen: int
+    """Parameters that keep their values."""
+    pairs: int
+    """Of an epoch."""
+    updates_per_epoch: int
+    peak_learning_rate: float
+
+
+def resolve_config(
+    data: Sequence[tuple[Path, float]],
+    *,
+    preset: str | None = None,
+    config_file: Path | None = None,
+    init_from: Path | None = None,
+    settings: Sequence[str] = (),
+) -> tuple[Config, str]:
+    """Settle every setting of a run on one data set, or on several with their weights.
+
+    Args:
+        preset, config_file, init_from: as for :func:`choose_settings`.
+        settings: ``key=value``, laid over those.
+
+    Returns:
+        The settings, and the name that the run's folder carries for them.
+
+    Raises:
+        ConfigError: an unknown or unfit setting.
+        CheckpointError: there is no such bundle.
+        DataError: a data set is not prepared, or has no vocabulary yet.
+    """
+    manifests = [read_manifest(folder) for folder, _ in data]
+    choice = choose_settings(manifests, preset=preset, config_file=config_file, init_from=init_from)
+    return settle(data, choice, [setting_layer(setting) for setting in settings]), choice.name
+
+
+def settle(data: Sequence[tuple[Path, float]], choice: Choice, options: Sequence[Layer] = ()) -> Config:
+    """Every setting of a run on data sets with their weights: what was chosen, with options laid over it.
+
+    Raises:
+        ConfigError: an unknown or unfit setting.
+        DataError: a data set is not prepared, or has no vocabulary yet.
+    """
+    for option in options:
+        if "data" in option.values:
+            raise ConfigError(f"{option.name}: the data section follows from the data sets. Give --data DIR[:WEIGHT].")
+    # What the run is trained on the data alone says, also where a file is another run's config.yaml.
+    layers = [Layer(layer.name, {**layer.values, "data": {}}) for layer in choice.layers]
+    return parse_layers([*layers, *options, Layer("the data", {"data": _data_settings(data)})])
+
+
+def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
+    vocab, vocab_path = load_vocabulary(data[0][0]), data[0][0] / VOCAB_NAME
+    first, *others = [(read_manifest(folder), weight) for folder, weight in data]
+    return {
+        "name": first[0].name,
+        "source_lang": first[0].source_lang,
+        "target_lang": first[0].target_lang,
+        "fingerprint": first[0].fingerprint,
+        "vocab_fingerprint": vocab.fingerprint,
+        "vocab_size": vocab.size,
+        "nfc": first[0].nfc,
+        "punctuation": first[0].punctuation,
+        "source_normalization": read_index(data[0][0], vocab=vocab_path).source_normalization,
+        "weight": first[1],
+        "mixed_with": [
+            {"name": manifest.name, "fingerprint": manifest.fingerprint, "weight": weight}
+            for manifest, weight in others
+        ],
+        "lines": line_statistics([folder for folder, _ in data], vocab=vocab_path),
+    }
+
+
+def summarize(data: Sequence[Path], config: Config) -> Summary:
+    """Compute what a run would be, without touching anything.
+
+    Raises:
+        NmtError: as the run itself would.
+    """
+    ranks = ranks_of_environment()
+    hardware = hardware_of(config, ranks)
+    idle_gpus = torch.cuda.device_count() - ranks.local_size if hardware.device.type == "cuda" else 0
+    training_data = TrainingData.open(data, config)
+    check_memory(config, training_data.vocab.size, hardware, ranks)
+    with torch.device("meta"):
+        model = Transformer(config.model, training_data.vocab.size)
+    freeze(model, config.training.freeze)
+    frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
+    pairs, updates = training_data.epoch_size(config)
+    peak = peak_learning_rate(config.schedule, config.model.d_model)
+    return Summary(config, hardware, ranks.size, idle_gpus, model.parameter_counts(), frozen, pairs, updates, peak)

@@ -1,0 +1,68 @@
+"""Models for translating, from bundles: one, or several that are asked together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.checkpoint.bundle import Bundle, load_bundle
+from nmt.checkpoint.bundle_files import CONFIG_FILE, Verification
+from nmt.config import Config, load_yaml, parse_config
+from nmt.data.vocab import Vocabulary
+from nmt.device import BASE_PRODUCT, Hardware
+from nmt.errors import CheckpointError, ConfigError
+from nmt.model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Models over one vocabulary, ready to translate; mostly a single one."""
+
+    models: tuple[Transformer, ...]
+    vocab: Vocabulary
+    config: Config
+    """Of the first model."""
+
+
+def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Verification | None = None) -> Ensemble:
+    """Read bundles and build their models where they are to compute.
+
+    Args:
+        verification: of these folders, where it began before.
+
+    Raises:
+        CheckpointError: a bundle is missing or damaged, or several do not share vocabulary and text treatment.
+    """
+    bundles = [load_bundle(folder, verification) for folder in folders]
+    first = bundles[0]
+    for bundle in bundles[1:]:
+        _check_they_match(first, bundle)
+    first.vocab.threads = hardware.threads
+    models = tuple(
+        bundle.build_model(hardware.device, hardware.weights_dtype, products=hardware.products_dtype)
+        for bundle in bundles
+    )
+    return Ensemble(models, first.vocab, first.config)
+
+
+def product_sizes(folder: Path) -> tuple[int, int]:
+    """d_model and d_ff of a bundle, for :func:`~nmt.device.choose_hardware`; base's where it cannot be read, which
+    :func:`load_ensemble` will report."""
+    try:
+        model = parse_config(load_yaml(folder / CONFIG_FILE), name=str(folder / CONFIG_FILE)).model
+    except ConfigError:
+        return BASE_PRODUCT
+    return model.d_model, model.d_ff
+
+
+def _text_treatment(bundle: Bundle) -> tuple[object, ...]:
+    data = bundle.config.data
+    return data.nfc, data.punctuation, data.source_normalization
+
+
+def _check_they_match(first: Bundle, other: Bundle) -> None:
+    if other.vocab.fingerprint != first.vocab.fingerprint:
+        raise CheckpointError(f"{other.folder} and {first.folder} have different vocabularies: an ensemble needs one.")
+    if _text_treatment(other) != _text_treatment(first):
+        raise CheckpointError(f"{other.folder} and {first.folder} normalise source text differently.")

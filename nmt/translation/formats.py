@@ -1,0 +1,180 @@
+"""Translations and scores as lines of output."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Literal
+
+from nmt.translation.paragraphs import Paragraph
+from nmt.translation.results import TranslatedText, Translation
+from nmt.translation.target_scorer import ScoredTarget
+from nmt.translation.word_alignment import pharaoh
+
+Form = Literal["text", "jsonl", "tsv", "moses", "pharaoh"]
+
+_BETWEEN = " ||| "
+"""Moses' fields."""
+
+
+def formatted(translation: Translation, number: int, nbest: int, form: Form, *, alignment: bool = False) -> list[str]:
+    """The lines that stand for one line of input.
+
+    Args:
+        number: of the input line, from 1.
+        nbest: candidates to write. In ``text`` and ``pharaoh`` there are exactly so many lines, blank ones where fewer
+            were found.
+        form: ``text``; ``jsonl``, one object per line of input; ``tsv``: number, rank, score and text; ``moses``, an
+            n-best list; or ``pharaoh``, alignments of words alone.
+        alignment: add the alignment, which translations must have: in jsonl of pieces, else of words.
+    """
+    if form == "jsonl":
+        return [_object(translation, number)]
+    candidates = translation.candidates[:nbest]
+    lines = [
+        _line(translation, candidate, number, rank, form, alignment) for rank, candidate in enumerate(candidates, 1)
+    ]
+    if form in ("tsv", "moses"):  # which say themselves what line and candidate they are
+        return lines
+    blank = _BETWEEN if form == "text" and alignment else ""
+    return lines + [blank] * (nbest - len(lines))
+
+
+def entry_of(form: Form, each: int) -> Callable[[int, bytes], int]:
+    """A function that tells which line of input, from 0, a line of output stands for.
+
+    It takes the index of the line of output and its bytes, and raises ValueError where the bytes do not say.
+
+    Args:
+        each: lines of output for one of input, at most.
+    """
+    if form == "tsv":
+        return lambda _, line: int(line.split(b"\t")[0]) - 1
+    if form == "moses":
+        return lambda _, line: int(line.split(b" ")[0])
+    return lambda index, _: index // each
+
+
+def lines_for_each(form: Form, nbest: int) -> int:
+    """Lines of output for one line of input, at most."""
+    return 1 if form == "jsonl" else nbest
+
+
+def _line(
+    translation: Translation, candidate: TranslatedText, number: int, rank: int, form: Form, alignment: bool
+) -> str:
+    words = _words(translation, candidate) if alignment or form == "pharaoh" else ""
+    if form == "pharaoh":
+        return words
+    if form == "tsv":
+        text = candidate.text.replace("\t", " ")
+        return "\t".join([str(number), str(rank), f"{candidate.score:.6f}", text, *([words] if alignment else [])])
+    if form == "moses":
+        features = f"logp= {candidate.log_probability:.6f} pieces= {len(candidate.pieces)}"
+        if candidate.expected_utility is not None:
+            features += f" utility= {candidate.expected_utility:.6f}"
+        text = candidate.text.replace("|||", "| | |")
+        fields = [str(number - 1), text, features, f"{candidate.score:.6f}", *([words] if alignment else [])]
+        return _BETWEEN.join(fields)
+    return _BETWEEN.join([candidate.text, *([words] if alignment else [])])
+
+
+def _words(translation: Translation, candidate: TranslatedText) -> str:
+    return pharaoh(
+        translation.source,
+        translation.source_pieces,
+        candidate.text,
+        candidate.pieces,
+        candidate.alignment or (),
+    )
+
+
+def _object(translation: Translation, number: int) -> str:
+    record = {
+        "line": number,
+        "source": translation.source,
+        "translation": translation.text,
+        "parts": translation.parts,
+        "guard": asdict(translation.guard) if translation.guard is not None else None,
+        "candidates": [_candidate(candidate) for candidate in translation.candidates],
+    }
+    if translation.candidates[0].alignment is not None:
+        record["source_pieces"] = translation.source_pieces
+    return json.dumps(record, ensure_ascii=False)
+
+
+def formatted_paragraph(
+    paragraph: Paragraph, translation: Translation, nbest: int, form: Form, target_lang: str
+) -> list[str]:
+    """The lines that stand for a paragraph of input, or for a blank line.
+
+    Args:
+        form: ``text``: the lines are wrapped as the paragraph is, and a blank line stays as it is; or ``jsonl``: one
+            object per paragraph, none for a blank line.
+        target_lang: code of the language of the translation.
+    """
+    if form == "jsonl":
+        return [] if paragraph.is_blank else formatted(translation, paragraph.number, nbest, form)
+    if paragraph.is_blank:
+        return list(paragraph.lines)
+    return paragraph.wrapped(translation.text, target_lang)
+
+
+def _candidate(candidate: TranslatedText) -> dict[str, object]:
+    record: dict[str, object] = {
+        "text": candidate.text,
+        "score": candidate.score,
+        "log_probability": candidate.log_probability,
+        "pieces": candidate.pieces,
+    }
+    if candidate.expected_utility is not None:
+        record["expected_utility"] = candidate.expected_utility
+    if candidate.alignment is not None:
+        record["piece_log_probabilities"] = candidate.piece_log_probabilities
+        record["alignment"] = candidate.alignment
+    return record
+
+
+def formatted_score(scored: ScoredTarget, number: int, form: Form) -> list[str]:
+    """The line that stands for a pair whose target was scored.
+
+    Args:
+        number: of the pair, from 1.
+        form: ``text``: score and log-probability, and the alignment of words where there is one; ``jsonl``: one
+            object, in which null stands for -inf; or ``pharaoh``: the alignment of words alone.
+    """
+    if form == "jsonl":
+        return [_score_object(scored, number)]
+    words = _aligned_words(scored)
+    if form == "pharaoh":
+        return [words or ""]
+    return ["\t".join([str(scored.score), str(scored.log_probability), *([] if words is None else [words])])]
+
+
+def _aligned_words(scored: ScoredTarget) -> str | None:
+    if scored.source_pieces is None:
+        return None
+    if scored.alignment is None:  # a side is too long
+        return ""
+    return pharaoh(scored.source, scored.source_pieces, scored.target, scored.pieces, scored.alignment)
+
+
+def _score_object(scored: ScoredTarget, number: int) -> str:
+    record = {
+        "line": number,
+        "source": scored.source,
+        "target": scored.target,
+        "score": _finite(scored.score),
+        "log_probability": _finite(scored.log_probability),
+        "pieces": scored.pieces,
+        "piece_log_probabilities": [_finite(value) for value in scored.piece_log_probabilities],
+    }
+    if scored.source_pieces is not None:
+        record |= {"source_pieces": scored.source_pieces, "alignment": scored.alignment}
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

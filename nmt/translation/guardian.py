@@ -1,0 +1,138 @@
+"""What becomes of translations that the guard doubts: they are searched for again, and better ones take their place."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+
+from nmt.data.vocab import Vocabulary
+from nmt.search.beam_search import SearchSettings
+from nmt.search.search_memory import BeamTooWideError
+from nmt.translation.guard import Finding, Languages, Problem, problems
+from nmt.translation.results import BLANK, TranslatedText
+from nmt.translation.segment import Segment, joined_segments
+
+
+class Guardian:
+    """Looks at what a search found, and repairs what went wrong."""
+
+    def __init__(
+        self,
+        vocab: Vocabulary,
+        languages: Languages,
+        settings: SearchSettings,
+        *,
+        short_ratio: float,
+        repairs: bool,
+        search: Callable[[Sequence[Segment], SearchSettings], None],
+        rerank: Callable[[list[Segment]], None],
+        sentences: Callable[[str], list[Segment]],
+    ) -> None:
+        """Make ready to look at translations.
+
+        Args:
+            settings: of the first search.
+            short_ratio: see :func:`nmt.translation.guard.problems`.
+            repairs: search again for what looks wrong; otherwise it is only noted.
+            search: gives segments their candidates.
+            rerank: puts the candidates of segments in the order that the user asked for.
+            sentences: the sentences of a text, each as a segment.
+        """
+        self._vocab = vocab
+        self._languages = languages
+        self._settings = settings
+        self._short_ratio = short_ratio
+        self._repairs = repairs
+        self._search = search
+        self._rerank = rerank
+        self._sentences = sentences
+
+    def look_after(self, segments: list[Segment]) -> None:
+        """Note what is wrong with translations, and put better ones in their place."""
+        doubtful = []
+        for segment in segments:
+            if found := self._problems(segment, segment.candidates[0]):
+                segment.finding = Finding(found, repaired=False)
+                doubtful.append(segment)
+        if not self._repairs or not doubtful:
+            return
+        if self._settings.sampling:  # the likeliest text among samples would be no sample
+            for segment in doubtful:
+                self._repair(segment, segment.candidates)
+            return
+        still_doubtful = [segment for segment in doubtful if not self._is_incomplete(segment)]
+        still_doubtful += self._search_by_sentence(list(filter(self._is_incomplete, doubtful)))
+        still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, segment.candidates)]
+        again = [dataclasses.replace(segment, candidates=(BLANK,), finding=None) for segment in still_doubtful]
+        try:
+            self._search(again, _second_search(self._settings))
+        except BeamTooWideError:  # what the first search found stays
+            return
+        for segment, second in zip(still_doubtful, again, strict=True):
+            self._repair(segment, second.candidates)
+
+    @staticmethod
+    def _is_incomplete(segment: Segment) -> bool:
+        """Whether its sentences may be searched one by one: only one could begin with a prefix."""
+        return segment.finding is not None and "incomplete" in segment.finding.problems and not segment.prefix
+
+    def _search_by_sentence(self, segments: list[Segment]) -> list[Segment]:
+        """Search for each sentence of the segments by itself; returns the segments that were not repaired."""
+        parts_of = [self._sentences(segment.text) for segment in segments]
+        for segment, its_parts in zip(segments, parts_of, strict=True):
+            for part in its_parts:
+                part.number = segment.number  # errors name its line
+        parts = list(itertools.chain.from_iterable(parts_of))
+        try:
+            self._search(parts, self._settings)
+        except BeamTooWideError:  # what the first search found stays
+            return segments
+        self._rerank(parts)
+        still_doubtful = []
+        for segment, its_parts in zip(segments, parts_of, strict=True):
+            if self._repair(segment, joined_segments(its_parts, self._languages.target)):
+                segment.parts = len(its_parts)
+                segment.is_cut = segment.is_cut or any(part.is_cut for part in its_parts)
+            else:
+                still_doubtful.append(segment)
+        return still_doubtful
+
+    def _repair(self, segment: Segment, candidates: Sequence[TranslatedText]) -> bool:
+        """Put the best candidate without problems first, if there is one."""
+        for candidate in candidates:
+            if not self._problems(segment, candidate):
+                others = (other for other in segment.candidates if other is not candidate)
+                segment.candidates = (candidate, *others)
+                segment.finding = dataclasses.replace(segment.finding, repaired=True) if segment.finding else None
+                return True
+        return False
+
+    def _problems(self, segment: Segment, candidate: TranslatedText) -> tuple[Problem, ...]:
+        source_pieces = self._vocab.pieces(segment.pieces)
+        return problems(
+            segment.text,
+            source_pieces,
+            candidate.text,
+            candidate.pieces,
+            self._languages,
+            short_ratio=self._short_ratio,
+        )
+
+
+def _second_search(settings: SearchSettings) -> SearchSettings:
+    """Where to look for what the first search has missed.
+
+    A wider beam holds what did not begin best, and so does not fall into the same loop. That it also likes to end
+    early is made up for by a larger penalty, and by at least one piece. All that it finds is returned. One group looks
+    for it: several would be as many narrow beams.
+    """
+    beam = max(8, 2 * settings.beam)
+    return dataclasses.replace(
+        settings,
+        beam=beam,
+        nbest=beam,
+        length_penalty=max(1.0, settings.length_penalty),
+        min_length=1,
+        diverse_groups=1,
+    )

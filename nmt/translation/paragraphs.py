@@ -1,0 +1,163 @@
+"""Wrapped text: lines that are put together into paragraphs, translated, and wrapped again."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from nmt.errors import DataError
+from nmt.text import MAX_LINE_BYTES, is_unspaced
+from nmt.translation.results import Translation
+from nmt.translation.translator import Translator
+
+_WORD = re.compile(r"\S+\s*")
+_SOFT_HYPHEN = "\u00ad"
+
+MAX_CHARACTERS = MAX_LINE_BYTES
+"""The maximum length of a paragraph."""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Lines without a blank one between them, or a single blank line."""
+
+    lines: tuple[str, ...]
+    number: int
+    """The number of its first line, from 1."""
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is a blank line."""
+        return not self.lines[0].strip()
+
+    def unwrapped(self, language: str) -> str:
+        """The paragraph as one line.
+
+        Lines are joined with a space; without one behind a hyphen, and in languages that are written without spaces.
+        """
+        joined: list[str] = []
+        last_two = ""  # characters of what is joined so far
+        for line in map(str.strip, self.lines):
+            joined += [_between(last_two, line, language), line]
+            if last_two.endswith(_SOFT_HYPHEN):
+                joined[-3] = joined[-3].removesuffix(_SOFT_HYPHEN)
+            last_two = "".join((last_two.removesuffix(_SOFT_HYPHEN), *joined[-2:]))[-2:]
+        return "".join(joined)
+
+    def wrapped(self, text: str, language: str) -> list[str]:
+        """Another text as lines with the width and the indents of this paragraph's; a single line stays one.
+
+        Args:
+            language: code of the text's language.
+        """
+        first = _indent(self.lines[0])
+        if len(self.lines) == 1:
+            return [first + text]
+        width = max(columns(line.rstrip()) for line in self.lines)
+        return _wrapped(text, width, first, _indent(self.lines[1]), language)
+
+
+def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
+    """Serve lines as paragraphs and blank lines, each as soon as it is complete.
+
+    Raises:
+        DataError: a paragraph has more characters than :data:`MAX_CHARACTERS`.
+    """
+    block: list[str] = []
+    number = characters = 0
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            characters = len(line) + (characters if block else 0)
+            if characters > MAX_CHARACTERS:
+                raise DataError(
+                    f"line {number:,}: the paragraph that begins at line {number - len(block):,} is longer than "
+                    f"{MAX_CHARACTERS:,} characters, the maximum. Put blank lines between paragraphs."
+                )
+            block.append(line)
+            continue
+        if block:
+            yield Paragraph(tuple(block), number - len(block))
+            block = []
+        yield Paragraph((line,), number)
+    if block:
+        yield Paragraph(tuple(block), number - len(block) + 1)
+
+
+def translate_paragraphs(translator: Translator, lines: Iterable[str]) -> Iterator[list[tuple[Paragraph, Translation]]]:
+    """Translate the paragraphs of a text, in their order, by windows.
+
+    A window holds as many paragraphs as the translator's holds lines, or fewer where they are very long.
+    """
+    waiting: deque[Paragraph] = deque()
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for paragraph in paragraphs(lines):
+            waiting.append(paragraph)
+            yield paragraph.unwrapped(translator.source_lang), ""
+
+    for window in translator.translate_windows(pairs()):
+        yield [(waiting.popleft(), translation) for translation in window]
+
+
+def columns(text: str) -> int:
+    """How wide a text is in a terminal: East Asian wide characters take two columns, combining marks none."""
+    return sum(
+        2 if unicodedata.east_asian_width(character) in "WF" else unicodedata.category(character) not in ("Mn", "Me")
+        for character in text
+    )
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _between(text: str, line: str, language: str) -> str:
+    if not text or text.endswith(_SOFT_HYPHEN):
+        return ""
+    if text.endswith("-") and text[-2:-1].isalpha() and line[0].islower():
+        return ""
+    if is_unspaced(language) and not (text[-1].isascii() and line[0].isascii()):
+        return ""
+    return " "
+
+
+def _wrapped(text: str, width: int, first: str, other: str, language: str) -> list[str]:
+    lines = []
+    line, used, empty = first, columns(first), True
+    for token in _tokens(text, language):
+        size = columns(token.rstrip())
+        if not empty and used + size > width:
+            lines.append(line.rstrip())
+            line, used, empty = other, columns(other), True
+        line += token
+        used += columns(token)
+        empty = False
+    return [*lines, line.rstrip()]
+
+
+def _tokens(text: str, language: str) -> Iterator[str]:
+    """What a line may end behind: words with the white space that follows them, or characters."""
+    for word in _WORD.findall(text.strip()):
+        if not is_unspaced(language):
+            yield word
+            continue
+        token = ""
+        for character in word:
+            if token and _may_break(token[-1], character):
+                yield token
+                token = ""
+            token += character
+        yield token
+
+
+def _may_break(before: str, after: str) -> bool:
+    """Whether a line may end between two characters of a language that is written without spaces."""
+    if before.isascii() and after.isascii():
+        return False
+    # No line begins with closing punctuation, a mark or white space, and none ends with an opening bracket.
+    if unicodedata.category(after) in ("Pe", "Pf", "Po", "Mn", "Mc", "Me", "Zs") or after.isspace():
+        return False
+    return unicodedata.category(before) not in ("Ps", "Pi")

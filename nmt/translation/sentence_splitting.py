@@ -1,0 +1,129 @@
+"""Which lines are translated sentence by sentence, and what stands between the sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nmt.config.sections import LineStatistics
+from nmt.sentences import sentences
+from nmt.translation.long_lines import Measure, split
+
+SplitSentences = Literal["auto", "always", "never"]
+"""auto splits the lines that a model was not trained for; always splits each line of several sentences; never splits
+none that is within the limit."""
+
+# A number of sentences is usual if more than 1% of the training lines hold so many. A line that holds more is split,
+# but not if it is as short as 99% of the training lines and the model has seen many like it: more than 1,000 lines, and
+# more than 0.1%. Of ordinary lines, too, 1 in 100 holds more than is usual.
+_UNUSUAL_SHARE, _RARE_SHARE, _RARE_LINES = 0.01, 0.001, 1_000
+# A line of a usual number of sentences is split only if it is half as long again as 99.9% of the training lines.
+_MUCH_LONGER = 1.5
+_LINE_END = re.compile(r"[\r\n]")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A line, or a part of one."""
+
+    text: str
+    before: str = ""
+    """The white space between this part and the one before it; none before the first part."""
+    is_cut: bool = False
+    """Whether it was cut out of text that is longer than the limit."""
+
+
+class LineSplitter:
+    """Divides lines into the parts that a model translates one by one."""
+
+    def __init__(
+        self,
+        mode: SplitSentences,
+        language: str,
+        lines: LineStatistics | None,
+        limit: int,
+        measure: Measure,
+    ) -> None:
+        """Make ready to split.
+
+        Args:
+            language: code of the language of the lines.
+            lines: the training lines of the model; where they are not known, ``auto`` is ``never``.
+            limit: the maximum length of a part, in pieces.
+            measure: gives the lengths of texts in pieces.
+        """
+        self._mode = mode
+        self._language = language
+        self._limit = limit
+        self._measure = measure
+        self._pieces = lines.source.pieces if lines is not None else None
+        counts = lines.source.sentences if lines is not None else ()
+        total = sum(counts)
+        self._usual = _most_sentences(counts, _UNUSUAL_SHARE * total)
+        self._seen_often = max(self._usual, _most_sentences(counts, max(_RARE_SHARE * total, _RARE_LINES)))
+
+    def parts(self, line: str, length: int, *, whole: bool = False) -> list[Part]:
+        """Divide a line into one part or several.
+
+        Args:
+            length: of the line, in pieces.
+            whole: the line is not divided for its sentences (unless always), only for its length.
+        """
+        if not line.strip():
+            return [Part(line)]
+        found = self.sentences(line)
+        if len(found) > 1 and self._splits(len(found), length, whole):
+            return self._of_sentences(found)
+        if length <= self._limit:
+            return [Part(line)]
+        return _spaced(split(line, self._limit, self._measure), "")
+
+    def sentences(self, line: str) -> list[str]:
+        """The sentences of a line, each with the white space behind it."""
+        return sentences(line, self._language)
+
+    def each_sentence(self, line: str) -> list[Part]:
+        """Divide a line into its sentences, and those that are longer than the limit further."""
+        return self._of_sentences(self.sentences(line))
+
+    def _splits(self, count: int, length: int, whole: bool) -> bool:
+        if self._mode == "always":
+            return True
+        if self._mode == "never" or self._pieces is None or whole:
+            return False
+        return (
+            count > self._seen_often
+            or (count > self._usual and length > self._pieces.p99)
+            or length > min(self._limit, _MUCH_LONGER * self._pieces.p999)
+        )
+
+    def _of_sentences(self, found: Sequence[str]) -> list[Part]:
+        texts = [sentence.strip() for sentence in found]
+        parts: list[Part] = []
+        before = ""
+        for sentence, text, length in zip(found, texts, self._measure(texts), strict=True):
+            pieces = [text] if length <= self._limit else split(text, self._limit, self._measure)
+            parts += _spaced(pieces, before)
+            before = _LINE_END.sub(" ", sentence[len(sentence.rstrip()) :]) or " "
+        return parts
+
+
+def _spaced(texts: Sequence[str], before: str) -> list[Part]:
+    """Parts of one sentence, or of a line that is not divided for its sentences."""
+    return [Part(text, " " if index else before, is_cut=len(texts) > 1) for index, text in enumerate(texts)]
+
+
+def _most_sentences(counts: Sequence[int], few: float) -> int:
+    """The number of sentences that all but so few lines do not exceed.
+
+    Args:
+        counts: lines of 1, 2, 3 ... sentences.
+    """
+    longer = sum(counts)
+    for number, lines in enumerate(counts, start=1):
+        longer -= lines
+        if longer <= few:
+            return number
+    return 1

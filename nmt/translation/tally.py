@@ -1,0 +1,101 @@
+"""What came up while lines were translated, counted for the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nmt.translation.guard import Problem
+from nmt.translation.results import Translation
+
+_LINES_NAMED = 5
+
+
+@dataclass
+class Tally:
+    """Counts of lines, or of paragraphs."""
+
+    unit: Literal["lines", "paragraphs"] = "lines"
+    first_line: int = 1
+    """The number of the first line that counts: a resumed output has more before it."""
+    in_sentences: int = 0
+    """Lines that were translated sentence by sentence, and not cut further."""
+    cut: int = 0
+    """Lines that were cut because they, or sentences of theirs, are too long."""
+    doubtful: int = 0
+    """Lines whose translations had problems of any kind."""
+    repaired: int = 0
+    not_repaired: list[int] = field(default_factory=list)
+    """The numbers of the first lines whose translations were left with problems."""
+    problems: Counter[Problem] = field(default_factory=Counter)
+
+    def add(self, number: int, translation: Translation) -> None:
+        """Count a line.
+
+        Args:
+            number: of the line, from 1.
+        """
+        self.in_sentences += translation.parts > 1 and not translation.is_cut
+        self.cut += translation.is_cut
+        if translation.guard is not None:
+            self.doubtful += 1
+            self.repaired += translation.guard.repaired
+            self.problems.update(translation.guard.problems)
+            if not translation.guard.repaired and len(self.not_repaired) < _LINES_NAMED:
+                self.not_repaired.append(number)
+
+    def notices(self, *, prefixed: bool) -> list[str]:
+        """What happened as it should, a sentence each; mostly nothing.
+
+        Args:
+            prefixed: translations were to begin with something.
+        """
+        # Sentences are what a paragraph is divided into; and a prefix that was left out is something to warn about.
+        if not self.in_sentences or self.unit == "paragraphs" or prefixed:
+            return []
+        return [f"{self._in_sentences()} --split-sentences never keeps lines whole."]
+
+    def warnings(self, max_source_length: int, *, guard: bool, prefixed: bool) -> list[str]:
+        """What may be wrong, a sentence each; mostly nothing.
+
+        Args:
+            max_source_length: of a line or a part of one, in pieces.
+            prefixed: translations were to begin with something.
+        """
+        warnings = []
+        left_out = " Their prefixes were left out." if prefixed else ""
+        if self.cut:
+            warnings.append(
+                f"{self.unit} cut into parts{self._since()}: {self.cut:,}. They, or sentences in them, have more than "
+                f"{max_source_length} pieces.{left_out}"
+            )
+        if self.in_sentences and prefixed:
+            warnings.append(self._in_sentences() + left_out)
+        if self.doubtful and guard:
+            warnings.append(
+                f"translations that looked wrong{self._since()}: {self.doubtful:,} ({self._by_problem()}); "
+                f"repaired: {self.repaired:,}.{self._not_repaired()} --guard-report FILE lists all; --no-guard repairs "
+                "none."
+            )
+        return warnings
+
+    def _since(self) -> str:
+        return f" since line {self.first_line:,}" if self.first_line > 1 else ""
+
+    def _in_sentences(self) -> str:
+        return f"lines translated sentence by sentence{self._since()}: {self.in_sentences:,}."
+
+    def _by_problem(self) -> str:
+        kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in self.problems.most_common())
+        if self.problems.total() == self.doubtful:
+            return kinds
+        return f"by problem: {kinds}; a line may have several"
+
+    def _not_repaired(self) -> str:
+        count = self.doubtful - self.repaired
+        if not count:
+            return ""
+        numbers = ", ".join(f"{number:,}" for number in self.not_repaired)
+        more = count - len(self.not_repaired)
+        return f" Not repaired: line{'s' * (count > 1)} {numbers}" + (f" and {more:,} more." if more else ".")

@@ -1,0 +1,386 @@
+"""Lines in, lines out: a bounded window of lines, searched in batches of like length, restored to input order.
+
+A line that holds more than the model was trained for takes part as several segments; every other is one. Candidates are
+re-ranked where that was asked for, and what the guard doubts is searched for again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
+
+import torch
+
+from nmt.device import Hardware
+from nmt.errors import ConfigError, DataError
+from nmt.search.beam_search import EOS, PAD, SearchSettings, beam_search
+from nmt.search.given_targets import alignment_layer, score_targets
+from nmt.search.option_checks import check_choice, check_count
+from nmt.search.search_memory import SearchMemory, Watch
+from nmt.text import normalizer, parallel
+from nmt.translation.batches import MAX_BATCH_TOKENS, batches_of
+from nmt.translation.ensemble import Ensemble
+from nmt.translation.guard import Languages
+from nmt.translation.guardian import Guardian
+from nmt.translation.minimum_bayes_risk import Utility, rerank
+from nmt.translation.results import BLANK, TranslatedText, Translation, one_line
+from nmt.translation.segment import Segment, findings_together, joined_segments
+from nmt.translation.sentence_splitting import LineSplitter, Part, SplitSentences
+from nmt.translation.unknown_characters import UnknownCharacters
+from nmt.translation.windows import windows
+from nmt.translation.workers import Workers
+
+MAX_WINDOW = 1_000_000
+"""The maximum of ``window``."""
+# What shards hold at most, unless build-vocab was told otherwise, for bundles that do not record it.
+_TRAINED_LENGTH = 256
+# The beam that --batch-tokens holds for; wider ones get so much less.
+_USUAL_BEAM = 4
+# More than any line has.
+_MOST_PARTS = 2**24
+
+
+class Translator:
+    """Translates lines with one model, or several that share a vocabulary."""
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        settings: SearchSettings,
+        hardware: Hardware,
+        *,
+        batch_tokens: int = 2_048,
+        window: int = 2_048,
+        max_source_length: int | None = None,
+        split_sentences: SplitSentences = "auto",
+        guard: bool = True,
+        utility: Utility | None = None,
+        alignment: bool = False,
+        copy_unknown: bool | None = None,
+        workers: int | None = None,
+    ) -> None:
+        """Make ready to translate.
+
+        Args:
+            ensemble: on the hardware's device.
+            settings: as :func:`~nmt.search.settings.search_settings` puts them together.
+            batch_tokens: source pieces, padding included, that a worker searches at once; fewer where the beam is wider
+                than 4.
+            window: lines that are read before their translations are served.
+            max_source_length: pieces; longer lines are translated in parts. By default the maximum in training.
+            split_sentences: which lines are translated sentence by sentence: those that hold more sentences, or are
+                longer, than the lines that the model was trained on (auto), all lines of several sentences, or none.
+            guard: search again for translations that look wrong, and take one that looks right, if there is any.
+                Findings are reported in any case.
+            utility: re-rank all that the beam found by minimum Bayes risk.
+            alignment: tell of each piece how likely it was and what source piece it belongs to.
+            copy_unknown: copy characters that the vocabulary has no piece for from the source; None: not those that
+                the model has seen spelt in bytes.
+            workers: batches that are searched at the same time, each by its share of the threads; by default as many
+                as there are threads.
+
+        Raises:
+            BeamTooWideError: the beam takes more memory than there is.
+            ConfigError: the positions of the model are too few for what is asked for, or a count is no whole number
+                from 1.
+        """
+        self._models = ensemble.models
+        self._vocab = ensemble.vocab
+        self._hardware = hardware
+        self._nbest = settings.nbest
+        # To choose among candidates takes all of them, and so does to make up for those that say the same.
+        self._drops_repeated = settings.diverse_groups > 1 and settings.nbest > 1
+        takes_all = utility is not None or self._drops_repeated
+        self._settings = dataclasses.replace(settings, nbest=settings.beam) if takes_all else settings
+        self._batch_tokens = batch_tokens
+        self.window = window
+        self._positions = min(model.config.max_positions for model in ensemble.models) - 1
+        if utility is not None and settings.beam == 1:
+            raise ConfigError("minimum Bayes risk chooses among candidates, and a beam of 1 has one: widen the beam.")
+        check_count("window", window, most=MAX_WINDOW)
+        check_count("batch_tokens", batch_tokens, most=MAX_BATCH_TOKENS)
+        if max_source_length is not None:
+            check_count("max_source_length", max_source_length)
+        if max_source_length is not None and max_source_length > self._positions:
+            raise ConfigError(
+                f"the model has positions for {self._positions} source pieces, which are fewer than "
+                f"{max_source_length}: give --max-source-length at most {self._positions}."
+            )
+        data = ensemble.config.data
+        trained_length = data.lines.max_length if data.lines is not None else _TRAINED_LENGTH
+        self.max_source_length = max_source_length or min(trained_length, self._positions)
+        check_choice("split_sentences", split_sentences, get_args(SplitSentences))
+        self._split_sentences = split_sentences
+        self._splitter = LineSplitter(
+            split_sentences, data.source_lang, data.lines, self.max_source_length, self._lengths
+        )
+        self._guard = guard
+        self._utility = utility
+        self._alignment = alignment
+        self._copy_unknown = copy_unknown
+        self._unknown = UnknownCharacters(self._vocab, data.lines, copy_unknown)
+        self._workers = Workers(hardware, workers)
+        self._memory = SearchMemory(ensemble.models, hardware.device)
+        self._memory.check_beam(self._settings)
+        self._languages = Languages(data.source_lang, data.target_lang)
+        self._guardian = Guardian(
+            self._vocab,
+            self._languages,
+            self._settings,
+            short_ratio=data.lines.target_per_source.p1 if data.lines is not None else 0.0,
+            repairs=guard,
+            search=self._search,
+            rerank=self._rerank,
+            sentences=lambda text: self._encoded(self._splitter.each_sentence(text)),
+        )
+        self._normalize = normalizer(
+            nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
+        )
+
+    @property
+    def source_lang(self) -> str:
+        """Code of the language of the lines."""
+        return self._languages.source
+
+    @property
+    def target_lang(self) -> str:
+        """Code of the language of the translations."""
+        return self._languages.target
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """All that a translation depends on, beside model, line and utility."""
+        return {
+            **dataclasses.asdict(self._settings),
+            "nbest": self._nbest,
+            "max_source_length": self.max_source_length,
+            "split_sentences": self._split_sentences,
+            "guard": self._guard,
+            "alignment": self._alignment,
+            "copy_unknown": "auto" if self._copy_unknown is None else self._copy_unknown,
+            "precision": self._hardware.precision,
+        }
+
+    def translate(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
+        """Translate lines; serves one translation for each line, in their order.
+
+        Reads no more than a window ahead, so memory does not grow with the input. The lines of a window that came
+        before an error in reading are served before the error is raised.
+
+        Args:
+            prefixes: what the translation of each line is to begin with.
+
+        Raises:
+            DataError: there are more lines than prefixes, or fewer, or a prefix is too long for the model.
+        """
+        if prefixes is None:
+            pairs: Iterable[tuple[str, str]] = ((line, "") for line in lines)
+        else:
+            pairs = parallel(lines, prefixes, names=("the input", "the list of prefixes"))
+        for window in self.translate_windows(pairs):
+            yield from window
+
+    def translate_windows(self, pairs: Iterable[tuple[str, str]], *, done: int = 0) -> Iterator[list[Translation]]:
+        """As :meth:`translate`, but what was read together is served together.
+
+        Args:
+            pairs: lines, each with what its translation is to begin with, mostly nothing.
+            done: lines that came before them: a line's samples depend on where it stands.
+        """
+        for window in windows(pairs, self.window):
+            yield self._translate_window(window, done)
+            done += len(window)
+
+    def _translate_window(self, pairs: list[tuple[str, str]], done: int) -> list[Translation]:
+        lines = [line for line, _ in pairs]
+        prefixes = [prefix for _, prefix in pairs]
+        segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
+        self._take_out_unknown(segments_by_line, prefixes)
+        self._number(segments_by_line, done)
+        self._begin_with(segments_by_line, prefixes, done)
+        segments = list(itertools.chain.from_iterable(segments_by_line))
+        searched = [segment for segment in segments if segment.pieces]
+        self._search(searched, self._settings)
+        self._rerank(searched)
+        self._guardian.look_after(searched)
+        for segment in segments:
+            candidates = _each_once(segment.candidates) if self._drops_repeated else segment.candidates
+            segment.candidates = candidates[: self._nbest]
+        self._align(segments if self._alignment else [s for s in segments if s.taken is not None and s.taken.inner])
+        self._put_back_unknown(segments)
+        return list(map(self._put_together, lines, segments_by_line))
+
+    def _put_together(self, line: str, segments: Sequence[Segment]) -> Translation:
+        return Translation(
+            line,
+            joined_segments(segments, self._languages.target),
+            source_pieces=tuple(self._vocab.pieces(piece for segment in segments for piece in segment.pieces)),
+            parts=sum(segment.parts for segment in segments),
+            is_cut=any(segment.is_cut for segment in segments),
+            guard=findings_together(segments),
+        )
+
+    def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[Segment]]:
+        """Each line as one segment, or as several. A translation begins with its prefix only where the line is one."""
+        segments_by_line = []
+        for line, pieces, prefix in zip(lines, self._vocab.encode(lines), prefixes, strict=True):
+            if not line.strip():
+                segments_by_line.append([Segment(line, [])])
+                continue
+            parts = self._splitter.parts(line, len(pieces), whole=bool(prefix))
+            segments_by_line.append([Segment(line, pieces)] if len(parts) == 1 else self._encoded(parts))
+        return segments_by_line
+
+    def _encoded(self, parts: Sequence[Part]) -> list[Segment]:
+        encoded = self._vocab.encode([part.text for part in parts])
+        return [
+            Segment(part.text, pieces, part.before, is_cut=part.is_cut)
+            for part, pieces in zip(parts, encoded, strict=True)
+        ]
+
+    def _lengths(self, texts: Sequence[str]) -> list[int]:
+        return [len(pieces) for pieces in self._vocab.encode(texts)]
+
+    def _take_out_unknown(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
+        """Leave what the model knows; but a line whose translation begins with a prefix stays as it is."""
+        for segments, prefix in zip(segments_by_line, prefixes, strict=True):
+            if prefix and len(segments) == 1:
+                continue
+            for segment in segments:
+                if taken := self._unknown.take_out(segment.text, segment.pieces):
+                    [pieces] = self._vocab.encode([taken.text])
+                    segment.text, segment.pieces, segment.taken = taken.text, pieces, taken
+
+    def _put_back_unknown(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            if segment.taken is not None:
+                restored = [self._unknown.put_back(segment.taken, segment.pieces, c) for c in segment.candidates]
+                if not self._alignment:  # it served for this alone
+                    restored = [dataclasses.replace(c, piece_log_probabilities=None, alignment=None) for c in restored]
+                segment.candidates = tuple(restored)
+
+    @staticmethod
+    def _number(segments_by_line: list[list[Segment]], done: int) -> None:
+        for line, segments in enumerate(segments_by_line, start=done):
+            for part, segment in enumerate(segments):
+                segment.number = line * _MOST_PARTS + part
+
+    def _begin_with(self, segments_by_line: list[list[Segment]], prefixes: list[str], done: int) -> None:
+        """Say what translations begin with; where a line is in parts, nothing can."""
+        for number, (segments, prefix) in enumerate(
+            zip(segments_by_line, self._vocab.encode(prefixes), strict=True), start=done + 1
+        ):
+            if len(segments) > 1:
+                continue
+            if len(prefix) > self._positions:
+                raise DataError(
+                    f"line {number:,}: a prefix of {len(prefix)} pieces is longer than what the model has positions "
+                    f"for, which is {self._positions}: {self._vocab.decode([prefix[:10]])[0]} …"
+                )
+            segments[0].prefix = prefix
+
+    def _rerank(self, segments: list[Segment]) -> None:
+        if self._utility is None:
+            return
+        for segment in segments:
+            # Samples come as often as they are likely; what a beam finds comes once.
+            weights = None if self._settings.sampling else [found.log_probability for found in segment.candidates]
+            choices = rerank([found.text for found in segment.candidates], self._utility, log_probabilities=weights)
+            segment.candidates = tuple(
+                dataclasses.replace(segment.candidates[choice.index], expected_utility=choice.expected_utility)
+                for choice in choices
+            )
+
+    def _align(self, segments: list[Segment]) -> None:
+        """Tell of each candidate's pieces how likely they were and where they come from."""
+        pairs = [(segment, found) for segment in segments if segment.pieces for found in segment.candidates]
+        scores = iter(
+            score_targets(
+                self._models,
+                [segment.pieces[: self._positions] for segment, _ in pairs],
+                [self._vocab.ids(found.pieces) for _, found in pairs],
+                self._hardware,
+                allow_unk=True,  # a prefix may have it
+                batch_tokens=self._batch_tokens,
+                alignment_layer=alignment_layer(self._models),
+            )
+        )
+        for segment in segments:
+            if not segment.pieces:
+                segment.candidates = (dataclasses.replace(BLANK, piece_log_probabilities=(), alignment=()),)
+                continue
+            segment.candidates = tuple(
+                dataclasses.replace(
+                    found,
+                    piece_log_probabilities=score.piece_log_probabilities,
+                    alignment=score.aligned_pieces(min(len(segment.pieces), self._positions)),
+                )
+                for found, score in zip(segment.candidates, scores, strict=False)
+            )
+
+    def _search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
+        lengths = [len(segment.pieces) + 1 for segment in segments]
+        # Memory grows with the beam.
+        most_tokens = max(1, self._batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, settings.beam))
+        batches = [
+            [segments[index] for index in batch] for batch in batches_of(lengths, most_tokens, self._workers.count)
+        ]
+        searches = min(self._workers.count, len(batches))
+        found = self._workers.map(
+            lambda batch: self._memory.fit(
+                lambda part, watch: self._search_batch(part, settings, watch),
+                batch,
+                settings,
+                source_pieces=lambda segment: len(segment.pieces) + 1,
+                name=lambda segment: f"line {segment.number // _MOST_PARTS + 1:,}",
+                searches=searches,
+            ),
+            batches,
+        )
+        for batch, candidates_by_segment in zip(batches, found, strict=True):
+            for segment, candidates in zip(batch, candidates_by_segment, strict=True):
+                segment.candidates = candidates
+
+    def _search_batch(
+        self, batch: Sequence[Segment], settings: SearchSettings, watch: Watch
+    ) -> list[tuple[TranslatedText, ...]]:
+        def before_step(sentences: int, length: int) -> None:
+            self._workers.look_up()
+            watch(sentences, length)
+
+        # A single character may have more pieces than the model has positions for.
+        sources = [[*segment.pieces[: self._positions], EOS] for segment in batch]
+        width = max(map(len, sources))
+        source_BS = torch.tensor([source + [PAD] * (width - len(source)) for source in sources])
+        with self._hardware.autocast():
+            found = beam_search(
+                self._models,
+                source_BS.to(self._hardware.device),
+                settings,
+                prefixes=[segment.prefix for segment in batch],
+                numbers=[segment.number for segment in batch],
+                before_step=before_step,
+            )
+        texts = iter(self._vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
+        return [
+            tuple(
+                TranslatedText(
+                    one_line(next(texts)),
+                    tuple(self._vocab.pieces(hypothesis.pieces)),
+                    hypothesis.log_probability,
+                    hypothesis.score,
+                )
+                for hypothesis in beams
+            )
+            for beams in found
+        ]
+
+
+def _each_once(candidates: Sequence[TranslatedText]) -> tuple[TranslatedText, ...]:
+    """Each text once, where it stands first: a group may say in other pieces what another has said."""
+    first: dict[str, TranslatedText] = {}
+    for candidate in candidates:
+        first.setdefault(candidate.text, candidate)
+    return tuple(first.values())

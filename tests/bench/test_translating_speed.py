@@ -1,0 +1,137 @@
+"""The benchmark of translating gives all the same work, and judges what they write."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from nmt.bench.agreement import greedy_agreement
+from nmt.bench.translating_speed import bench_translate, save_random_bundle, source_pieces
+from nmt.checkpoint.bundle import load_bundle
+from nmt.errors import NmtError
+from nmt.search.beam_search import SearchSettings, beam_search
+from nmt.training.input.data_sets import load_vocabulary
+from nmt.training.start.setup import resolve_config
+from tests.training.conftest import SETTINGS, complete, make_data_set
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make_data_set(tmp_path_factory.mktemp("data") / "reversed")
+
+
+@pytest.fixture(scope="module")
+def model(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("settings") / "quick.yaml"
+    path.write_text(complete(SETTINGS))
+    folder = tmp_path_factory.mktemp("model") / "bundle"
+    save_random_bundle(folder, resolve_config([(data, 1.0)], config_file=path)[0], load_vocabulary(data))
+    return folder
+
+
+def test_a_benchmark_counts_tokens_sentences_and_rounds(model, data):
+    told = []
+    result = bench_translate(
+        model, data, precisions=["fp32"], threads=1, rounds=2, sentences=7, length=5, told=told.append
+    )
+    assert result["sentences"] == 7
+    assert result["target_tokens_per_sentence"] == 5
+    assert result["agreement"] == {}
+    [(name, ours)] = result["contestants"].items()
+    assert name == "nmt fp32"
+    assert len(told) == 1 + 3 * 2  # ready, and three tasks in each of two rounds
+    for task in ("beam", "greedy"):
+        assert len(ours[task]["rounds"]) == 2
+        assert ours[task]["target_tokens_per_second"] == pytest.approx(5 * ours[task]["sentences_per_second"])
+    assert ours["latency"]["median_milliseconds"] <= ours["latency"]["p99_milliseconds"]
+    assert ours["latency"]["measured"] == 2 * 7
+    assert ours["seconds_to_first_output"] > 0
+    assert ours["peak_memory_bytes"] > 10_000_000
+
+
+@pytest.mark.parametrize("peer", ["ctranslate2", "transformers"])
+def test_a_peer_is_measured_in_the_same_run_and_agrees(peer, model, data):
+    pytest.importorskip(peer, reason="the extra `bench` is not installed")
+    result = bench_translate(
+        model, data, against=[peer], precisions=["fp32"], threads=2, rounds=1, sentences=8, length=5,
+        has_random_weights=True,
+    )  # fmt: skip
+    for agreement in result["agreement"].values():
+        assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
+    assert result["agreement"]
+    theirs = result["contestants"][result["best"][peer]["beam"]]["beam"]["target_tokens_per_second"]
+    ours = result["contestants"]["nmt fp32"]["beam"]["target_tokens_per_second"]
+    assert result["ratios"]["nmt fp32"][result["best"][peer]["beam"]]["beam"] == pytest.approx(ours / theirs)
+    if peer == "ctranslate2":
+        assert result["contestants"].keys() == {
+            "nmt fp32", "ctranslate2 float32", "ctranslate2 float32, 2 workers", "ctranslate2 int8",
+            "ctranslate2 int8, 2 workers",
+        }  # fmt: skip
+
+
+@pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
+def test_outputs_that_rounding_changes_are_counted(model, data):
+    result = bench_translate(model, data, precisions=["fp32", "int8"], threads=1, rounds=1, sentences=9, length=5)
+    assert result["contestants"].keys() == {"nmt fp32", "nmt int8"}
+    [(name, rounding)] = result["rounding"].items()
+    assert (name, rounding["sentences"]) == ("nmt int8", 9)
+    assert rounding["equal"] < 9  # weights that were never trained hold all pieces for about equally good
+
+
+def test_a_peer_that_is_not_installed_is_told(model, data, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(NmtError, match="pip install ctranslate2"):
+        bench_translate(model, data, against=["ctranslate2"], precisions=["fp32"], threads=1)
+
+
+def test_a_length_that_the_model_has_no_positions_for_is_refused(model, data):
+    with pytest.raises(NmtError, match="from 2 to 1023"):
+        bench_translate(model, data, precisions=["fp32"], threads=1, length=1_024)
+
+
+def test_sources_are_the_test_set_as_pieces_with_eos(model, data):
+    bundle = load_bundle(model)
+    pieces = source_pieces(bundle, data, 5)
+    lines = (data / "test.en").read_text().splitlines()[:5]
+    assert bundle.vocab.decode([ids[:-1] for ids in pieces]) == lines
+    assert all(ids[-1] == bundle.vocab.EOS for ids in pieces)
+
+
+def test_agreement_tells_ties_from_differences(model):
+    network = load_bundle(model).build_model(dtype=torch.float64)
+    sources = [[5, 6, 3], [5, 6, 3], [5, 6, 3]]
+    [[best]] = beam_search([network], torch.tensor(sources[:1]), SearchSettings(beam=1, max_length=3, min_length=3))
+    twin, worse = 30, 31
+    assert not {twin, worse} & set(best.pieces)
+    with torch.no_grad():
+        network.embedding.weight[twin] = network.embedding.weight[best.pieces[1]]
+    ours = list(best.pieces)
+    found = greedy_agreement(
+        network, sources, [ours] * 3, [ours, [ours[0], twin, ours[2]], [ours[0], worse, ours[2]]]
+    )  # fmt: skip
+    assert (found.sentences, found.equal, found.ties) == (3, 1, 1)
+    [difference] = found.differences
+    assert (difference.sentence, difference.place) == (2, 1)
+    logits_V = network(torch.tensor(sources[:1]), torch.tensor([[2, ours[0]]]))[0, -1]
+    assert difference.gap == pytest.approx((logits_V[ours[1]] - logits_V[worse]).item())
+
+
+def test_an_output_that_ends_early_is_a_difference(model):
+    network = load_bundle(model).build_model(dtype=torch.float64)
+    found = greedy_agreement(network, [[5, 6, 3]], [[7, 8]], [[7]])
+    assert [difference.place for difference in found.differences] == [1]
+
+
+def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):
+    command = [
+        sys.executable, "-m", "nmt", "bench", "translate", "--preset", "tiny", "--data", str(data), "--rounds", "1",
+        "--sentences", "3", "--length", "3", "--precision", "fp32",
+    ]  # fmt: skip
+    result = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert json.loads(result.stdout)["weights"] == "random"
+    assert "beam, round 1 of 1: nmt fp32" in result.stderr

@@ -1,0 +1,154 @@
+"""Which checkpoints are kept, and which one is used."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt.checkpoint.run_folder import (
+    bundle_to_use,
+    checkpoint_folder,
+    checkpoints,
+    is_run,
+    kept,
+    latest_intact_checkpoint,
+    newest_run,
+    prune,
+    set_aside,
+    update_links,
+)
+from nmt.config import CheckpointsConfig
+from nmt.errors import CheckpointError
+from tests.training.conftest import SETTINGS, complete
+
+
+def settings(**values) -> CheckpointsConfig:
+    return CheckpointsConfig(**values)
+
+
+def test_the_best_are_kept_by_score():
+    scores = {100: 2.0, 200: 6.0, 300: 4.0}
+    assert kept([100, 200, 300, 400], scores, settings(keep_last=1, keep_best=2)) == {200, 300, 400}
+
+
+def test_of_equal_scores_the_earlier_is_kept():
+    assert kept([1, 2, 3], {1: 5.0, 2: 5.0, 3: 1.0}, settings(keep_last=1, keep_best=1)) == {1, 3}
+
+
+def test_the_last_and_every_nth_are_kept():
+    assert kept(range(100, 1100, 100), {}, settings(keep_last=2, keep_best=1, keep_every=400)) == {400, 800, 900, 1000}
+
+
+def fake(run: Path, update: int) -> Path:
+    folder = checkpoint_folder(run, update)
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").touch()
+    return folder
+
+
+def test_checkpoints_are_in_the_order_of_their_updates_not_of_their_names(tmp_path):
+    for update in (5, 1_000_000_000, 99_999_999, 20, 100_000_000):  # the last ones outgrow the eight digits
+        fake(tmp_path, update)
+    assert list(checkpoints(tmp_path)) == [5, 20, 99_999_999, 100_000_000, 1_000_000_000]
+
+
+def test_the_newest_whole_checkpoint_is_resumed_from_and_damaged_newer_ones_are_set_aside(tmp_path):
+    assert latest_intact_checkpoint(tmp_path) == (None, [])
+    for update in (1, 3):
+        folder = fake(tmp_path, update)
+        (folder / "config.yaml").touch()
+        (folder / "vocab.model").touch()
+    (folder / "checksums.json").write_text('{"vocab.model": "another"}')
+    (fake(tmp_path, 2) / "config.yaml").touch()
+    path, problems = latest_intact_checkpoint(tmp_path)
+    assert path == checkpoint_folder(tmp_path, 1)
+    differs, missing = problems
+    assert differs.startswith(f"{folder / 'vocab.model'} is damaged: ")
+    assert missing == f"{checkpoint_folder(tmp_path, 2)} is not a whole bundle: vocab.model is missing."
+
+    (path / "vocab.model").unlink()
+    with pytest.raises(CheckpointError) as error:
+        latest_intact_checkpoint(tmp_path)
+    first, *each, advice = str(error.value).splitlines()
+    assert first == f"{tmp_path}: every checkpoint is damaged:"
+    assert each == [differs, missing, f"{path} is not a whole bundle: vocab.model is missing."]
+    assert "--fresh" in advice
+
+    set_aside(tmp_path, behind=path)
+    assert list(checkpoints(tmp_path)) == [1]
+    left = sorted(entry.name for entry in (tmp_path / "checkpoints").iterdir())
+    assert left == ["damaged-step-00000002", "damaged-step-00000003", "step-00000001"]
+
+
+def test_links_lead_to_the_last_and_the_best_that_are_there(tmp_path):
+    for update in (1, 2, 3):
+        fake(tmp_path, update)
+    update_links(tmp_path, {1: 3.0, 2: 9.0, 3: 4.0})
+    assert (tmp_path / "last").resolve() == checkpoint_folder(tmp_path, 3)
+    assert (tmp_path / "best").resolve() == checkpoint_folder(tmp_path, 2)
+
+
+def test_pruning_deletes_what_is_not_kept_and_what_a_crash_left(tmp_path):
+    for update in (1, 2, 3):
+        fake(tmp_path, update)
+    (tmp_path / "checkpoints" / ".step-00000004.17.tmp").mkdir()
+    prune(tmp_path, {1: 1.0}, settings(keep_last=1, keep_best=1))
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-00000001", "step-00000003"]
+
+
+def test_pruning_leaves_a_checkpoint_that_lies_elsewhere(tmp_path):
+    elsewhere = tmp_path / "other disk"
+    elsewhere.mkdir()
+    (elsewhere / "training.json").touch()
+    folder = tmp_path / "run"
+    checkpoint_folder(folder, 2).mkdir(parents=True)
+    checkpoint_folder(folder, 1).symlink_to(elsewhere)
+    prune(folder, {}, CheckpointsConfig(keep_last=1, keep_best=1))
+    assert list(checkpoints(folder)) == [1, 2]
+    assert (elsewhere / "training.json").exists()
+
+
+def test_translate_takes_the_average_unless_checkpoints_are_newer(tmp_path):
+    import os
+
+    fake(tmp_path, 1)
+    best = fake(tmp_path, 2)
+    update_links(tmp_path, {2: 1.0})
+    assert bundle_to_use(tmp_path) == best
+    average = tmp_path / "average"
+    average.mkdir()
+    (average / "model.safetensors").touch()
+    assert bundle_to_use(tmp_path) == average
+    newer = fake(tmp_path, 3)
+    os.utime(newer, (average.stat().st_mtime + 10,) * 2)
+    assert bundle_to_use(tmp_path) == best
+    assert bundle_to_use(best) == best
+
+
+def test_what_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(CheckpointError, match="nmt train"):
+        newest_run(tmp_path)
+    with pytest.raises(CheckpointError, match="no such"):
+        bundle_to_use(tmp_path / "nothing")
+    with pytest.raises(CheckpointError, match="holds no model"):
+        bundle_to_use(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"metrics.jsonl": ""}, True),
+        ({"metrics.jsonl": '{"kind": "sta', ".lock": "12 on host", "data.json": "[]"}, True),
+        ({".metrics.jsonl.12.tmp": ""}, True),
+        ({"metrics.jsonl": "", "notes.txt": "mine"}, False),
+        ({"metrics.jsonl": "", "config.yaml": "{SETTINGS}", "notes.txt": "mine"}, True),
+        ({"metrics.jsonl": '{"loss": 3', "config.yaml": "{SETTINGS}"}, False),
+        ({"metrics.jsonl": "", "config.yaml": "model: mine"}, False),
+        ({"config.yaml": "{SETTINGS}"}, False),  # may be the user's own settings
+        ({"data.json": "[]"}, False),
+        ({}, False),
+    ],
+)
+def test_a_run_that_ended_at_its_first_record_is_known(tmp_path, files, expected):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text.replace("{SETTINGS}", complete(SETTINGS)))
+    assert is_run(tmp_path) == expected

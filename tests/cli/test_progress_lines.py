@@ -1,0 +1,38 @@
+"""Progress in terminals of any width."""
+
+import io
+import itertools
+
+import pytest
+from rich.console import Console
+
+from nmt.cli import progress_lines as progress
+
+
+@pytest.mark.parametrize(("width", "has_bar"), [(40, False), (100, True)])
+@pytest.mark.parametrize("unit", ["lines", "pairs", "bytes"])
+def test_numbers_are_shown_however_narrow_the_terminal(monkeypatch, width, has_bar, unit):
+    shown = io.StringIO()
+    console = Console(file=shown, width=width, force_terminal=True, color_system=None)
+    monkeypatch.setattr(progress, "stderr", lambda: console)
+    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    with progress.progress_display() as display:
+        update = display(unit)
+        update("done", 0, 4_000_000)
+        update("done", 1_000_000, 4_000_000)
+    last = shown.getvalue().split("\n")[-2]
+    assert ("1.0/4.0 MB" if unit == "bytes" else "1000000/4000000") in last
+    assert ("━" in last) == has_bar
+
+
+def test_a_rate_of_less_than_one_per_second_is_not_printed(monkeypatch):
+    printed: list[str] = []
+    clock = itertools.count(0, 20)
+    monkeypatch.setattr(progress, "is_terminal", lambda: False)
+    monkeypatch.setattr(progress, "notice", printed.append)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with progress.progress_display() as display:
+        update = display("lines")
+        for done in (0, 11, 211):
+            update("done", done, 211)
+    assert printed == ["done: 11 of 211 lines", "done: 211 of 211 lines, 5 per second"]

@@ -1,0 +1,290 @@
+"""Beam search against exhaustive search, greedy search, and itself in other batches."""
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from nmt.config import ModelConfig
+from nmt.errors import NmtError
+from nmt.model.transformer import Transformer
+from nmt.search.beam_search import BOS, EOS, Hypothesis, SearchSettings, _Search, beam_search, length_penalty
+from nmt.search.extensions import Sampling, largest
+
+TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2, dropout=0.0, max_positions=40)
+
+
+def build(seed: int, vocab: int, spread: float = 3.0) -> Transformer:
+    torch.manual_seed(seed)
+    model = Transformer(TINY, vocab).double().eval()
+    torch.nn.init.normal_(model.embedding.weight, std=spread / 8**0.5)  # decided models: scores far apart
+    return model
+
+
+def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, vocab: int, normalization="paper"):
+    """Every output of at most ``limit`` pieces, scored by full decoding; best first."""
+    encoded = model.encode(torch.tensor([source]))
+    found = []
+    for length in range(limit + 1):
+        for pieces in itertools.product(range(4, vocab), repeat=length):
+            log_p = torch.log_softmax(model.decode(torch.tensor([[BOS, *pieces]]), encoded)[0], -1)
+            total = sum(log_p[i, piece].item() for i, piece in enumerate([*pieces, EOS]))
+            length_itself = length + 1 if normalization == "length" else (5 + length + 1) / 6
+            found.append((total / length_itself**alpha, pieces))
+    return sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 23])  # at 23, a bound at the present length would end a search too early
+@pytest.mark.parametrize("nbest", [1, 5])
+@pytest.mark.parametrize("normalization", ["paper", "length"])
+def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
+    vocab, limit = 7, 4
+    model = build(seed, vocab)
+    source = [4, 6, EOS]
+    beam = 3**limit + 3 ** (limit - 1) + 9 + 3 + 1  # a place for every prefix
+    settings = SearchSettings(
+        beam=beam, length_penalty=alpha, max_extra_length=limit - 2, nbest=nbest, normalization=normalization
+    )
+    [found] = beam_search([model], torch.tensor([source]), settings)
+    expected = exhaustive(model, source, alpha, limit, vocab, normalization)[:nbest]
+    assert [h.pieces for h in found] == [pieces for _, pieces in expected]
+    assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize(("log_probability", "goes_on"), [(-1.4, True), (-1.6, False), (-math.inf, False)])
+def test_the_bound_of_a_live_hypothesis_counts_its_end_at_the_limit(log_probability, goes_on):
+    """With at most 4 pieces and eos it may be divided by 5: -1.4 / 5 is better than -0.3, -1.4 / 4 is not."""
+    settings = SearchSettings(beam=2, length_penalty=1.0, normalization="length")
+    search = SimpleNamespace(
+        settings=settings, sentences=[0], limits=[4], dice=None, finished=[[Hypothesis((5,), -0.6, -0.3)]],
+        _penalty=lambda length: length_penalty(length, 1.0, "length"),
+    )  # fmt: skip
+    assert _Search._goes_on(search, 0, log_probability) == goes_on
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_beam_of_1_is_greedy(alpha):
+    model = build(0, 30)
+    source = torch.tensor([[5, 9, 11, 4, EOS]])
+    [[found]] = beam_search([model], source, SearchSettings(beam=1, length_penalty=alpha))
+    greedy, encoded = [], model.encode(source)
+    while len(greedy) < 4 + 50 and len(greedy) < 39:
+        logits = model.decode(torch.tensor([[BOS, *greedy]]), encoded)[0, -1]
+        logits[:3] = -math.inf
+        if (piece := logits.argmax().item()) == EOS:
+            break
+        greedy.append(piece)
+    assert list(found.pieces) == greedy
+
+
+def sources(count: int, vocab: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(5)
+    batch = torch.zeros(count, 13, dtype=torch.long)
+    for row in range(count):
+        length = int(torch.randint(1, 12, (1,), generator=generator))
+        batch[row, :length] = torch.randint(4, vocab, (length,), generator=generator)
+        batch[row, length] = EOS
+    return batch
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_batch_of_64_equals_batches_of_1(beam):
+    model = build(1, 50).float()
+    settings = SearchSettings(beam=beam, nbest=beam, max_extra_length=10)
+    batch = sources(64, 50)
+    together = beam_search([model], batch, settings)
+    for row, expected in zip(batch, together, strict=True):
+        [alone] = beam_search([model], row[row != 0][None], settings)
+        assert [h.pieces for h in alone] == [h.pieces for h in expected]
+        assert [h.score for h in alone] == pytest.approx([h.score for h in expected], abs=1e-4)
+
+
+def test_leaving_empty_places_out_changes_nothing(monkeypatch):
+    model, batch, steps = build(1, 50), sources(24, 50), []
+    step = Transformer.step
+
+    def counted(self, tokens, state, live=None):
+        steps.append(live is not None)
+        return step(self, tokens, state, live)
+
+    monkeypatch.setattr(Transformer, "step", counted)
+    found = []
+    for least in (0.01, 2.0):  # share of empty places from which on they are left out: soon, never
+        monkeypatch.setattr("nmt.search.beam_search._WORTH_PACKING", least)
+        found.append([])
+        for settings in (SearchSettings(beam=5, nbest=5), SearchSettings(beam=6, nbest=6, sampling=Sampling(seed=3))):
+            found[-1] += beam_search([model, build(2, 50)], batch, settings)
+        assert any(steps) == (least < 1)
+        steps.clear()
+    for some, other in zip(*found, strict=True):
+        assert [h.pieces for h in some] == [h.pieces for h in other]
+        assert [h.score for h in some] == pytest.approx([h.score for h in other], abs=1e-9)
+
+
+@pytest.mark.parametrize("beam", [1, 4, 50])
+def test_never_emits_what_is_no_text_and_keeps_the_limit(beam):
+    model = build(3, 20, spread=0.5)
+    model.embedding.weight.data[[0, 2]] *= 40  # pad and bos would win whenever their logit is positive
+    model.embedding.weight.data[EOS] *= -5
+    batch = sources(16, 20)
+    for source, found in zip(
+        batch, beam_search([model], batch, SearchSettings(beam=beam, max_extra_length=3, nbest=beam)), strict=True
+    ):
+        for hypothesis in found:
+            assert not {0, 1, 2, 3} & set(hypothesis.pieces)
+            assert len(hypothesis.pieces) <= (source != 0).sum() - 1 + 3
+
+
+def test_least_and_most_lengths_are_kept():
+    model, batch = build(8, 20), sources(16, 20)
+    for settings, lengths in (
+        (SearchSettings(min_length=9, max_length=9), {9}),
+        (SearchSettings(min_length=12, max_extra_length=20), set(range(12, 33))),
+        (SearchSettings(max_length=2), {0, 1, 2}),
+        (SearchSettings(min_length=30, max_length=3), {3}),  # the limit wins
+    ):
+        assert {len(found[0].pieces) for found in beam_search([model], batch, settings)} <= lengths
+
+
+def test_unk_comes_only_when_allowed():
+    model = build(4, 20)
+    model.embedding.weight.data[1] = model.embedding.weight.data[7:11].sum(0) * 2  # wins often
+    batch = sources(16, 20)
+    allowed = beam_search([model], batch, SearchSettings(allow_unk=True))
+    assert any(1 in found[0].pieces for found in allowed)
+    assert not any(1 in found[0].pieces for found in beam_search([model], batch, SearchSettings()))
+
+
+def test_positions_bound_the_output():
+    model = build(5, 20)
+    model.embedding.weight.data[EOS] *= 0
+    source = torch.full((1, 30), 7)
+    source[0, -1] = EOS
+    [[found]] = beam_search([model], source, SearchSettings(beam=2))
+    assert len(found.pieces) <= 39
+
+
+def test_an_ensemble_of_twins_is_one_of_them_and_of_strangers_their_mean():
+    one, other = build(6, 30), build(7, 30)
+    batch = sources(4, 30)
+    settings = SearchSettings()
+    assert [f[0].pieces for f in beam_search([one, one], batch, settings)] == [
+        f[0].pieces for f in beam_search([one], batch, settings)
+    ]
+    [[found]] = beam_search([one, other], batch[:1], settings)
+    target = torch.tensor([[BOS, *found.pieces]])
+    mean = sum(torch.softmax(model(batch[:1], target), -1) for model in (one, other)) / 2
+    gold = torch.tensor([*found.pieces, EOS])
+    expected = mean[0].log().gather(1, gold[:, None]).sum().item()
+    assert found.log_probability == pytest.approx(expected, abs=1e-4)
+    assert found.score == pytest.approx(expected / length_penalty(len(gold), 0.6), abs=1e-4)
+
+
+def test_no_ngram_comes_twice():
+    model, batch = build(9, 12, spread=6.0), sources(8, 12)
+    plain = beam_search([model], batch, SearchSettings(beam=2, max_extra_length=20))
+    assert any(repeats(found[0].pieces, 2) for found in plain)
+    for found in beam_search([model], batch, SearchSettings(beam=2, nbest=2, max_extra_length=20, no_repeat_ngram=2)):
+        assert not any(repeats(hypothesis.pieces, 2) for hypothesis in found)
+
+
+def repeats(pieces, size: int) -> bool:
+    grams = [pieces[i : i + size] for i in range(len(pieces) - size + 1)]
+    return len(set(grams)) < len(grams)
+
+
+def test_a_hypothesis_that_has_used_up_all_pieces_ends():
+    model = build(6, 8)  # four pieces that may come
+    settings = SearchSettings(no_repeat_ngram=1, min_length=20, nbest=4)
+    [found] = beam_search([model], torch.tensor([[5, 6, EOS]]), settings)
+    assert found
+    assert all(sorted(hypothesis.pieces) == [4, 5, 6, 7] for hypothesis in found)
+
+
+def test_a_model_that_has_diverged_is_told():
+    model = build(6, 8)
+    model.decoder[0].feed_forward.outer.bias.data[0] = math.nan
+    with pytest.raises(NmtError, match="not finite"):
+        beam_search([model], torch.tensor([[5, 6, EOS]]), SearchSettings())
+
+
+def test_outputs_begin_with_their_prefix_and_are_scored_whole():
+    model, batch = build(10, 20), sources(4, 20)
+    prefixes = [[5, 6, 7], [], [1, 9], list(range(4, 19)) * 2]  # unk where it is asked for; more than the limit
+    settings = SearchSettings(beam=3, nbest=3, max_extra_length=2)
+    together = beam_search([model], batch, settings, prefixes=prefixes)
+    for row, (prefix, found) in enumerate(zip(prefixes, together, strict=True)):
+        assert len(found) == 3 or row == 3
+        encoded = model.encode(batch[row : row + 1])
+        for hypothesis in found:
+            assert list(hypothesis.pieces[: len(prefix)]) == prefix
+            log_p = torch.log_softmax(model.decode(torch.tensor([[BOS, *hypothesis.pieces]]), encoded)[0], -1)
+            total = sum(log_p[i, piece].item() for i, piece in enumerate([*hypothesis.pieces, EOS]))
+            assert hypothesis.log_probability == pytest.approx(total, abs=1e-4)
+    without = beam_search([model], batch, settings)
+    assert [h.pieces for h in together[1]] == [h.pieces for h in without[1]]
+
+
+def test_samples_depend_on_seed_and_number_and_not_on_the_batch():
+    model, batch = build(11, 40, spread=1.0), sources(6, 40)
+
+    def samples(rows: list[int], seed: int = 1) -> list[set]:
+        settings = SearchSettings(beam=4, nbest=4, max_extra_length=5, sampling=Sampling(seed=seed))
+        found = beam_search([model], batch[rows], settings, numbers=rows)
+        return [{(h.pieces, round(h.log_probability, 4)) for h in sentence} for sentence in found]
+
+    together = samples([0, 1, 2, 3, 4, 5])
+    assert [samples([row])[0] for row in range(6)] == together
+    assert samples([5, 0, 2]) == [together[5], together[0], together[2]]
+    assert samples([0, 1, 2, 3, 4, 5], seed=2) != together
+
+
+def test_samples_come_as_often_as_the_model_expects():
+    model = build(12, 8, spread=1.0)
+    source = torch.tensor([[4, 6, EOS]])
+    expected = torch.softmax(model.decode(torch.tensor([[BOS]]), model.encode(source))[0, 0], -1)
+    for temperature, top_k, top_p in ((1.0, None, None), (0.5, None, None), (1.0, 3, None), (1.0, None, 0.7)):
+        sampling = Sampling(temperature, top_k, top_p)
+        count = 2_000
+        settings = SearchSettings(beam=count, nbest=count, max_length=1, sampling=sampling)
+        [found] = beam_search([model], source, settings)
+        counts = torch.zeros(8)
+        for hypothesis in found:
+            counts[hypothesis.pieces[0] if hypothesis.pieces else EOS] += 1
+        share = expected.clone()
+        share[[0, 1, 2]] = 0
+        share = share ** (1 / temperature)
+        order = share.argsort(descending=True)
+        if top_k is not None:
+            share[order[top_k:]] = 0
+        if top_p is not None:
+            before = share[order].cumsum(0) / share.sum() - share[order] / share.sum()
+            share[order[before >= top_p]] = 0
+        share = share / share.sum()
+        assert (counts[share == 0] == 0).all()
+        assert (counts / count - share).abs().max() < 0.04
+        for hypothesis in found[:20]:
+            piece = hypothesis.pieces[0] if hypothesis.pieces else EOS
+            assert hypothesis.log_probability <= expected[piece].log().item() + 1e-4
+
+
+def test_drawing_the_likeliest_alone_is_greedy():
+    model, batch = build(13, 30), sources(6, 30)
+    greedy = beam_search([model], batch, SearchSettings(beam=1))
+    for sampling in (Sampling(top_k=1), Sampling(top_p=1e-6), Sampling(temperature=1e-4)):
+        drawn = beam_search([model], batch, SearchSettings(beam=2, nbest=2, sampling=sampling))
+        for [best], found in zip(greedy, drawn, strict=True):
+            assert [hypothesis.pieces for hypothesis in found] == [best.pieces] * 2
+
+
+@pytest.mark.parametrize("count", [1, 4, 11])
+def test_the_largest_by_blocks_are_the_largest(count):
+    numbers = torch.randn(7, 3_001, generator=torch.Generator().manual_seed(1))
+    numbers[:, 5:9] = -torch.inf
+    values, places = largest(numbers, count)
+    expected = numbers.topk(count, dim=1)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(numbers.gather(1, places), values)

@@ -1,0 +1,138 @@
+"""Searches that do not fit are halved or refused, and come to the same as those that fit."""
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+
+from nmt.config import ModelConfig
+from nmt.model.transformer import Transformer
+from nmt.search.beam_search import SearchSettings, beam_search
+from nmt.search.search_memory import BeamTooWideError, SearchMemory
+
+CPU = torch.device("cpu")
+FIVE = [7, 3, 5, 2, 9]
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    torch.manual_seed(0)
+    config = ModelConfig(encoder_layers=1, decoder_layers=2, d_model=16, d_ff=16, heads=2, max_positions=64)
+    return Transformer(config, 100).eval()
+
+
+def memory(model, free: int | None) -> SearchMemory:
+    found = SearchMemory([model], CPU)
+    found.free = free
+    return found
+
+
+def fit(memory: SearchMemory, search, batch=FIVE, beam=4, searches=1):
+    return memory.fit(
+        search, batch, SearchSettings(beam=beam), source_pieces=int, name=lambda n: f"line {n}", searches=searches
+    )
+
+
+def test_a_batch_that_raises_is_halved_until_it_fits(model):
+    tried = []
+
+    def search(batch, watch):
+        tried.append(list(batch))
+        if len(batch) > 2:
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate …")
+        return [n * n for n in batch]
+
+    assert fit(memory(model, None), search) == [n * n for n in FIVE]
+    assert tried == [FIVE, [7, 3], [5, 2, 9], [5], [2, 9]]
+
+
+def test_other_errors_are_raised_as_they_are(model):
+    def search(batch, watch):
+        raise RuntimeError("no such thing")
+
+    with pytest.raises(RuntimeError, match="no such thing"):
+        fit(memory(model, None), search)
+
+
+def test_a_sentence_that_does_not_fit_is_named(model):
+    def search(batch, watch):
+        if 5 in batch:
+            raise MemoryError
+        return list(batch)
+
+    with pytest.raises(BeamTooWideError, match=r"line 5: .*beam of 4 .*Lower --beam"):
+        fit(memory(model, None), search)
+
+
+def test_what_does_not_fit_its_share_is_searched_alone(model):
+    found = memory(model, None)
+    settings = SearchSettings(beam=4)
+    found.free = 2 * found.need(settings, 1, 9, 10)
+    lengths = []
+
+    def search(batch, watch):
+        for length in range(15):
+            watch(len(batch), length)
+        lengths.append(len(batch))
+        return list(batch)
+
+    assert fit(found, search, searches=2) == FIVE
+    assert lengths == [1] * 5
+    found.free //= 4
+    with pytest.raises(BeamTooWideError, match=r"line 7: .*GB were free"):
+        fit(found, search, searches=2)
+
+
+def test_a_beam_that_no_memory_holds_is_refused_before_the_search(model):
+    found = memory(model, 8_000_000_000)
+    found.check_beam(SearchSettings(beam=1_000))
+    with pytest.raises(BeamTooWideError, match=r"beam of 100,000 takes at least [\d,.]+ GB .*8\.0 GB"):
+        found.check_beam(SearchSettings(beam=100_000))
+
+
+@pytest.mark.parametrize("change", [{"beam": 8}, {"beam": 8, "source": 40}, {"beam": 8, "length": 30}])
+def test_the_need_grows_with_all_that_it_depends_on(model, change):
+    found = memory(model, None)
+
+    def need(beam=4, source=20, length=10, sentences=2):
+        return found.need(SearchSettings(beam=beam), sentences, source, length)
+
+    assert need(**change) > need(**(change | {"beam": 4})) >= need()
+    assert need(sentences=4) == 2 * need()
+
+
+def test_the_search_tells_how_many_sentences_are_left_and_how_far_it_is(model):
+    seen = []
+    settings = SearchSettings(beam=3, max_extra_length=4)
+    source = torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0]])
+    beam_search([model], source, settings, before_step=lambda *state: seen.append(state))
+    assert seen[0] == (2, 0)
+    assert [length for _, length in seen] == list(range(len(seen)))
+    assert all(before >= after for (before, _), (after, _) in itertools.pairwise(seen))
+
+
+@pytest.mark.parametrize("settings", [SearchSettings(beam=300), SearchSettings(beam=100, length_penalty=0)])
+def test_the_estimate_holds(model, settings):
+    """What a search really holds at a step, by adding up its tensors, is less than estimated, but not by far."""
+    from nmt.search import beam_search as module
+
+    found = memory(model, None)
+    held = []
+    searches = []
+    begin = module._Search.begin
+    settings = dataclasses.replace(settings, max_extra_length=20, min_length=15)
+    module._Search.begin = staticmethod(lambda *a: searches.append(begin(*a)) or searches[-1])
+
+    def note(sentences, length):
+        state = searches[0].states[0]
+        layers = [t for layer in state.layers for t in (layer.self_key_BHXK, layer.self_value_BHXV)]
+        held.append((length, sum(t.nbytes for t in [*layers, state.past_BWX])))
+
+    try:
+        beam_search([model], torch.tensor([[5, 6, 7, 8, 9, 3]]), settings, before_step=note)
+    finally:
+        module._Search.begin = begin
+    for length, size in held[2:]:
+        estimate = found.need(settings, 1, 6, length)
+        assert size < estimate < 20 * size

@@ -1,0 +1,19 @@
+"""docs/architecture.md names every file, and none that is gone."""
+
+import re
+from pathlib import Path
+
+import nmt
+from nmt.cli.app import app
+
+ROOT = Path(nmt.__file__).parent
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+
+
+def test_every_file_is_named():
+    named = set(re.findall(r"(?<![\w/])(?:nmt/)?([a-z0-9_]+\.py)\b", PAGE.read_text("utf-8"))) - {"__init__.py"}
+    files = {path.name for path in ROOT.rglob("*.py")} - {"__init__.py", "__main__.py"}
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    modules = {f"{name.replace('-', '_')}.py" for name in commands | {group.name for group in app.registered_groups}}
+    assert named <= files
+    assert files - named <= modules

@@ -1,0 +1,74 @@
+"""The data of a run, checked when it is opened."""
+
+import shutil
+
+import pytest
+import yaml
+
+from nmt.config import parse_config
+from nmt.data.build import build_vocabulary
+from nmt.data.manifest import read_manifest
+from nmt.data.shards import read_index
+from nmt.errors import DataError
+from nmt.training.input.data_sets import TrainingData
+from tests.training.conftest import SETTINGS, make_data_set
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make_data_set(tmp_path_factory.mktemp("opened") / "data", pairs=40)
+
+
+def config(data, **changes):
+    index = read_index(data)
+    recorded = {"vocab_fingerprint": index.vocab_fingerprint, "fingerprint": index.data_fingerprint}
+    return parse_config(yaml.safe_load(SETTINGS) | {"data": recorded | changes}, name="settings")
+
+
+def test_shards_of_the_recorded_text_are_opened(data):
+    assert len(TrainingData.open([data], config(data)).shards) == 40
+
+
+def test_shards_of_another_text_are_refused(data):
+    """The manifest tells what the text is now, the shards of what text they were made."""
+    with pytest.raises(DataError, match=r"its text has changed since it was encoded.*nmt build-vocab"):
+        TrainingData.open([data], config(data, fingerprint="0" * 64))
+
+
+@pytest.fixture
+def copied(data, tmp_path):
+    """A copy of the data set, to edit."""
+    return shutil.copytree(data, tmp_path / "copied")
+
+
+def test_text_that_was_edited_after_it_was_encoded_is_refused(copied):
+    data = copied
+    (data / "train.en").write_text("hallo\n" + (data / "train.en").read_text().split("\n", 1)[1])
+    with pytest.raises(DataError, match=r"train\.en changed after the text was encoded.*nmt build-vocab"):
+        TrainingData.open([data], config(data))
+    build_vocabulary(data, existing=data / "vocab.model", threads=1)
+    assert len(TrainingData.open([data], config(data)).shards) == 40
+
+
+def test_text_that_is_no_longer_parallel_is_not_sent_to_be_encoded(copied):
+    data = copied
+    with (data / "train.en").open("a") as stream:
+        stream.write("hallo\n")
+    with pytest.raises(DataError, match=r"must be parallel.*nmt prepare-data") as refused:
+        TrainingData.open([data], config(data, vocab_fingerprint="0" * 64))
+    assert "build-vocab" not in str(refused.value)
+
+
+def test_shards_of_a_mixed_data_set_are_compared_with_its_own_text(data, tmp_path):
+    other = make_data_set(tmp_path / "other", pairs=30, seed=1)
+    build_vocabulary(other, existing=data / "vocab.model", threads=1)
+    part = {"name": "other", "weight": 1.0, "fingerprint": read_manifest(other).fingerprint}
+    assert len(TrainingData.open([data, other], config(data, mixed_with=[part])).shards) == 70
+    part["fingerprint"] = read_manifest(data).fingerprint
+    with pytest.raises(DataError, match=r"other: its text has changed"):
+        TrainingData.open([data, other], config(data, mixed_with=[part]))
+
+
+def test_shards_of_another_vocabulary_are_refused(data):
+    with pytest.raises(DataError, match="was encoded with another vocabulary"):
+        TrainingData.open([data], config(data, vocab_fingerprint="0" * 64))

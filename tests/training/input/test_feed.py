@@ -1,0 +1,63 @@
+"""The updates of a run: every pair once per epoch, in an order that starts anywhere."""
+
+from collections import Counter
+
+import pytest
+
+from nmt.training.input.data_sets import TrainingData
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+
+EPOCHS = 3
+
+
+@pytest.fixture
+def updates(reversed_words, settled, tmp_path):
+    """The updates of the first epochs, as one rank gets them, from a place in the plan on."""
+
+    def make(ranks: Ranks = NO_OTHERS, epoch: int = 0, index: int = 0) -> list:
+        config = settled()
+        data = TrainingData.open([reversed_words], config)
+        planned = []
+        with data.epochs(config, tmp_path, ranks) as epochs:
+            for update in epochs.updates(epoch, index, micro_batch_tokens=50, ranks=ranks):
+                if update.epoch == EPOCHS:
+                    return planned
+                planned.append(update)
+        raise AssertionError("the row of epochs ended")
+
+    return make
+
+
+def rows(update) -> list[tuple[int, ...]]:
+    """The targets of an update's micro-batches, without padding."""
+    return [tuple(row[row != 0]) for batch in update.batches for row in batch.target_output_BT]
+
+
+def test_every_epoch_yields_every_pair_once(updates, reversed_words, settled):
+    shards = TrainingData.open([reversed_words], settled()).shards
+    planned = updates()
+    for epoch in range(EPOCHS):
+        of_epoch = [update for update in planned if update.epoch == epoch]
+        assert [update.index for update in of_epoch] == list(range(len(of_epoch)))
+        pairs = [pair for update in of_epoch for pair in update.pairs.tolist()]
+        assert sorted(pairs) == list(range(len(shards)))
+        targets = Counter(row for update in of_epoch for row in rows(update))
+        assert targets == Counter((*shards.pair(pair)[1].tolist(), 3) for pair in range(len(shards)))
+    orders = [[update.pairs.tolist() for update in planned if update.epoch == epoch] for epoch in range(EPOCHS)]
+    assert orders[0] != orders[1] != orders[2]
+
+
+def test_ranks_share_each_update_without_a_rest(updates):
+    alone, shares = updates(), [updates(Ranks(rank, 3)) for rank in range(3)]
+    for whole, *parts in zip(alone, *shares, strict=True):
+        assert Counter(rows(whole)) == sum((Counter(rows(part)) for part in parts), Counter())
+        assert {part.target_tokens for part in parts} == {whole.target_tokens}
+
+
+def test_a_start_in_the_middle_yields_the_rest(updates):
+    planned = updates()
+    middle = next(number for number, update in enumerate(planned) if (update.epoch, update.index) == (1, 2))
+    resumed = updates(epoch=1, index=2)
+    assert [(u.epoch, u.index, u.pairs.tolist()) for u in resumed] == [
+        (u.epoch, u.index, u.pairs.tolist()) for u in planned[middle:]
+    ]

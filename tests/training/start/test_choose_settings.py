@@ -1,0 +1,98 @@
+"""Where the settings of a run come from, and what is said of it."""
+
+import pytest
+import yaml
+
+from nmt.config import dump_config, load_preset, load_yaml, parse_config
+from nmt.data.manifest import read_manifest
+from nmt.errors import ConfigError
+from nmt.training.start.choose_settings import choose_settings
+from nmt.training.start.setup import resolve_config
+
+
+@pytest.fixture
+def choose(reversed_words):
+    return lambda **given: choose_settings([read_manifest(reversed_words)], **given)
+
+
+@pytest.fixture
+def resolve(reversed_words):
+    def settle(*settings, **given):
+        return resolve_config([(reversed_words, 1.0)], settings=settings, **given)[0]
+
+    return settle
+
+
+@pytest.fixture
+def own(tmp_path):
+    def write(text: str):
+        path = tmp_path / "my.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def without_data(config):
+    return config.model_dump(exclude={"data"})
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "model:\n"])
+def test_an_empty_file_changes_nothing_of_the_preset_that_is_chosen(resolve, choose, own, text):
+    assert resolve(config_file=own(text)) == resolve()
+    assert (
+        choose(config_file=own(text)).description == f"settings: {own(text)} over preset small (chosen for this corpus)"
+    )
+    assert choose(config_file=own(text)).name == "my"
+
+
+def test_a_file_with_some_keys_is_laid_over_the_preset_key_by_key(resolve, own):
+    path = own("model: {dropout: 0.25}\nvalidation: {decoding: {length_penalty: 1}}")
+    over_small, over_base = resolve(config_file=path), resolve(config_file=path, preset="base")
+    small = resolve()
+    assert over_small.model == small.model.model_copy(update={"dropout": 0.25})
+    assert over_small.validation.decoding.beam == small.validation.decoding.beam == 1
+    assert over_small.validation.decoding.length_penalty == 1
+    assert (over_base.model.d_model, over_base.model.dropout) == (512, 0.25)
+
+
+def test_a_file_is_laid_over_the_preset_that_is_given(choose, own):
+    assert choose(config_file=own("{}"), preset="tiny").description == f"settings: {own('{}')} over preset tiny"
+
+
+def test_a_runs_own_file_gives_exactly_its_settings(resolve, choose, own):
+    config = parse_config({"model": {"heads": 2}, "training": {"max_minutes": 3, "max_updates": None}}, name="run")
+    path = own(dump_config(config))
+    for given in ({}, {"preset": "big"}):
+        assert without_data(resolve(config_file=path, **given)) == without_data(config)
+    assert "over" not in choose(config_file=path).description
+    # An older version's lacks keys that were added since: their defaults hold, not a preset's values.
+    values = load_yaml(path)
+    del values["schedule"]["decay"], values["training"]["patience"]
+    assert resolve(config_file=own(yaml.safe_dump(values))).schedule.decay == "inverse_sqrt"
+    assert load_preset("small")["schedule"]["decay"] == "linear"
+
+
+def test_what_data_a_file_names_does_not_matter(resolve, own):
+    assert resolve(config_file=own("data: {name: x, weigth: 3}")) == resolve()
+    with pytest.raises(ConfigError, match=r"--data DIR\[:WEIGHT\]"):
+        resolve("data.weight=2")
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "message"),
+    [
+        (["model.heads=x"], "", "--set model.heads=x: expected a whole number, got 'x'."),
+        ([], "model: {heads: x}", "{file}: model.heads: expected a whole number, got 'x'."),
+        (["model.heads=x"], "model: {heads: y}", "--set model.heads=x: expected a whole number, got 'x'."),
+        (["training.seed=2"], "model: {heads: 0}", "{file}: model.heads: must be at least 1, got 0."),
+        (["model.heads=7"], "", "preset small with --set model.heads=7: model: d_model 256 is not"),
+        ([], "model: {heads: 7}", "{file} over preset small: model: d_model 256 is not a multiple of heads 7"),
+        (["model=3"], "", "--set model=3: is a section: set its keys, as in model.encoder_layers, got 3."),
+    ],
+)
+def test_an_error_names_the_place_that_the_value_comes_from(resolve, own, settings, text, message):
+    path = own(text)
+    with pytest.raises(ConfigError) as error:
+        resolve(*settings, config_file=path)
+    assert message.format(file=path) in str(error.value)

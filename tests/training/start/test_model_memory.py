@@ -1,0 +1,64 @@
+"""A model that no memory holds is refused before any of it is taken, with figures and advice."""
+
+import pytest
+
+from nmt.config import ModelConfig
+from nmt.device import choose_hardware
+from nmt.errors import TrainingError
+from nmt.model.transformer import Transformer
+from nmt.training.learner import Learner
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.start import model_memory as memory
+from nmt.training.start.model_memory import check_memory, out_of_memory_explained, parameter_count
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ModelConfig(encoder_layers=3, decoder_layers=5, d_model=16, d_ff=8, heads=2, norm="pre"),
+        ModelConfig(encoder_layers=1, decoder_layers=2, d_model=16, d_ff=8, heads=2, positions="learned"),
+    ],
+)
+def test_parameters_are_counted_without_building_the_model(config):
+    model = Transformer(config, 40)
+    assert parameter_count(config, 40) == sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("model.d_model=100000", ["parameters takes at least", "TB", "model.d_model", "--preset"]),
+        ("model.encoder_layers=1000000000", ["parameters takes at least", "numbers of layers"]),
+        ("model.max_positions=1000000000000", ["parameters takes at least", "256 TB", "model.max_positions"]),
+        ("model.d_ff=1000000000000000000", ["no memory can hold"]),
+        ("model.d_model=80000000000", ["no memory can hold"]),
+    ],
+)
+def test_a_model_beyond_all_memory_is_an_error_with_advice(run_training, tmp_path, setting, words):
+    with pytest.raises(TrainingError) as error:
+        run_training(tmp_path / "run", setting)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_ranks_of_a_machine_share_its_memory(settled, monkeypatch):
+    hardware = choose_hardware("cpu", "fp32", 1)
+    config = settled()
+    needed = 4 * 4 * parameter_count(config.model, 40)
+    monkeypatch.setattr(memory, "memory_for_use", lambda device: needed)
+    check_memory(config, 40, hardware, NO_OTHERS)
+    with pytest.raises(TrainingError, match="for each rank"):
+        check_memory(config, 40, hardware, Ranks(0, 2, 0, 2))
+    with pytest.raises(TrainingError):
+        check_memory(settled("training.ema_decay=0.9"), 40, hardware, NO_OTHERS)
+
+
+def test_memory_that_is_taken_meanwhile_is_an_error_too(run_training, tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes.")
+
+    monkeypatch.setattr(Learner, "__init__", fail)
+    with pytest.raises(TrainingError, match=r"does not fit into the memory of cpu\. Lower model\.d_model"):
+        run_training(tmp_path / "run")
+    with pytest.raises(RuntimeError, match="another"), out_of_memory_explained(choose_hardware("cpu", "fp32", 1)):
+        raise RuntimeError("another")

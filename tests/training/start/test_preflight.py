@@ -1,0 +1,76 @@
+"""The micro-batch that is found fits, is not needlessly small, and is found in few tries."""
+
+import pytest
+
+from nmt.device import choose_hardware
+from nmt.training.ranks.exchange import Ranks
+from nmt.training.start import preflight as module
+from nmt.training.start.preflight import worst_batch
+
+LONGEST = 64
+ONCE = 300_000_000
+"""Bytes taken by the first micro-batch alone, whatever its size: gradients, moments."""
+
+
+class Machine:
+    """A learner on a machine whose memory is known."""
+
+    def __init__(self, monkeypatch, usable: int, bytes_a_position: int, breaks_at: float = float("inf")) -> None:
+        self.tried: list[int] = []
+        self.micro_batch_limit: int | None = None
+        self._bytes, self._breaks_at, self._used = bytes_a_position, breaks_at, 50_000_000
+        monkeypatch.setattr(module, "memory_in_use", lambda device: self._used)
+        monkeypatch.setattr(module, "memory_for_use", lambda device: usable)
+
+    def compute_gradients(self, batches, *, update, target_tokens):
+        positions = batches[0].positions
+        self.tried.append(positions)
+        if positions > self._breaks_at:
+            self.micro_batch_limit = positions // 2
+            return
+        self._used = 50_000_000 + ONCE + self._bytes * positions
+
+
+@pytest.fixture
+def found(settled):
+    config = settled("batching.update_tokens=25000")
+
+    def find(machine: Machine, ranks: Ranks = module.Ranks()) -> int:
+        hardware = choose_hardware("cpu", "fp32", 1)
+        return module._largest_fitting(machine, module._LARGEST_ON_CPU, config, hardware, LONGEST, ranks)
+
+    return find
+
+
+def test_with_plenty_of_memory_small_tries_are_enough(found, monkeypatch):
+    machine = Machine(monkeypatch, usable=16_000_000_000, bytes_a_position=500_000)
+    assert found(machine) == module._LARGEST_ON_CPU
+    assert machine.tried == [256, 1_024]
+
+
+@pytest.mark.parametrize("usable", [1_200_000_000, 1_700_000_000, 2_600_000_000])
+def test_the_largest_that_fits_is_found(found, monkeypatch, usable):
+    machine = Machine(monkeypatch, usable=usable, bytes_a_position=500_000)
+    size = found(machine)
+    needed = 50_000_000 + ONCE + 500_000 * size
+    assert needed <= 0.85 * usable
+    assert needed + 500_000 * size > 0.85 * usable or size == module._LARGEST_ON_CPU
+
+
+def test_ranks_of_one_machine_share_its_memory(found, monkeypatch):
+    alone = found(Machine(monkeypatch, usable=3_000_000_000, bytes_a_position=500_000))
+    monkeypatch.setattr(Ranks, "gather", lambda self, value: [value] * self.size)
+    shared = found(Machine(monkeypatch, usable=3_000_000_000, bytes_a_position=500_000), Ranks(0, 4, 0, 4))
+    assert shared < alone
+
+
+def test_one_that_breaks_nevertheless_sets_the_limit(found, monkeypatch):
+    machine = Machine(monkeypatch, usable=16_000_000_000, bytes_a_position=500_000, breaks_at=1_000)
+    assert found(machine) == 512
+
+
+def test_the_worst_batch_is_full_of_the_longest_pairs():
+    batch = worst_batch(1_000, LONGEST, 50)
+    assert batch.source_BS.shape == batch.target_input_BT.shape == (15, LONGEST)
+    assert batch.target_tokens == 15 * LONGEST
+    assert worst_batch(10, LONGEST, 50).source_BS.shape == (1, LONGEST)

@@ -1,0 +1,101 @@
+"""Where a run's data lies: noted in the run, found again after a move, asked for when it is gone."""
+
+import json
+import shutil
+
+import pytest
+
+from nmt.data.manifest import read_manifest, write_manifest
+from nmt.errors import CheckpointError
+from nmt.training.start.choose_settings import settings_of_run
+from nmt.training.start.recorded_data import data_to_resume
+from nmt.training.start.setup import resolve_config, settle
+from tests.training.conftest import assert_same, saved
+
+
+@pytest.fixture
+def project(tmp_path, reversed_words, run_training):
+    """A folder with data and a run of 10 updates."""
+    root = tmp_path / "project"
+    shutil.copytree(reversed_words, root / "data" / "words")
+    run_training(root / "runs" / "one", "training.max_updates=10", data=root / "data" / "words")
+    return root
+
+
+def test_a_run_resumes_with_its_own_settings_and_data(project, run_training, listener, tmp_path):
+    from nmt.training.run import train
+
+    run_training(tmp_path / "straight", data=project / "data" / "words")
+    run = project / "runs" / "one"
+    data = data_to_resume(run)
+    assert data == [(project / "data" / "words", 1.0)]
+    config = settle(data, settings_of_run(run)).model_copy()
+    assert train([folder for folder, _ in data], run, config, listener).was_over
+    further = config.model_copy(update={"training": config.training.model_copy(update={"max_updates": 20})})
+    train([folder for folder, _ in data], run, further, listener)
+    assert_same(saved(tmp_path / "straight", 20), saved(run, 20))
+
+
+def test_data_is_found_after_the_whole_project_moved(project, tmp_path):
+    project.rename(tmp_path / "elsewhere")
+    assert data_to_resume(tmp_path / "elsewhere" / "runs" / "one") == [(tmp_path / "elsewhere" / "data" / "words", 1.0)]
+
+
+def test_data_is_found_after_the_run_alone_moved(project, tmp_path):
+    (project / "runs" / "one").rename(tmp_path / "moved")
+    assert data_to_resume(tmp_path / "moved") == [(project / "data" / "words", 1.0)]
+
+
+def test_of_two_places_the_one_with_the_runs_text_is_taken(project, tmp_path):
+    shutil.copytree(project, tmp_path / "copy" / "project")
+    copied = tmp_path / "copy" / "project" / "data" / "words"
+    run = tmp_path / "copy" / "project" / "runs" / "one"
+    assert data_to_resume(run)[0][0] == copied
+    write_manifest(read_manifest(copied).model_copy(update={"fingerprint": "other"}), copied)
+    assert data_to_resume(run)[0][0] == project / "data" / "words"
+    shutil.rmtree(project / "data")
+    assert data_to_resume(run)[0][0] == copied  # its text changed, which resuming reports
+
+
+def test_data_that_is_gone_is_asked_for(project, tmp_path):
+    (project / "data" / "words").rename(tmp_path / "words")
+    with pytest.raises(CheckpointError, match=r"reversed is no longer there .* Name its folder with --data"):
+        data_to_resume(project / "runs" / "one")
+    assert data_to_resume(project / "runs" / "one", [str(tmp_path / "words")]) == [(tmp_path / "words", 1.0)]
+
+
+def test_a_record_that_is_missing_or_damaged_asks_for_the_data_too(project):
+    run = project / "runs" / "one"
+    for content in ("[{", '[{"weight": "x"}]', "3", '[{"weight": 1}]'):
+        (run / "data.json").write_text(content)
+        with pytest.raises(CheckpointError, match=r"data\.json: is damaged.*--data"):
+            data_to_resume(run)
+    (run / "data.json").unlink()
+    with pytest.raises(CheckpointError, match="--data"):
+        data_to_resume(run)
+    assert data_to_resume(run, ["somewhere:2"])[0][1] == 2
+
+
+def test_a_mixture_keeps_its_weights(project, reversed_words, settings_file, listener):
+    from nmt.training.run import train
+
+    mixture = [(reversed_words, 1.0), (project / "data" / "words", 0.5)]
+    config, _ = resolve_config(mixture, config_file=settings_file, settings=["training.max_updates=2"])
+    run = project / "runs" / "mixed"
+    train([folder for folder, _ in mixture], run, config, listener)
+    assert data_to_resume(run) == mixture
+    named = [str(project / "data" / "words"), str(reversed_words)]
+    assert [weight for _, weight in data_to_resume(run, named)] == [1.0, 0.5]
+    assert [weight for _, weight in data_to_resume(run, [named[0], f"{named[1]}:3"])] == [1.0, 3.0]
+    assert [entry["name"] for entry in json.loads((run / "data.json").read_text())] == ["reversed", "reversed"]
+
+
+def test_only_a_runs_folder_can_be_resumed(project):
+    run = project / "runs" / "one"
+    assert settings_of_run(run).layers[0].values["training"]["max_updates"] == 10
+    with pytest.raises(CheckpointError, match=f"Name the folder of the run: {run}"):
+        settings_of_run(run / "last")
+    with pytest.raises(CheckpointError, match="no such run"):
+        settings_of_run(project / "runs" / "none")
+    with pytest.raises(CheckpointError, match=r"no config\.yaml"):
+        settings_of_run(project / "data" / "words")

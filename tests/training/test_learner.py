@@ -1,0 +1,304 @@
+"""One update: what it comes to does not depend on how it is split."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import ModelConfig, OptimizerConfig
+from nmt.data.batching import Batch, halves
+from nmt.device import choose_hardware
+from nmt.errors import ConfigError, TrainingError
+from nmt.model.transformer import Transformer
+from nmt.training.learner import Learner, LossScale, derived_seed, make_optimizer
+from nmt.training.ranks.exchange import Ranks
+from nmt.training.start.beginning import freeze
+
+
+def pairs(count: int):
+    draw = np.random.default_rng(0)
+    return [
+        (draw.integers(4, 30, draw.integers(1, 9)), draw.integers(4, 30, draw.integers(1, 9))) for _ in range(count)
+    ]
+
+
+def padded(rows):
+    width = max(map(len, rows))
+    return np.array([[*row, *[0] * (width - len(row))] for row in rows], dtype=np.int64)
+
+
+def batch(chosen) -> Batch:
+    sources, targets = zip(*chosen, strict=True)
+    return Batch(
+        padded([[*s, 3] for s in sources]), padded([[2, *t] for t in targets]), padded([[*t, 3] for t in targets]),
+        sum(len(t) + 1 for t in targets),
+    )  # fmt: skip
+
+
+def learner(dropout=0.0, precision="fp64", **options) -> Learner:
+    torch.manual_seed(0)
+    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2, dropout=dropout)
+    hardware = choose_hardware("cpu", precision, 1)
+    model = Transformer(config, 30).to(hardware.weights_dtype).train()
+    settings = OptimizerConfig(clip_norm=options.pop("clip_norm", None))
+    return Learner(model, settings, hardware, label_smoothing=0.1, seed=1, **options)
+
+
+def weights(made: Learner) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in made.model.parameters()]).clone()
+
+
+def gradient(made: Learner) -> torch.Tensor:
+    return torch.cat([p.grad.flatten() for p in made.parameters.values()]).clone()
+
+
+def tokens(batches) -> int:
+    return sum(batch.target_tokens for batch in batches)
+
+
+def updated(batches, updates=1, **options):
+    made = learner(**options)
+    for update in range(1, updates + 1):
+        result = made.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-3)
+    return weights(made), result
+
+
+@pytest.mark.parametrize("cuts", [[7], [1, 20], [3, 4, 5, 11]])
+def test_micro_batches_equal_one_batch(cuts):
+    chosen = pairs(24)
+    whole, whole_result = updated([batch(chosen)], updates=3)
+    parts = [batch(chosen[a:b]) for a, b in zip([0, *cuts], [*cuts, 24], strict=True)]
+    split, split_result = updated(parts, updates=3)
+    assert (whole - split).norm() / whole.norm() <= 1e-9
+    assert split_result.smoothed_loss == pytest.approx(whole_result.smoothed_loss, rel=1e-9)
+    assert split_result.target_tokens == whole_result.target_tokens
+
+
+def test_dropout_depends_on_seed_update_and_micro_batch_alone():
+    batches = [batch(pairs(8)), batch(pairs(5))]
+    one, _ = updated(batches, dropout=0.5)
+    torch.rand(17)  # whatever else draws in between
+    other, _ = updated(batches, dropout=0.5)
+    assert torch.equal(one, other)
+    assert len({derived_seed(a, b, 0, c) for a in range(3) for b in range(3) for c in range(3)}) == 27
+
+
+def test_ranks_draw_different_dropout():
+    chosen = [batch(pairs(8)), batch(pairs(5))]
+
+    def gradient_of(rank: int) -> torch.Tensor:
+        made = learner(dropout=0.5, ranks=Ranks(rank, 2))
+        made.compute_gradients(chosen, update=1, target_tokens=tokens(chosen))
+        return gradient(made)
+
+    assert torch.equal(gradient_of(1), gradient_of(1))
+    assert not torch.equal(gradient_of(0), gradient_of(1))
+
+
+def test_the_learning_rate_and_adam_are_the_papers():
+    parameter = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    optimizer = make_optimizer([parameter], OptimizerConfig())
+    m = v = 0.0
+    expected = 1.0
+    for step, gradient in enumerate([0.5, -2.0, 0.25], start=1):
+        parameter.grad = torch.tensor([gradient], dtype=torch.float64)
+        optimizer.param_groups[0]["lr"] = 0.01
+        optimizer.step()
+        m, v = 0.9 * m + 0.1 * gradient, 0.98 * v + 0.02 * gradient**2
+        expected -= 0.01 * (m / (1 - 0.9**step)) / ((v / (1 - 0.98**step)) ** 0.5 + 1e-9)
+        assert parameter.item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("ema_decay", [None, 0.5])
+def test_a_restored_learner_goes_on_where_it_was(ema_decay):
+    batches = [batch(pairs(8))]
+    straight, first = (learner(dropout=0.1, precision="fp32", ema_decay=ema_decay) for _ in range(2))
+    for update in range(1, 7):
+        straight.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-2)
+    for update in range(1, 4):
+        first.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-2)
+    saved_weights = {name: tensor.clone() for name, tensor in first.weights().items()}
+    saved = {name: tensor.clone() for name, tensor in first.training_tensors().items()}
+    second = learner(dropout=0.1, precision="fp32", ema_decay=ema_decay)
+    second.model.load_state_dict(saved_weights)
+    second.restore(saved, 3)
+    for update in range(4, 7):
+        second.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-2)
+    assert torch.equal(weights(straight), weights(second))
+    for name, tensor in straight.weights().items():
+        assert torch.equal(tensor, second.weights()[name])
+
+
+def test_the_moving_average_follows_its_formula_and_is_what_is_saved():
+    made, batches = learner(ema_decay=0.9), [batch(pairs(8))]
+    expected = weights(made)
+    for update in (1, 2, 3):
+        made.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-2)
+        expected = 0.9 * expected + 0.1 * weights(made)
+    learnt = weights(made)
+    with made.weights_in_use():
+        torch.testing.assert_close(weights(made), expected, rtol=1e-12, atol=1e-15)
+    assert torch.equal(weights(made), learnt)
+    saved = torch.cat([made.weights()[name].flatten() for name in made.parameters])
+    torch.testing.assert_close(saved, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_long_gradients_are_scaled_down_to_the_norm():
+    batches = [batch(pairs(8))]
+    free, clipped = learner(), learner(clip_norm=0.01)
+    for made in (free, clipped):
+        result = made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=0.0)
+        assert result.gradient_norm == pytest.approx(gradient(free).norm().item(), rel=1e-9)
+    assert gradient(clipped).norm().item() == pytest.approx(0.01, rel=1e-9)
+    torch.testing.assert_close(gradient(clipped) / 0.01, gradient(free) / gradient(free).norm())
+
+
+def test_gradients_shorter_than_the_norm_stay_as_they_are():
+    batches = [batch(pairs(8))]
+    free, clipped = learner(), learner(clip_norm=1e6)
+    for made in (free, clipped):
+        made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=0.0)
+    assert 0 < gradient(free).norm() < 1e6
+    assert torch.equal(gradient(clipped), gradient(free))
+
+
+def out_of_memory() -> Exception:
+    return RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
+
+
+class FailingNow:
+    """Runs out of memory in the forward or in the middle of the backward pass, at moments drawn at random."""
+
+    def __init__(self, model: Transformer, seed: int) -> None:
+        self._draw, self._left = random.Random(seed), 6
+        self.failures = 0
+        self._sentences = 0
+        model.register_forward_pre_hook(lambda module, inputs: self._begin(len(inputs[0])))
+        # The gradient of the encoder comes late: those of the decoder are added up by then.
+        model.encoder[0].register_full_backward_hook(lambda module, ins, outs: self._perhaps())
+
+    def _begin(self, sentences: int) -> None:
+        self._sentences = sentences
+        self._perhaps()
+
+    def _perhaps(self) -> None:
+        if self._sentences > 1 and self._left and self._draw.random() < 0.3:
+            self._left -= 1
+            self.failures += 1
+            raise out_of_memory()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_micro_batches_that_do_not_fit_are_halved_and_the_gradient_is_the_same(seed):
+    chosen = pairs(40)
+    batches = [batch(chosen[:16]), batch(chosen[16:24]), batch(chosen[24:])]
+    undisturbed, disturbed = learner(), learner()
+    failing = FailingNow(disturbed.model, seed)
+    for update in (1, 2, 3):
+        results = [
+            made.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-3)
+            for made in (undisturbed, disturbed)
+        ]
+        assert results[0].cross_entropy == pytest.approx(results[1].cross_entropy, rel=1e-9)
+        assert (gradient(undisturbed) - gradient(disturbed)).norm() / gradient(undisturbed).norm() <= 1e-9
+    assert failing.failures > 1
+    assert disturbed.micro_batch_limit < max(part.positions for part in batches)
+    assert (weights(undisturbed) - weights(disturbed)).norm() / weights(undisturbed).norm() <= 1e-9
+
+
+def test_a_single_pair_that_does_not_fit_is_an_error_that_names_it():
+    made = learner()
+
+    def refuse(module, inputs):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    made.model.register_forward_pre_hook(refuse)
+    with pytest.raises(TrainingError, match=r"single pair of \d+ source and \d+ target pieces"):
+        made.update([batch(pairs(5))], update=1, target_tokens=9, learning_rate=1e-3)
+
+
+def test_other_errors_are_not_taken_for_want_of_memory():
+    made = learner()
+    made.model.register_forward_pre_hook(lambda module, inputs: (inputs[0][:, :0], inputs[1][1:]))
+    with pytest.raises(RuntimeError):
+        made.update([batch(pairs(5))], update=1, target_tokens=9, learning_rate=1e-3)
+    assert made.micro_batch_limit is None
+
+
+@given(st.integers(2, 30))
+def test_halves_hold_the_same_pairs_without_needless_padding(count):
+    whole = batch(pairs(count))
+    parts = halves(whole)
+    assert sum(part.target_tokens for part in parts) == whole.target_tokens
+    assert sum(part.source_tokens for part in parts) == whole.source_tokens
+    rows = [row[row != 0].tolist() for part in parts for row in part.target_output_BT]
+    assert rows == [row[row != 0].tolist() for row in whole.target_output_BT]
+    for part in parts:
+        assert (part.source_BS != 0).any(axis=0).all()
+        assert (part.target_output_BT != 0).any(axis=0).all()
+        assert part.target_input_BT.shape == part.target_output_BT.shape
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_leaves_everything_as_it_was(bad):
+    batches = [batch(pairs(8))]
+    made, plain = learner(ema_decay=0.9), learner(ema_decay=0.9)
+    poisoned = [1]
+    handle = made.parameters["embedding.weight"].register_hook(
+        lambda grad: grad.index_fill(0, torch.tensor([5]), bad) if poisoned else grad
+    )
+    before = {name: tensor.clone() for name, tensor in {**made.weights(), **made.training_tensors()}.items()}
+    result = made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=1e-2)
+    assert result.is_skipped
+    for name, tensor in {**made.weights(), **made.training_tensors()}.items():
+        assert torch.equal(tensor, before[name]), name
+    # The update after it is as if there had been none before it.
+    poisoned.clear()
+    handle.remove()
+    for one in (made, plain):
+        assert not one.update(batches, update=2, target_tokens=tokens(batches), learning_rate=1e-2).is_skipped
+    assert torch.equal(weights(made), weights(plain))
+
+
+def test_fp16_scales_the_loss_and_learns_the_scale():
+    batches = [batch(pairs(8))]
+    made, plain = learner(precision="fp16"), learner(precision="fp32")
+    made.loss_scale.value = 2.0**14
+    for one in (made, plain):
+        one.update(batches, update=1, target_tokens=tokens(batches), learning_rate=0.0)
+    torch.testing.assert_close(gradient(made), gradient(plain), rtol=0.05, atol=1e-3)
+    made.loss_scale.value = 2.0**40  # more than fp16 holds
+    before = weights(made)
+    assert made.update(batches, update=2, target_tokens=tokens(batches), learning_rate=1e-2).is_skipped
+    assert made.loss_scale.value == 2.0**39
+    assert torch.equal(weights(made), before)
+
+
+def test_the_loss_scale_grows_after_a_thousand_good_updates():
+    scale = LossScale(4.0)
+    for _ in range(1_000):
+        scale.adapt(overflowed=False)
+    assert scale.value == 8.0
+    scale.adapt(overflowed=True)
+    assert (scale.value, scale.good_updates) == (4.0, 0)
+
+
+def test_frozen_parameters_keep_their_values():
+    torch.manual_seed(0)
+    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2)
+    model = Transformer(config, 30).train()
+    freeze(model, ["encoder.*", "embedding.weight"])
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    made = Learner(model, OptimizerConfig(), choose_hardware("cpu", "fp32", 1), label_smoothing=0.1, seed=1)
+    batches = [batch(pairs(8))]
+    made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=1e-2)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, before[name]) == name.startswith(("encoder.", "embedding.")), name
+    assert not any("encoder." in name for name in made.training_tensors())
+    with pytest.raises(ConfigError, match="matches no parameter"):
+        freeze(model, ["encodr.*"])
+    with pytest.raises(ConfigError, match="nothing is left to learn"):
+        freeze(model, ["*"])

@@ -1,0 +1,383 @@
+"""The loop: resumed runs continue bit for bit, limits end it, and nothing that was learnt is lost."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from nmt.checkpoint.bundle import load_bundle
+from nmt.checkpoint.run_folder import checkpoint_folder, checkpoints
+from nmt.device import choose_hardware
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.model.transformer import Transformer
+from nmt.training.learner import Learner
+from nmt.training.progress import Ending
+from nmt.training.validation import Validator
+from tests.processes import running
+from tests.training.conftest import assert_same, records, saved
+
+
+def weights(run, update):
+    return load_file(checkpoint_folder(run, update) / "model.safetensors")
+
+
+def assert_same_checkpoint(one, other, update):
+    assert_same(saved(one, update), saved(other, update))
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory, reversed_words, settings_file):
+    """A run of 20 updates that nothing disturbed."""
+    from nmt.training.run import train
+    from nmt.training.start.setup import resolve_config
+
+    class Quiet:
+        def __getattr__(self, name):
+            return lambda *arguments: None
+
+    run = tmp_path_factory.mktemp("runs") / "straight"
+    config, _ = resolve_config([(reversed_words, 1.0)], config_file=settings_file)
+    train([reversed_words], run, config, Quiet())
+    return run
+
+
+def test_ten_updates_and_ten_more_equal_twenty(run_training, tmp_path, straight):
+    assert run_training(tmp_path / "run", "training.max_updates=10").ending is Ending.UPDATES
+    assert run_training(tmp_path / "run").progress.update == 20
+    assert_same_checkpoint(straight, tmp_path / "run", 20)
+
+
+def test_a_finished_run_says_so_and_does_nothing(run_training, straight, listener):
+    outcome = run_training(straight)
+    assert outcome.was_over
+    assert outcome.ending is Ending.UPDATES
+    assert listener.updates == []
+
+
+def test_the_seed_decides(run_training, tmp_path, straight):
+    run_training(tmp_path / "again")
+    assert_same_checkpoint(straight, tmp_path / "again", 20)
+    run_training(tmp_path / "other", "training.seed=2")
+    assert not torch.equal(
+        weights(straight, 20)["embedding.weight"], weights(tmp_path / "other", 20)["embedding.weight"]
+    )
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import nmt.checkpoint.bundle as bundle
+from nmt.training.run import train
+from nmt.training.start.setup import resolve_config
+
+data, settings, run, moment, update = sys.argv[1:]
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+class Listener:
+    def progressed(self, now, seconds):
+        if moment == "update" and now == int(update):
+            die()
+    def __getattr__(self, name):
+        return lambda *arguments: None
+
+def dying(function, calls):
+    # Dies in the middle of a save: after so many calls of one of its steps, half-way through a file.
+    made = []
+    def wrapped(first, second, *rest):
+        made.append(1)
+        if len(made) == calls:
+            Path(second).write_bytes(b"half of a fi")
+            die()
+        return function(first, second, *rest)
+    return wrapped
+
+if moment == "save":
+    bundle.save_file = dying(bundle.save_file, int(update))
+config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
+train([Path(data)], Path(run), config, Listener())
+"""
+
+
+@pytest.mark.parametrize(("moment", "update"), [("update", 10), ("update", 13), ("save", 4), ("save", 5)])
+def test_a_killed_run_goes_on_to_the_same_parameters(
+    run_training, tmp_path, straight, reversed_words, settings_file, moment, update
+):
+    run = tmp_path / "run"
+    command = [sys.executable, "-c", KILLED, reversed_words, settings_file, run, moment, str(update)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert max(checkpoints(run), default=0) < 20
+    run_training(run)
+    assert_same_checkpoint(straight, run, 20)
+    assert not list((run / "checkpoints").glob(".*"))
+
+
+def test_a_flipped_byte_is_refused_by_name_and_the_checkpoint_before_is_used(
+    run_training, tmp_path, straight, listener
+):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=10")
+    damaged = checkpoint_folder(run, 10) / "model.safetensors"
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    listener.updates.clear()
+    run_training(run)
+    assert any(str(damaged) in notice and "damaged" in notice for notice in listener.notices)
+    assert listener.updates[0] == 6
+    assert_same_checkpoint(straight, run, 20)
+
+
+def test_when_every_checkpoint_is_damaged_the_run_refuses(run_training, tmp_path):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=5")
+    (checkpoint_folder(run, 5) / "training.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match="--fresh"):
+        run_training(run)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_saves_and_ends(run_training, tmp_path, straight, listener, number):
+    listener.at_update = lambda update: os.kill(os.getpid(), number) if update == 7 else None
+    outcome = run_training(tmp_path / "run")
+    assert (outcome.ending, outcome.stopped_by, outcome.progress.update) == (Ending.INTERRUPTED, number, 7)
+    listener.at_update = lambda update: None
+    run_training(tmp_path / "run")
+    assert_same_checkpoint(straight, tmp_path / "run", 20)
+
+
+def test_a_lost_terminal_that_nohup_ignores_stays_ignored(run_training, tmp_path, listener):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        listener.at_update = lambda update: os.kill(os.getpid(), signal.SIGHUP)
+        outcome = run_training(tmp_path / "run", "training.max_updates=3")
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (outcome.ending, outcome.progress.update) == (Ending.UPDATES, 3)
+
+
+def papers_rate(step: int) -> float:
+    """Equation 3 for the settings of these tests."""
+    return 16**-0.5 * min(step**-0.5, step * 20**-1.5)
+
+
+def test_each_update_learns_at_the_rate_of_its_number_and_records_it(run_training, tmp_path, monkeypatch):
+    rates = {}
+    update_of = Learner.update
+
+    def watched(self, batches, *, update, learning_rate, **options):
+        result = update_of(self, batches, update=update, learning_rate=learning_rate, **options)
+        rates[update] = self.optimizer.param_groups[0]["lr"]
+        return result
+
+    monkeypatch.setattr(Learner, "update", watched)
+    every = ["logging.every_updates=1", "validation.bleu=false", "schedule.factor=1"]
+    for last in (13, 25):  # past the end of the warm-up, with a resume before it
+        run_training(tmp_path / "run", f"training.max_updates={last}", *every)
+    assert rates == pytest.approx({update: papers_rate(update) for update in range(1, 26)}, rel=1e-12)
+    recorded = {record["update"]: record["learning_rate"] for record in records(tmp_path / "run", "update")}
+    assert recorded == rates
+
+
+def test_the_moving_average_is_what_is_validated(run_training, tmp_path, reversed_words, settled):
+    changes = ["training.ema_decay=0.9", "validation.bleu=false", "training.max_updates=10"]
+    run_training(tmp_path / "run", *changes)
+    [validation] = records(tmp_path / "run", "validation")
+    config = settled(*changes)
+    bundle = load_bundle(checkpoint_folder(tmp_path / "run", 10))
+    model = Transformer(config.model, bundle.vocab.size).train()
+    model.load_state_dict(bundle.weights)
+    hardware = choose_hardware("cpu", "fp32", 1)
+    validator = Validator(reversed_words, config, bundle.vocab, hardware)
+    assert validator.validate(model).loss == pytest.approx(validation["valid_loss"], rel=1e-6)
+    learnt = saved(tmp_path / "run", 10)
+    for name, parameter in model.named_parameters():
+        parameter.data.copy_(learnt[f"learnt.{name}"])
+    assert validator.validate(model).loss != pytest.approx(validation["valid_loss"], rel=1e-3)
+
+
+def test_a_changed_setting_is_shown_and_refused_unless_accepted(run_training, tmp_path, listener):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=5")
+    with pytest.raises(ConfigError, match=r"model\.dropout: 0\.1 -> 0\.2"):
+        run_training(run, "model.dropout=0.2")
+    assert run_training(run, "model.dropout=0.2", accept_changes=True).progress.update == 20
+    assert any("model.dropout: 0.1 -> 0.2" in notice for notice in listener.notices)
+
+
+def test_limits_may_change_on_resume_and_are_told(run_training, tmp_path, listener):
+    run_training(tmp_path, "training.max_updates=5")
+    assert run_training(tmp_path, "training.max_updates=8").progress.update == 8
+    assert any("training.max_updates: 5 -> 8" in notice for notice in listener.notices)
+
+
+def test_metrics_are_cut_back_to_the_checkpoint_and_in_order(run_training, tmp_path, straight):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=10")
+    with (run / "metrics.jsonl").open("a") as stream:
+        stream.write('{"kind": "update", "update": 12, "loss": 1.0}\n{"kind": "upd')
+    run_training(run)
+
+    def losses(folder):
+        records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        return [(r["update"], r["loss"]) for r in records if r["kind"] == "update"]
+
+    assert losses(run) == losses(straight)
+    assert [update for update, _ in losses(run)] == list(range(2, 21, 2))
+
+
+def test_metrics_hold_what_the_console_shows(straight):
+    records = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
+    update = next(r for r in records if r["kind"] == "update")
+    assert {"update", "loss", "perplexity", "learning_rate", "target_tokens_per_second", "seconds"} <= update.keys()
+    assert update["perplexity"] == pytest.approx(torch.tensor(update["loss"]).exp().item(), rel=1e-4)
+    validation = next(r for r in records if r["kind"] == "validation")
+    assert {"valid_loss", "valid_bleu", "samples"} <= validation.keys()
+
+
+def test_patience_ends_a_run_that_no_longer_improves(run_training, tmp_path):
+    outcome = run_training(
+        tmp_path / "run", "schedule.factor=1e-9", "training.patience=2", "validation.every_updates=2"
+    )
+    assert outcome.ending is Ending.PATIENCE
+    assert outcome.progress.update == 6  # one validation sets the mark, two do not beat it
+
+
+def test_minutes_end_a_run_resumes_included(run_training, tmp_path):
+    outcome = run_training(tmp_path / "run", "training.max_minutes=0.000001")
+    assert (outcome.ending, outcome.progress.update) == (Ending.MINUTES, 1)
+    assert run_training(tmp_path / "run", "training.max_minutes=0.000001").was_over
+
+
+def test_validation_changes_nothing_that_is_learnt(run_training, tmp_path, straight):
+    run_training(tmp_path / "run", "validation.every_updates=3", accept_changes=True)
+    assert_same_checkpoint(straight, tmp_path / "run", 20)
+
+
+def test_the_best_and_the_last_are_kept(run_training, tmp_path):
+    run = tmp_path / "run"
+    run_training(run, "checkpoints.keep_last=1", "checkpoints.every_updates=3", "validation.every_updates=4")
+    scores = json.loads((run / "last" / "training.json").read_text())["scores"]
+    best = max(scores, key=lambda update: (scores[update], -int(update)))
+    assert sorted(checkpoints(run)) == sorted({int(best), 20})
+    assert (run / "best").resolve() == checkpoint_folder(run, int(best)).resolve()
+
+
+def test_a_new_run_may_begin_with_the_weights_of_a_bundle(run_training, tmp_path, straight):
+    run_training(
+        tmp_path / "tuned", "schedule.factor=1e-30", "training.max_updates=1", init_from=checkpoint_folder(straight, 20)
+    )
+    for name, tensor in weights(tmp_path / "tuned", 1).items():
+        torch.testing.assert_close(tensor, weights(straight, 20)[name])
+
+
+def test_bf16_learns_what_fp32_does_and_saves_fp32(run_training, tmp_path, straight):
+    run_training(tmp_path / "bf16", "training.precision=bf16")
+
+    def losses(run):
+        records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return [r["loss"] for r in records if r["kind"] == "update"]
+
+    assert losses(tmp_path / "bf16") == pytest.approx(losses(straight), rel=0.02)
+    assert losses(tmp_path / "bf16") != losses(straight)
+    assert {tensor.dtype for tensor in weights(tmp_path / "bf16", 20).values()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["model.norm=pre", "model.positions=learned", "model.attention_bias=false", "model.attention_dropout=0.1",
+     "model.activation_dropout=0.1", "model.d_k=3"],
+)  # fmt: skip
+def test_every_kind_of_model_trains_and_resumes(run_training, tmp_path, change):
+    run_training(tmp_path / "run", change, "training.max_updates=5")
+    assert run_training(tmp_path / "run", change, "training.max_updates=7").progress.update == 7
+
+
+def test_a_bundle_of_another_model_cannot_be_begun_with(run_training, tmp_path, straight):
+    with pytest.raises(CheckpointError, match=r"model\.d_ff"):
+        run_training(tmp_path / "tuned", "model.d_ff=64", init_from=checkpoint_folder(straight, 20))
+
+
+def test_shards_of_another_vocabulary_are_refused(run_training, settled, tmp_path, reversed_words):
+    import shutil
+
+    from nmt.data.vocab import train_vocabulary
+
+    data = tmp_path / "reversed"
+    shutil.copytree(reversed_words, data)
+    other = train_vocabulary(["other words altogether", "ba do ki lu me no pa ru se ti"], size=30).vocab
+    other.save(data / "vocab.model")
+    with pytest.raises(DataError, match="another vocabulary"):
+        run_training(tmp_path / "run", data=data)
+
+
+RUN = """
+import sys
+from pathlib import Path
+from nmt.training.run import train
+from nmt.training.start.setup import resolve_config
+
+class Quiet:
+    def __getattr__(self, name):
+        return lambda *arguments: None
+
+data, settings, run = sys.argv[1:]
+config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
+train([Path(data)], Path(run), config, Quiet())
+"""
+
+
+def killed_until_done(command: list[str], run: Path, kills: int, draw: random.Random, longest: float) -> None:
+    """Start a run again and again, and kill it at a random time after its first new checkpoint; then let it end.
+
+    The first time it is killed as soon as a checkpoint is there, so that at least one start resumes from one.
+    """
+    for kill in range(kills):
+        before = max(checkpoints(run), default=0)
+        with running([*command, str(run)]) as process:
+            while process.poll() is None and max(checkpoints(run), default=0) == before:
+                time.sleep(0.005)
+            try:
+                process.wait(draw.uniform(0, longest) if kill else 0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if process.returncode != -signal.SIGKILL:
+            assert process.returncode == 0
+            return
+    assert subprocess.run([*command, str(run)], check=False).returncode == 0
+
+
+def kill_at_random(reversed_words, settled, tmp_path, kills: int, updates: int, longest: float) -> None:
+    settings = tmp_path / "long.yaml"
+    changes = [f"training.max_updates={updates}", "checkpoints.every_updates=3", "validation.bleu=false"]
+    values = settled(*changes, "validation.every_updates=25", "training.patience=null").model_dump(mode="json")
+    settings.write_text(yaml.safe_dump(values))
+    command = [sys.executable, "-c", RUN, str(reversed_words), str(settings)]
+    assert subprocess.run([*command, str(tmp_path / "quiet")], check=False).returncode == 0
+    run = tmp_path / "run"
+    killed_until_done(command, run, kills, random.Random(kills), longest)
+    assert_same_checkpoint(tmp_path / "quiet", run, updates)
+    starts = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"start"' in line]
+    assert starts[0]["update"] == 0
+    assert max(start["update"] for start in starts) > 0
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_same_parameters(reversed_words, settled, tmp_path):
+    kill_at_random(reversed_words, settled, tmp_path, kills=3, updates=150, longest=0.6)
+
+
+@pytest.mark.slow
+def test_a_run_killed_fifty_times_ends_with_the_same_parameters(reversed_words, settled, tmp_path):
+    # Three updates a checkpoint: most of the time one is being written.
+    kill_at_random(reversed_words, settled, tmp_path, kills=50, updates=1_500, longest=0.7)

@@ -1,0 +1,266 @@
+"""An output resumes, never with what another model, input or setting gives, and never over what is not ours."""
+
+import contextlib
+import hashlib
+import json
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.translation.resuming import Begun, OutputFile, made_with
+
+LINES = [f"line {number}" for number in range(10)]
+RECORD = {"input": "abc", "beam": 4}
+
+
+def interrupted(output, content: bytes, record=RECORD) -> None:
+    with pytest.raises(KeyboardInterrupt), OutputFile(output).growing(record) as stream:
+        stream.write(content)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("content", "output_lines", "expected"),
+    [
+        (b"", 1, Begun(0, 0)),
+        (b"a\nb\n", 1, Begun(0, 0)),  # a window is not whole yet
+        (b"a\nb\nc\n", 1, Begun(3, 6)),
+        (b"a\nb\nc\nd\ne\nhalf a li", 1, Begun(3, 6)),
+        (b"1\n2\n" * 5, 2, Begun(3, 12)),
+        (b"a\n" * 10, 1, Begun(10, 20)),  # the last window is as long as what is left
+    ],
+)
+def test_goes_on_behind_whole_windows_of_whole_lines(tmp_path, content, output_lines, expected):
+    output = tmp_path / "out"
+    interrupted(output, content)
+    file = OutputFile(output)
+    with file.claimed():
+        found = file.begun(RECORD, LINES, window=3, output_lines=output_lines)
+        assert found == expected
+        with file.growing(RECORD, keep=found.bytes) as stream:
+            stream.write(b"rest\n")
+    assert output.read_bytes() == content[: expected.bytes] + b"rest\n"
+    assert sorted(tmp_path.iterdir()) == [file.record, output]
+    assert file.is_up_to_date(RECORD)
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"0 a\n0 b\n1 a\n2 a\n2 b\n", 3),
+        (b"0 a\n0 b\n1 a\n2 a\n", 0),  # another candidate might have followed
+        (b"0 a\n0 b\n1 a\n2 a\n3 a\n", 3),
+        (b"0 a\n1 a\n2 a\n2 b\n3", 3),
+        (b"0 a\n1 a\n2 a\n2 b\nx y\n4 a\n", 3),
+    ],
+)
+def test_lines_that_number_themselves_need_not_be_as_many(tmp_path, content, lines):
+    output = tmp_path / "out"
+    interrupted(output, content)
+    found = OutputFile(output).begun(
+        RECORD, LINES, window=3, output_lines=2, entry_of=lambda _, line: int(line.split(b" ")[0])
+    )
+    kept = content[: found.bytes]
+    assert (found.lines, kept.endswith((b"2 b\n", b"2 a\n"))) == (lines, lines == 3)
+
+
+def test_a_model_is_told_by_its_files_with_and_without_recorded_checksums(tmp_path):
+    files = {"model.safetensors": b"weights", "vocab.model": b"pieces", "config.yaml": b"model: {}"}
+    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    hashed = made_with([tmp_path], {}, {})
+    (tmp_path / "checksums.json").write_text(json.dumps(checksums))
+    assert hashed == made_with([tmp_path], {}, {}) == {"model": [checksums]}
+
+
+def complete(output, content: bytes = b"a\nb\n", record=RECORD) -> OutputFile:
+    file = OutputFile(output)
+    with file.claimed(), file.growing(record) as stream:
+        stream.write(content)
+    return file
+
+
+def contents(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_nothing_begun_is_the_beginning(tmp_path):
+    assert OutputFile(tmp_path / "out").begun(RECORD, LINES, window=3) == Begun(0, 0)
+    assert not OutputFile(tmp_path / "out").is_up_to_date(RECORD)
+
+
+def test_the_recorded_precision_is_that_of_the_output_or_its_part(tmp_path):
+    output = tmp_path / "out"
+    assert OutputFile(output).precision is None
+    interrupted(output, b"a\n", RECORD | {"precision": "bf16"})
+    assert OutputFile(output).precision == "bf16"
+    complete(output, record=RECORD | {"precision": "fp32"})
+    assert OutputFile(output).precision == "fp32"
+    output.unlink()
+    assert OutputFile(output).precision is None
+    complete(tmp_path / "other", record=RECORD | {"precision": "other"})
+    assert OutputFile(tmp_path / "other").precision is None
+
+
+def test_where_a_part_cannot_be_opened_the_error_says_so(tmp_path, monkeypatch):
+    def fail(path, keep=0):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("nmt.translation.resuming.completing", fail)
+    with pytest.raises(PermissionError), OutputFile(tmp_path / "out").growing(RECORD):
+        pass
+    assert contents(tmp_path) == {}
+
+
+def test_fresh_starts_at_once_take_different_names(tmp_path):
+    file = OutputFile(tmp_path / "out")
+    with file.claimed_free() as first, file.claimed_free() as second:
+        assert [first.path, second.path] == [file.path, tmp_path / "out-2"]
+    assert contents(tmp_path) == {}
+
+
+def test_nothing_is_left_of_a_try_that_wrote_nothing(tmp_path):
+    interrupted(tmp_path / "out", b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_setting_or_input_is_refused_by_name(tmp_path):
+    output = tmp_path / "out"
+    interrupted(output, b"a\nb\nc\n")
+    with pytest.raises(DataError, match=r"beam \(4 then, 5 now\).*--fresh to start over in .*out-2"):
+        OutputFile(output).begun(RECORD | {"beam": 5}, LINES, window=3)
+    with pytest.raises(DataError, match="made differently: input"):
+        OutputFile(output).begun(RECORD | {"input": "other"}, LINES, window=3)
+
+
+def test_lines_that_were_valid_are_the_same_if_invalid_ones_are_replaced(tmp_path):
+    strict, lenient = RECORD | {"invalid_utf8": "error"}, RECORD | {"invalid_utf8": "replace"}
+    interrupted(tmp_path / "out", b"a\nb\nc\n", strict)
+    assert OutputFile(tmp_path / "out").begun(lenient, LINES, window=3).lines == 3
+    interrupted(tmp_path / "other", b"a\nb\nc\n", lenient)
+    with pytest.raises(DataError, match=r"invalid_utf8 \(replace then, error now\)"):
+        OutputFile(tmp_path / "other").begun(strict, LINES, window=3)
+    assert complete(tmp_path / "whole", record=strict).is_up_to_date(lenient)
+
+
+def test_a_complete_output_is_up_to_date_or_refused(tmp_path):
+    file = complete(tmp_path / "out.txt")
+    before = contents(tmp_path)
+    with file.claimed():
+        assert file.is_up_to_date(RECORD)
+        with pytest.raises(DataError, match=r"beam \(4 then, 5 now\).*--fresh to start over in .*out-2\.txt"):
+            file.is_up_to_date(RECORD | {"beam": 5})
+    assert contents(tmp_path) == before
+
+
+def test_what_was_deleted_is_made_again(tmp_path):
+    file = complete(tmp_path / "out")
+    file.path.unlink()
+    assert not file.is_taken
+    with file.claimed():
+        assert not file.is_up_to_date(RECORD | {"beam": 5})
+    assert complete(tmp_path / "out", b"new\n", RECORD | {"beam": 5}).is_up_to_date(RECORD | {"beam": 5})
+
+
+@pytest.mark.parametrize("changed", [b"a\n", b"a\nB\n", b""])
+def test_what_was_changed_since_is_no_more_ours(tmp_path, changed):
+    file = complete(tmp_path / "out")
+    file.path.write_bytes(changed)
+    before = contents(tmp_path)
+    with pytest.raises(DataError, match=r"did not write it, or it was changed.*--fresh"), file.claimed():
+        pass
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["out", "out.partial", "out.partial.json", ".out.nmt.json"])
+@pytest.mark.parametrize("content", [b"", b"of a user\n", b"[1]", b'{"beam": 4}'])
+def test_what_is_not_ours_is_left_as_it_is(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=r"left as it is.*--fresh to start over in .*out-2"), claimed(tmp_path / "out"):
+        pass
+    assert contents(tmp_path) == {name: content}
+    assert OutputFile(tmp_path / "out").free_one().path == tmp_path / "out-2"
+
+
+def claimed(output) -> contextlib.AbstractContextManager[None]:
+    return OutputFile(output).claimed()
+
+
+def test_a_link_to_nothing_is_left_as_it_is(tmp_path):
+    (tmp_path / "out").symlink_to("nowhere")
+    with pytest.raises(DataError, match="link to nothing"), claimed(tmp_path / "out"):
+        pass
+    assert (tmp_path / "out").is_symlink()
+
+
+@pytest.mark.parametrize("content", [None, b"{", b"[1]"])
+def test_a_part_without_its_record_is_left_as_it_is(tmp_path, content):
+    output, record = tmp_path / "out", tmp_path / "out.partial.json"
+    interrupted(output, b"a\nb\nc\n")
+    if content is None:
+        record.unlink()
+    else:
+        record.write_bytes(content)
+    before = contents(tmp_path)
+    with pytest.raises(DataError, match=r"missing or damaged.*--fresh"), claimed(output):
+        pass
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(("before", "now"), [(None, "abc"), ("abc", None), (None, None)])
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_an_input_that_cannot_be_read_again_is_never_taken_for_the_same(tmp_path, before, now, is_complete):
+    output = tmp_path / "out"
+    (complete if is_complete else interrupted)(output, b"a\nb\nc\n", RECORD | {"input": before})
+    files = contents(tmp_path)
+    file = OutputFile(output)
+    with pytest.raises(DataError, match=r"cannot be checked.*--fresh"), file.claimed():
+        file.is_up_to_date(RECORD | {"input": now})
+        file.begun(RECORD | {"input": now}, LINES, window=3)
+    assert contents(tmp_path) == files
+
+
+def test_what_another_program_wrote_meanwhile_is_left_as_it_is(tmp_path):
+    file = OutputFile(tmp_path / "out")
+    with pytest.raises(DataError, match="another program wrote it"), file.claimed(), file.growing(RECORD) as stream:
+        stream.write(b"a\nb\nc\n")
+        file.path.write_text("of a user")
+    assert file.path.read_text() == "of a user"
+    file.path.unlink()
+    with file.claimed():
+        assert file.begun(RECORD, LINES[:3], window=3) == Begun(3, 6)
+
+
+def test_a_claimed_output_is_refused_to_others_and_leaves_no_lock(tmp_path):
+    output = tmp_path / "out"
+    with claimed(output), pytest.raises(DataError, match="another process is writing it"), claimed(output):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", ["record", "output"])
+def test_killed_at_the_very_end_it_is_ours_all_the_same(tmp_path, moment):
+    """As if killed just before the complete output takes its name, or just after."""
+    file = OutputFile(tmp_path / "out")
+    whole = b"".join(f"{line}\n".encode() for line in LINES)
+    interrupted(file.path, whole)
+    left = contents(tmp_path)
+    complete(file.path, whole)
+    record = file.record.read_bytes()
+    if moment == "record":
+        file.path.unlink()
+        for name, content in left.items():
+            (tmp_path / name).write_bytes(content)
+        with file.claimed():
+            assert not file.is_up_to_date(RECORD)
+            found = file.begun(RECORD, LINES, window=3)
+            assert found == Begun(10, len(whole))
+            with file.growing(RECORD, keep=found.bytes):
+                pass
+    else:
+        file.partial_record.write_bytes(left["out.partial.json"])
+    with file.claimed():
+        assert file.is_up_to_date(RECORD)
+    assert sorted(tmp_path.iterdir()) == [file.record, file.path]
+    assert (file.path.read_bytes(), file.record.read_bytes()) == (whole, record)

@@ -1,0 +1,548 @@
+"""Lines in, lines out, whatever the lines are and however they are batched."""
+
+import dataclasses
+import itertools
+import json
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.config import Config, DecodingConfig, ModelConfig
+from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
+from nmt.data.vocab import train_vocabulary
+from nmt.device import choose_hardware
+from nmt.errors import ConfigError, DataError
+from nmt.evaluation.pairwise import pairwise_chrf
+from nmt.model.transformer import Transformer
+from nmt.search.beam_search import Hypothesis, SearchSettings
+from nmt.search.extensions import Sampling
+from nmt.search.settings import search_settings
+from nmt.text import encode_line, read_lines
+from nmt.translation.ensemble import Ensemble
+from nmt.translation.formats import formatted
+from nmt.translation.guard import Finding
+from nmt.translation.minimum_bayes_risk import rerank
+from nmt.translation.translator import Translator
+
+WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
+VOCAB = train_vocabulary([" ".join(words) for words in itertools.permutations(WORDS, 2)], size=50).vocab
+CONFIG = Config(model=ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2, max_positions=64))
+
+
+def model(seed: int = 0) -> Transformer:
+    torch.manual_seed(seed)
+    built = Transformer(CONFIG.model, VOCAB.size).eval()
+    torch.nn.init.normal_(built.embedding.weight, std=0.7)
+    return built
+
+
+MODEL = model()
+
+
+CPU = choose_hardware("cpu", "fp32", 1)
+
+
+def translator(beam: int = 3, *, nbest: int = 1, config: Config = CONFIG, search: dict | None = None, **options):
+    settings = search_settings(DecodingConfig(beam=beam, max_extra_length=5), nbest=nbest, **(search or {}))
+    return Translator(Ensemble((MODEL,), VOCAB, config), settings, CPU, **options)
+
+
+def some_lines(count: int) -> list[str]:
+    draw = torch.Generator().manual_seed(3)
+
+    def number(below: int) -> int:
+        return int(torch.randint(below, (1,), generator=draw))
+
+    return [" ".join(WORDS[number(10)] for _ in range(number(12))) for _ in range(count)]
+
+
+STRANGE = [
+    "",
+    "   ",
+    "\t",
+    "ba " * 5000,
+    "ba\u2028do\u2029ki",
+    "lu\u0085me",
+    "no\x0bpa\x0cru",
+    "😀 ba 👩‍👩‍👧",
+    "\x00\x01\x1f",
+    "<s> </s> <unk> <pad>",
+    "\ufeffba",
+    "▁▁",
+    "漢字かな",
+    "\u200b",
+    "ti",
+]
+
+
+def test_one_line_out_for_one_line_in_in_order():
+    lines = some_lines(60)
+    strange = list(itertools.chain.from_iterable(zip(STRANGE, lines, strict=False)))
+    found = list(translator().translate(strange))
+    assert [t.source for t in found] == strange
+    alone = [next(iter(translator().translate([line]))).text for line in strange]
+    assert [t.text for t in found] == alone
+    assert all("\n" not in t.text for t in found)
+    assert {t.text for t in found if not t.source.strip()} == {""}
+    assert [t.source for t in found if t.parts > 1] == ["ba " * 5000]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=40), max_size=8))
+def test_any_text_keeps_the_count(lines):
+    found = list(translator(beam=1).translate(lines))
+    assert len(found) == len(lines)
+    assert all("\n" not in t.text for t in found)
+
+
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 1}, {"window": 7}])
+def test_batch_and_window_change_nothing(options):
+    lines = some_lines(40)
+    expected = [t.text for t in translator().translate(lines)]
+    assert [t.text for t in translator(**options).translate(lines)] == expected
+
+
+@pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
+@pytest.mark.parametrize(
+    "options", [{"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 7}, {"workers": 2, "batch_tokens": 100}]
+)
+def test_batch_window_and_workers_change_nothing_in_int8_either(options):
+    hardware = dataclasses.replace(choose_hardware("cpu", "int8", 1), threads=2)
+    rounded = model()
+    rounded.lay_out(hardware.products_dtype)
+
+    def translated(**options) -> list[str]:
+        chosen = search_settings(DecodingConfig(beam=3, max_extra_length=5))
+        translator = Translator(Ensemble((rounded,), VOCAB, CONFIG), chosen, hardware, **options)
+        return [t.text for t in translator.translate(some_lines(40))]
+
+    assert translated(**options) == translated(workers=1)
+
+
+def test_reads_no_further_than_a_window():
+    read = []
+
+    def lines():
+        for line in some_lines(30):
+            read.append(line)
+            yield line
+
+    found = translator(window=4).translate(lines())
+    next(found)
+    assert len(read) == 4
+    interactive = translator(window=1).translate(lines())
+    next(interactive)
+    assert len(read) == 5
+
+
+def test_the_lines_before_an_error_are_served():
+    def lines():
+        yield from ["ba do", "ki"]
+        raise DataError("bad byte")
+
+    served = []
+    with pytest.raises(DataError, match="bad byte"):
+        for translation in translator().translate(lines()):
+            served.append(translation.source)
+    assert served == ["ba do", "ki"]
+
+
+def test_nbest_are_different_and_in_order():
+    [found] = translator(nbest=3).translate(["ba do ki lu"])
+    scores = [candidate.score for candidate in found.candidates]
+    assert scores == sorted(scores, reverse=True)
+    assert len({candidate.pieces for candidate in found.candidates}) == 3
+    assert found.text == found.candidates[0].text
+    with pytest.raises(ConfigError, match="beam"):
+        translator(beam=2, nbest=3)
+
+
+def test_source_text_is_normalised_as_in_training():
+    composed, decomposed = "b\u00e4 do", "ba\u0308 do"
+    vocab = train_vocabulary([composed, decomposed, "do ba"] * 3, size=30, normalization="identity").vocab
+    torch.manual_seed(0)
+    built = Transformer(CONFIG.model, vocab.size).eval()
+    torch.nn.init.normal_(built.embedding.weight, std=0.7)
+
+    def texts(config):
+        ensemble = Ensemble((built,), vocab, config)
+        made = Translator(ensemble, search_settings(config.decoding), CPU).translate([composed, decomposed])
+        return [t.candidates[0] for t in made]
+
+    first, second = texts(CONFIG)
+    assert (first.pieces, first.score) != (second.pieces, second.score)
+    normalising = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"nfc": True})})
+    first, second = texts(normalising)
+    assert first.pieces == second.pieces
+    assert first.score == pytest.approx(second.score, abs=1e-5)
+    with_rule = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update={"source_normalization": "nfkc"})})
+    first, second = texts(with_rule)
+    assert first.pieces == second.pieces
+
+
+def test_a_long_line_is_translated_in_parts_which_join_the_batch():
+    made = translator(nbest=2, max_source_length=8, guard=False)
+    line = "ba do ki. Lu me no! Pa ru se."
+    [found] = made.translate([line])
+    texts = ["ba do ki.", "Lu me no!", "Pa ru se."]
+    parts = list(made.translate(texts))
+    assert (found.parts, found.is_cut) == (3, True)
+    assert found.source == line
+    for rank, candidate in enumerate(found.candidates):
+        alone = [part.candidates[rank] for part in parts]
+        assert candidate.text == " ".join(part.text for part in alone if part.text)
+        assert candidate.pieces == tuple(itertools.chain.from_iterable(part.pieces for part in alone))
+        assert candidate.log_probability == pytest.approx(sum(part.log_probability for part in alone), abs=1e-4)
+        assert candidate.score == pytest.approx(sum(part.score for part in alone), abs=1e-4)
+    assert json.loads(formatted(found, 1, 2, "jsonl")[0])["parts"] == 3
+
+
+def test_parts_are_joined_without_a_space_where_the_language_has_none():
+    data = CONFIG.data.model_copy(update={"target_lang": "ja"})
+    config = CONFIG.model_copy(update={"data": data})
+    made = translator(beam=1, config=config, max_source_length=9, guard=False)
+    [found] = made.translate(["ba do ki. Lu me no!"])
+    assert found.parts == 2
+    assert found.text == "".join(t.text for t in made.translate(["ba do ki.", "Lu me no!"]))
+
+
+SIDE = SideLines(sentences=(990, 1), pieces=PieceCounts(p50=6, p90=8, p99=10, p999=12, max=20))
+LINES = LineStatistics(
+    max_length=30,
+    source=SIDE,
+    target=SIDE,
+    target_per_source=LengthRatio(p1=0.6, p10=0.8, p50=1.0, p90=1.2, p99=1.6),
+)
+
+
+def described(source_lang: str = "en", target_lang: str = "de") -> Config:
+    """Settings of a model that knows what its training lines were like."""
+    data = {"source_lang": source_lang, "target_lang": target_lang, "lines": LINES}
+    return CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
+
+
+def test_a_line_of_more_sentences_than_the_training_lines_is_translated_sentence_by_sentence():
+    made = translator(config=described(), guard=False)
+    sentences = ["Ba do ki.", "Lu me!", "No pa ru se?"]
+    alone = [found.text for found in made.translate(sentences)]
+    for between in (" ", "  ", "\t"):
+        [found] = made.translate([between.join(sentences)])
+        assert (found.parts, found.is_cut, found.text) == (3, False, between.join(alone))
+    [whole] = translator(config=described(), guard=False, split_sentences="never").translate([" ".join(sentences)])
+    assert whole.parts == 1
+
+
+def test_a_sentence_per_line_comes_out_as_if_nothing_were_split():
+    lines = [*some_lines(40), "Ba do ki.", "ba do. ki lu.", "Dr. Ba do 3.5 ki"]
+    found = [
+        [translation.text for translation in translator(config=config, split_sentences=mode).translate(lines)]
+        for config, mode in [(described(), "auto"), (described(), "always"), (LANGUAGES, "auto")]
+    ]
+    # The one line of two sentences, all in lower case.
+    assert [translation.parts for translation in translator(config=described()).translate(lines)] == [
+        2 if line == "ba do. ki lu." else 1 for line in lines
+    ]
+    changed = [line for line, *texts in zip(lines, *found, strict=True) if len(set(texts)) > 1]
+    assert changed in ([], ["ba do. ki lu."])
+
+
+def test_a_line_with_a_prefix_is_translated_whole():
+    [found] = translator(config=described()).translate(["Ba do. Ki lu. Me no."], prefixes=["ti"])
+    assert found.parts == 1
+    assert found.text.startswith("ti")
+
+
+def test_the_limit_is_what_training_lines_had_at_most():
+    assert translator(config=described()).max_source_length == 30
+    assert translator(config=described(), max_source_length=40).max_source_length == 40
+    assert translator().max_source_length == 63
+    assert "split_sentences" in translator().settings
+
+
+def test_split_sentences_has_three_values():
+    with pytest.raises(ConfigError, match="auto, always, never"):
+        translator(split_sentences="sometimes")
+
+
+def test_parts_need_positions():
+    with pytest.raises(ConfigError, match="at most 63"):
+        translator(max_source_length=64)
+
+
+def test_a_character_with_more_pieces_than_the_model_has_positions_is_no_error():
+    tiny = Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size).eval()
+    made = Translator(Ensemble((tiny,), VOCAB, CONFIG), search_settings(DecodingConfig(beam=1)), CPU)
+    [found] = made.translate(["\ufdfa ba"])  # an honorific of 18 letters in one character
+    assert found.parts == 2
+
+
+def hypothesis(text: str, score: float) -> Hypothesis:
+    return Hypothesis(tuple(VOCAB.encode([text])[0]), score, score)
+
+
+SOURCE = "ba do ki lu me no pa ru se ti"
+LOOP, COPY, SOUND, OTHER = "ba do " * 6, SOURCE, "ti se ru pa", "no me lu ki"
+
+
+class Searches:
+    """Stands in for beam search: gives what it is told to, and remembers what it was asked for."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = list(answers)
+        self.asked: list[SearchSettings] = []
+
+    def __call__(self, models, source_BS, settings, **others):
+        self.asked.append(settings)
+        texts = self.answers.pop(0)
+        return [[hypothesis(text, -1.0 - rank) for rank, text in enumerate(texts)] for _ in source_BS]
+
+
+LANGUAGES = CONFIG.model_copy(
+    update={"data": CONFIG.data.model_copy(update={"source_lang": "en", "target_lang": "de"})}
+)
+
+
+def guarded(monkeypatch, *answers: list[str], nbest: int = 1, guard: bool = True, **options):
+    searches = Searches(*answers)
+    monkeypatch.setattr("nmt.translation.translator.beam_search", searches)
+    [found] = translator(beam=4, nbest=nbest, config=LANGUAGES, guard=guard, **options).translate([SOURCE])
+    return found, searches.asked
+
+
+def test_what_is_sound_is_searched_for_once(monkeypatch):
+    found, asked = guarded(monkeypatch, [SOUND])
+    assert (found.text, found.guard, len(asked)) == (SOUND, None, 1)
+
+
+def test_the_next_sound_candidate_takes_the_place_of_a_broken_one(monkeypatch):
+    found, asked = guarded(monkeypatch, [LOOP, "", SOUND], nbest=3)
+    assert [candidate.text for candidate in found.candidates] == [SOUND, LOOP.strip(), ""]
+    assert found.guard == Finding(("looping",), repaired=True)
+    assert len(asked) == 1
+
+
+def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypatch):
+    found, [first, second] = guarded(monkeypatch, [COPY], [LOOP, OTHER])
+    assert [candidate.text for candidate in found.candidates] == [OTHER]
+    assert found.guard == Finding(("copied",), repaired=True)
+    assert second.beam > first.beam
+    assert second.nbest == second.beam
+    assert second.min_length == 1
+
+
+@pytest.mark.parametrize(("given", "second_penalty"), [(0.6, 1.0), (1.5, 1.5)])
+def test_the_second_search_has_a_length_penalty_of_at_least_1(monkeypatch, given, second_penalty):
+    _, [first, second] = guarded(monkeypatch, [COPY], [OTHER], search={"length_penalty": given})
+    assert (first.length_penalty, second.length_penalty) == (given, second_penalty)
+
+
+def test_a_batch_counts_the_end_of_each_source(monkeypatch):
+    """Two lines of 4 pieces and their ends are 10 tokens."""
+    widths = []
+
+    def search(models, source_BS, settings, **others):
+        widths.append(tuple(source_BS.shape))
+        return [[hypothesis(SOUND, -1.0)] for _ in source_BS]
+
+    monkeypatch.setattr("nmt.translation.translator.beam_search", search)
+    line = next(line for line in (SOURCE[:size] for size in range(len(SOURCE))) if len(VOCAB.encode([line])[0]) == 4)
+    for batch_tokens in (9, 10):
+        list(translator(guard=False, workers=1, batch_tokens=batch_tokens).translate([line] * 2))
+    assert widths == [(1, 5), (1, 5), (2, 5)]
+
+
+def test_where_nothing_better_is_found_the_first_stays(monkeypatch):
+    found, _ = guarded(monkeypatch, [LOOP], [COPY, ""])
+    assert (found.text, found.guard) == (LOOP.strip(), Finding(("looping",), repaired=False))
+    record = json.loads(formatted(found, 1, 1, "jsonl")[0])
+    assert record["guard"] == {"problems": ["looping"], "repaired": False}
+
+
+TWO = "ba do ki no me lu. pa ru se ti ba do."
+HALF, LONG_ENOUGH = "ti se ru pa", "ti se ru pa ba ki me lu no"
+
+
+def test_an_incomplete_translation_is_searched_for_again_sentence_by_sentence(monkeypatch):
+    searches = Searches([HALF, "lu"], [f"{SOUND} no", "ki"])
+    monkeypatch.setattr("nmt.translation.translator.beam_search", searches)
+    # The vocabulary has no full stop, and it would be copied rather than read.
+    made = translator(beam=4, nbest=2, config=described(), split_sentences="never", copy_unknown=False)
+    [found] = made.translate([TWO])
+    assert found.guard == Finding(("incomplete",), repaired=True)
+    # The second search is of two sentences, in one batch.
+    assert (found.text, found.parts, len(searches.asked)) == (f"{SOUND} no {SOUND} no", 2, 2)
+    assert found.candidates[1].text == HALF
+
+
+def test_where_its_sentences_take_too_much_memory_the_first_stays(monkeypatch):
+    searches = Searches([HALF], [""])
+    numbers = []
+
+    def search(*arguments, **options):
+        numbers.append({number // 2**24 for number in options["numbers"]})
+        if len(numbers) > 1:
+            raise MemoryError
+        return searches(*arguments, **options)
+
+    monkeypatch.setattr("nmt.translation.translator.beam_search", search)
+    made = translator(beam=4, config=described(), split_sentences="never", copy_unknown=False)
+    [[found]] = made.translate_windows([(TWO, "")], done=6)
+    assert (found.text, found.guard) == (HALF, Finding(("incomplete",), repaired=False))
+    assert all(of_search == {6} for of_search in numbers)
+
+
+def test_where_its_sentences_do_not_help_the_search_is_widened(monkeypatch):
+    searches = Searches([HALF], [""], [HALF, LONG_ENOUGH])
+    monkeypatch.setattr("nmt.translation.translator.beam_search", searches)
+    made = translator(beam=4, config=described(), split_sentences="never", copy_unknown=False)
+    [found] = made.translate([TWO])
+    assert found.guard == Finding(("incomplete",), repaired=True)
+    assert (found.text, found.parts, searches.asked[2].beam) == (LONG_ENOUGH, 1, 8)
+
+
+def test_without_the_guard_problems_are_told_and_nothing_is_done(monkeypatch):
+    found, asked = guarded(monkeypatch, [LOOP, SOUND], nbest=2, guard=False)
+    assert (found.text, found.guard, len(asked)) == (LOOP.strip(), Finding(("looping",), repaired=False), 1)
+
+
+def test_samples_are_never_replaced_by_what_a_search_finds(monkeypatch):
+    found, asked = guarded(monkeypatch, [COPY, LOOP], nbest=2, search={"sampling": Sampling()})
+    assert (found.text, found.guard, len(asked)) == (COPY, Finding(("copied",), repaired=False), 1)
+    found, asked = guarded(monkeypatch, [COPY, SOUND, COPY], nbest=3, search={"sampling": Sampling()})
+    assert [candidate.text for candidate in found.candidates] == [SOUND, COPY, COPY]
+
+
+def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
+    answers = [SOUND, OTHER, f"{OTHER} ba", f"{OTHER} do"]
+    found, [asked] = guarded(monkeypatch, answers, nbest=2, utility=pairwise_chrf, search={"sampling": Sampling()})
+    choices = rerank(answers, pairwise_chrf)
+    assert [c.text for c in found.candidates] == [answers[choice.index] for choice in choices[:2]]
+    assert [c.expected_utility for c in found.candidates] == [choice.expected_utility for choice in choices[:2]]
+    assert found.text != SOUND
+    assert asked.nbest == 4
+    # The first is by far the likeliest of a beam, and so is most of what the others are compared with.
+    found, _ = guarded(monkeypatch, answers, utility=lambda texts: 50 * pairwise_chrf(texts) ** 0)
+    assert (found.text, len(found.candidates)) == (SOUND, 1)
+    assert json.loads(formatted(found, 1, 1, "jsonl")[0])["candidates"][0]["expected_utility"] == 50
+
+
+DIVERSE = {"diverse_groups": 2}
+
+
+def test_what_groups_say_in_other_pieces_comes_once(monkeypatch):
+    answers = [SOUND, f"{SOUND}  ", OTHER, COPY]
+    found, [asked] = guarded(monkeypatch, answers, nbest=2, search=DIVERSE)
+    assert [candidate.text for candidate in found.candidates] == [SOUND, OTHER]
+    assert (asked.beam, asked.nbest) == (4, 4)
+    assert found.candidates[0].score == -1.0
+    # A single translation cannot repeat another, and costs no longer search.
+    found, [asked] = guarded(monkeypatch, answers, search=DIVERSE)
+    assert ([candidate.text for candidate in found.candidates], asked.nbest) == ([SOUND], 1)
+
+
+def test_the_second_search_is_one_group(monkeypatch):
+    found, [first, second] = guarded(monkeypatch, [LOOP], [OTHER], search={"diverse_groups": 4})
+    assert (found.text, first.diverse_groups, second.diverse_groups) == (OTHER, 4, 1)
+
+
+def test_diverse_groups_do_not_depend_on_batch_window_and_workers():
+    lines, options = some_lines(40), {"beam": 6, "nbest": 6, "search": {"diverse_groups": 3, "diversity": 1.0}}
+
+    def found(**others):
+        return [[c.text for c in t.candidates] for t in translator(**options, **others).translate(lines)]
+
+    expected = found()
+    assert all(len(set(texts)) == len(texts) for texts in expected)
+    assert expected != [[c.text for c in t.candidates] for t in translator(beam=6, nbest=6).translate(lines)]
+    for others in ({"batch_tokens": 1}, {"batch_tokens": 37}, {"window": 7}, {"workers": 2, "batch_tokens": 100}):
+        assert found(**others) == expected
+
+
+def test_samples_depend_on_the_place_of_a_line_alone():
+    lines = ["ba do ki. Lu me no!", *some_lines(20)[1:]] * 2
+    options = {"nbest": 3, "guard": False, "max_source_length": 8}
+
+    def texts(sampling=Sampling(seed=5), **others):
+        found = translator(search={"sampling": sampling}, **options, **others).translate(lines)
+        return [tuple(candidate.text for candidate in t.candidates) for t in found]
+
+    expected = texts()
+    assert texts(batch_tokens=40, window=7) == expected
+    assert texts(Sampling(seed=6)) != expected
+    assert expected[:20] != expected[20:]
+    made = translator(search={"sampling": Sampling(seed=5)}, **options)
+    rest = itertools.chain.from_iterable(made.translate_windows([(line, "") for line in lines[9:]], done=9))
+    assert [tuple(candidate.text for candidate in t.candidates) for t in rest] == expected[9:]
+
+
+def test_translations_begin_with_their_prefixes():
+    lines = ["ba do", "", "ki lu me", "no. " * 40, "pa"]
+    prefixes = ["se ti", "ru", "", "lu", "do"]
+    found = list(translator(window=2, nbest=2).translate(lines, prefixes))
+    plain = list(translator(window=2, nbest=2).translate(lines))
+    for index in (0, 4):
+        assert all(candidate.text.startswith(prefixes[index]) for candidate in found[index].candidates)
+    for index in (1, 2, 3):  # blank, without a prefix, in parts
+        assert found[index] == plain[index]
+    with pytest.raises(DataError, match="more than 4 lines, but the list of prefixes has 4"):
+        list(translator().translate(lines, prefixes[:4]))
+    with pytest.raises(DataError, match="positions"):
+        list(translator().translate(["ba"], ["ba " * 80]))
+
+
+def test_alignment_tells_of_each_piece_where_it_comes_from_and_how_likely_it_was():
+    texts = ["ba do ki.", "Lu me no!"]
+    made = translator(nbest=2, alignment=True, max_source_length=8, guard=False)
+    first, blank, second, found = made.translate([texts[0], " ", texts[1], " ".join(texts)])
+    assert [first.parts, second.parts, found.parts] == [1, 1, 2]
+    for each in (first, blank, second, found):
+        for candidate in each.candidates:
+            assert sum(candidate.piece_log_probabilities) == pytest.approx(candidate.log_probability, abs=1e-4)
+            assert len(candidate.piece_log_probabilities) == len(candidate.pieces) + (each.parts if each.text else 0)
+            assert len(candidate.alignment) == len(candidate.pieces)
+    assert found.source_pieces == first.source_pieces + second.source_pieces
+    begin = len(first.source_pieces)
+    behind = tuple(None if index is None else begin + index for index in second.candidates[0].alignment)
+    assert found.candidates[0].alignment == first.candidates[0].alignment + behind
+    record = json.loads(formatted(found, 1, 2, "jsonl")[0])
+    assert record["source_pieces"] == list(found.source_pieces)
+    assert record["candidates"][0]["alignment"] == list(found.candidates[0].alignment)
+    [plain] = translator().translate(texts[:1])
+    assert "alignment" not in json.loads(formatted(plain, 1, 1, "jsonl")[0])["candidates"][0]
+
+
+def test_the_guard_changes_no_line_that_is_sound():
+    lines = some_lines(60)
+    with_guard, without = (list(translator(guard=guard).translate(lines)) for guard in (True, False))
+    for repaired, plain in zip(with_guard, without, strict=True):
+        if plain.guard is None or not repaired.guard.repaired:
+            assert repaired == plain
+        else:
+            assert repaired.text != plain.text
+    assert any(t.guard is not None for t in without)
+    assert any(t.guard is None for t in without)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.binary(max_size=60), max_size=6))
+def test_any_bytes_keep_the_count(tmp_path_factory, chunks):
+    # The space keeps the bytes from beginning like a compressed file or a text in UTF-16.
+    content = b" " + b"\n".join(chunks)
+    path = tmp_path_factory.mktemp("bytes") / "in"
+    path.write_bytes(content)
+    found = list(translator(beam=1, max_source_length=8).translate(read_lines(path, invalid="replace")))
+    assert len(found) == content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
+    assert all(encode_line(t.text).count(b"\n") == 1 for t in found)
+
+
+def test_text_has_n_lines_a_line_and_jsonl_one():
+    blank, full = translator(nbest=2).translate(["", "ba do"])
+    assert formatted(blank, 1, 2, "text") == ["", ""]
+    assert formatted(full, 2, 2, "text") == [candidate.text for candidate in full.candidates]
+    [line] = formatted(full, 2, 2, "jsonl")
+    record = json.loads(line)
+    assert (record["line"], record["source"], record["translation"]) == (2, "ba do", full.text)
+    assert [c["text"] for c in record["candidates"]] == [c.text for c in full.candidates]
+    assert record["candidates"][0]["score"] == full.candidates[0].score

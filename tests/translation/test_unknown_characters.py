@@ -1,0 +1,297 @@
+"""Characters without a piece are copied: what is taken out, and where it is put back."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import Config, DecodingConfig, ModelConfig
+from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
+from nmt.data.vocab import train_vocabulary
+from nmt.device import choose_hardware
+from nmt.model.transformer import Transformer
+from nmt.search.extensions import Sampling
+from nmt.search.settings import search_settings
+from nmt.translation.ensemble import Ensemble
+from nmt.translation.results import TranslatedText
+from nmt.translation.translator import Translator
+from nmt.translation.unknown_characters import UnknownCharacters, put_back, take_out
+from nmt.translation.word_alignment import pharaoh
+
+KNOWN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,!?()-'王人")
+
+
+def is_unknown(texts):
+    return [not set(text) <= KNOWN for text in texts]
+
+
+def taken_out(line):
+    taken = take_out(line, is_unknown)
+    return taken.text, taken.first, [run.text for run in taken.inner], taken.last
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "first", "inner", "last"),
+    [
+        ("A man 😀 sleeps.", "A man sleeps.", "", [" 😀 "], ""),
+        ("😀 A man sleeps.", "A man sleeps.", "😀 ", [], ""),
+        ("A man sleeps. 😀 ", "A man sleeps.", "", [], " 😀 "),
+        ("A man sees a 😀.", "A man sees a.", "", [" 😀"], ""),
+        ("A man😀dog", "A man dog", "", ["😀"], ""),
+        ("he says “go” now", "he says go now", "", [" “", "” "], ""),
+        ("a 😀  🎉😀 b", "a b", "", [" 😀  🎉😀 "], ""),
+        ("soft\u00adly he goes", "softly he goes", "", ["\u00ad"], ""),
+        ("10\u00a0men sleep", "10 men sleep", "", ["\u00a0"], ""),
+        ("王😀人", "王人", "", ["😀"], ""),
+        # Signs that readers take for one stay together, though a part of them is known.
+        ("a 1\ufe0f\u20e3 b", "a b", "", [" 1\ufe0f\u20e3 "], ""),
+        ("a 👩🏽‍👧 b 🇩🇰 c", "a b c", "", [" 👩🏽‍👧 ", " 🇩🇰 "], ""),
+        # A word with an unknown letter goes as a whole.
+        ("in Łódź, he sleeps", "in, he sleeps", "", [" Łódź"], ""),
+        ("the Anne-Zoé's dog", "the dog", "", [" Anne-Zoé's "], ""),
+        ("a m² note", "a note", "", [" m² "], ""),
+        ("Ana Łódź", "Ana", "", [], " Łódź"),
+        # Where words are not separated, there is no whole word.
+        ("王龘人", "王人", "", ["龘"], ""),
+        # A line without a known letter or digit is copied.
+        ("😀", "", "😀", [], ""),
+        (" Łódź! ", "", " Łódź! ", [], ""),
+    ],
+)
+def test_what_is_taken_out(line, text, first, inner, last):
+    assert taken_out(line) == (text, first, inner, last)
+
+
+@pytest.mark.parametrize("line", ["", "  ", "A man sleeps.", "a  b ", "..."])
+def test_a_line_without_unknown_characters_is_left_alone(line):
+    assert take_out(line, is_unknown) is None
+
+
+def words_aligned(line, translation, pairs):
+    """Put back by an alignment of words: pieces are the words of both texts."""
+    taken = take_out(line, is_unknown)
+    aligned = dict(pairs)
+    ends = [
+        list(itertools.accumulate((len(word) + 1 for word in text.split(" ")), initial=-1))[1:]
+        for text in (taken.text, translation)
+    ]
+    return put_back(taken, translation, *ends, [aligned.get(index) for index in range(len(ends[1]))])
+
+
+@pytest.mark.parametrize(
+    ("line", "translation", "pairs", "expected"),
+    [
+        # Pairs are target word, source word.
+        ("A man 😀 sleeps", "Ein Mann schläft", [(0, 0), (1, 1), (2, 2)], "Ein Mann 😀 schläft"),
+        ("A man sees 😀 dogs", "Hunde sieht ein Mann", [(0, 3), (1, 2), (2, 0), (3, 1)], "Hunde sieht 😀 ein Mann"),
+        ("he has eaten 😀 now", "er hat jetzt gegessen", [(0, 0), (1, 1), (3, 2), (2, 3)], "er hat jetzt gegessen 😀"),
+        ("he slept 😀 long", "er hat lange geschlafen", [(1, 1), (2, 2), (3, 1)], "er hat lange geschlafen 😀"),
+        ("he sees 😀, then", "er sieht dann", [(0, 0), (1, 1), (2, 2)], "er sieht 😀 dann"),
+        ("a dog 😀 is there", "ein Hund, der", [(0, 0), (1, 1)], "ein Hund 😀, der"),
+        ("he says “go” now", "jetzt sagt er gehe", [(0, 3), (1, 1), (2, 0), (3, 2)], "jetzt sagt er “gehe”"),
+        ("10\u00a0men sleep", "10 Männer", [(0, 0), (1, 1)], "10\u00a0Männer"),
+        ("a 20°C day", "ein 20 C Tag", [(0, 0), (1, 1), (2, 2), (3, 3)], "ein 20°C Tag"),
+        ("a 20°C day", "ein Tag mit 20", [(0, 0), (1, 3), (3, 1)], "ein Tag mit 20°"),
+        ("a 20°C day", "20 warmer Tag", [(0, 1), (2, 3)], "20° warmer Tag"),
+        ("soft\u00adly he goes", "sanft geht er", [(0, 0), (1, 2), (2, 1)], "sanft\u00ad geht er"),
+        # What is not aligned goes behind a word further ahead, or else before one that follows.
+        ("he sees a 😀 dog", "er sieht Hund", [(0, 0), (1, 1), (2, 3)], "er sieht 😀 Hund"),
+        ("he sees a 😀 dog", "viel Hund", [(1, 3)], "viel 😀 Hund"),
+        ("he sees a 😀 dog", "alles anders", [], "alles anders 😀"),
+        ("he sees a 😀 dog", "", [], "😀"),
+    ],
+)
+def test_a_run_is_put_back_beside_the_aligned_word(line, translation, pairs, expected):
+    assert words_aligned(line, translation, pairs) == expected
+
+
+def test_beginning_and_end_need_no_alignment():
+    assert put_back(take_out("😀  A man 🎉", is_unknown), "Ein Mann") == "😀  Ein Mann 🎉"
+    assert put_back(take_out("😀 🎉", is_unknown), "") == "😀 🎉"
+
+
+TEXT = st.text(st.sampled_from("ab C1.,-'(王 \t\u00a0Łé²😀🎉“”\u200d\ufe0f🏽\u00ad🇩🇰☃"), max_size=25)
+
+
+def characters(text):
+    return sorted("".join(text.split()))
+
+
+@given(TEXT)
+def test_what_is_left_and_what_is_taken_are_the_line(line):
+    taken = take_out(line, is_unknown)
+    if taken is None:
+        assert not any(is_unknown(line))
+        return
+    assert any(is_unknown(line))
+    assert not any(is_unknown(taken.text))
+    begins = [0, *(run.place for run in taken.inner), len(taken.text)]
+    kept = [taken.text[begin:end] for begin, end in itertools.pairwise(begins)]
+    runs = [taken.first, *(run.text for run in taken.inner)]
+    rebuilt = "".join(itertools.chain.from_iterable(zip(runs, kept, strict=True))) + taken.last
+    assert "".join(rebuilt.split()) == "".join(line.split())
+
+
+@given(TEXT, st.text(st.sampled_from("ab c.,王"), max_size=20).map(str.strip), st.data())
+def test_every_run_survives_once_and_so_does_the_translation(line, translation, data):
+    taken = take_out(line, is_unknown)
+    if taken is None:
+        return
+    source, target = (list(range(1, len(text) + 1)) for text in (taken.text, translation))
+    looks = st.none() | st.integers(0, len(source) - 1) if source else st.none()
+    alignment = data.draw(st.lists(looks, min_size=len(target), max_size=len(target)))
+    restored = put_back(taken, translation, source, target, alignment)
+    taken_characters = taken.first + "".join(run.text for run in taken.inner) + taken.last
+    assert characters(restored) == characters(taken_characters + translation)
+    for run in (taken.first, *(run.text for run in taken.inner), taken.last):
+        assert run.strip() in restored
+    # What was found is there in its order: nothing but runs came between.
+    remaining = iter(restored)
+    assert all(character in remaining for character in "".join(translation.split()))
+
+
+VOCAB = train_vocabulary(["ein hund und ein mann"] * 9, size=300, byte_fallback=True).vocab
+
+
+def statistics(byte_pieces):
+    side = SideLines(sentences=(9,), pieces=PieceCounts(p50=8, p90=9, p99=9, p999=9, max=9), byte_pieces=byte_pieces)
+    ratio = LengthRatio(p1=0.6, p10=0.8, p50=1.0, p90=1.2, p99=1.5)
+    return LineStatistics(max_length=64, source=side, target=side, target_per_source=ratio)
+
+
+@pytest.mark.parametrize(
+    ("byte_pieces", "copy", "copies"),
+    [
+        (0.0, None, True),
+        (1e-6, None, True),
+        (0.005, None, False),
+        (0.005, True, True),
+        (0.0, False, False),
+        (None, None, True),
+    ],
+)
+def test_bytes_that_the_model_has_seen_are_left_to_it(byte_pieces, copy, copies):
+    unknown = UnknownCharacters(VOCAB, statistics(byte_pieces), copy)
+    [ids] = VOCAB.encode(["ein ☃ hund"])
+    assert (unknown.take_out("ein ☃ hund", ids) is not None) == copies
+
+
+@pytest.mark.parametrize("known_bytes", [0.0, 0.005])
+def test_unk_is_copied_whatever_the_model_has_seen(known_bytes):
+    vocab = train_vocabulary(["ein hund und ein mann"] * 9, size=30, byte_fallback=False).vocab
+    unknown = UnknownCharacters(vocab, statistics(known_bytes), None)
+    [ids] = vocab.encode(["ein ☃ hund"])
+    assert unknown.take_out("ein ☃ hund", ids).text == "ein hund"
+    assert UnknownCharacters(vocab, None, False).take_out("ein ☃ hund", ids) is None
+
+
+def test_pieces_are_counted_in_characters_of_the_text():
+    unknown = UnknownCharacters(VOCAB, None, None)
+    line = "ein hund ☃ und ein mann"
+    [ids] = VOCAB.encode([line])
+    taken = unknown.take_out(line, ids)
+    [source] = VOCAB.encode([taken.text])
+    # A translation that says the same, its pieces aligned one to one.
+    found = TranslatedText(taken.text, tuple(VOCAB.pieces(source)), -1.0, -1.0, None, (), tuple(range(len(source))))
+    assert unknown.put_back(taken, source, found).text == line
+
+
+CONFIG = Config(model=ModelConfig(encoder_layers=1, decoder_layers=2, d_model=16, d_ff=16, heads=2, max_positions=64))
+CPU = choose_hardware("cpu", "fp32", 1)
+KNOWN_LINES = ["ein hund und ein mann", "", "hund"]
+LINES = ["ein ☃ hund und ein mann", "☃☃", "☃ ein hund", *KNOWN_LINES, "ein hund und ☃ ein Łódź mann ☃"]
+
+
+def model():
+    torch.manual_seed(1)
+    built = Transformer(CONFIG.model, VOCAB.size).eval()
+    torch.nn.init.normal_(built.embedding.weight, std=0.7)
+    return built
+
+
+ENSEMBLE = Ensemble((model(),), VOCAB, CONFIG)
+
+
+def translated(lines, *, prefixes=None, sampling=None, **options):
+    chosen = search_settings(DecodingConfig(beam=3, max_extra_length=5), nbest=3, sampling=sampling)
+    return list(Translator(ENSEMBLE, chosen, CPU, **options).translate(lines, prefixes))
+
+
+def test_the_model_reads_a_line_as_if_it_had_no_unknown_characters():
+    found = translated(LINES)
+    bare = translated(["ein hund und ein mann", "", "ein hund", *KNOWN_LINES, "ein hund und ein mann"])
+    assert [t.source for t in found] == LINES
+    for with_them, without in zip(found, bare, strict=True):
+        assert with_them.source_pieces == without.source_pieces
+        assert [c.pieces for c in with_them.candidates] == [c.pieces for c in without.candidates]
+        assert [c.score for c in with_them.candidates] == [c.score for c in without.candidates]
+    for index in (0, 2, 6):
+        for candidate, other in zip(found[index].candidates, bare[index].candidates, strict=True):
+            assert candidate.text.count("☃") == LINES[index].count("☃") + other.text.count("☃")
+            assert candidate.text.count("Łódź") == LINES[index].count("Łódź")
+            assert candidate.alignment is None
+    assert found[2].text == "☃ " + bare[2].text
+    assert found[1].text == "☃☃"
+    assert found[3:6] == bare[3:6]
+
+
+def test_it_can_be_switched_off():
+    [found] = translated(LINES[:1], copy_unknown=False)
+    assert found.source_pieces == tuple(VOCAB.pieces(VOCAB.encode(LINES[:1])[0]))
+    assert found != translated(LINES[:1])[0]
+
+
+def test_a_line_with_a_prefix_is_read_as_it_is():
+    prefixes = ["ein ☃", *[""] * (len(LINES) - 1)]
+    found, left, plain = (
+        translated(LINES, prefixes=prefixes),
+        translated(LINES, prefixes=prefixes, copy_unknown=False),
+        translated(LINES),
+    )
+    assert found[0].source_pieces == left[0].source_pieces
+    assert [c.text for c in found[0].candidates] == [c.text for c in left[0].candidates]
+    assert [t.text for t in found[1:]] == [t.text for t in plain[1:]]
+
+
+def test_the_alignment_describes_what_the_model_read_and_wrote():
+    plain, aligned = translated(LINES), translated(LINES, alignment=True)
+    for without, translation in zip(plain, aligned, strict=True):
+        assert [c.text for c in translation.candidates] == [c.text for c in without.candidates]
+        for candidate in translation.candidates:
+            assert len(candidate.alignment) == len(candidate.pieces)
+            assert all(i is None or 0 <= i < len(translation.source_pieces) for i in candidate.alignment)
+
+
+def test_alignments_of_words_count_copied_words_too():
+    pieces = VOCAB.pieces(VOCAB.encode(["ein hund"])[0])
+    one_to_one = range(len(pieces))
+    assert pharaoh("☃ ein ☃ hund", pieces, "☃ ein ☃ hund", pieces, one_to_one) == "1-1 3-3"
+
+
+def test_samples_do_not_depend_on_the_lines_around_them():
+    sampling = Sampling(seed=3)
+    [alone], among_others = translated(LINES[:1], sampling=sampling), translated(LINES, sampling=sampling)[0]
+    assert [(one.text, one.pieces) for one in alone.candidates] == [
+        (one.text, one.pieces) for one in among_others.candidates
+    ]
+    assert all("☃" in candidate.text for candidate in alone.candidates)
+
+
+def test_each_part_of_a_line_keeps_its_own():
+    line = "ein hund. ☃ Ein mann 🎉. ☃"
+    [found] = translated([line], split_sentences="always")
+    assert found.parts > 1
+    assert all(found.text.count(sign) >= line.count(sign) for sign in "☃🎉")
+
+
+def test_an_output_records_whether_characters_are_copied():
+    chosen = search_settings(DecodingConfig(beam=1))
+    recorded = [Translator(ENSEMBLE, chosen, CPU, copy_unknown=c).settings["copy_unknown"] for c in (None, True, False)]
+    assert recorded == ["auto", True, False]
+
+
+def test_line_ends_are_not_copied():
+    [found] = translated(["\r☃"])
+    assert found.text == " ☃"
