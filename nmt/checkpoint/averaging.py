@@ -10,7 +10,7 @@ import torch
 from nmt.checkpoint.bundle import load_bundle, load_training_state, save_bundle
 from nmt.checkpoint.bundle_files import TRAINING_STATE_FILE
 from nmt.checkpoint.kinds import AVERAGE
-from nmt.checkpoint.run_folder import CHECKPOINTS_FOLDER, best_updates, checkpoints
+from nmt.checkpoint.run_folder import RunFolder, best_updates, checkpoints
 from nmt.config import differences
 from nmt.errors import CheckpointError, OutputError
 from nmt.ownership import check_replaceable
@@ -94,6 +94,7 @@ def _check_out(out: Path, folders: Sequence[Path]) -> None:
     place = out.resolve()
     for folder in (folder.resolve() for folder in folders):
         # A bundle among a run's checkpoints would pass for one of them.
-        beside = folder.parent if folder.parent.name == CHECKPOINTS_FOLDER else folder
+        run = RunFolder(folder.parent.parent)
+        beside = folder.parent if folder.parent == run.checkpoints else folder
         if place == folder or place.is_relative_to(beside):
             raise OutputError(f"{out}: is among the checkpoints to average. Name another folder with --out.")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import fnmatch
 import re
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.checkpoint.bundle_files import CONFIG_FILE, TRAINING_STATE_FILE, damage, is_bundle
@@ -18,34 +18,90 @@ from nmt.locking import is_lock
 from nmt.ownership import Kind, remove_own
 from nmt.writing import temporary_path, temporary_paths, writing
 
-AVERAGE_FOLDER = "average"
-CHECKPOINTS_FOLDER = "checkpoints"
-METRICS_FILE = "metrics.jsonl"
-LAUNCH_FILE = ".nmt.launch"
-"""Says which launch by torchrun claimed the folder for a fresh start."""
 _FIRST_RECORD = b'{"kind": "start"'
-_FIRST_METRICS = f".{METRICS_FILE}.*.tmp"
-_FIRST_ENTRIES = (
-    METRICS_FILE,
-    _FIRST_METRICS,
-    CONFIG_FILE,
-    f".{CONFIG_FILE}.*.tmp",
-    "data.json",
-    "manifests",
-    LAUNCH_FILE,
-)
 _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
 
 
-def checkpoint_folder(run: Path, update: int) -> Path:
-    """Where the checkpoint of an update lies."""
-    return run / CHECKPOINTS_FOLDER / f"step-{update:08d}"
+@dataclass(frozen=True)
+class RunFolder:
+    """The names of all that lies in a run's folder."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The settings, every default resolved."""
+        return self.path / CONFIG_FILE
+
+    @property
+    def data(self) -> Path:
+        """The paths and weights of the data sets."""
+        return self.path / "data.json"
+
+    @property
+    def manifests(self) -> Path:
+        """The folder of the data sets' manifests as they were when the run started."""
+        return self.path / "manifests"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON record per logged update, validation and event."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def last(self) -> Path:
+        """A link to the newest checkpoint."""
+        return self.path / "last"
+
+    @property
+    def best(self) -> Path:
+        """A link to the checkpoint with the best validation score."""
+        return self.path / "best"
+
+    @property
+    def average(self) -> Path:
+        """The bundle that ``nmt average-checkpoints`` writes."""
+        return self.path / "average"
+
+    @property
+    def sampled(self) -> Path:
+        """The folder of shards with sampled subwords, which last for an epoch."""
+        return self.path / "sampled"
+
+    @property
+    def tensorboard(self) -> Path:
+        """The folder of event files for TensorBoard."""
+        return self.path / "tensorboard"
+
+    @property
+    def report(self) -> Path:
+        """The page that ``nmt report`` writes."""
+        return self.path / "report.html"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that trains in the folder."""
+        return self.path / ".lock"
+
+    @property
+    def launch(self) -> Path:
+        """Names the launch by torchrun that claimed the folder for a fresh start."""
+        return self.path / ".nmt.launch"
+
+    def checkpoint(self, update: int) -> Path:
+        """The folder of the checkpoint of an update."""
+        return self.checkpoints / f"step-{update:08d}"
 
 
 def checkpoints(run: Path) -> dict[int, Path]:
     """The checkpoints of a run by update, in the order of their updates (not of their names)."""
     found = {}
-    for path in (run / CHECKPOINTS_FOLDER).glob("step-*"):
+    for path in RunFolder(run).checkpoints.glob("step-*"):
         if match := _CHECKPOINT_NAME.fullmatch(path.name):
             found[int(match[1])] = path
     return dict(sorted(found.items()))
@@ -53,7 +109,7 @@ def checkpoints(run: Path) -> dict[int, Path]:
 
 def is_run(folder: Path) -> bool:
     """Whether a run began in a folder: by the first record of its metrics, its checkpoints, or what a crash left."""
-    first = read_json(folder / METRICS_FILE, first_line=True)
+    first = read_json(RunFolder(folder).metrics, first_line=True)
     if isinstance(first, dict) and "kind" in first and "update" in first:
         return True
     if any((path / TRAINING_STATE_FILE).is_file() for path in checkpoints(folder).values()):
@@ -63,18 +119,17 @@ def is_run(folder: Path) -> bool:
 
 def _ended_at_its_first_record(folder: Path) -> bool:
     """Whether a folder is left from a run that died, or found the disk full, while it wrote its first record."""
-    metrics = folder / METRICS_FILE
-    if metrics.is_file():
-        if not _is_torn(metrics):
+    run = RunFolder(folder)
+    if run.metrics.is_file():
+        if not _is_torn(run.metrics):
             return False
-    elif not any(folder.glob(_FIRST_METRICS)):
+    elif not temporary_paths(run.metrics):
         return False
-    if (folder / CONFIG_FILE).is_file():
-        return _holds_settings(folder / CONFIG_FILE)
-    return all(
-        is_lock(entry) or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in _FIRST_ENTRIES)
-        for entry in folder.iterdir()
-    )
+    if run.config.is_file():
+        return _holds_settings(run.config)
+    first = {run.metrics, run.config, run.data, run.manifests, run.launch}
+    first.update(temporary_paths(run.metrics), temporary_paths(run.config))
+    return all(is_lock(entry) or entry in first for entry in folder.iterdir())
 
 
 def _is_torn(metrics: Path) -> bool:
@@ -94,7 +149,7 @@ def _holds_settings(path: Path) -> bool:
 
 
 def _is_run_or_claimed(folder: Path) -> bool:
-    return is_run(folder) or (folder / LAUNCH_FILE).is_file()
+    return is_run(folder) or RunFolder(folder).launch.is_file()
 
 
 RUN = Kind("a run", _is_run_or_claimed, is_folder=True)
@@ -109,7 +164,7 @@ def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
     Raises:
         CheckpointError: there are checkpoints, but none is whole.
     """
-    put_back(run / CHECKPOINTS_FOLDER)
+    put_back(RunFolder(run).checkpoints)
     problems: list[str] = []
     for path in reversed(checkpoints(run).values()):
         problem = damage(path)
@@ -139,26 +194,26 @@ def update_links(run: Path, scores: Mapping[int, float]) -> None:
     """Let ``RUN/last`` and ``RUN/best`` lead to the newest checkpoint and to the one that scored best."""
     there = checkpoints(run)
     if there:
-        _point(run, "last", list(there.values())[-1])
+        _point(RunFolder(run).last, list(there.values())[-1])
     for update in best_updates({u: score for u, score in scores.items() if u in there}, 1):
-        _point(run, "best", there[update])
+        _point(RunFolder(run).best, there[update])
 
 
-def _point(run: Path, name: str, checkpoint: Path) -> None:
-    if (run / name).exists() and not (run / name).is_symlink():
-        raise FileExistsError(errno.EEXIST, "is no link, and is left as it is", str(run / name))
-    for left in temporary_paths(run / name):  # by a process that died: one at a time trains in a folder
+def _point(link: Path, checkpoint: Path) -> None:
+    if link.exists() and not link.is_symlink():
+        raise FileExistsError(errno.EEXIST, "is no link, and is left as it is", str(link))
+    for left in temporary_paths(link):  # by a process that died: one at a time trains in a folder
         if left.is_symlink():
             left.unlink()
-    target = checkpoint.relative_to(run)
-    if (run / name).is_symlink() and (run / name).readlink() == target:
+    target = checkpoint.relative_to(link.parent)
+    if link.is_symlink() and link.readlink() == target:
         return
     # Made aside and renamed, so that at no moment there is no link.
-    temporary = temporary_path(run / name)
-    with writing(run / name):
+    temporary = temporary_path(link)
+    with writing(link):
         temporary.symlink_to(target)
         try:
-            temporary.replace(run / name)
+            temporary.replace(link)
         except BaseException:
             temporary.unlink()
             raise
@@ -189,7 +244,7 @@ def prune(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig) -
     A checkpoint to which someone added a file of their own is left as it is.
     """
     flush_folder(run)  # the links, which may have led to what is removed
-    for leftover in (run / CHECKPOINTS_FOLDER).glob(".step-*"):
+    for leftover in RunFolder(run).checkpoints.glob(".step-*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:
@@ -227,7 +282,7 @@ def runs_below(root: Path) -> list[Path]:
 
 
 def _last_worked_on(run: Path) -> float:
-    return max(path.stat().st_mtime for path in (run, run / CONFIG_FILE, run / METRICS_FILE) if path.exists())
+    return max(path.stat().st_mtime for path in (run, RunFolder(run).config, RunFolder(run).metrics) if path.exists())
 
 
 def bundle_to_use(path: Path) -> Path:
@@ -244,12 +299,13 @@ def bundle_to_use(path: Path) -> Path:
         raise CheckpointError(f"{path}: is a file; name the folder of a run or bundle.")
     if not path.is_dir():
         raise CheckpointError(f"{path}: there is no such run or bundle.")
-    average, newest = path / AVERAGE_FOLDER, max((p.stat().st_mtime for p in checkpoints(path).values()), default=0.0)
+    run = RunFolder(path)
+    average, newest = run.average, max((p.stat().st_mtime for p in checkpoints(path).values()), default=0.0)
     if is_bundle(average) and average.stat().st_mtime >= newest:
         return average
-    for name in ("best", "last"):
-        if is_bundle(path / name):
-            return (path / name).resolve()
+    for link in (run.best, run.last):
+        if is_bundle(link):
+            return link.resolve()
     if found := checkpoints(path):
         return list(found.values())[-1]
     if is_bundle(average):

@@ -26,7 +26,7 @@ def average_checkpoints(
     """
     from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
     from nmt.checkpoint.describing import has_checkpoints, newest_trained_run
-    from nmt.checkpoint.run_folder import AVERAGE_FOLDER
+    from nmt.checkpoint.run_folder import RunFolder
     from nmt.cli.console import notice
     from nmt.errors import ConfigError
 
@@ -40,7 +40,7 @@ def average_checkpoints(
     wanted = best if best is not None else last
     if wanted is not None and len(inputs) < wanted:
         notice(f"{wanted} checkpoints were asked for, {len(inputs)} are there")
-    out = out or run / AVERAGE_FOLDER
+    out = out or RunFolder(run).average
     average(inputs, out)
     for folder in inputs:
         notice(f"averaged: {folder}")

@@ -53,7 +53,7 @@ def build_vocab(
     """
     from nmt.cli.console import notice, warn
     from nmt.data.build import build_vocabulary, normalization_changes, warnings
-    from nmt.data.derived import VOCAB_NAME
+    from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.shards import SIDES
     from nmt.errors import ConfigError
@@ -99,9 +99,11 @@ def build_vocab(
                 "turns it on)"
             )
     if built.kept is not None:
-        notice(f"{VOCAB_NAME}: the one before was given with --vocab, and is kept as {built.kept.name}.")
+        notice(
+            f"{DataFolder(data).vocab.name}: the one before was given with --vocab, and is kept as {built.kept.name}."
+        )
     manifest = read_manifest(data)
-    notice(f"vocabulary: {data / VOCAB_NAME}, {built.vocab.size:,} pieces")
+    notice(f"vocabulary: {DataFolder(data).vocab}, {built.vocab.size:,} pieces")
     for name, split in built.index.splits.items():
         for side, language in zip(SIDES, (manifest.source_lang, manifest.target_lang), strict=True):
             statistics = split.sides[side]

@@ -22,13 +22,14 @@ def report(
 
     Example: nmt report runs/toy-en-de-tiny runs/toy-en-de-tiny-2 --out comparison.html
     """
-    from nmt.checkpoint.run_folder import newest_run
+    from nmt.checkpoint.run_folder import RunFolder, newest_run
     from nmt.cli.console import notice
-    from nmt.reports.run_report import REPORT_FILE, write_run_report
+    from nmt.reports.run_report import write_run_report
 
     if not runs:
         runs = [newest_run()]
         notice(f"run: {runs[0]} (the newest)")
-    out = out or (runs[0] / REPORT_FILE if len(runs) == 1 else Path(REPORT_FILE))
+    report = RunFolder(runs[0]).report
+    out = out or (report if len(runs) == 1 else Path(report.name))
     write_run_report(runs, out)
     notice(f"written: {out}")

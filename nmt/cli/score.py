@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 import typer
 
 if TYPE_CHECKING:
+    from nmt.data.data_folder import DataFolder
     from nmt.evaluation import Comparison, MetricName, Score, TokenizerName
 
 
@@ -201,14 +202,14 @@ class _How(TypedDict):
 
 def _language(langpair: str | None, references: list[Path]) -> str:
     """The target language, by the test set's languages, the reference's name, or the manifest beside it."""
-    from nmt.data.manifest import MANIFEST_NAME, read_manifest
+    from nmt.data.manifest import read_manifest
     from nmt.evaluation import language_of_name
 
     if langpair is not None:
         return langpair.partition("-")[2]
     if of_name := language_of_name(references[0]):
         return of_name
-    if (references[0].parent / MANIFEST_NAME).is_file():
+    if (DataFolder(references[0].parent).manifest).is_file():
         return read_manifest(references[0].parent).target_lang
     return ""
 

@@ -20,10 +20,10 @@ from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, unfetched_records
 from nmt.corpora.text_files import write_text
 from nmt.corpora.transfer import Progress
-from nmt.data.derived import VOCAB_NAME, encoded_text, keep_given_vocabulary, own_derived, remove_derived
+from nmt.data.data_folder import DataFolder
+from nmt.data.derived import encoded_text, keep_given_vocabulary, own_derived, remove_derived
 from nmt.data.manifest import (
     DATA_SET,
-    MANIFEST_NAME,
     Manifest,
     SourceRecord,
     read_manifest,
@@ -149,7 +149,7 @@ def _refuse_other(folder: Path, out: Path, recipe: Recipe) -> None:
 
 def _standing(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Manifest | None:
     """The manifest of the data set that stands in a folder, if it is whole and made from these inputs."""
-    if not (folder / MANIFEST_NAME).is_file():
+    if not DataFolder(folder).manifest.is_file():
         return None
     try:
         manifest = read_manifest(folder)
@@ -242,7 +242,7 @@ def _settle(folder: Path, tell: Notify) -> None:
     text = recorded_text(replaced) or {}
     if not _holds_encoded_text(folder, replaced, text):
         if kept := keep_given_vocabulary(replaced):
-            tell(f"{VOCAB_NAME}: was given with --vocab, and is kept as {kept.name}.")
+            tell(f"{DataFolder(folder).vocab.name}: was given with --vocab, and is kept as {kept.name}.")
         stale = own_derived(replaced)
         remove_derived(replaced, stale)
         if stale:
@@ -250,10 +250,10 @@ def _settle(folder: Path, tell: Notify) -> None:
     for entry in sorted(replaced.iterdir()):
         if _is_as_recorded(entry, text.get(entry.name)):
             entry.unlink()
-        elif entry.name != MANIFEST_NAME:
+        elif entry != DataFolder(replaced).manifest:
             _bring_over(entry, folder, tell)
     # The manifest last: by it the rest is known, should this be interrupted. A folder that is not empty stays.
-    (replaced / MANIFEST_NAME).unlink(missing_ok=True)
+    DataFolder(replaced).manifest.unlink(missing_ok=True)
     replaced.rmdir()
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.data.derived import PIECES_NAME, VOCAB_NAME, check_derived_replaceable, keep_given_vocabulary
+from nmt.data.data_folder import DataFolder
+from nmt.data.derived import check_derived_replaceable, keep_given_vocabulary
 from nmt.data.encoded_text import TextFile, differing_files, examine_text, is_same_text
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.normalization import Changes, count_changes
@@ -104,7 +105,7 @@ def build_vocabulary(
             vocab = trained.vocab
         else:
             vocab = standing
-    path = data / VOCAB_NAME
+    path = DataFolder(data).vocab
     is_same = path.is_file() and path.read_bytes() == vocab.model_bytes
     made_with = asdict(settings) if settings is not None else None
     if is_same and are_current(data, vocab, max_length, rule, text=text) and read_index(data).vocabulary == made_with:
@@ -119,7 +120,7 @@ def build_vocabulary(
         vocab.save(path)
 
     try:
-        with restoring(path, data / PIECES_NAME):
+        with restoring(path, DataFolder(data).pieces):
             index = write_shards(
                 data,
                 vocab,
@@ -167,7 +168,7 @@ def _trained_before(
 ) -> Vocabulary | None:
     """The data set's vocabulary, if it was trained on the present text with these settings."""
     try:
-        index, vocab = read_index(data), Vocabulary.load(data / VOCAB_NAME)
+        index, vocab = read_index(data), Vocabulary.load(DataFolder(data).vocab)
     except (DataError, VocabularyError):
         return None
     is_same = index.vocabulary == asdict(settings) and index.data_fingerprint == manifest.fingerprint

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.documents import parse_json
-from nmt.data.shards import INDEX_NAME, SHARDS, SHARDS_FOLDER
+from nmt.data.data_folder import DataFolder
+from nmt.data.shards import INDEX_NAME, SHARDS
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import VocabularyError
 from nmt.files import free_name
 from nmt.ownership import Kind, check_replaceable, remove_own
-
-VOCAB_NAME = "vocab.model"
-PIECES_NAME = "vocab.txt"
 
 
 def _is_our_list(path: Path) -> bool:
@@ -24,7 +22,7 @@ def _is_our_list(path: Path) -> bool:
         if stream.read(len(beginning)) == beginning:
             return True
     # A vocabulary from elsewhere may call its special pieces otherwise.
-    return _lists_pieces_of(path, path.with_name(VOCAB_NAME))
+    return _lists_pieces_of(path, DataFolder(path.parent).vocab)
 
 
 def _lists_pieces_of(path: Path, model: Path) -> bool:
@@ -37,7 +35,7 @@ def _lists_pieces_of(path: Path, model: Path) -> bool:
 
 def _is_our_model(path: Path) -> bool:
     """Whether the list of pieces beside a model, or the shards, tell that it was written with them."""
-    listed = path.with_name(PIECES_NAME)
+    listed = DataFolder(path.parent).pieces
     if listed.is_file() and _lists_pieces_of(listed, path):
         return True
     return _index_of_model(path) is not None
@@ -56,17 +54,20 @@ def _index_of_model(path: Path) -> dict[str, Any] | None:
 def _index(data: Path) -> dict[str, Any] | None:
     """The index of a data set's shards, of any version; None if there is none that can be read."""
     try:
-        index = parse_json((data / SHARDS_FOLDER / INDEX_NAME).read_bytes())
+        index = parse_json((DataFolder(data).shards / INDEX_NAME).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
     return index if isinstance(index, dict) else None
 
 
-_KINDS = {
-    VOCAB_NAME: Kind("a vocabulary", _is_our_model),
-    PIECES_NAME: Kind("a list of pieces", _is_our_list),
-    SHARDS_FOLDER: SHARDS,
-}
+def _derived(data: Path) -> dict[Path, Kind]:
+    """What ``nmt build-vocab`` writes."""
+    folder = DataFolder(data)
+    return {
+        folder.vocab: Kind("a vocabulary", _is_our_model),
+        folder.pieces: Kind("a list of pieces", _is_our_list),
+        folder.shards: SHARDS,
+    }
 
 
 def check_derived_replaceable(data: Path, *, vocab: Vocabulary | None = None) -> None:
@@ -78,9 +79,9 @@ def check_derived_replaceable(data: Path, *, vocab: Vocabulary | None = None) ->
     Raises:
         OutputError: the user has put something of their own there.
     """
-    for name, kind in _KINDS.items():
-        path = data / name
-        same = vocab is not None and name == VOCAB_NAME and path.is_file() and path.read_bytes() == vocab.model_bytes
+    for path, kind in _derived(data).items():
+        is_model = path == DataFolder(data).vocab
+        same = vocab is not None and is_model and path.is_file() and path.read_bytes() == vocab.model_bytes
         if not same:
             check_replaceable(path, kind, option=None)
 
@@ -97,11 +98,10 @@ def encoded_text(data: Path) -> dict[str, str]:
 def own_derived(data: Path) -> list[str]:
     """Names of what this program derived from the text of a data set and wrote beside it."""
     own = []
-    for name, kind in _KINDS.items():
-        path = data / name
+    for path, kind in _derived(data).items():
         is_right = path.is_dir() if kind.is_folder else path.is_file()
         if is_right and not path.is_symlink() and kind.is_ours(path) and not _foreign(path, kind):
-            own.append(name)
+            own.append(path.name)
     return own
 
 
@@ -115,19 +115,20 @@ def keep_given_vocabulary(data: Path) -> Path | None:
     Returns:
         Where it is kept, or None where the vocabulary was not given, or there is none.
     """
-    path = data / VOCAB_NAME
+    path = DataFolder(data).vocab
     index = _index_of_model(path)
     if index is None or index.get("vocabulary", "") is not None:
         return None
-    kept = free_name(path.with_name(f"{VOCAB_NAME}.before"))
+    kept = free_name(path.with_name(f"{path.name}.before"))
     path.rename(kept)
     return kept
 
 
 def remove_derived(data: Path, names: list[str]) -> None:
     """Remove what :func:`own_derived` named."""
-    for name in names:
-        if _KINDS[name].is_folder:
-            remove_own(data / name, _KINDS[name])
-        else:
-            (data / name).unlink()
+    for path, kind in _derived(data).items():
+        if path.name in names:
+            if kind.is_folder:
+                remove_own(path, kind)
+            else:
+                path.unlink()

@@ -11,11 +11,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from nmt.addresses import public_address
 from nmt.config import mistakes
 from nmt.config.documents import parse_json
+from nmt.data.data_folder import DataFolder
 from nmt.errors import DataError
 from nmt.files import replacing
 from nmt.ownership import Kind
-
-MANIFEST_NAME = "manifest.json"
 
 
 class Record(BaseModel):
@@ -82,7 +81,7 @@ def fingerprint(files: dict[str, FileRecord]) -> str:
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
     """Write ``manifest.json`` into a data set's folder, whole or not at all."""
-    with replacing(folder / MANIFEST_NAME) as stream:
+    with replacing(DataFolder(folder).manifest) as stream:
         stream.write((manifest.model_dump_json(indent=2) + "\n").encode())
 
 
@@ -92,12 +91,12 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         DataError: the folder holds none, or one that this version cannot read.
     """
-    path = folder / MANIFEST_NAME
+    path = DataFolder(folder).manifest
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(
-            f"{folder}: is not a prepared data set (no {MANIFEST_NAME}). Name the folder of one with --data, "
+            f"{folder}: is not a prepared data set (no {path.name}). Name the folder of one with --data, "
             "or make one: `nmt prepare-data toy-en-de` makes data/toy-en-de."
         ) from None
     except OSError as error:
@@ -121,7 +120,7 @@ def recorded_text(folder: Path) -> dict[str, str] | None:
         None where the folder holds no manifest of ours.
     """
     try:
-        manifest = parse_json((folder / MANIFEST_NAME).read_bytes())
+        manifest = parse_json(DataFolder(folder).manifest.read_bytes())
         if not {"recipe", "source_lang", "target_lang", "fingerprint"} <= manifest.keys():
             return None
         return {str(name): str(record["sha256"]) for name, record in manifest["files"].items()}
@@ -136,7 +135,7 @@ def recorded_name(folder: Path) -> tuple[str, str, str] | None:
         None where the folder holds no manifest that tells them.
     """
     try:
-        manifest = parse_json((folder / MANIFEST_NAME).read_bytes())
+        manifest = parse_json(DataFolder(folder).manifest.read_bytes())
         return str(manifest["name"]), str(manifest["source_lang"]), str(manifest["target_lang"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -152,7 +151,9 @@ def newest_data_set(root: Path = Path("data")) -> Path:
         DataError: there is none.
     """
     # A folder with a dot is one that prepare-data has not finished.
-    manifests = [path for path in root.glob(f"*/{MANIFEST_NAME}") if not path.parent.name.startswith(".")]
+    manifests = [
+        path for path in root.glob(f"*/{DataFolder(root).manifest.name}") if not path.parent.name.startswith(".")
+    ]
     if not manifests:
         raise DataError(
             f"no prepared data set below {root}/. Run `nmt prepare-data toy-en-de`, or name one with --data."

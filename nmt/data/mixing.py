@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.arrays import Indices
-from nmt.data.derived import VOCAB_NAME
+from nmt.data.data_folder import DataFolder
 from nmt.data.shards import ParallelShards, Side, build_command
 from nmt.errors import DataError
 
@@ -58,18 +58,18 @@ def open_mixture(parts: Sequence[tuple[Path, float]], split: str = "train") -> P
         DataError: a data set cannot be read, or two were encoded with different vocabularies.
     """
     first = parts[0][0]
-    opened = [ParallelShards.open(data, split, vocab=first / VOCAB_NAME) for data, _ in parts]
+    opened = [ParallelShards.open(data, split, vocab=DataFolder(first).vocab) for data, _ in parts]
     for (data, _), shards in zip(parts, opened, strict=True):
         if shards.vocab_fingerprint != opened[0].vocab_fingerprint:
             raise DataError(
                 f"{data}: was encoded with another vocabulary than {first}. To mix them, run "
-                f"{build_command(data, first / VOCAB_NAME)}."
+                f"{build_command(data, DataFolder(first).vocab)}."
             )
         if shards.source_normalization != opened[0].source_normalization:
             raise DataError(
                 f"{data}: its source text was normalised with {shards.source_normalization}, that of {first} with "
                 f"{opened[0].source_normalization}. To mix them, run `nmt build-vocab --data {data} "
-                f"--vocab {first / VOCAB_NAME} --source-normalization {opened[0].source_normalization}`."
+                f"--vocab {DataFolder(first).vocab} --source-normalization {opened[0].source_normalization}`."
             )
     return opened[0] if len(opened) == 1 and parts[0][1] == 1 else MixedShards(opened)
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nmt.data.derived import VOCAB_NAME
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import write_encoded
 from nmt.data.shards import SAMPLING_NAME, SIDES, ParallelShards, ShardIndex, Side, read_index
@@ -26,6 +25,8 @@ from nmt.errors import DataError, NmtError
 
 _POLL_SECONDS = 0.2
 _NICENESS = 10
+_VOCAB_NAME = "vocab.model"
+"""A copy for the process that encodes."""
 
 
 def write_sampled_shards(
@@ -109,7 +110,7 @@ class SampledEpochs:
         self._writer, self._keep, self._timeout_seconds = writer, keep, timeout_seconds
         self._child: _Child | None = None
         if writer:
-            vocab.save(self._folder / VOCAB_NAME)
+            vocab.save(self._folder / _VOCAB_NAME)
             self._remove_unfinished()  # of a run that was killed
 
     def open(self, epoch: int) -> ParallelShards:
@@ -167,7 +168,7 @@ class SampledEpochs:
     def _begin(self, epoch: int) -> None:
         if self._child is None and not self._is_there(epoch):
             self._child = _Child(
-                epoch, self._data, self._path(epoch), self._folder / VOCAB_NAME, self._dropout, self._seed
+                epoch, self._data, self._path(epoch), self._folder / _VOCAB_NAME, self._dropout, self._seed
             )
 
     def _make(self, epoch: int) -> None:

@@ -13,6 +13,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile, check_unchanged, examine_text
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shard_checks import checksums, file_names
@@ -20,7 +21,6 @@ from nmt.data.shards import (
     ENCODED_SPLITS,
     INDEX_NAME,
     SHARDS,
-    SHARDS_FOLDER,
     SIDES,
     VERSION,
     ShardIndex,
@@ -77,7 +77,7 @@ def write_shards(
 
     return write_encoded(
         data,
-        data / SHARDS_FOLDER,
+        DataFolder(data).shards,
         vocab,
         encode,
         ENCODED_SPLITS,
@@ -174,7 +174,7 @@ def _write_split(
     counts: bool,
 ) -> SplitStatistics:
     languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}
-    names = {side: data / f"{split}.{language}" for side, language in languages.items()}
+    names = {side: DataFolder(data).text(split, language) for side, language in languages.items()}
     # The recipe's steps were done to train when it was prepared. Valid is kept as it came, so they are done here, as
     # translate does them. The rule is done to the source of both.
     normalize = normalizer(

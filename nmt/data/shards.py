@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
 from nmt.data.arrays import Indices, gather_rows
+from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile, examine_text, is_same_text
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_checks import Damage, check_content, check_lengths, check_sample, check_tokens, file_names, mapped
@@ -28,7 +29,6 @@ from nmt.errors import DataError
 from nmt.ownership import Kind
 from nmt.text import NormalizationRule
 
-SHARDS_FOLDER = "shards"
 INDEX_NAME = "index.json"
 SAMPLING_NAME = "sampled.json"
 """Beside shards of one epoch: what they were sampled with."""
@@ -173,7 +173,7 @@ class ParallelShards:
             DataError: there are no shards, or they are damaged.
         """
         index = read_index(data, vocab=vocab)
-        return cls._open(data / SHARDS_FOLDER, index, split, f"Run {build_command(data, vocab)} again.")
+        return cls._open(DataFolder(data).shards, index, split, f"Run {build_command(data, vocab)} again.")
 
     @classmethod
     def open_folder(cls, folder: Path, split: str) -> ParallelShards:
@@ -249,7 +249,7 @@ def read_index(data: Path, *, vocab: Path | None = None) -> ShardIndex:
         DataError: there are none, or they are of another version.
     """
     try:
-        return _read_index(data / SHARDS_FOLDER, f"Run {build_command(data, vocab)} again.")
+        return _read_index(DataFolder(data).shards, f"Run {build_command(data, vocab)} again.")
     except FileNotFoundError:
         raise DataError(f"{data}: has no shards yet. Run {build_command(data, vocab)} first.") from None
 
@@ -318,7 +318,7 @@ def are_current(
             return False
         if not is_same_text(index.text, text or examine_text(data, manifest, ENCODED_SPLITS)):
             return False
-        check_content(data / SHARDS_FOLDER, ENCODED_SPLITS, index.checksums, index.dtype, vocab.size)
+        check_content(DataFolder(data).shards, ENCODED_SPLITS, index.checksums, index.dtype, vocab.size)
     except (DataError, Damage):
         return False
     return True

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from nmt.checkpoint.bundle_files import CONFIG_FILE
-from nmt.checkpoint.run_folder import METRICS_FILE
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import flatten, load_yaml
 from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError, ConfigError
 from nmt.training.metrics_file import MetricsFile
-
-MANIFESTS_FOLDER = "manifests"
 
 Record = Mapping[str, Any]
 
@@ -72,23 +69,24 @@ def read_runs(folders: Sequence[Path]) -> list[RunHistory]:
 def _read_run(folder: Path, label: str) -> RunHistory:
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: there is no such run.")
-    for name in (CONFIG_FILE, METRICS_FILE):
-        if not (folder / name).is_file():
+    run = RunFolder(folder)
+    for path in (run.config, run.metrics):
+        if not path.is_file():
             raise CheckpointError(
-                f"{folder}: is not the folder of a run (it holds no {name}). Name a folder that `nmt train` wrote."
+                f"{folder}: is not the folder of a run (it holds no {path.name}). Name a folder that `nmt train` wrote."
             )
     records: dict[str, list[Record]] = {"start": [], "update": [], "validation": [], "event": []}
-    for record in MetricsFile(folder / METRICS_FILE).records():
+    for record in MetricsFile(run.metrics).records():
         if isinstance(record, dict) and isinstance(record.get("update"), int):
             records.setdefault(str(record.get("kind")), []).append(record)
     return RunHistory(
         label=label,
-        settings=dict(flatten(load_yaml(folder / CONFIG_FILE))),
+        settings=dict(flatten(load_yaml(run.config))),
         starts=records["start"],
         updates=records["update"],
         validations=records["validation"],
         events=records["event"],
-        manifests={path.name: _read_json(path) for path in sorted((folder / MANIFESTS_FOLDER).glob("*.json"))},
+        manifests={path.name: _read_json(path) for path in sorted(run.manifests.glob("*.json"))},
     )
 
 

@@ -15,7 +15,6 @@ from nmt.reports.run_curves import curves
 from nmt.reports.run_history import read_runs
 from nmt.reports.run_tables import data_sets, events, figures, samples, settings
 
-REPORT_FILE = "report.html"
 _TITLE = "Training report: "
 _FOOTER = "Written by nmt "
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from nmt.checkpoint.run_folder import METRICS_FILE, best_updates
+from nmt.checkpoint.run_folder import RunFolder, best_updates
 from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.device import memory_in_use
@@ -61,7 +61,7 @@ class Trainer:
         self._ranks = ranks
         self._device = next(learner.model.parameters()).device
         self._micro_batch_tokens = micro_batch_tokens
-        self._metrics = MetricsFile(run / METRICS_FILE)
+        self._metrics = MetricsFile(RunFolder(run).metrics)
         self._tensorboard = (
             TensorBoardFile(run, progress.update) if config.logging.tensorboard and ranks.is_main else None
         )

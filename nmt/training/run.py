@@ -12,10 +12,9 @@ from typing import Any
 import torch
 
 import nmt
-from nmt.checkpoint.bundle_files import CONFIG_FILE
-from nmt.checkpoint.run_folder import METRICS_FILE, RUN, checkpoints
+from nmt.checkpoint.run_folder import RUN, RunFolder, checkpoints
 from nmt.config import Config, dump_config
-from nmt.data.manifest import MANIFEST_NAME
+from nmt.data.data_folder import DataFolder
 from nmt.device import Hardware, choose_hardware
 from nmt.errors import CheckpointError
 from nmt.files import file_in_path, replacing, why_not_made
@@ -37,8 +36,6 @@ from nmt.training.start.recorded_data import write_data_record
 from nmt.training.tensorboard import check_tensorboard
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
 
-MANIFESTS_FOLDER = "manifests"
-LOCK_FILE = ".lock"
 """There while a process trains in the folder."""
 
 
@@ -118,7 +115,7 @@ def train(
             listener.measured(found)
             if damaged := _write_run_folder(run, config, hardware, ranks, training_data, update=progress.update):
                 lines = ", ".join(f"{number:,}" for number in damaged)
-                listener.noticed(f"{run / METRICS_FILE}: damaged lines were left out: {lines}.")
+                listener.noticed(f"{RunFolder(run).metrics}: damaged lines were left out: {lines}.")
         validator = Validator(
             training_data.folders[0],
             config,
@@ -156,7 +153,7 @@ def check_run(run: Path, config: Config, data: Sequence[Path], *, accept_changes
     if (file := file_in_path(run)) is not None:
         raise CheckpointError(f"{run}: cannot be written ({file} is a file). Name another folder with --out.")
     # Without a checkpoint nothing was learnt with the settings before.
-    if checkpoints(run) and (run / CONFIG_FILE).is_file():
+    if checkpoints(run) and RunFolder(run).config.is_file():
         refuse_changes(run, config, data, accept_changes=accept_changes)
 
 
@@ -167,14 +164,15 @@ def _only_one(run: Path, ranks: Ranks) -> Iterator[None]:
         yield
         return
     check_replaceable(run, RUN, in_place=True)
+    lock = RunFolder(run).lock
     with ExitStack() as stack:
         try:
             run.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(exclusive(run / LOCK_FILE, wait=False))
+            stack.enter_context(exclusive(lock, wait=False))
         except BlockingIOError:
             raise CheckpointError(
-                f"{run}: another process is training in this folder (process {holder(run / LOCK_FILE)}). Wait until "
-                "it has ended, or add --fresh to start a run of your own in a new folder."
+                f"{run}: another process is training in this folder (process {holder(lock)}). Wait until it has ended, "
+                "or add --fresh to start a run of your own in a new folder."
             ) from None
         except OSError as error:
             raise CheckpointError(
@@ -227,14 +225,14 @@ def _write_run_folder(
         "python": platform.python_version(),
     }
     # First the metrics, by which a folder is known as a run.
-    metrics = MetricsFile(run / METRICS_FILE)
+    metrics = MetricsFile(RunFolder(run).metrics)
     damaged = metrics.begin(
         {"kind": "start", "update": update, "versions": versions, "hardware": str(hardware), "ranks": ranks.size}
     )
     for number, folder in enumerate(data.folders, start=1):
-        with replacing(run / MANIFESTS_FOLDER / f"{number}-{folder.name}.json") as stream:
-            stream.write((folder / MANIFEST_NAME).read_bytes())
+        with replacing(RunFolder(run).manifests / f"{number}-{folder.name}.json") as stream:
+            stream.write(DataFolder(folder).manifest.read_bytes())
     write_data_record(run, data.folders, config)
-    with replacing(run / CONFIG_FILE) as stream:
+    with replacing(RunFolder(run).config) as stream:
         stream.write(dump_config(config).encode())
     return damaged

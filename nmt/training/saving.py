@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.checkpoint.bundle import TrainingState, save_bundle
-from nmt.checkpoint.run_folder import checkpoint_folder, checkpoints, prune, update_links
+from nmt.checkpoint.run_folder import RunFolder, checkpoints, prune, update_links
 from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab import Vocabulary
 from nmt.writing import WriteError
@@ -126,7 +126,7 @@ class CheckpointWriter:
         try:
             weights = {name: self._copies[f"model {name}"] for name in weight_names}
             state = TrainingState({name: self._copies[f"training {name}"] for name in training_names}, values)
-            save_bundle(checkpoint_folder(self._run, update), weights, self._config, self._vocab, training=state)
+            save_bundle(RunFolder(self._run).checkpoint(update), weights, self._config, self._vocab, training=state)
         except Exception as error:  # raised in the loop, by check or finish
             self._error = error
             return

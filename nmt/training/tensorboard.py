@@ -6,10 +6,10 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.errors import ConfigError
 from nmt.writing import writing
 
-TENSORBOARD_FOLDER = "tensorboard"
 # Where a record stands says more than how far it is: these are its place, not a curve.
 _PLACES = ("update", "epoch", "seconds")
 
@@ -39,7 +39,7 @@ class TensorBoardFile:
         check_tensorboard()
         from torch.utils.tensorboard import SummaryWriter
 
-        self._folder = run / TENSORBOARD_FOLDER
+        self._folder = RunFolder(run).tensorboard
         with writing(self._folder):
             self._writer = SummaryWriter(str(self._folder), purge_step=update + 1)
 

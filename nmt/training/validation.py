@@ -14,7 +14,7 @@ import torch
 
 from nmt.config import Config
 from nmt.data.batching import collate, micro_batches
-from nmt.data.derived import VOCAB_NAME
+from nmt.data.data_folder import DataFolder
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
@@ -80,10 +80,12 @@ class Validator:
         self._hardware = hardware
         self._ranks = ranks
         self._batch_tokens = batch_tokens
-        self._shards = ParallelShards.open(data, "valid", vocab=data / VOCAB_NAME)
+        self._shards = ParallelShards.open(data, "valid", vocab=DataFolder(data).vocab)
         if len(self._shards) == 0:
             raise DataError(f"{data}: the valid set is empty. Prepare the data with --valid.")
-        names = (data / f"valid.{language}" for language in (config.data.source_lang, config.data.target_lang))
+        names = (
+            DataFolder(data).text("valid", language) for language in (config.data.source_lang, config.data.target_lang)
+        )
         pairs = itertools.islice(read_parallel(*names), config.validation.bleu_sentences)
         self._pairs = list(pairs) if config.validation.bleu else []
 

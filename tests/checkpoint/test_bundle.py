@@ -14,7 +14,7 @@ import nmt.checkpoint.bundle as bundle_module
 from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
 from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state, save_bundle
 from nmt.checkpoint.bundle_files import Verification, verify
-from nmt.checkpoint.run_folder import checkpoint_folder
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError
@@ -245,8 +245,8 @@ def test_models_of_two_source_rules_are_neither_averaged_nor_an_ensemble(tmp_pat
 def test_the_last_are_by_update_and_the_best_by_score(tmp_path):
     scores = {5: 9.0, 20: 1.0, 100: 5.0}
     for update in (5, 20, 100, 1000):
-        save(checkpoint_folder(tmp_path, update), training=state(update, scores))
-    folder = {update: checkpoint_folder(tmp_path, update) for update in (5, 20, 100, 1000)}
+        save(RunFolder(tmp_path).checkpoint(update), training=state(update, scores))
+    folder = {update: RunFolder(tmp_path).checkpoint(update) for update in (5, 20, 100, 1000)}
     assert last_checkpoints(tmp_path, 2) == [folder[100], folder[1000]]
     assert last_checkpoints(tmp_path, 9) == list(folder.values())
     assert best_checkpoints(tmp_path, 2) == [folder[5], folder[100]]

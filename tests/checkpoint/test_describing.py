@@ -13,7 +13,7 @@ from nmt.checkpoint.describing import (
     models_to_use,
     newest_trained_run,
 )
-from nmt.checkpoint.run_folder import checkpoint_folder, newest_run
+from nmt.checkpoint.run_folder import RunFolder, newest_run
 from nmt.errors import CheckpointError
 
 
@@ -29,7 +29,7 @@ def make_run(root, name, scores=None, *, updates=(), hours_old=0.0, settings="da
     run.mkdir(parents=True)
     (run / "config.yaml").write_text(settings)
     for update in updates:
-        folder = checkpoint_folder(run, update)
+        folder = RunFolder(run).checkpoint(update)
         folder.mkdir(parents=True)
         (folder / "model.safetensors").touch()
         (folder / "config.yaml").write_text(settings)
@@ -42,7 +42,9 @@ def make_run(root, name, scores=None, *, updates=(), hours_old=0.0, settings="da
 
 def test_a_checkpoint_is_described_by_update_score_and_age(root):
     run = make_run(root, "x", {"400": 10.0, "800": 67.64, "1600": 99.0}, updates=[800, 1200], hours_old=3.5)
-    assert describe_model(checkpoint_folder(run, 1200)).endswith("step-00001200 (update 1,200, BLEU 67.6, 3 hours old)")
+    assert describe_model(RunFolder(run).checkpoint(1200)).endswith(
+        "step-00001200 (update 1,200, BLEU 67.6, 3 hours old)"
+    )
 
 
 def test_an_average_has_the_facts_of_its_last_checkpoint(root):
@@ -51,7 +53,7 @@ def test_an_average_has_the_facts_of_its_last_checkpoint(root):
     average.mkdir()
     (average / "model.safetensors").touch()
     (average / "config.yaml").write_text("validation: {bleu: true}")
-    notes = {"averaged": [str(checkpoint_folder(run, update)) for update in (400, 200)]}
+    notes = {"averaged": [str(RunFolder(run).checkpoint(update)) for update in (400, 200)]}
     (average / "notes.json").write_text(json.dumps(notes))
     assert describe_model(average).endswith("average (update 400, BLEU 10.0, less than a minute old)")
     run.rename(root / "moved")
@@ -60,7 +62,7 @@ def test_an_average_has_the_facts_of_its_last_checkpoint(root):
 
 def test_without_bleu_the_loss_is_told(root):
     run = make_run(root, "x", {"5": -1.25}, updates=[5], settings="validation: {bleu: false}")
-    assert "(update 5, loss 1.250, " in describe_model(checkpoint_folder(run, 5))
+    assert "(update 5, loss 1.250, " in describe_model(RunFolder(run).checkpoint(5))
 
 
 def test_a_bundle_that_says_nothing_of_itself_is_its_path(tmp_path):
@@ -84,7 +86,7 @@ def test_the_newest_run_with_a_model_is_taken_and_newer_ones_are_named(root):
     assert newest_run(root) == new
     assert newest_trained_run(root) == (old, [f"{new} is newer, but has no checkpoint yet"])
     assert newest_trained_run(root, usable=has_checkpoints)[0] == old
-    assert models_to_use([])[0] == [checkpoint_folder(old.relative_to(root.parent), 1)]
+    assert models_to_use([])[0] == [RunFolder(old.relative_to(root.parent)).checkpoint(1)]
 
 
 def test_a_run_with_far_more_updates_is_named(root):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.run_folder import (
+    RunFolder,
     bundle_to_use,
-    checkpoint_folder,
     checkpoints,
     is_run,
     kept,
@@ -39,7 +39,7 @@ def test_the_last_and_every_nth_are_kept():
 
 
 def fake(run: Path, update: int) -> Path:
-    folder = checkpoint_folder(run, update)
+    folder = RunFolder(run).checkpoint(update)
     folder.mkdir(parents=True)
     (folder / "model.safetensors").touch()
     return folder
@@ -60,10 +60,10 @@ def test_the_newest_whole_checkpoint_is_resumed_from_and_damaged_newer_ones_are_
     (folder / "checksums.json").write_text('{"vocab.model": "another"}')
     (fake(tmp_path, 2) / "config.yaml").touch()
     path, problems = latest_intact_checkpoint(tmp_path)
-    assert path == checkpoint_folder(tmp_path, 1)
+    assert path == RunFolder(tmp_path).checkpoint(1)
     differs, missing = problems
     assert differs.startswith(f"{folder / 'vocab.model'} is damaged: ")
-    assert missing == f"{checkpoint_folder(tmp_path, 2)} is not a whole bundle: vocab.model is missing."
+    assert missing == f"{RunFolder(tmp_path).checkpoint(2)} is not a whole bundle: vocab.model is missing."
 
     (path / "vocab.model").unlink()
     with pytest.raises(CheckpointError) as error:
@@ -83,8 +83,8 @@ def test_links_lead_to_the_last_and_the_best_that_are_there(tmp_path):
     for update in (1, 2, 3):
         fake(tmp_path, update)
     update_links(tmp_path, {1: 3.0, 2: 9.0, 3: 4.0})
-    assert (tmp_path / "last").resolve() == checkpoint_folder(tmp_path, 3)
-    assert (tmp_path / "best").resolve() == checkpoint_folder(tmp_path, 2)
+    assert (tmp_path / "last").resolve() == RunFolder(tmp_path).checkpoint(3)
+    assert (tmp_path / "best").resolve() == RunFolder(tmp_path).checkpoint(2)
 
 
 def test_pruning_deletes_what_is_not_kept_and_what_a_crash_left(tmp_path):
@@ -100,8 +100,8 @@ def test_pruning_leaves_a_checkpoint_that_lies_elsewhere(tmp_path):
     elsewhere.mkdir()
     (elsewhere / "training.json").touch()
     folder = tmp_path / "run"
-    checkpoint_folder(folder, 2).mkdir(parents=True)
-    checkpoint_folder(folder, 1).symlink_to(elsewhere)
+    RunFolder(folder).checkpoint(2).mkdir(parents=True)
+    RunFolder(folder).checkpoint(1).symlink_to(elsewhere)
     prune(folder, {}, CheckpointsConfig(keep_last=1, keep_best=1))
     assert list(checkpoints(folder)) == [1, 2]
     assert (elsewhere / "training.json").exists()

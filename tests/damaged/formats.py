@@ -20,7 +20,7 @@ from nmt.checkpoint.averaging import best_checkpoints
 from nmt.checkpoint.bundle import TrainingState, load_bundle, save_bundle
 from nmt.checkpoint.describing import describe_model, newest_trained_run
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
-from nmt.checkpoint.run_folder import RUN, bundle_to_use, checkpoint_folder
+from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use
 from nmt.config import Config, dump_config, load_preset, load_yaml, parse_config
 from nmt.corpora import sources
 from nmt.corpora.archive import unpack
@@ -207,7 +207,7 @@ def _write_run(folder: Path, *, checksums: bool = False) -> None:
             for kind in ("exp_avg", "exp_avg_sq", "learnt")
         }
         progress = Progress(update=update, index=update, seconds=1.5, scores={1: 3.5, 2: 4.0}, decay_span=None)
-        checkpoint = checkpoint_folder(run, update)
+        checkpoint = RunFolder(run).checkpoint(update)
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         state = TrainingState(moments, progress.values())
         save_bundle(checkpoint, model.state_dict(), config, vocab, training=state)

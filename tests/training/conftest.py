@@ -10,7 +10,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from nmt.checkpoint.run_folder import checkpoint_folder
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config, dump_config, parse_config
 from nmt.data.build import build_vocabulary
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
@@ -59,7 +59,7 @@ def make_data_set(folder: Path, *, pairs: int = 200, seed: int = 0) -> Path:
 
 def saved(run: Path, update: int) -> dict[str, torch.Tensor]:
     """All tensors of a checkpoint: weights and moments."""
-    folder = checkpoint_folder(run, update)
+    folder = RunFolder(run).checkpoint(update)
     return load_file(folder / "model.safetensors") | load_file(folder / "training.safetensors")
 
 

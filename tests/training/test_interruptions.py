@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
-from nmt.checkpoint.run_folder import checkpoint_folder, checkpoints
+from nmt.checkpoint.run_folder import RunFolder, checkpoints
 from nmt.errors import CheckpointError
 from nmt.locking import exclusive
 from nmt.training import loop, saving
@@ -53,7 +53,7 @@ def test_the_same_signal_by_two_ways_does_not_cut_a_save_short(run_training, tmp
     listener.at_update = twice
     outcome = run_training(tmp_path / "run", "checkpoints.every_updates=100")
     assert (outcome.ending, outcome.stopped_by) == (Ending.INTERRUPTED, signal.SIGINT)
-    load_bundle(checkpoint_folder(tmp_path / "run", 7))
+    load_bundle(RunFolder(tmp_path / "run").checkpoint(7))
 
 
 def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, listener, slow_disk, monkeypatch):
@@ -67,7 +67,7 @@ def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, liste
     listener.at_update = twice
     outcome = run_training(tmp_path / "run", "checkpoints.every_updates=100")
     assert (outcome.ending, outcome.stopped_by) == (Ending.INTERRUPTED, signal.SIGHUP)
-    load_bundle(checkpoint_folder(tmp_path / "run", 7))
+    load_bundle(RunFolder(tmp_path / "run").checkpoint(7))
 
 
 def test_a_second_signal_acts_at_once_and_what_is_being_saved_is_whole(
@@ -86,7 +86,7 @@ def test_a_second_signal_acts_at_once_and_what_is_being_saved_is_whole(
     for thread in threading.enumerate():
         if thread.name == "checkpoint":
             thread.join()
-    load_bundle(checkpoint_folder(tmp_path / "run", 7))
+    load_bundle(RunFolder(tmp_path / "run").checkpoint(7))
 
 
 def test_a_validation_that_a_signal_left_out_is_made_up_for(run_training, tmp_path, listener):
@@ -141,9 +141,9 @@ def test_after_a_damaged_checkpoint_newer_than_the_rest_what_is_saved_is_kept(ru
     settled = ["checkpoints.keep_last=1", "checkpoints.keep_best=2", "validation.every_updates=5"]
     run_training(run, *settled, "training.max_updates=10")
     assert sorted(checkpoints(run)) == [5, 10]
-    (checkpoint_folder(run, 10) / "model.safetensors").write_bytes(b"")
+    (RunFolder(run).checkpoint(10) / "model.safetensors").write_bytes(b"")
     run_training(run, *settled, "checkpoints.every_updates=1", "training.max_updates=7")
-    assert (run / "last").resolve() == checkpoint_folder(run, 7).resolve()
+    assert (run / "last").resolve() == RunFolder(run).checkpoint(7).resolve()
     assert {path.name for path in (run / "checkpoints").iterdir()} >= {"step-00000007", "damaged-step-00000010"}
 
 
@@ -171,7 +171,7 @@ def test_the_links_lead_to_the_new_checkpoint_before_old_ones_are_removed(
 
     monkeypatch.setattr(saving, "prune", fails)
     assert run_training(run).progress.update == 20
-    assert (run / "last").resolve() == checkpoint_folder(run, 20).resolve()
+    assert (run / "last").resolve() == RunFolder(run).checkpoint(20).resolve()
     assert any("could not be brought up to date" in notice for notice in listener.notices)
 
 
@@ -196,7 +196,7 @@ def failing_ranks(reversed_words, tmp_path):
 def test_infinite_gradients_of_one_rank_end_all_with_what_was_learnt_saved(failing_ranks, settings, tmp_path):
     errors = failing_ranks(settings("training.max_skipped=3"), "poison", 1, 8)
     assert any("3 updates in a row had gradients that are not finite" in error for error in errors), errors
-    load_bundle(checkpoint_folder(tmp_path / "run", 10))
+    load_bundle(RunFolder(tmp_path / "run").checkpoint(10))
 
 
 def test_a_full_disk_of_the_main_rank_ends_all_and_names_it(failing_ranks, settings, tmp_path):
@@ -205,4 +205,4 @@ def test_a_full_disk_of_the_main_rank_ends_all_and_names_it(failing_ranks, setti
     assert "cannot be written" in errors[0]
     assert "Error" not in errors[1]  # it lost touch, which is not the cause
     assert list(checkpoints(tmp_path / "run")) == [5]
-    load_bundle(checkpoint_folder(tmp_path / "run", 5))
+    load_bundle(RunFolder(tmp_path / "run").checkpoint(5))

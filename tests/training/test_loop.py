@@ -15,7 +15,7 @@ import yaml
 from safetensors.torch import load_file
 
 from nmt.checkpoint.bundle import load_bundle
-from nmt.checkpoint.run_folder import checkpoint_folder, checkpoints
+from nmt.checkpoint.run_folder import RunFolder, checkpoints
 from nmt.device import choose_hardware
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.model.transformer import Transformer
@@ -27,7 +27,7 @@ from tests.training.conftest import assert_same, records, saved
 
 
 def weights(run, update):
-    return load_file(checkpoint_folder(run, update) / "model.safetensors")
+    return load_file(RunFolder(run).checkpoint(update) / "model.safetensors")
 
 
 def assert_same_checkpoint(one, other, update):
@@ -127,7 +127,7 @@ def test_a_flipped_byte_is_refused_by_name_and_the_checkpoint_before_is_used(
 ):
     run = tmp_path / "run"
     run_training(run, "training.max_updates=10")
-    damaged = checkpoint_folder(run, 10) / "model.safetensors"
+    damaged = RunFolder(run).checkpoint(10) / "model.safetensors"
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 1
     damaged.write_bytes(content)
@@ -141,7 +141,7 @@ def test_a_flipped_byte_is_refused_by_name_and_the_checkpoint_before_is_used(
 def test_when_every_checkpoint_is_damaged_the_run_refuses(run_training, tmp_path):
     run = tmp_path / "run"
     run_training(run, "training.max_updates=5")
-    (checkpoint_folder(run, 5) / "training.safetensors").write_bytes(b"")
+    (RunFolder(run).checkpoint(5) / "training.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="--fresh"):
         run_training(run)
 
@@ -195,7 +195,7 @@ def test_the_moving_average_is_what_is_validated(run_training, tmp_path, reverse
     run_training(tmp_path / "run", *changes)
     [validation] = records(tmp_path / "run", "validation")
     config = settled(*changes)
-    bundle = load_bundle(checkpoint_folder(tmp_path / "run", 10))
+    bundle = load_bundle(RunFolder(tmp_path / "run").checkpoint(10))
     model = Transformer(config.model, bundle.vocab.size).train()
     model.load_state_dict(bundle.weights)
     hardware = choose_hardware("cpu", "fp32", 1)
@@ -271,12 +271,15 @@ def test_the_best_and_the_last_are_kept(run_training, tmp_path):
     scores = json.loads((run / "last" / "training.json").read_text())["scores"]
     best = max(scores, key=lambda update: (scores[update], -int(update)))
     assert sorted(checkpoints(run)) == sorted({int(best), 20})
-    assert (run / "best").resolve() == checkpoint_folder(run, int(best)).resolve()
+    assert (run / "best").resolve() == RunFolder(run).checkpoint(int(best)).resolve()
 
 
 def test_a_new_run_may_begin_with_the_weights_of_a_bundle(run_training, tmp_path, straight):
     run_training(
-        tmp_path / "tuned", "schedule.factor=1e-30", "training.max_updates=1", init_from=checkpoint_folder(straight, 20)
+        tmp_path / "tuned",
+        "schedule.factor=1e-30",
+        "training.max_updates=1",
+        init_from=RunFolder(straight).checkpoint(20),
     )
     for name, tensor in weights(tmp_path / "tuned", 1).items():
         torch.testing.assert_close(tensor, weights(straight, 20)[name])
@@ -306,7 +309,7 @@ def test_every_kind_of_model_trains_and_resumes(run_training, tmp_path, change):
 
 def test_a_bundle_of_another_model_cannot_be_begun_with(run_training, tmp_path, straight):
     with pytest.raises(CheckpointError, match=r"model\.d_ff"):
-        run_training(tmp_path / "tuned", "model.d_ff=64", init_from=checkpoint_folder(straight, 20))
+        run_training(tmp_path / "tuned", "model.d_ff=64", init_from=RunFolder(straight).checkpoint(20))
 
 
 def test_shards_of_another_vocabulary_are_refused(run_training, settled, tmp_path, reversed_words):

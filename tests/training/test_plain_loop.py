@@ -4,7 +4,7 @@ another does not show, since both have the same schedule, the same loss and the 
 import pytest
 import torch
 
-from nmt.checkpoint.run_folder import checkpoint_folder
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.data.batching import collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
@@ -80,7 +80,7 @@ def test_a_run_of_two_epochs_learns_what_a_plain_loop_does(run_training, settled
     for (_, rate, loss), (_, expected_rate, expected_loss, _) in zip(found, expected, strict=True):
         assert rate == pytest.approx(expected_rate, rel=1e-6)
         assert loss == pytest.approx(expected_loss, rel=1e-6)
-    assert checkpoint_folder(tmp_path / "run", UPDATES).is_dir()
+    assert RunFolder(tmp_path / "run").checkpoint(UPDATES).is_dir()
     tensors = saved(tmp_path / "run", UPDATES)
     for name, parameter in model.named_parameters():
         # No loss depends on the biases of keys: Adam blows the rounding of their gradients up.

@@ -13,7 +13,7 @@ import yaml
 
 from nmt import device
 from nmt.checkpoint.bundle import load_bundle
-from nmt.checkpoint.run_folder import checkpoint_folder, checkpoints, latest_intact_checkpoint
+from nmt.checkpoint.run_folder import RunFolder, checkpoints, latest_intact_checkpoint
 from nmt.config import load_yaml
 from nmt.data.build import build_vocabulary
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
@@ -109,7 +109,7 @@ def test_a_run_of_a_version_that_did_not_describe_lines_resumes(run_mixture, tmp
     del values["data"]["lines"]
     (run / "config.yaml").write_text(yaml.safe_dump(values))
     run_mixture(run, mixture, "training.max_updates=10")
-    lines = load_bundle(checkpoint_folder(run, 10)).config.data.lines
+    lines = load_bundle(RunFolder(run).checkpoint(10)).config.data.lines
     assert lines.source.sentences == lines.target.sentences == (200,)
     assert lines.source.pieces.max == lines.target.pieces.max <= 30
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config
 from nmt.data.arrays import Indices
-from nmt.data.derived import VOCAB_NAME
+from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import changed_files, examine_text
 from nmt.data.manifest import read_manifest
 from nmt.data.mixing import MixedShards, epoch_population, open_mixture
@@ -25,7 +26,6 @@ from nmt.errors import ConfigError, DataError
 from nmt.training.input.feed import UPDATES_AHEAD, Epochs
 from nmt.training.ranks.exchange import PATIENCE, Ranks
 
-SAMPLED_FOLDER = "sampled"
 """In a run's folder: the coming epochs' pieces, where subwords are sampled."""
 
 Shards = ParallelShards | MixedShards
@@ -101,7 +101,7 @@ class TrainingData:
                 stack.enter_context(
                     SampledEpochs(
                         folder,
-                        run / SAMPLED_FOLDER / socket.gethostname() / f"{number}-{folder.name}",
+                        RunFolder(run).sampled / socket.gethostname() / f"{number}-{folder.name}",
                         self.vocab,
                         dropout=dropout,
                         seed=seed,
@@ -132,20 +132,20 @@ def load_vocabulary(data: Path) -> Vocabulary:
     Raises:
         DataError: there is none yet.
     """
-    if not (data / VOCAB_NAME).is_file():
+    if not DataFolder(data).vocab.is_file():
         raise DataError(f"{data}: has no vocabulary yet. Run `nmt build-vocab --data {data}` first.")
-    return Vocabulary.load(data / VOCAB_NAME)
+    return Vocabulary.load(DataFolder(data).vocab)
 
 
 def _shorten_commands(data: Sequence[Path], length: int) -> str:
-    vocab = data[0] / VOCAB_NAME
+    vocab = DataFolder(data[0]).vocab
     commands = (f"`nmt build-vocab --data {folder} --vocab {vocab} --max-length {length}`" for folder in data)
     return " and ".join(commands)
 
 
 def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> None:
     """Refuse shards that are not of this text and of the first data set's vocabulary."""
-    vocab = first / VOCAB_NAME
+    vocab = DataFolder(first).vocab
     shards = ParallelShards.open(data, "train", vocab=vocab)
     if len(shards) == 0:
         raise DataError(f"{data}: no training pair is left after filtering. Look at its manifest.json.")

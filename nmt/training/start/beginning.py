@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
-from nmt.checkpoint.bundle_files import CONFIG_FILE, TRAINING_STATE_FILE
-from nmt.checkpoint.run_folder import bundle_to_use, latest_intact_checkpoint, set_aside
+from nmt.checkpoint.bundle_files import TRAINING_STATE_FILE
+from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside
 from nmt.config import Config, differences
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
@@ -64,7 +64,7 @@ def find_beginning(
     if ranks.is_main:
         checkpoint, problems = latest_intact_checkpoint(run)
         # Without a checkpoint nothing was learnt with the settings before.
-        if checkpoint is not None and (run / CONFIG_FILE).is_file():
+        if checkpoint is not None and RunFolder(run).config.is_file():
             check_changes(run, config, data, listener, accept_changes=accept_changes)
         for problem in problems:
             listener.noticed(f"{problem} It is set aside; the run resumes from the checkpoint before it.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nmt.checkpoint.bundle_files import CONFIG_FILE
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config, changeable_on_resume, differences, load_yaml, parse_config
 from nmt.errors import ConfigError
 from nmt.training.listener import Listener
@@ -22,7 +22,8 @@ def refuse_changes(run: Path, config: Config, data: Sequence[Path], *, accept_ch
     Raises:
         ConfigError: a change is one that must be accepted and was not, or one that the run's weights do not allow.
     """
-    before = parse_config(load_yaml(run / CONFIG_FILE), name=str(run / CONFIG_FILE))
+    path = RunFolder(run).config
+    before = parse_config(load_yaml(path), name=str(path))
     changed = differences(before, config)
     refused = [change for change in changed if not changeable_on_resume(change[0])]
     if refused and not (accept_changes and all(_can_be_accepted(key) for key, _, _ in refused)):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from nmt.checkpoint.bundle_files import CONFIG_FILE, is_bundle
-from nmt.checkpoint.run_folder import bundle_to_use
+from nmt.checkpoint.run_folder import RunFolder, bundle_to_use
 from nmt.config import Config, Layer, load_preset, load_yaml
 from nmt.data.manifest import Manifest
 from nmt.errors import CheckpointError
@@ -71,11 +71,12 @@ def settings_of_run(run: Path) -> Choice:
         checkpoint = run.resolve()
         of_run = f": {checkpoint.parents[1]}" if checkpoint.parent.name == "checkpoints" else ""
         raise CheckpointError(f"{run}: is a checkpoint or bundle. Name the folder of the run{of_run}.")
-    if not (run / CONFIG_FILE).is_file():
+    config = RunFolder(run).config
+    if not config.is_file():
         raise CheckpointError(
             f"{run}: is not the folder of a run (it holds no {CONFIG_FILE}). Name a folder that `nmt train` wrote."
         )
-    layer = Layer(str(run / CONFIG_FILE), load_yaml(run / CONFIG_FILE))
+    layer = Layer(str(config), load_yaml(config))
     return Choice((layer,), run.name, f"settings: {layer.name}")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nmt.checkpoint.run_folder import LAUNCH_FILE
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.errors import CheckpointError
 from nmt.files import why_not_made
 from nmt.training.ranks.exchange import Ranks
@@ -53,7 +53,7 @@ def _claimed(run: Path) -> Path:
                     folder.mkdir()
                     try:
                         if launch := _launch():
-                            write_file(folder / LAUNCH_FILE, launch.encode())
+                            write_file(RunFolder(folder).launch, launch.encode())
                     except WriteError:
                         shutil.rmtree(folder, ignore_errors=True)
                         raise
@@ -70,7 +70,7 @@ def _claimed_before(run: Path) -> Path | None:
     found, number = None, 1
     while (folder := _numbered(run, number)).exists():
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            if (folder / LAUNCH_FILE).read_text("utf-8") == _launch():
+            if RunFolder(folder).launch.read_text("utf-8") == _launch():
                 found = folder
         number += 1
     return found
@@ -79,8 +79,9 @@ def _claimed_before(run: Path) -> Path | None:
 def _remove_empty(folder: Path) -> None:
     """Free the name of a folder that nothing was written to."""
     with contextlib.suppress(OSError):
-        if [entry.name for entry in folder.iterdir()] == [LAUNCH_FILE]:
-            (folder / LAUNCH_FILE).unlink()
+        launch = RunFolder(folder).launch
+        if list(folder.iterdir()) == [launch]:
+            launch.unlink()
         folder.rmdir()
 
 

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config
 from nmt.config.documents import parse_json
 from nmt.data.manifest import read_manifest
 from nmt.data.mixing import parse_weighted
 from nmt.errors import CheckpointError, DataError
 from nmt.files import replacing
-
-DATA_FILE = "data.json"
 
 
 def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
@@ -33,7 +32,7 @@ def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
         }
         for folder, (name, fingerprint, weight) in zip(data, shares, strict=True)
     ]
-    with replacing(run / DATA_FILE) as stream:
+    with replacing(RunFolder(run).data) as stream:
         stream.write((json.dumps(entries, indent=2, ensure_ascii=False) + "\n").encode())
 
 
@@ -64,12 +63,14 @@ def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[
         ]
     entries = _read_entries(run)
     if entries is None:
-        raise CheckpointError(f"{run}: does not say where its data lies (no {DATA_FILE}). Name the folder with --data.")
+        raise CheckpointError(
+            f"{run}: does not say where its data lies (no {RunFolder(run).data.name}). Name the folder with --data."
+        )
     return [(_find(run, entry), float(entry["weight"])) for entry in entries]
 
 
 def _read_entries(run: Path) -> list[Mapping[str, Any]] | None:
-    path = run / DATA_FILE
+    path = RunFolder(run).data
     try:
         entries = parse_json(path.read_bytes())
         if isinstance(entries, list) and entries and all(map(_is_entry, entries)):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from nmt.config import Config, Layer, parse_layers, setting_layer
-from nmt.data.derived import VOCAB_NAME
+from nmt.data.data_folder import DataFolder
 from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
@@ -87,7 +87,7 @@ def settle(data: Sequence[tuple[Path, float]], choice: Choice, options: Sequence
 
 
 def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
-    vocab, vocab_path = load_vocabulary(data[0][0]), data[0][0] / VOCAB_NAME
+    vocab, vocab_path = load_vocabulary(data[0][0]), DataFolder(data[0][0]).vocab
     first, *others = [(read_manifest(folder), weight) for folder, weight in data]
     return {
         "name": first[0].name,
