@@ -1,12 +1,13 @@
 """The toy pair prepared, encoded and trained for a moment by the real commands, shared by all system tests."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.commands import run_command
 
 NMT = [sys.executable, "-m", "nmt"]
 
@@ -16,10 +17,8 @@ def nmt():
     """Run a command; check that it succeeds unless told otherwise."""
 
     def run(*arguments: str | Path, cwd: Path, check: bool = True, text: str | None = None, **environment: str):
-        result = subprocess.run(
-            [*NMT, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", input=text or "",
-            env=os.environ | {"OMP_NUM_THREADS": "1"} | environment, check=False,
-        )  # fmt: skip
+        found = run_command(arguments, cwd=cwd, text=(text or "").encode(), environment=environment)
+        result = subprocess.CompletedProcess(found.args, found.returncode, found.stdout.decode(), found.stderr.decode())
         assert not check or result.returncode == 0, result.stderr
         return result
 

@@ -9,9 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.commands import nmt_for_scripts
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -35,8 +38,15 @@ def reduced(script: str) -> str:
     return re.sub(r"< (\S+test\.en)", r"< short.en", re.sub(r"--reference \S+test\.de", "--reference short.de", script))
 
 
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> Iterator[Path]:
+    """What the scripts call ``nmt``."""
+    with nmt_for_scripts(tmp_path_factory.mktemp("bin")) as path:
+        yield path
+
+
 @pytest.mark.parametrize(("kind", "script"), blocks())
-def test_commands_run(kind, script, trained, tmp_path):
+def test_commands_run(kind, script, trained, tmp_path, program):
     shutil.copytree(trained / "data", tmp_path / "data")
     shutil.copytree(trained / "runs", tmp_path / "runs", symlinks=True)
     data = tmp_path / "data" / "toy-en-de"
@@ -45,11 +55,7 @@ def test_commands_run(kind, script, trained, tmp_path):
     shutil.copy(tmp_path / "short.en", tmp_path / "input.txt")
     shutil.copy(tmp_path / "short.de", tmp_path / "hypothesis.de")
     # The nmt of this very environment, whatever else is on the path.
-    bin_folder = tmp_path / "bin"
-    bin_folder.mkdir()
-    (bin_folder / "nmt").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m nmt "$@"\n')
-    (bin_folder / "nmt").chmod(0o755)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
     command = ["sh", "-eu", "-c", reduced(script)] if kind == "sh" else [sys.executable, "-c", script]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
     assert result.returncode == 0, f"{script}\n{result.stdout}\n{result.stderr}"

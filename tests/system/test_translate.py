@@ -24,6 +24,7 @@ from nmt.config import Config, DataConfig, DecodingConfig, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.model.transformer import Transformer
 from nmt.translation.resuming import OutputFile
+from tests.commands import run_command
 from tests.processes import kill_after, running
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
@@ -51,8 +52,7 @@ def bundle(tmp_path_factory) -> Path:
 
 
 def translate(bundle: Path, text: bytes, *options: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    command = [*NMT, "translate", "--model", str(bundle), *options]
-    return subprocess.run(command, input=text, capture_output=True, env=ENVIRONMENT | environment, check=False)
+    return run_command(["translate", "--model", bundle, *options], text=text, environment=environment)
 
 
 STRANGE = "\n".join(
@@ -388,9 +388,8 @@ def test_short_options_and_n_best_lists_of_moses_and_others(bundle, tmp_path):
     source.write_text("ba do\n\nki lu\n")
     found = {}
     for form in ("text", "tsv", "moses", "pharaoh"):
-        command = [*NMT, "translate", "-m", str(bundle), str(source), "-b", "3", "--nbest", "2", "--format", form]
-        command += ["-q", "-o", str(tmp_path / form)]
-        result = subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False)
+        words = ["translate", "-m", bundle, source, "-b", "3", "--nbest", "2", "--format", form, "-q"]
+        result = run_command([*words, "-o", tmp_path / form])
         assert (result.returncode, result.stdout) == (0, b""), result.stderr.decode()
         assert not [line for line in result.stderr.splitlines() if not line.startswith(b"warning: ")]
         found[form] = (tmp_path / form).read_text().splitlines()
@@ -458,8 +457,8 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
 )
 def test_mistakes_are_told_in_one_line(bundle, tmp_path, options, words):
     (tmp_path / "in.txt").write_text("ba do\n")
-    command = [*NMT, "translate", *(["--model", str(bundle)] if "--model" not in options else []), *options]
-    result = subprocess.run(command, input=b"", capture_output=True, env=ENVIRONMENT, cwd=tmp_path, check=False)
+    model = [] if "--model" in options else ["--model", bundle]
+    result = run_command(["translate", *model, *options], cwd=tmp_path)
     assert result.returncode == 2
     message = result.stderr.decode().splitlines()[-1]
     assert message.startswith("error: ")

@@ -1,0 +1,194 @@
+"""Commands in processes of their own that need not import torch: they are forked from one that has.
+
+To start Python and import torch takes seconds, most of what a short command takes. Where signals or terminals matter, a
+command is better started for real.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tests.processes import SECONDS
+
+# What Python, or a library that it loads, reads but once.
+_READ_AT_START = (
+    "PYTHON", "LD_", "LANG", "LC_", "MALLOC", "OMP_", "GOMP_", "KMP_", "MKL_", "TORCH", "ATEN_", "ONEDNN", "DNNL",
+)  # fmt: skip
+_PRELOADED = [
+    "nmt.__main__",
+    "nmt.api",
+    "nmt.checkpoint.averaging",
+    "nmt.corpora.prepare",
+    "nmt.data.build",
+    "nmt.reports.run_report",
+    "nmt.training.run",
+    "nmt.training.start.setup",
+    "nmt.translation.target_scorer",
+]
+
+
+def run_command(
+    arguments: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    text: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run ``nmt ARGUMENTS`` with a pipe for each stream and one thread for OpenMP.
+
+    Args:
+        text: what it reads from standard input.
+        environment: variables that differ from those of this process.
+    """
+    words = [str(argument) for argument in arguments]
+    variables = _one_thread() | dict(environment or {})
+    if _at_start(variables) != _at_start(_one_thread()):
+        command = [sys.executable, "-m", "nmt", *words]
+        return subprocess.run(command, cwd=cwd, capture_output=True, input=text, env=variables, check=False)
+    (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = (os.pipe() for _ in range(3))
+    outputs = {from_stdout: b"", from_stderr: b""}
+    process = start_forked(words, str(cwd or Path.cwd()), variables, [stdin, stdout, stderr])
+    threads = [threading.Thread(target=_write, args=(to_stdin, text))]
+    threads += [threading.Thread(target=_read, args=(pipe, outputs)) for pipe in outputs]
+    for thread in threads:
+        thread.start()
+    process.join(SECONDS)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+    for thread in threads:
+        thread.join()
+    assert process.exitcode is not None
+    return subprocess.CompletedProcess(["nmt", *words], process.exitcode, outputs[from_stdout], outputs[from_stderr])
+
+
+@contextlib.contextmanager
+def nmt_for_scripts(folder: Path) -> Iterator[Path]:
+    """A program ``nmt`` in a folder, for shells: it hands its words, variables and streams to a forked command.
+
+    It starts a command of its own where the variables ask for another start of Python.
+    """
+    program, sockets = folder / "nmt", tempfile.TemporaryDirectory(prefix="nmt")
+    address = f"{sockets.name}/socket"  # whose length is limited
+    program.write_text(_PROGRAM.format(python=sys.executable, address=address), "utf-8")
+    program.chmod(0o755)
+    with sockets, socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen()
+        threading.Thread(target=_serve, args=(server,), daemon=True).start()
+        yield program
+        server.shutdown(socket.SHUT_RDWR)
+
+
+_PROGRAM = """#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect({address!r})
+    request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(connection, [len(request).to_bytes(8, "little")], [0, 1, 2])
+    connection.sendall(request)
+    answer = connection.recv(8)
+if answer:
+    sys.exit(int(answer))
+os.execv({python!r}, [{python!r}, "-m", "nmt", *sys.argv[1:]])
+"""
+
+
+def _serve(server: socket.socket) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:  # it is closed
+            return
+        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+
+
+def _answer(connection: socket.socket) -> None:
+    with connection:
+        length, streams, _, _ = socket.recv_fds(connection, 8, 3)
+        with connection.makefile("rb") as stream:
+            words, cwd, environment = json.loads(stream.read(int.from_bytes(length, "little")))
+        if _at_start(environment) != _at_start(_one_thread()):
+            for descriptor in streams:
+                os.close(descriptor)
+            return
+        process = start_forked(words, cwd, environment, streams)
+        process.join()
+        status = process.exitcode or 0
+        connection.sendall(str(status if status >= 0 else 128 - status).encode())
+
+
+def start_forked(
+    words: list[str], cwd: str, environment: dict[str, str], streams: list[int]
+) -> multiprocessing.process.BaseProcess:
+    """Start a command with descriptors for its three streams, which are closed here."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    with _environment(_one_thread()):
+        forkserver.ensure_running()
+    connections = [
+        Connection(stream, readable=number == 0, writable=number > 0) for number, stream in enumerate(streams)
+    ]
+    process = context.Process(target=_become_command, args=(words, cwd, environment, connections))
+    process.start()
+    for connection in connections:
+        connection.close()
+    return process
+
+
+def _one_thread() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(_READ_AT_START)}
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _write(pipe: int, text: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(pipe, "wb") as stream:
+        stream.write(text)
+
+
+def _read(pipe: int, outputs: dict[int, bytes]) -> None:
+    with open(pipe, "rb") as stream:
+        outputs[pipe] = stream.read()
+
+
+def _become_command(words: list[str], cwd: str, environment: dict[str, str], streams: Sequence[Connection]) -> None:
+    """Become ``python -m nmt WORDS``."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream.fileno(), number)
+        stream.close()
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["nmt", *words]
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    # Where worker processes look for what to import.
+    sys.modules["__main__"] = sys.modules["nmt.__main__"]
+    sys.modules["nmt.__main__"].main()
