@@ -31,7 +31,7 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: $(STAMP)
-	$(BIN)/pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist load -m slow
 
 bench: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[bench]'

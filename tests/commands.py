@@ -10,6 +10,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import runpy
 import socket
 import subprocess
 import sys
@@ -52,26 +53,90 @@ def run_command(
         text: what it reads from standard input.
         environment: variables that differ from those of this process.
     """
-    words = [str(argument) for argument in arguments]
+    words = ["-m", "nmt", *map(str, arguments)]
     variables = _one_thread() | dict(environment or {})
-    if _at_start(variables) != _at_start(_one_thread()):
-        command = [sys.executable, "-m", "nmt", *words]
+    if not is_forkable(variables):
+        command = [sys.executable, *words]
         return subprocess.run(command, cwd=cwd, capture_output=True, input=text, env=variables, check=False)
     (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = (os.pipe() for _ in range(3))
+    process = ForkedPython(words, str(cwd or Path.cwd()), variables, [stdin, stdout, stderr])
     outputs = {from_stdout: b"", from_stderr: b""}
-    process = start_forked(words, str(cwd or Path.cwd()), variables, [stdin, stdout, stderr])
     threads = [threading.Thread(target=_write, args=(to_stdin, text))]
     threads += [threading.Thread(target=_read, args=(pipe, outputs)) for pipe in outputs]
     for thread in threads:
         thread.start()
-    process.join(SECONDS)
-    if process.exitcode is None:
+    try:
+        status = process.wait(SECONDS)
+    finally:
         process.kill()
-        process.join()
-    for thread in threads:
-        thread.join()
-    assert process.exitcode is not None
-    return subprocess.CompletedProcess(["nmt", *words], process.exitcode, outputs[from_stdout], outputs[from_stderr])
+        for thread in threads:
+            thread.join()
+    return subprocess.CompletedProcess(words, status, outputs[from_stdout], outputs[from_stderr])
+
+
+def is_forkable(environment: Mapping[str, str]) -> bool:
+    """Whether Python would start with these variables as the process did that commands are forked from."""
+    return _at_start(environment) == _at_start(_one_thread())
+
+
+class ForkedPython:
+    """``python WORDS``, forked; has the methods of Popen that a test needs."""
+
+    def __init__(self, words: Sequence[str], cwd: str, environment: dict[str, str], streams: Sequence[int]) -> None:
+        """Start it.
+
+        Args:
+            words: ``-m MODULE …``, ``-c PROGRAM …`` or ``FILE …``.
+            streams: descriptors for its three streams, which are closed here.
+        """
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_PRELOADED)
+        with _environment(_one_thread()):
+            forkserver.ensure_running()
+        connections = [
+            Connection(stream, readable=index == 0, writable=index > 0) for index, stream in enumerate(streams)
+        ]
+        self._process = context.Process(target=_become, args=(list(words), cwd, environment, connections))
+        self._process.start()
+        for connection in connections:
+            connection.close()
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, negative after a signal; None while it runs."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """As :attr:`returncode`."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; returns the exit code."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("python", timeout or 0.0)
+        return self._process.exitcode
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """Send SIGKILL, and wait."""
+        self._process.kill()
+        self._process.join()
+
+
+def start_python(
+    words: Sequence[object], *, stderr: Path, environment: Mapping[str, str]
+) -> ForkedPython | subprocess.Popen[bytes]:
+    """Start ``python WORDS`` without input, its output as ours; errors go to a file."""
+    texts, variables = [str(word) for word in words], os.environ | dict(environment)
+    with stderr.open("wb") as errors:
+        if not is_forkable(variables):
+            return subprocess.Popen([sys.executable, *texts], stdin=subprocess.DEVNULL, stderr=errors, env=variables)
+        streams = [os.open(os.devnull, os.O_RDONLY), os.dup(1), os.dup(errors.fileno())]
+        return ForkedPython(texts, str(Path.cwd()), variables, streams)
 
 
 @contextlib.contextmanager
@@ -120,32 +185,12 @@ def _answer(connection: socket.socket) -> None:
         length, streams, _, _ = socket.recv_fds(connection, 8, 3)
         with connection.makefile("rb") as stream:
             words, cwd, environment = json.loads(stream.read(int.from_bytes(length, "little")))
-        if _at_start(environment) != _at_start(_one_thread()):
+        if not is_forkable(environment):
             for descriptor in streams:
                 os.close(descriptor)
             return
-        process = start_forked(words, cwd, environment, streams)
-        process.join()
-        status = process.exitcode or 0
+        status = ForkedPython(["-m", "nmt", *words], cwd, environment, streams).wait()
         connection.sendall(str(status if status >= 0 else 128 - status).encode())
-
-
-def start_forked(
-    words: list[str], cwd: str, environment: dict[str, str], streams: list[int]
-) -> multiprocessing.process.BaseProcess:
-    """Start a command with descriptors for its three streams, which are closed here."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
-    with _environment(_one_thread()):
-        forkserver.ensure_running()
-    connections = [
-        Connection(stream, readable=number == 0, writable=number > 0) for number, stream in enumerate(streams)
-    ]
-    process = context.Process(target=_become_command, args=(words, cwd, environment, connections))
-    process.start()
-    for connection in connections:
-        connection.close()
-    return process
 
 
 def _one_thread() -> dict[str, str]:
@@ -177,18 +222,30 @@ def _read(pipe: int, outputs: dict[int, bytes]) -> None:
         outputs[pipe] = stream.read()
 
 
-def _become_command(words: list[str], cwd: str, environment: dict[str, str], streams: Sequence[Connection]) -> None:
-    """Become ``python -m nmt WORDS``."""
+def _become(words: list[str], cwd: str, environment: dict[str, str], streams: Sequence[Connection]) -> None:
+    """Become ``python WORDS``."""
     for number, stream in enumerate(streams):
         os.dup2(stream.fileno(), number)
         stream.close()
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["nmt", *words]
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    # Where worker processes look for what to import.
-    sys.modules["__main__"] = sys.modules["nmt.__main__"]
-    sys.modules["nmt.__main__"].main()
+    try:
+        _run(words)
+    except Exception:
+        sys.excepthook(*sys.exc_info())  # as Python does, and multiprocessing does not
+        sys.exit(1)
+
+
+def _run(words: list[str]) -> None:
+    kind, *rest = words
+    sys.argv = rest if kind in ("-m", "-c") else words
+    if kind == "-m":
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif kind == "-c":
+        exec(rest[0], {"__name__": "__main__"})
+    else:
+        runpy.run_path(kind, run_name="__main__")

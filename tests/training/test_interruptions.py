@@ -19,7 +19,7 @@ from nmt.training.progress import Ending
 from nmt.training.validation import Validator
 from nmt.writing import WriteError
 from tests.training.conftest import assert_same, saved
-from tests.training.ranks import start_ranks
+from tests.training.rank_processes import start_ranks
 
 
 def scores(run: Path) -> dict[str, float]:
@@ -180,13 +180,14 @@ def failing_ranks(reversed_words, tmp_path):
     """Run two ranks of which one is disturbed; what they said. When one fails the other is ended, as by torchrun."""
 
     def run(settings: Path, *disturbance: object) -> list[str]:
-        processes = start_ranks(2, reversed_words, settings, tmp_path / "run", tmp_path / "out", *disturbance)
+        ranks = start_ranks(2, tmp_path, reversed_words, settings, tmp_path / "run", tmp_path / "out", *disturbance)
+        processes = [rank.process for rank in ranks]
         deadline = time.monotonic() + 120
         while all(process.poll() is None for process in processes) and time.monotonic() < deadline:
             time.sleep(0.1)
         for process in processes:
             process.terminate()
-        errors = [process.communicate(timeout=60)[1] for process in processes]
+        errors = [rank.finish(60) for rank in ranks]
         assert all(process.returncode != 0 for process in processes)
         return errors
 

@@ -22,6 +22,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.progress import Ending
 from nmt.training.validation import Validator
+from tests.commands import start_python
 from tests.processes import running
 from tests.training.conftest import assert_same, records, saved
 
@@ -114,8 +115,8 @@ def test_a_killed_run_goes_on_to_the_same_parameters(
     run_training, tmp_path, straight, reversed_words, settings_file, moment, update
 ):
     run = tmp_path / "run"
-    command = [sys.executable, "-c", KILLED, reversed_words, settings_file, run, moment, str(update)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    words = ["-c", KILLED, reversed_words, settings_file, run, moment, update]
+    assert start_python(words, stderr=tmp_path / "errors", environment={}).wait() == -signal.SIGKILL
     assert max(checkpoints(run), default=0) < 20
     run_training(run)
     assert_same_checkpoint(straight, run, 20)

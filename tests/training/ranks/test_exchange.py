@@ -13,7 +13,7 @@ import pytest
 
 from nmt.locking import holder
 from tests.training.conftest import assert_same, records, saved
-from tests.training.ranks import SCRIPT, start_ranks
+from tests.training.rank_processes import SCRIPT, start_ranks
 
 EXACT = ["training.precision=fp64", "model.dropout=0", "logging.every_updates=1"]
 
@@ -24,9 +24,9 @@ def run_ranks(reversed_words, tmp_path):
 
     def run(count: int, settings: Path, name: str, *disturbance: object) -> list:
         out = tmp_path / f"{name}-{count}"
-        processes = start_ranks(count, reversed_words, settings, tmp_path / name, out, *disturbance)
-        errors = [process.communicate(timeout=120)[1] for process in processes]
-        assert [process.returncode for process in processes] == [0] * count, errors
+        ranks = start_ranks(count, tmp_path, reversed_words, settings, tmp_path / name, out, *disturbance)
+        errors = [rank.finish() for rank in ranks]
+        assert [rank.process.returncode for rank in ranks] == [0] * count, errors
         return [np.load(f"{out}.{rank}.npz") for rank in range(count)]
 
     return run
@@ -86,10 +86,10 @@ def test_a_rank_out_of_memory_halves_and_all_keep_to_its_limit(run_ranks, settin
 def test_a_run_killed_on_two_ranks_goes_on_on_one_in_the_same_order(run_ranks, settings, tmp_path, reversed_words):
     plain, run = settings(), tmp_path / "run"
     run_ranks(1, plain, "straight")
-    processes = start_ranks(2, reversed_words, plain, run, tmp_path / "killed", "kill", 1, 13)
-    assert processes[1].wait(60) == -signal.SIGKILL
-    processes[0].kill()
-    processes[0].communicate()
+    main, killed = start_ranks(2, tmp_path, reversed_words, plain, run, tmp_path / "killed", "kill", 1, 13)
+    assert killed.process.wait(60) == -signal.SIGKILL
+    main.process.kill()
+    main.finish()
     [resumed] = run_ranks(1, plain, "run")
     assert int(resumed["update"]) == 20
     straight = order(tmp_path / "straight-1.0.order")

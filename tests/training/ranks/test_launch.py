@@ -17,7 +17,7 @@ from nmt.errors import TrainingError
 from nmt.training.ranks import launch as launch_module
 from nmt.training.ranks.launch import launch
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
-from tests.training.ranks import SCRIPT
+from tests.training.rank_processes import SCRIPT
 
 needs_proc = pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="looks for sockets in /proc")
 

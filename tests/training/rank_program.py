@@ -1,9 +1,8 @@
-"""Starts the ranks of a run as torchrun would, and lets a test see and disturb what goes on in each.
+"""One rank of a run, which a test can see into and disturb.
 
-Run as a program: ``ranks.py DATA SETTINGS RUN OUT [WHAT RANK UPDATE]`` is one rank, which leaves in ``OUT.RANK.npz``
-its parameters and the pairs of each update. ``WHAT`` happens at an update on one rank: ``raise``, ``kill``,
-``terminate``, ``memory`` (a micro-batch does not fit), ``full`` (no file may grow any more), or, from that update on,
-``poison`` (gradients are NaN).
+``rank_program.py DATA SETTINGS RUN OUT [WHAT RANK UPDATE]`` leaves in ``OUT.RANK.npz`` its parameters and the pairs of
+each update. ``WHAT`` happens at an update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batch
+does not fit), ``full`` (no file may grow any more), or, from that update on, ``poison`` (gradients are NaN).
 """
 
 from __future__ import annotations
@@ -11,37 +10,9 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
-
-SCRIPT = Path(__file__)
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
-
-
-def start_ranks(count: int, *arguments: object) -> list[subprocess.Popen]:
-    """One process a rank, without torchrun: nobody ends the others when one fails."""
-    port = str(free_port())
-    return [
-        subprocess.Popen(
-            [sys.executable, str(SCRIPT), *map(str, arguments)],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ
-            | {
-                "RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count),
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-            },
-        )
-        for rank in range(count)
-    ]  # fmt: skip
 
 
 def main() -> None:
