@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import BinaryIO
 
 from tests.processes import SECONDS
 
@@ -127,16 +128,23 @@ class ForkedPython:
         self._process.join()
 
 
-def start_python(
-    words: Sequence[object], *, stderr: Path, environment: Mapping[str, str]
-) -> ForkedPython | subprocess.Popen[bytes]:
-    """Start ``python WORDS`` without input, its output as ours; errors go to a file."""
+Process = ForkedPython | subprocess.Popen[bytes]
+
+
+def start_python(words: Sequence[object], *, environment: Mapping[str, str]) -> tuple[Process, BinaryIO]:
+    """Start ``python WORDS`` without input, its output as ours; returns the process and a pipe with its errors.
+
+    Args:
+        environment: variables that differ from those of this process.
+    """
     texts, variables = [str(word) for word in words], os.environ | dict(environment)
-    with stderr.open("wb") as errors:
-        if not is_forkable(variables):
-            return subprocess.Popen([sys.executable, *texts], stdin=subprocess.DEVNULL, stderr=errors, env=variables)
-        streams = [os.open(os.devnull, os.O_RDONLY), os.dup(1), os.dup(errors.fileno())]
-        return ForkedPython(texts, str(Path.cwd()), variables, streams)
+    errors, stderr = os.pipe()
+    if is_forkable(variables):
+        streams = [os.open(os.devnull, os.O_RDONLY), os.dup(1), stderr]
+        return ForkedPython(texts, str(Path.cwd()), variables, streams), os.fdopen(errors, "rb")
+    process = subprocess.Popen([sys.executable, *texts], stdin=subprocess.DEVNULL, stderr=stderr, env=variables)
+    os.close(stderr)
+    return process, os.fdopen(errors, "rb")
 
 
 @contextlib.contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from tests.commands import start_python
 
@@ -21,26 +23,32 @@ def free_port() -> int:
 class Rank:
     """One rank of a run."""
 
-    def __init__(self, rank: int, ranks: int, port: int, arguments: Sequence[object], errors: Path) -> None:
+    def __init__(self, rank: int, ranks: int, port: int, arguments: Sequence[object]) -> None:
         """Start it without torchrun: nobody ends the others when one fails."""
-        self._errors = errors
-        self.process = start_python(
+        self.process, stderr = start_python(
             [SCRIPT, *arguments],
-            stderr=errors,
             environment={
                 "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
             },
         )  # fmt: skip
 
+        self._errors = b""
+        self._reader = threading.Thread(target=self._read, args=(stderr,))
+        self._reader.start()
+
     def finish(self, seconds: float = 120) -> str:
         """Wait for its end; what it wrote to standard error."""
         self.process.wait(seconds)
-        return self._errors.read_text("utf-8")
+        self._reader.join()
+        return self._errors.decode()
+
+    def _read(self, stderr: BinaryIO) -> None:
+        with stderr:
+            self._errors = stderr.read()
 
 
-def start_ranks(count: int, folder: Path, *arguments: object) -> list[Rank]:
-    """One process per rank; their standard errors go to files in a folder."""
+def start_ranks(count: int, *arguments: object) -> list[Rank]:
+    """One process per rank."""
     port = free_port()
-    errors = [folder / f"rank-{port}-{rank}.errors" for rank in range(count)]
-    return [Rank(rank, count, port, arguments, errors[rank]) for rank in range(count)]
+    return [Rank(rank, count, port, arguments) for rank in range(count)]

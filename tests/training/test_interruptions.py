@@ -180,11 +180,12 @@ def failing_ranks(reversed_words, tmp_path):
     """Run two ranks of which one is disturbed; what they said. When one fails the other is ended, as by torchrun."""
 
     def run(settings: Path, *disturbance: object) -> list[str]:
-        ranks = start_ranks(2, tmp_path, reversed_words, settings, tmp_path / "run", tmp_path / "out", *disturbance)
+        ranks = start_ranks(2, reversed_words, settings, tmp_path / "run", tmp_path / "out", *disturbance)
         processes = [rank.process for rank in ranks]
         deadline = time.monotonic() + 120
         while all(process.poll() is None for process in processes) and time.monotonic() < deadline:
             time.sleep(0.1)
+        time.sleep(1)  # a launcher takes a moment to notice, too; the other has lost touch by then
         for process in processes:
             process.terminate()
         errors = [rank.finish(60) for rank in ranks]

@@ -116,7 +116,9 @@ def test_a_killed_run_goes_on_to_the_same_parameters(
 ):
     run = tmp_path / "run"
     words = ["-c", KILLED, reversed_words, settings_file, run, moment, update]
-    assert start_python(words, stderr=tmp_path / "errors", environment={}).wait() == -signal.SIGKILL
+    process, errors = start_python(words, environment={})
+    with errors:
+        assert process.wait() == -signal.SIGKILL
     assert max(checkpoints(run), default=0) < 20
     run_training(run)
     assert_same_checkpoint(straight, run, 20)

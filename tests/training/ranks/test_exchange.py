@@ -24,7 +24,7 @@ def run_ranks(reversed_words, tmp_path):
 
     def run(count: int, settings: Path, name: str, *disturbance: object) -> list:
         out = tmp_path / f"{name}-{count}"
-        ranks = start_ranks(count, tmp_path, reversed_words, settings, tmp_path / name, out, *disturbance)
+        ranks = start_ranks(count, reversed_words, settings, tmp_path / name, out, *disturbance)
         errors = [rank.finish() for rank in ranks]
         assert [rank.process.returncode for rank in ranks] == [0] * count, errors
         return [np.load(f"{out}.{rank}.npz") for rank in range(count)]
@@ -86,7 +86,7 @@ def test_a_rank_out_of_memory_halves_and_all_keep_to_its_limit(run_ranks, settin
 def test_a_run_killed_on_two_ranks_goes_on_on_one_in_the_same_order(run_ranks, settings, tmp_path, reversed_words):
     plain, run = settings(), tmp_path / "run"
     run_ranks(1, plain, "straight")
-    main, killed = start_ranks(2, tmp_path, reversed_words, plain, run, tmp_path / "killed", "kill", 1, 13)
+    main, killed = start_ranks(2, reversed_words, plain, run, tmp_path / "killed", "kill", 1, 13)
     assert killed.process.wait(60) == -signal.SIGKILL
     main.process.kill()
     main.finish()
