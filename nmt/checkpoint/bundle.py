@@ -29,6 +29,7 @@ from nmt.checkpoint.bundle_files import (
     verify,
 )
 from nmt.checkpoint.fitting import check_fit
+from nmt.checkpoint.former_names import current_name
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.unfilled import Unfilled
 from nmt.config import Config, dump_config, load_yaml, parse_config
@@ -178,7 +179,7 @@ def load_training_state(folder: Path) -> TrainingState:
 
 def _load_tensors(path: Path) -> dict[str, Tensor]:
     try:
-        return load_file(path)
+        return {current_name(name): tensor for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: cannot be read ({error}).") from None
 

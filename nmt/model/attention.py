@@ -53,23 +53,23 @@ class Attention(nn.Module):
         self._sizes = [query, key, value]
         # What is multiplied at once counts as one matrix when it is filled, as in the authors' code.
         ends = [query + key + value] if is_self else [query, query + key + value]
-        self.projection = Linear(config.d_model, ends[-1], bias=config.attention_bias, ends=ends)
+        self.query_key_value = Linear(config.d_model, ends[-1], bias=config.attention_bias, ends=ends)
         self.output = Linear(value, config.d_model, bias=config.attention_bias)
 
     def project(self, x_ND: Tensor, packing: Packing) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys (B, H, T, K) and values (B, H, T, V) of self-attention, from rows (N, D)."""
-        query, key, value = packing.split_heads(self.projection(x_ND), self.heads, self._sizes)
+        query, key, value = packing.split_heads(self.query_key_value(x_ND), self.heads, self._sizes)
         return query, key, value
 
     def project_query(self, x_ND: Tensor, packing: Packing) -> Tensor:
         """Queries (B, H, T, K) of attention over the encoder, from rows (N, D)."""
-        projected_NX = self.projection.part(x_ND, 0, self._sizes[0])
+        projected_NX = self.query_key_value.part(x_ND, 0, self._sizes[0])
         [query] = packing.split_heads(projected_NX, self.heads, self._sizes[:1])
         return query
 
     def project_memory(self, memory_MD: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
         """Keys (B, H, S, K) and values (B, H, S, V) of attention over the encoder, from its rows (M, D)."""
-        projected_MX = self.projection.part(memory_MD, self._sizes[0], sum(self._sizes))
+        projected_MX = self.query_key_value.part(memory_MD, self._sizes[0], sum(self._sizes))
         key, value = packing.split_heads(projected_MX, self.heads, self._sizes[1:])
         return key, value
 

@@ -62,17 +62,17 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 class PositionEmbedding(nn.Module):
     """Adds to each vector what tells its position; sinusoidal, or learned as in table 3, row E."""
 
-    table_PD: Tensor
+    weight: Tensor
 
     def __init__(self, kind: Literal["sinusoidal", "learned"], max_positions: int, d_model: int) -> None:
         super().__init__()
         if kind == "learned":
-            self.table_PD = nn.Parameter(torch.empty(max_positions, d_model))
-            nn.init.normal_(self.table_PD, std=d_model**-0.5)
+            self.weight = nn.Parameter(torch.empty(max_positions, d_model))
+            nn.init.normal_(self.weight, std=d_model**-0.5)
         else:
             table = sinusoids(max_positions, d_model).to(torch.get_default_dtype())
-            self.register_buffer("table_PD", table, persistent=False)
+            self.register_buffer("weight", table, persistent=False)
 
     def forward(self, x_BTD: Tensor, start: int = 0) -> Tensor:
         """Add positions ``start``, ``start`` + 1, ... to vectors (B, T, D)."""
-        return x_BTD + self.table_PD[start : start + x_BTD.shape[1]]
+        return x_BTD + self.weight[start : start + x_BTD.shape[1]]

@@ -24,33 +24,37 @@ class FeedForward(nn.Module):
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.inner = Linear(config.d_model, config.d_ff)
-        self.outer = Linear(config.d_ff, config.d_model)
+        self.output = Linear(config.d_ff, config.d_model)
         self.dropout = kernels.dropout(config.activation_dropout)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         """(N, D) to (N, D)."""
         hidden_NF = F.relu(self.inner(x_ND), inplace=True)
-        projected_ND: Tensor = self.outer(self.dropout(hidden_NF))
+        projected_ND: Tensor = self.output(self.dropout(hidden_NF))
         return projected_ND
 
 
 class Residual(nn.Module):
-    """What stands around every sub-layer: LayerNorm(x + Dropout(f(x))); pre-norm: x + Dropout(f(LayerNorm(x)))."""
+    """The connection around each sub-layer: LayerNorm(x + Dropout(f(x))); pre-norm: x + Dropout(f(LayerNorm(x)))."""
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.is_pre = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
         self.dropout = kernels.dropout(config.dropout)
 
-    def forward(self, x_ND: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x_ND: Tensor, norm: nn.LayerNorm, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """(N, D) to (N, D)."""
         result_ND: Tensor
         if self.is_pre:
-            result_ND = x_ND + self.dropout(sublayer(self.norm(x_ND)))
+            result_ND = x_ND + self.dropout(sublayer(norm(x_ND)))
         else:
-            result_ND = self.norm(x_ND + self.dropout(sublayer(x_ND)))
+            result_ND = norm(x_ND + self.dropout(sublayer(x_ND)))
         return result_ND
+
+
+def layer_norm(config: ModelConfig) -> nn.LayerNorm:
+    """Normalises each vector to mean 0 and variance 1, then scales and shifts it."""
+    return nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
 
 
 class EncoderLayer(nn.Module):
@@ -60,8 +64,9 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.self_attention = Attention(config, kernels, is_self=True)
         self.feed_forward = FeedForward(config, kernels)
-        self.around_self_attention = Residual(config, kernels)
-        self.around_feed_forward = Residual(config, kernels)
+        self.self_attention_norm = layer_norm(config)
+        self.feed_forward_norm = layer_norm(config)
+        self.residual = Residual(config, kernels)
 
     def forward(self, x_MD: Tensor, mask: Tensor | None, packing: Packing) -> Tensor:
         """(M, D) to (M, D); ``mask`` as for :func:`~nmt.model.attention.attention_weights`."""
@@ -70,8 +75,8 @@ class EncoderLayer(nn.Module):
             attended_MD: Tensor = self.self_attention(*self.self_attention.project(x_MD, packing), mask, packing)
             return attended_MD
 
-        x_MD = self.around_self_attention(x_MD, attend)
-        result_MD: Tensor = self.around_feed_forward(x_MD, self.feed_forward)
+        x_MD = self.residual(x_MD, self.self_attention_norm, attend)
+        result_MD: Tensor = self.residual(x_MD, self.feed_forward_norm, self.feed_forward)
         return result_MD
 
 
@@ -83,9 +88,10 @@ class DecoderLayer(nn.Module):
         self.self_attention = Attention(config, kernels, is_self=True)
         self.cross_attention = Attention(config, kernels, is_self=False)
         self.feed_forward = FeedForward(config, kernels)
-        self.around_self_attention = Residual(config, kernels)
-        self.around_cross_attention = Residual(config, kernels)
-        self.around_feed_forward = Residual(config, kernels)
+        self.self_attention_norm = layer_norm(config)
+        self.cross_attention_norm = layer_norm(config)
+        self.feed_forward_norm = layer_norm(config)
+        self.residual = Residual(config, kernels)
 
     def forward(
         self, x_ND: Tensor, past: Past, packing: Packing, watch: Callable[[Tensor], None] | None = None
@@ -111,7 +117,7 @@ class DecoderLayer(nn.Module):
             attended_ND: Tensor = self.cross_attention(query, key, value, mask, packing)
             return attended_ND
 
-        x_ND = self.around_self_attention(x_ND, attend_self)
-        x_ND = self.around_cross_attention(x_ND, attend_memory)
-        result_ND: Tensor = self.around_feed_forward(x_ND, self.feed_forward)
+        x_ND = self.residual(x_ND, self.self_attention_norm, attend_self)
+        x_ND = self.residual(x_ND, self.cross_attention_norm, attend_memory)
+        result_ND: Tensor = self.residual(x_ND, self.feed_forward_norm, self.feed_forward)
         return result_ND

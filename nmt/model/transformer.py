@@ -17,7 +17,7 @@ from nmt.kernels.linear import LaidOutLinear
 from nmt.kernels.packing import PAD, Packing
 from nmt.kernels.policy import PLAIN, Kernels
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
-from nmt.model.layers import DecoderLayer, EncoderLayer
+from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
 from nmt.model.linear import Linear
 from nmt.model.state import DecodingState, Encoded, LayerState, Past, StepPast, WholeTarget, additive
 
@@ -44,8 +44,8 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(DecoderLayer(config, kernels) for _ in range(config.decoder_layers))
         # With pre-norm the residual stream itself is never normalised, so it is once at the end.
         is_pre = config.norm == "pre"
-        self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
+        self.encoder_norm = layer_norm(config) if is_pre else nn.Identity()
+        self.decoder_norm = layer_norm(config) if is_pre else nn.Identity()
 
     @property
     def vocab_size(self) -> int:

@@ -49,8 +49,8 @@ def batch(seed=0, lengths=((7, 5), (3, 9), (1, 1))):
 
 
 def load_attention(theirs: nn.MultiheadAttention, ours: Attention) -> None:
-    theirs.in_proj_weight.data.copy_(ours.projection.weight)
-    theirs.in_proj_bias.data.copy_(ours.projection.bias)
+    theirs.in_proj_weight.data.copy_(ours.query_key_value.weight)
+    theirs.in_proj_bias.data.copy_(ours.query_key_value.bias)
     theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
@@ -64,7 +64,7 @@ def torch_logits(model: Transformer, source, target):
     padding, forbidden = source == PAD, torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
 
     def embed(tokens, positions):
-        return F.embedding(tokens, model.embedding.weight) * config.d_model**0.5 + positions.table_PD[: tokens.shape[1]]
+        return F.embedding(tokens, model.embedding.weight) * config.d_model**0.5 + positions.weight[: tokens.shape[1]]
 
     def end(norm, x):
         # Written out: a model that lacks its final norms is no oracle for them.
@@ -77,9 +77,9 @@ def torch_logits(model: Transformer, source, target):
         theirs = nn.TransformerEncoderLayer(**options).eval()
         load_attention(theirs.self_attn, ours.self_attention)
         theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-        theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
-        theirs.norm2.load_state_dict(ours.around_feed_forward.norm.state_dict())
+        theirs.linear2.load_state_dict(ours.feed_forward.output.state_dict())
+        theirs.norm1.load_state_dict(ours.self_attention_norm.state_dict())
+        theirs.norm2.load_state_dict(ours.feed_forward_norm.state_dict())
         theirs.train()  # the same mathematics without torch's inference fast path; dropout is 0
         x = theirs(x, src_key_padding_mask=padding)
     memory = end(model.encoder_norm, x)
@@ -89,10 +89,10 @@ def torch_logits(model: Transformer, source, target):
         load_attention(theirs.self_attn, ours.self_attention)
         load_attention(theirs.multihead_attn, ours.cross_attention)
         theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-        theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
-        theirs.norm2.load_state_dict(ours.around_cross_attention.norm.state_dict())
-        theirs.norm3.load_state_dict(ours.around_feed_forward.norm.state_dict())
+        theirs.linear2.load_state_dict(ours.feed_forward.output.state_dict())
+        theirs.norm1.load_state_dict(ours.self_attention_norm.state_dict())
+        theirs.norm2.load_state_dict(ours.cross_attention_norm.state_dict())
+        theirs.norm3.load_state_dict(ours.feed_forward_norm.state_dict())
         y = theirs(y, memory, tgt_mask=forbidden, memory_key_padding_mask=padding)
     return F.linear(end(model.decoder_norm, y), model.embedding.weight[:VOCAB])
 
@@ -264,9 +264,9 @@ def test_initial_weights_have_the_authors_spread():
     layer = model.decoder[0]
     assert model.embedding.weight.std().item() == pytest.approx(512**-0.5, rel=0.02)
     for weight, fan_sum in (
-        (layer.self_attention.projection.weight, 512 + 3 * 512),
-        (layer.cross_attention.projection.weight[:512], 512 + 512),
-        (layer.cross_attention.projection.weight[512:], 512 + 2 * 512),
+        (layer.self_attention.query_key_value.weight, 512 + 3 * 512),
+        (layer.cross_attention.query_key_value.weight[:512], 512 + 512),
+        (layer.cross_attention.query_key_value.weight[512:], 512 + 2 * 512),
         (layer.feed_forward.inner.weight, 512 + 2048),
     ):
         bound = (6 / fan_sum) ** 0.5
