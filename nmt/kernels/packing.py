@@ -1,8 +1,8 @@
-"""Rows for what is done at each position alike, padded sentences for attention.
+"""Rows for everything that is computed position by position, padded sentences for attention.
 
-Plainly, every position is a row, padding included (:class:`Packing`). On a CPU the pieces alone are rows, one after the
-other, so that no time goes into padding (:class:`PiecesAlone`). Elsewhere a GPU would have to be waited for to count
-the pieces, and a compiler wants shapes that do not depend on what a batch holds.
+By default every position is a row, padding included (:class:`Packing`). Where only the pieces are rows, one after the
+other, no time goes into padding (:class:`PiecesAlone`). Their number is known from the lengths of the sentences on the
+host, so no GPU has to be waited for. A compiler wants shapes that do not depend on the content of a batch.
 
 Shapes: B sentences, T positions of each, N rows, D any features, P parts of a projection, H heads, K size of a head.
 """
@@ -12,10 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 PAD = 0
+
+Lengths = Sequence[int] | NDArray[np.int64]
+"""Pieces of each sentence of a batch, on the host."""
 
 
 class Packing:
@@ -81,22 +86,38 @@ class Packing:
 class PiecesAlone(Packing):
     """The positions that hold a piece are rows; padding has none."""
 
-    def __init__(self, real_BT: Tensor, *, has_spare_rows: bool = False) -> None:
-        """Count the pieces.
+    def __init__(self, real_BT: Tensor, device: torch.device | None = None, *, has_spare_rows: bool = False) -> None:
+        """Number the pieces, where ``real_BT`` lies: on the host, no other device has to be waited for.
 
         Args:
             real_BT: true at the positions that hold a piece.
+            device: of the rows; that of ``real_BT`` if not given.
             has_spare_rows: as for :class:`Packing`.
         """
         sentences, length = real_BT.shape
         super().__init__(sentences, length, has_spare_rows=has_spare_rows)
         real_X = real_BT.flatten()
-        self._real_BT = real_BT
-        self._position_N = real_X.nonzero().squeeze(1)
-        self._has_padding = len(self._position_N) < len(real_X)
+        position_N = real_X.nonzero().squeeze(1)
         # Padding repeats the piece before it.
-        self._row_BT = (real_X.cumsum(0) - 1).clamp_(min=0).view(sentences, length)
+        row_BT = (real_X.cumsum(0) - 1).clamp_(min=0).view(sentences, length)
+        self._has_padding = len(position_N) < len(real_X)
+        self._real_BT, self._position_N, self._row_BT = (
+            tensor.to(device, non_blocking=True) for tensor in (real_BT, position_N, row_BT)
+        )
         self._indices: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+
+    @staticmethod
+    def of_lengths(
+        lengths_B: Lengths, length: int, device: torch.device, *, has_spare_rows: bool = False
+    ) -> PiecesAlone:
+        """The rows of sentences of known lengths, padded on the right.
+
+        Args:
+            lengths_B: pieces of each sentence, on the host.
+            length: of a padded sentence.
+        """
+        real_BT = torch.arange(length) < torch.as_tensor(lengths_B)[:, None]
+        return PiecesAlone(real_BT, device, has_spare_rows=has_spare_rows)
 
     @property
     def rows(self) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.dropout import Dropout
-from nmt.kernels.packing import PAD, Packing, PiecesAlone
+from nmt.kernels.packing import PAD, Lengths, Packing, PiecesAlone
 
 AttentionKernel = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
 
@@ -27,15 +27,22 @@ class Kernels:
     dropout: Callable[[float], nn.Module] = nn.Dropout
     """Makes a module that drops with a probability."""
     packs_pieces: bool = False
-    """Whether pieces alone are rows, where that does not stop a compiler."""
+    """Whether only pieces are rows; compiled models keep a row for every position."""
     has_spare_rows: bool = False
     """Whether the number of rows is rounded up, as :class:`Packing` says."""
 
-    def packing(self, tokens_BT: Tensor) -> Packing:
-        """The rows of a batch that is padded on the right."""
-        if self.packs_pieces and not torch.compiler.is_compiling():
+    def packing(self, tokens_BT: Tensor, lengths_B: Lengths | None = None) -> Packing:
+        """The rows of a batch that is padded on the right.
+
+        Args:
+            lengths_B: pieces of each sentence; counted on the device of the tokens if not given.
+        """
+        if not self.packs_pieces or torch.compiler.is_compiling():
+            return Packing(*tokens_BT.shape, has_spare_rows=self.has_spare_rows)
+        if lengths_B is None:
             return PiecesAlone(tokens_BT != PAD, has_spare_rows=self.has_spare_rows)
-        return Packing(*tokens_BT.shape, has_spare_rows=self.has_spare_rows)
+        length, device = tokens_BT.shape[1], tokens_BT.device
+        return PiecesAlone.of_lengths(lengths_B, length, device, has_spare_rows=self.has_spare_rows)
 
     def packing_of_hypotheses(self, tokens_BW: Tensor, live_BW: Tensor | None) -> Packing:
         """The rows of a step: of all hypotheses or, where told which go on, of those alone."""

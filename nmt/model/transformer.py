@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig
 from nmt.kernels.linear import LaidOutLinear
-from nmt.kernels.packing import PAD, Packing
+from nmt.kernels.packing import PAD, Lengths, Packing
 from nmt.kernels.policy import PLAIN, Kernels
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
@@ -57,33 +57,49 @@ class Transformer(nn.Module):
         """Where the weights lie."""
         return self.embedding.weight.device
 
-    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
+    def forward(
+        self,
+        source_BS: Tensor,
+        target_BT: Tensor,
+        source_lengths_B: Lengths | None = None,
+        target_lengths_B: Lengths | None = None,
+    ) -> Tensor:
         """Logits (B, T, V) of each next piece; see :meth:`encode` and :meth:`decode`."""
-        return self.decode(target_BT, self.encode(source_BS))
+        return self.decode(target_BT, self.encode(source_BS, source_lengths_B), target_lengths_B)
 
-    def encode(self, source_BS: Tensor) -> Encoded:
-        """Read sentences: pieces with eos, padded with 0 on the right."""
+    def encode(self, source_BS: Tensor, lengths_B: Lengths | None = None) -> Encoded:
+        """Read sentences: pieces with eos, padded with 0 on the right.
+
+        Args:
+            lengths_B: pieces of each sentence with eos, where the host knows them; counted if not given.
+        """
         mask_B11S = additive(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
-        packing = self.kernels.packing(source_BS)
+        packing = self.kernels.packing(source_BS, lengths_B)
         x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS))))
         for layer in self.encoder:
             x_MD = layer(x_MD, mask_B11S, packing)
         return Encoded(self.encoder_norm(x_MD), packing, mask_B11S)
 
     def decode(
-        self, target_BT: Tensor, encoded: Encoded, *, watch: Callable[[int, Tensor], None] | None = None
+        self,
+        target_BT: Tensor,
+        encoded: Encoded,
+        lengths_B: Lengths | None = None,
+        *,
+        watch: Callable[[int, Tensor], None] | None = None,
     ) -> Tensor:
         """Logits (B, T, V) of the piece after each of ``target_BT`` (bos + pieces, padded with 0 on the right).
 
         Padding needs no mask of its own: it lies behind all that a piece may look at. Its own logits mean nothing.
 
         Args:
+            lengths_B: as for :meth:`encode`, of the targets with bos.
             watch: called for each layer, from 0, with the weights (B, H, T, S) of its attention over the encoder.
         """
         length = target_BT.shape[1]
         ahead_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
         past = WholeTarget(encoded, additive(ahead_TT, self.embedding.weight.dtype))
-        packing = self.kernels.packing(target_BT)
+        packing = self.kernels.packing(target_BT, lengths_B)
         x_ND = packing.pack(self.target_positions(self.embedding(target_BT)))
         x_ND = self._through_decoder(x_ND, [past] * len(self.decoder), packing, watch)
         return packing.pad_product(self.embedding.project, x_ND)

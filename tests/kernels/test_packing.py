@@ -5,7 +5,7 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.kernels.packing import PAD, Packing, PiecesAlone, rounded_up
-from nmt.kernels.policy import PLAIN, choose_kernels
+from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.training.loss import label_smoothed_loss
 
@@ -102,6 +102,33 @@ def test_a_laid_out_model_computes_few_numbers_of_rows(changes, monkeypatch):
     assert rows == {rounded_up(63), rounded_up(49)} == {64, 52}
 
 
+@pytest.mark.parametrize("lengths", [(4, 1, 3, 6), (1,), (3, 3), (1, 5, 5)])
+def test_rows_from_lengths_are_those_that_are_counted(lengths):
+    torch.manual_seed(0)
+    batch = tokens(lengths, 7)
+    counted, known = pieces(batch), PiecesAlone.of_lengths(lengths, 7, batch.device)
+    x = torch.randn(*batch.shape, 12)
+    rows = counted.pack(x)
+    assert known.rows == counted.rows == sum(lengths)
+    assert torch.equal(known.pack(x), rows)
+    assert torch.equal(known.pad(rows), counted.pad(rows))
+    heads, expected = known.split_heads(rows, 2, (6, 6)), counted.split_heads(rows, 2, (6, 6))
+    assert all(map(torch.equal, heads, expected))
+    assert torch.equal(known.merge_heads(heads[0]), counted.merge_heads(expected[0]))
+
+
+def test_with_lengths_nothing_is_counted_on_the_device():
+    """The device ``meta`` has shapes without numbers: to count there is impossible."""
+    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=24, heads=2)
+    model = Transformer(config, 30, Kernels(packs_pieces=True)).to("meta").train()
+    source, target = (tokens(side).to("meta") for side in zip(*LENGTHS, strict=True))
+    logits = model(source, target, *zip(*LENGTHS, strict=True))
+    logits.sum().backward()
+    assert logits.shape == (*target.shape, 30)
+    with pytest.raises(Exception, match="nonzero"):
+        model(source, target)
+
+
 def test_gradients_equal_finite_differences():
     torch.manual_seed(0)
     batch = tokens((3, 1, 2))
@@ -122,18 +149,19 @@ def test_a_packed_model_learns_what_a_padded_one_does(lengths, changes):
     config = ModelConfig(encoder_layers=2, decoder_layers=2, d_model=16, d_ff=24, heads=2, dropout=0.0, **changes)
     source, target = (tokens(side, 7) for side in zip(*lengths, strict=True))
 
-    def learnt(kernels):
+    def learnt(kernels, *known):
         torch.manual_seed(1)
         model = Transformer(config, 30, kernels).double().train()
-        logits = model(source, target)
+        logits = model(source, target, *known)
         real = logits[target != PAD].detach().clone()
         losses = label_smoothed_loss(logits, target, 0.1)
         losses.smoothed.backward()
         return real, losses, {name: p.grad.clone() for name, p in model.named_parameters()}
 
-    packed, plain = learnt(choose_kernels(torch.device("cpu"))), learnt(PLAIN)
-    for mine, theirs in zip(packed, plain, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+    plain, on_cpu = learnt(PLAIN), choose_kernels(torch.device("cpu"))
+    for packed in (learnt(on_cpu), learnt(on_cpu, *zip(*lengths, strict=True))):
+        for mine, theirs in zip(packed, plain, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
 
 
 def test_no_time_goes_into_padding():
