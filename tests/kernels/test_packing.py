@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
+from nmt.kernels.linear import prepack
 from nmt.kernels.packing import PAD, Packing, PiecesAlone, rounded_up
 from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
 from nmt.model.transformer import Transformer
@@ -86,14 +87,14 @@ def test_rows_are_rounded_up_to_few_numbers_by_little():
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"d_k": 5, "d_v": 3}])
-def test_a_laid_out_model_computes_few_numbers_of_rows(changes, monkeypatch):
+def test_a_prepacked_model_computes_few_numbers_of_rows(changes, monkeypatch):
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=24, heads=2, **changes)
-    model, rows = Transformer(config, 30, choose_kernels(torch.device("cpu"))).eval(), set()
+    model, rows = Transformer(config, 30, choose_kernels(torch.device("cpu"), torch.float32)).eval(), set()
     source, target = tokens((40, 3, 20)), tokens((30, 12, 7))
     with torch.inference_mode():
         plain = model(source, target)[target != PAD]
-        model.lay_out(torch.float32)
+        prepack(model, torch.float32)
         for layer in (model.encoder[0], model.decoder[0]):
             layer.feed_forward.register_forward_hook(lambda module, inputs, output: rows.add(len(output)))
         project = model.embedding.project
