@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.dropout import Dropout
-from nmt.kernels.packing import PAD, Lengths, Packing, PiecesAlone
+from nmt.kernels.packing import PAD, Lengths, Packing, PiecesOnly
 
 AttentionKernel = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
 
@@ -40,14 +40,14 @@ class Kernels:
         if not self.packs_pieces or torch.compiler.is_compiling():
             return Packing(*tokens_BT.shape, has_spare_rows=self.has_spare_rows)
         if lengths_B is None:
-            return PiecesAlone(tokens_BT != PAD, has_spare_rows=self.has_spare_rows)
+            return PiecesOnly(tokens_BT != PAD, has_spare_rows=self.has_spare_rows)
         length, device = tokens_BT.shape[1], tokens_BT.device
-        return PiecesAlone.of_lengths(lengths_B, length, device, has_spare_rows=self.has_spare_rows)
+        return PiecesOnly.of_lengths(lengths_B, length, device, has_spare_rows=self.has_spare_rows)
 
     def packing_of_hypotheses(self, tokens_BW: Tensor, live_BW: Tensor | None) -> Packing:
         """The rows of a step: one per hypothesis, or one per live hypothesis."""
         if live_BW is not None:
-            return PiecesAlone(live_BW, has_spare_rows=self.has_spare_rows)
+            return PiecesOnly(live_BW, has_spare_rows=self.has_spare_rows)
         return Packing(*tokens_BW.shape, has_spare_rows=self.has_spare_rows)
 
 

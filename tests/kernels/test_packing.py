@@ -5,7 +5,7 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.kernels.linear import prepack
-from nmt.kernels.packing import PAD, Packing, PiecesAlone, rounded_up
+from nmt.kernels.packing import PAD, Packing, PiecesOnly, rounded_up
 from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.training.loss import label_smoothed_loss
@@ -21,8 +21,8 @@ def tokens(lengths, width=None) -> torch.Tensor:
 
 
 def pieces(tokens_BT: torch.Tensor, *, has_spare_rows: bool = False) -> Packing:
-    """As on a CPU: pieces alone are rows."""
-    return PiecesAlone(tokens_BT != PAD, has_spare_rows=has_spare_rows)
+    """As on a CPU: only pieces are rows."""
+    return PiecesOnly(tokens_BT != PAD, has_spare_rows=has_spare_rows)
 
 
 def padded(tokens_BT: torch.Tensor, *, has_spare_rows: bool = False) -> Packing:
@@ -107,7 +107,7 @@ def test_a_prepacked_model_computes_few_numbers_of_rows(changes, monkeypatch):
 def test_rows_from_lengths_are_those_that_are_counted(lengths):
     torch.manual_seed(0)
     batch = tokens(lengths, 7)
-    counted, known = pieces(batch), PiecesAlone.of_lengths(lengths, 7, batch.device)
+    counted, known = pieces(batch), PiecesOnly.of_lengths(lengths, 7, batch.device)
     x = torch.randn(*batch.shape, 12)
     rows = counted.pack(x)
     assert known.rows == counted.rows == sum(lengths)
