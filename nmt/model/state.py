@@ -17,7 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from nmt.kernels.growing import append
+from nmt.kernels.growing import Growing
 from nmt.kernels.packing import Packing
 from nmt.model.attention import MultiHeadAttention, additive_mask
 
@@ -63,37 +63,38 @@ class WholeTarget:
 
 @dataclass(frozen=True)
 class LayerState:
-    """Keys and values of one decoder layer: of the pieces written so far, with room for more, and of the memory."""
+    """Keys and values of one decoder layer: of the pieces written so far, and of the memory."""
 
-    self_key_BHXK: Tensor
-    self_value_BHXV: Tensor
+    key: Growing
+    value: Growing
     memory_key_BHSK: Tensor
     memory_value_BHSV: Tensor
 
     @staticmethod
     def begin(memory_key_BHSK: Tensor, memory_value_BHSV: Tensor) -> LayerState:
         """Nothing is written yet."""
-        key, value = memory_key_BHSK[:, :, :0], memory_value_BHSV[:, :, :0]
+        key, value = Growing(memory_key_BHSK[:, :, :0]), Growing(memory_value_BHSV[:, :, :0])
         return LayerState(key, value, memory_key_BHSK.contiguous(), memory_value_BHSV.contiguous())
 
-    def append(self, written: int, key_BHWK: Tensor, value_BHWV: Tensor) -> LayerState:
-        """Write keys and values after the first ``written``, in place if there is room."""
+    def append(self, key_BHWK: Tensor, value_BHWV: Tensor) -> LayerState:
+        """Add keys and values of the pieces that are written now."""
         # A target is about as long as its source: with twice that, few searches make room more than twice.
         room = 2 * self.memory_key_BHSK.shape[2] * key_BHWK.shape[2]
-        key = append(self.self_key_BHXK, written, key_BHWK, room)
-        value = append(self.self_value_BHXV, written, value_BHWV, room)
+        key, value = self.key.append(key_BHWK, room), self.value.append(value_BHWV, room)
         return LayerState(key, value, self.memory_key_BHSK, self.memory_value_BHSV)
 
     def select(self, sentences_B: Tensor) -> LayerState:
         """Keep only some sentences."""
-        return LayerState(*(tensor.index_select(0, sentences_B) for tensor in vars(self).values()))
+        key, value = self.key.select(sentences_B), self.value.select(sentences_B)
+        memory = (tensor.index_select(0, sentences_B) for tensor in (self.memory_key_BHSK, self.memory_value_BHSV))
+        return LayerState(key, value, *memory)
 
 
 @dataclass(frozen=True)
 class DecodingState:
     """The input of :meth:`Transformer.step` beside the next pieces.
 
-    A step writes into the room after the written pieces, so use each state for one step only.
+    A step writes into the memory of its state, so use each state for one step only.
     """
 
     length: int
@@ -124,20 +125,19 @@ class DecodingState:
         return torch.cat([self.past_BWX, present_WW.expand(len(self.past_BWX), -1, -1)], dim=2)
 
 
+@dataclass
 class StepPast:
-    """The past of one layer in one step; :attr:`layer` is the layer's state after it."""
+    """The past of one layer in one step; :attr:`layer` becomes its state after the step."""
 
-    def __init__(self, layer: LayerState, state: DecodingState, past_B1WX: Tensor) -> None:
-        self.layer = layer
-        self._state = state
-        self._past_B1WX = past_B1WX
+    layer: LayerState
+    past_B1WX: Tensor
+    memory_mask_B11S: Tensor
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As :meth:`Past.extend`."""
-        self.layer = self.layer.append(self._state.past_BWX.shape[2], key, value)
-        written = self._past_B1WX.shape[3]
-        return self.layer.self_key_BHXK[:, :, :written], self.layer.self_value_BHXV[:, :, :written], self._past_B1WX
+        self.layer = self.layer.append(key, value)
+        return self.layer.key.held, self.layer.value.held, self.past_B1WX
 
     def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Tensor]:
         """As :meth:`Past.memory`."""
-        return self.layer.memory_key_BHSK, self.layer.memory_value_BHSV, self._state.memory_mask_B11S
+        return self.layer.memory_key_BHSK, self.layer.memory_value_BHSV, self.memory_mask_B11S

@@ -123,7 +123,7 @@ class Transformer(nn.Module):
         """
         packing = self.kernels.packing_of_hypotheses(tokens_BW, live_BW)
         past_BWX = state.past_and_present(tokens_BW.shape[1])
-        pasts = [StepPast(layer, state, past_BWX[:, None]) for layer in state.layers]
+        pasts = [StepPast(layer, past_BWX[:, None], state.memory_mask_B11S) for layer in state.layers]
         vectors_ND = self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)
         x_ND = self._through_decoder(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)), pasts, packing)
         logits_NV = packing.pad(self.embedding.project(x_ND)).flatten(0, 1)
