@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import platform
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def save_batches(path: Path, updates: list[list[Batch]]) -> None:
         f"{update}.{micro_batch}.{name}": getattr(batch, name)
         for update, batches in enumerate(updates)
         for micro_batch, batch in enumerate(batches)
-        for name in ("source_BS", "target_input_BT", "target_output_BT")
+        for name in (field.name for field in fields(Batch))
     }
     with open_to_write(path, "xb") as stream:
         np.savez(stream, **arrays)
@@ -129,10 +130,7 @@ def load_batches(path: Path) -> list[list[Batch]]:
         for key in arrays.files:
             update, micro_batch, name = key.split(".")
             updates.setdefault(int(update), {}).setdefault(int(micro_batch), {})[name] = arrays[key]
-    return [
-        [Batch(**parts, target_tokens=int(np.count_nonzero(parts["target_output_BT"]))) for parts in batches.values()]
-        for batches in updates.values()
-    ]
+    return [[Batch(**parts) for parts in batches.values()] for batches in updates.values()]
 
 
 def _tokens(update: list[Batch]) -> int:

@@ -29,6 +29,7 @@ from nmt.checkpoint.bundle_files import (
     verify,
 )
 from nmt.checkpoint.fitting import check_fit
+from nmt.checkpoint.former_names import current_name
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.unfilled import Unfilled
 from nmt.config import Config, dump_config, load_yaml, parse_config
@@ -37,6 +38,7 @@ from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 from nmt.files import replacing_folder
 from nmt.hashing import sha256_of
+from nmt.kernels.linear import prepack
 from nmt.kernels.policy import choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.writing import WriteError, write_file
@@ -64,28 +66,28 @@ class Bundle:
         """The model with these weights, in memory of its own, ready to translate.
 
         Args:
-            products: lay the weights out for products of this type (:meth:`Transformer.lay_out`).
+            products: prepack the weights for products in this dtype.
 
         Raises:
             CheckpointError: the weights are not those of the model that the settings describe.
         """
         with Unfilled():
-            model = Transformer(self.config.model, self.vocab.size, choose_kernels(device))
+            model = Transformer(self.config.model, self.vocab.size, choose_kernels(device, products))
         try:
             model.load_state_dict(self.weights, assign=True)
         except RuntimeError as error:
             raise CheckpointError(f"{self.folder}: the weights do not fit {CONFIG_FILE}: {error}") from None
         model = model.to(device=device, dtype=dtype).eval()
         if products is not None:
-            model.lay_out(products)
+            prepack(model, products)
         _let_go_of_file(model, self.weights)
         return model
 
 
 def _let_go_of_file(model: Transformer, mapped: Mapping[str, Tensor]) -> None:
-    """Copy the weights that still lie in the file: it may be written over, or cut short, while the model is in use.
+    """Copy the weights that still lie in the file: it may be overwritten or truncated while the model is in use.
 
-    The copies that laying out makes are made before, so that no weight is copied twice.
+    Prepacked weights are copies already, so no weight is copied twice.
     """
     addresses = {tensor.data_ptr() for tensor in mapped.values()}
     for parameter in model.parameters():
@@ -178,7 +180,7 @@ def load_training_state(folder: Path) -> TrainingState:
 
 def _load_tensors(path: Path) -> dict[str, Tensor]:
     try:
-        return load_file(path)
+        return {current_name(name): tensor for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: cannot be read ({error}).") from None
 

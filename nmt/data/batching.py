@@ -145,7 +145,7 @@ def micro_batches(pairs: Indices, max_tokens: int, source_lengths: Indices, targ
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs as padded arrays (int64, pad 0, padding on the right)."""
+    """Pairs as padded arrays (int64, pad 0, padding on the right), with the lengths that pack them into rows."""
 
     source_BS: NDArray[np.int64]
     """Pieces + eos."""
@@ -153,13 +153,20 @@ class Batch:
     """bos + pieces."""
     target_output_BT: NDArray[np.int64]
     """Pieces + eos."""
-    target_tokens: int
-    """Pieces + eos, without padding."""
+    source_lengths_B: NDArray[np.int64]
+    """Pieces + eos of each source."""
+    target_lengths_B: NDArray[np.int64]
+    """Pieces + eos of each target; its input has as many positions."""
 
     @property
     def source_tokens(self) -> int:
         """Pieces + eos, without padding."""
-        return int(np.count_nonzero(self.source_BS != Vocabulary.PAD))
+        return int(self.source_lengths_B.sum())
+
+    @property
+    def target_tokens(self) -> int:
+        """Pieces + eos, without padding."""
+        return int(self.target_lengths_B.sum())
 
     @property
     def positions(self) -> int:
@@ -175,15 +182,14 @@ def halves(batch: Batch) -> tuple[Batch, Batch]:
 
 
 def _trimmed(batch: Batch, rows: slice) -> Batch:
-    source, target_input, target_output = (
-        side[rows] for side in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
-    )
-    width_S, width_T = (int((side != Vocabulary.PAD).sum(axis=1).max()) for side in (source, target_output))
+    source_lengths_B, target_lengths_B = batch.source_lengths_B[rows], batch.target_lengths_B[rows]
+    width_S, width_T = source_lengths_B.max(), target_lengths_B.max()
     return Batch(
-        np.ascontiguousarray(source[:, :width_S]),
-        np.ascontiguousarray(target_input[:, :width_T]),
-        np.ascontiguousarray(target_output[:, :width_T]),
-        int(np.count_nonzero(target_output)),
+        np.ascontiguousarray(batch.source_BS[rows, :width_S]),
+        np.ascontiguousarray(batch.target_input_BT[rows, :width_T]),
+        np.ascontiguousarray(batch.target_output_BT[rows, :width_T]),
+        source_lengths_B,
+        target_lengths_B,
     )
 
 
@@ -195,7 +201,8 @@ def collate(shards: PairSource, pairs: Indices) -> Batch:
         source_BS=_padded(shards.tokens("source", pairs), source_lengths, after=Vocabulary.EOS),
         target_input_BT=_padded(targets, target_lengths, before=Vocabulary.BOS),
         target_output_BT=_padded(targets, target_lengths, after=Vocabulary.EOS),
-        target_tokens=len(targets) + len(pairs),
+        source_lengths_B=source_lengths.astype(np.int64) + 1,
+        target_lengths_B=target_lengths.astype(np.int64) + 1,
     )
 
 

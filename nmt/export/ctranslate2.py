@@ -106,29 +106,29 @@ def _check(model: ModelConfig, folder: Path) -> None:
 
 def _positions(model: ModelConfig, weights: Mapping[str, Tensor], side: str) -> Tensor:
     if model.positions == "learned":
-        return weights[f"{side}_positions.table_PD"]
+        return weights[f"{side}_positions.weight"]
     # CTranslate2 would make sinusoids of its own, with other rates and in another order.
     return sinusoids(model.max_positions, model.d_model).float()
 
 
 def _set_self_attention(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:
-    _set_linear(spec.linear[0], weights, f"{layer}.self_attention.projection")
+    _set_linear(spec.linear[0], weights, f"{layer}.self_attention.query_key_value")
     _set_linear(spec.linear[1], weights, f"{layer}.self_attention.output")
-    _set_norm(spec.layer_norm, weights, f"{layer}.around_self_attention.norm")
+    _set_norm(spec.layer_norm, weights, f"{layer}.self_attention_norm")
 
 
 def _set_cross_attention(spec: Any, weights: Mapping[str, Tensor], layer: str, query_rows: int) -> None:
-    projection = f"{layer}.cross_attention.projection"
+    projection = f"{layer}.cross_attention.query_key_value"
     _set_linear(spec.linear[0], weights, projection, slice(query_rows))
     _set_linear(spec.linear[1], weights, projection, slice(query_rows, None))
     _set_linear(spec.linear[2], weights, f"{layer}.cross_attention.output")
-    _set_norm(spec.layer_norm, weights, f"{layer}.around_cross_attention.norm")
+    _set_norm(spec.layer_norm, weights, f"{layer}.cross_attention_norm")
 
 
 def _set_feed_forward(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:
     _set_linear(spec.linear_0, weights, f"{layer}.feed_forward.inner")
-    _set_linear(spec.linear_1, weights, f"{layer}.feed_forward.outer")
-    _set_norm(spec.layer_norm, weights, f"{layer}.around_feed_forward.norm")
+    _set_linear(spec.linear_1, weights, f"{layer}.feed_forward.output")
+    _set_norm(spec.layer_norm, weights, f"{layer}.feed_forward_norm")
 
 
 def _set_linear(spec: Any, weights: Mapping[str, Tensor], name: str, rows: slice = slice(None)) -> None:

@@ -99,25 +99,25 @@ def _weights(model: ModelConfig, ours: Mapping[str, Tensor], vocab_size: int) ->
     # MarianMT has its sines in the first half of the features and its cosines in the second.
     sinusoids_PD = sinusoids(model.max_positions, model.d_model).float()
     for part, side in (("encoder", "source"), ("decoder", "target")):
-        learned_PD = ours.get(f"{side}_positions.table_PD")
+        learned_PD = ours.get(f"{side}_positions.weight")
         yield f"model.{part}.embed_positions.weight", sinusoids_PD if learned_PD is None else learned_PD
     for index in range(model.encoder_layers):
         here, there = f"encoder.{index}", f"model.encoder.layers.{index}"
         yield from _attention(ours, f"{here}.self_attention", f"{there}.self_attn")
-        yield from _same(ours, f"{here}.around_self_attention.norm", f"{there}.self_attn_layer_norm")
+        yield from _same(ours, f"{here}.self_attention_norm", f"{there}.self_attn_layer_norm")
         yield from _feed_forward(ours, here, there)
     for index in range(model.decoder_layers):
         here, there = f"decoder.{index}", f"model.decoder.layers.{index}"
         yield from _attention(ours, f"{here}.self_attention", f"{there}.self_attn")
-        yield from _same(ours, f"{here}.around_self_attention.norm", f"{there}.self_attn_layer_norm")
+        yield from _same(ours, f"{here}.self_attention_norm", f"{there}.self_attn_layer_norm")
         yield from _attention(ours, f"{here}.cross_attention", f"{there}.encoder_attn")
-        yield from _same(ours, f"{here}.around_cross_attention.norm", f"{there}.encoder_attn_layer_norm")
+        yield from _same(ours, f"{here}.cross_attention_norm", f"{there}.encoder_attn_layer_norm")
         yield from _feed_forward(ours, here, there)
 
 
 def _attention(ours: Mapping[str, Tensor], here: str, there: str) -> Iterator[tuple[str, Tensor]]:
-    fused = ours[f"{here}.projection.weight"]
-    fused_bias = ours.get(f"{here}.projection.bias", torch.zeros(len(fused)))
+    fused = ours[f"{here}.query_key_value.weight"]
+    fused_bias = ours.get(f"{here}.query_key_value.bias", torch.zeros(len(fused)))
     parts = zip(("q_proj", "k_proj", "v_proj"), fused.chunk(3), fused_bias.chunk(3), strict=True)
     for name, weight, bias in parts:
         yield f"{there}.{name}.weight", weight
@@ -129,8 +129,8 @@ def _attention(ours: Mapping[str, Tensor], here: str, there: str) -> Iterator[tu
 
 def _feed_forward(ours: Mapping[str, Tensor], here: str, there: str) -> Iterator[tuple[str, Tensor]]:
     yield from _same(ours, f"{here}.feed_forward.inner", f"{there}.fc1")
-    yield from _same(ours, f"{here}.feed_forward.outer", f"{there}.fc2")
-    yield from _same(ours, f"{here}.around_feed_forward.norm", f"{there}.final_layer_norm")
+    yield from _same(ours, f"{here}.feed_forward.output", f"{there}.fc2")
+    yield from _same(ours, f"{here}.feed_forward_norm", f"{there}.final_layer_norm")
 
 
 def _same(ours: Mapping[str, Tensor], here: str, there: str) -> Iterator[tuple[str, Tensor]]:

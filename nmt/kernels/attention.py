@@ -1,4 +1,4 @@
-"""Attention (equation 1) as each kind of processor computes it fastest; the equation itself is nmt/model/attention.py.
+"""Attention (equation 1) in the fastest form for each kind of device; the plain form is in nmt/model/attention.py.
 
 Shapes: B batch, H heads, T queries, S keys, K size of a head's queries and keys, V size of a head's values.
 """
@@ -19,14 +19,14 @@ from nmt.kernels.dropout import keep_mask
 def fused_attention(
     query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    """One kernel of torch for all of it: never the scores of all pairs at once. For GPUs."""
+    """torch's fused kernel, which never holds the scores of all pairs at once. For GPUs."""
     return F.scaled_dot_product_attention(query_BHTK, key_BHSK, value_BHSV, attn_mask=mask, dropout_p=dropout)
 
 
 def two_product_attention(
     query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    """Plain products, which beat the fused kernel on a CPU at the lengths of sentences."""
+    """Two plain products, which are faster on a CPU than the fused kernel at the lengths of sentences."""
     if torch.is_grad_enabled() or dropout:
         mixed_BHTV: Tensor = _TwoProducts.apply(  # type: ignore[no-untyped-call]
             query_BHTK, key_BHSK, value_BHSV, mask, dropout
@@ -43,14 +43,13 @@ def _weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tenso
 
 
 def _product(left_BHTX: Tensor, right_BHXS: Tensor) -> Tensor:
-    """left @ right, without the time that torch takes to find out whether they have as many heads."""
+    """left @ right, without torch's check whether their numbers of heads are equal, which takes time."""
     product_XTS = torch.bmm(left_BHTX.flatten(0, 1), right_BHXS.flatten(0, 1))
     return product_XTS.view(*left_BHTX.shape[:2], *product_XTS.shape[1:])
 
 
 class _TwoProducts(torch.autograd.Function):
-    """A gradient without the copies that autograd would make: of scaled queries, and of the keys' gradient, which would
-    come transposed."""
+    """The same with a gradient by hand. Autograd would copy scaled queries and the transposed gradient of the keys."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""Dropout (section 5.4), with masks that cost little on a CPU."""
+"""Dropout (section 5.4) with masks that are cheap on a CPU."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _STEPS = 1 << 16
 
 
 def dropout(x: Tensor, probability: float, *, training: bool) -> Tensor:
-    """Zero each number with a probability and scale the others up, so that the mean stays; the identity in eval mode.
+    """Zero each number with a probability and scale up the others to keep the mean; the identity in eval mode.
 
-    On a CPU torch draws a float for each number, which takes more than a tenth of the training time; see
-    :func:`keep_mask` for what is done instead.
+    On a CPU torch draws a float per number, which takes more than a tenth of the training time; :func:`keep_mask` draws
+    16 bits instead.
     """
     if not training or probability == 0.0:
         return x
@@ -24,10 +24,10 @@ def dropout(x: Tensor, probability: float, *, training: bool) -> Tensor:
 
 
 def keep_mask(x: Tensor, probability: float) -> Tensor:
-    """What :func:`dropout` multiplies ``x`` by: 0 or the scale, in its shape and type.
+    """The factors of :func:`dropout`, 0 or the scale, in the shape and dtype of ``x``.
 
-    On a CPU one draw of 64 bits decides over four numbers: the probability is kept to 1/65,536, the scale matches it
-    exactly. The bits come from a generator of numpy's, twice as fast as torch's own, which only draws its seed.
+    On a CPU one draw of 64 bits decides about four numbers. The probability is exact to 1/65,536, and the scale matches
+    it exactly. The bits come from numpy's generator, which is twice as fast as torch's; torch only draws its seed.
     """
     if not _draws_bits(x):
         return F.dropout(torch.ones_like(x), probability)
@@ -35,7 +35,7 @@ def keep_mask(x: Tensor, probability: float) -> Tensor:
     generator = np.random.SFC64(int(torch.randint(2**63 - 1, ())))
     bits = torch.from_numpy(generator.random_raw(-(-x.numel() // 4)).view(np.int16))
     draws = bits[: x.numel()].view(x.shape)
-    # The comparison writes 0 and 1 in the type of x, where a cast would take longer than all the rest.
+    # The comparison writes 0 and 1 in the dtype of x: a cast would take longer than everything else.
     keep = torch.ge(draws, dropped - _STEPS // 2, out=torch.empty(x.shape, dtype=x.dtype))
     return keep.mul_(_STEPS / (_STEPS - dropped))
 
@@ -45,7 +45,7 @@ def _draws_bits(x: Tensor) -> bool:
 
 
 class Dropout(nn.Module):
-    """:func:`dropout` as a module, which knows whether it trains."""
+    """:func:`dropout` as a module: active in training mode."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()

@@ -1,11 +1,12 @@
-"""Linear layers that no longer learn: copies of their weights that are quicker to multiply by.
+"""Linear layers: several matrices in one while they learn, prepacked weights once they no longer do.
 
 Shapes: N rows, I features in, O features out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +15,46 @@ from torch.nn import functional as F
 from nmt.kernels import private
 
 
-class LaidOutWeight:
-    """A weight in the type and, on a CPU, in the order in which products go fastest.
+class Linear(nn.Linear):
+    """x W^T + b for all output features or some of them; weights by Glorot and Bengio (2010), biases 0.
 
-    A plain product arranges the weight anew each time, which costs a tenth of it with hundreds of rows, and half of it
-    with the few of a single sentence's beam; and autocast casts it each time. The order is oneDNN's, the one that
-    torch.compile gives to weights that do not change, and is good for any number of rows.
+    Args:
+        ends: where each part of the features ends; by default there is one part. Each part is initialised as a matrix
+            of its own.
+    """
+
+    __call__: Callable[..., Tensor]
+
+    def __init__(self, in_features: int, out_features: int, *, bias: bool = True, ends: Sequence[int] = ()) -> None:
+        self.ends = ends or [out_features]
+        super().__init__(in_features, out_features, bias=bias)
+
+    def reset_parameters(self) -> None:
+        """Initialise the weights."""
+        for rows_OI in torch.tensor_split(self.weight, self.ends[:-1]):
+            nn.init.xavier_uniform_(rows_OI)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def part(self, x_NI: Tensor, start: int, end: int) -> Tensor:
+        """Only the features from ``start`` to ``end``."""
+        return F.linear(x_NI, self.weight[start:end], None if self.bias is None else self.bias[start:end])
+
+
+class PrepackedWeight(Protocol):
+    """A copy of a weight and its bias, ready for fast products."""
+
+    def multiply(self, x_NI: Tensor) -> Tensor:
+        """x W^T + b."""
+        ...
+
+
+class FloatWeight:
+    """A weight in the dtype and, on a CPU, in the memory order of the fastest product.
+
+    A plain product reorders the weight at every call. This takes a tenth of its time with hundreds of rows, and half of
+    it with the few rows of a single sentence's beam. Autocast also casts the weight at every call. The order is
+    oneDNN's, the one that torch.compile gives to constant weights; it suits any number of rows.
     """
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> None:
@@ -31,10 +66,10 @@ class LaidOutWeight:
         if ordered is not None:
             self._weight_OI = ordered
         elif weight_OI.device.type == "cpu":
-            self._weight_OI = weight_OI.detach().to(dtype, copy=True)  # what it is a copy of may lie in a file
+            self._weight_OI = weight_OI.detach().to(dtype, copy=True)  # the original may be mapped from a file
 
     def multiply(self, x_NI: Tensor) -> Tensor:
-        """x W^T + b, in the type of the weight."""
+        """x W^T + b, in the dtype of the weight."""
         if x_NI.dtype != self._dtype:
             x_NI = x_NI.to(self._dtype)
         if self._is_ordered:
@@ -43,14 +78,14 @@ class LaidOutWeight:
 
 
 class Int8Weight:
-    """A weight of 8 bits, for rows that are rounded to 8 bits as they come.
+    """A weight of 8 bits, multiplied by rows that are rounded to 8 bits on the fly.
 
-    Each output feature has a scale of its own, and so has each row, so that what a row becomes does not depend on the
-    rows beside it. Sums of products are whole numbers until the scales are multiplied in again.
+    Each output feature has its own scale, and so has each row, so the result of a row does not depend on the rows
+    beside it. Products are summed as integers, until the scales are multiplied in again.
     """
 
-    # Two products of a row's number (up to 255) and a weight's are summed up in 16 bits by processors that have no
-    # instruction of their own for it (VNNI). With weights up to 127 such a sum could overflow.
+    # Processors without the instruction for it (VNNI) add two products, of a row's number (up to 255) and a weight, in
+    # 16 bits. With weights up to 127 the sum could overflow.
     _GREATEST = 63
     _ROW_SCALE, _ROW_ZERO = 1 / 127, 128
 
@@ -62,7 +97,7 @@ class Int8Weight:
         self._product = private.int8_product()
 
     def multiply(self, x_NI: Tensor) -> Tensor:
-        """x W^T + b in fp32, nearly; rows may be divided over several dimensions."""
+        """Approximately x W^T + b, in fp32; there may be several dimensions of rows."""
         reach_N1 = torch.maximum(x_NI.amax(dim=-1, keepdim=True), x_NI.amin(dim=-1, keepdim=True).neg_())
         reach_N1.clamp_min_(1e-30)
         product_NO = self._product(x_NI / reach_N1, self._ROW_SCALE, self._ROW_ZERO, self._packed)
@@ -70,22 +105,18 @@ class Int8Weight:
         return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
 
 
-def laid_out(weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> LaidOutWeight | Int8Weight:
-    """A weight made ready for products of a type, of floating point or int8."""
-    return Int8Weight(weight_OI, bias_O) if dtype == torch.int8 else LaidOutWeight(weight_OI, bias_O, dtype)
+def prepacked(weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> PrepackedWeight:
+    """A weight for products in ``dtype``: a floating-point type or int8."""
+    return Int8Weight(weight_OI, bias_O) if dtype == torch.int8 else FloatWeight(weight_OI, bias_O, dtype)
 
 
-class LaidOutLinear(nn.Module):
-    """Stands in for a linear layer where nothing is learnt any more.
-
-    Args:
-        ends: the features are asked for in parts, each up to the next of these numbers; the last is their number.
-    """
+class PrepackedLinear(nn.Module):
+    """Takes the place of a :class:`Linear` that no longer learns; ``ends`` are those of the layer."""
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype, ends: Sequence[int]) -> None:
         super().__init__()
         self._parts = {
-            (start, end): laid_out(weight_OI[start:end], None if bias_O is None else bias_O[start:end], dtype)
+            (start, end): prepacked(weight_OI[start:end], None if bias_O is None else bias_O[start:end], dtype)
             for start, end in zip((0, *ends), ends, strict=False)
         }
         self._all = (0, ends[-1])
@@ -95,5 +126,28 @@ class LaidOutLinear(nn.Module):
         return self._parts[self._all].multiply(x_NI)
 
     def part(self, x_NI: Tensor, start: int, end: int) -> Tensor:
-        """The features from ``start`` to ``end`` alone: one of the parts."""
+        """Only the features from ``start`` to ``end``, which must be one of the parts."""
         return self._parts[start, end].multiply(x_NI)
+
+
+@runtime_checkable
+class Prepackable(Protocol):
+    """A module that prepacks a weight of its own."""
+
+    def prepack(self, dtype: torch.dtype) -> None:
+        """Multiply by a prepacked copy from now on."""
+        ...
+
+
+def prepack(model: nn.Module, dtype: torch.dtype) -> None:
+    """Prepare a model for inference only: from now on it multiplies in ``dtype``, by prepacked weights.
+
+    They replace the weights of its linear layers. Kernels that suit them are chosen by
+    :func:`nmt.kernels.policy.choose_kernels`.
+    """
+    for module in list(model.modules()):
+        if isinstance(module, Prepackable):
+            module.prepack(dtype)
+        for name, child in module.named_children():
+            if isinstance(child, Linear):
+                setattr(module, name, PrepackedLinear(child.weight, child.bias, dtype, child.ends))

@@ -1,6 +1,6 @@
-"""Label-smoothed cross-entropy over the logits of a large vocabulary, a few rows at a time.
+"""Label-smoothed cross-entropy over the logits of a large vocabulary, in chunks of rows.
 
-Shapes: N target positions, R rows of them that are worked on at a time, V vocabulary.
+Shapes: N target positions, R rows of a chunk, V vocabulary.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from torch import Tensor
 
 from nmt.kernels.packing import PAD
 
-# Numbers worked on at a time: on a CPU so few that they stay in the cache, elsewhere so many that launches are few.
+# Numbers per chunk: on a CPU few, to stay in the cache; on other devices many, to launch few kernels.
 _CHUNK_ON_CPU, _CHUNK_ELSEWHERE = 1 << 19, 1 << 26
 
 
 def smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Two sums over the positions that are not padding: of the smoothed loss, and of the cross-entropy, which carries
-    no gradient; see :func:`nmt.training.loss.label_smoothed_loss`.
+    """Sums of the smoothed loss and of the cross-entropy, which carries no gradient, over positions without padding.
 
-    The backward pass writes the gradient over the logits, unless they are a leaf of the graph; whoever needs them
-    afterwards keeps a copy.
+    See :func:`nmt.training.loss.label_smoothed_loss` for the formula. The backward pass overwrites the logits with the
+    gradient, unless they are a leaf of the graph: keep a copy if you need them afterwards.
     """
     owner = logits_NV if logits_NV._base is None else logits_NV._base
     arguments = logits_NV, target_N, smoothing, not owner.is_leaf
@@ -34,7 +33,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     """Forward and backward by hand: one pass over the logits each, and no second matrix of their size.
 
     With q the smoothed target and p = softmax(logits), the loss is logsumexp(logits) - sum(q · logits) and its
-    gradient p - q. Both are computed in fp32 at least, whatever the logits come in, a few rows at a time.
+    gradient p - q. Both are computed in fp32 or better, for any dtype of the logits.
     """
 
     @staticmethod
@@ -71,6 +70,6 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
 
 def _chunks(logits_NV: Tensor) -> Iterator[slice]:
-    """Rows that are worked on at a time."""
+    """The rows of each chunk."""
     size = max(1, (_CHUNK_ON_CPU if logits_NV.device.type == "cpu" else _CHUNK_ELSEWHERE) // logits_NV.shape[1])
     return (slice(start, start + size) for start in range(0, len(logits_NV), size))

@@ -1,8 +1,8 @@
-"""Rows for what is done at each position alike, padded sentences for attention.
+"""Rows for everything that is computed position by position, padded sentences for attention.
 
-Plainly, every position is a row, padding included (:class:`Packing`). On a CPU the pieces alone are rows, one after the
-other, so that no time goes into padding (:class:`PiecesAlone`). Elsewhere a GPU would have to be waited for to count
-the pieces, and a compiler wants shapes that do not depend on what a batch holds.
+By default every position is a row, padding included (:class:`Packing`). Where only the pieces are rows, one after the
+other, no time goes into padding (:class:`PiecesOnly`). Their number is known from the lengths of the sentences on the
+host, so no GPU has to be waited for. A compiler wants shapes that do not depend on the content of a batch.
 
 Shapes: B sentences, T positions of each, N rows, D any features, P parts of a projection, H heads, K size of a head.
 """
@@ -12,10 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 PAD = 0
+
+Lengths = Sequence[int] | NDArray[np.int64]
+"""Pieces of each sentence of a batch, on the host."""
 
 
 class Packing:
@@ -25,8 +30,8 @@ class Packing:
         """Take the size of a padded batch.
 
         Args:
-            has_spare_rows: round the number of rows up by more rows at the end, which mean nothing: products that are
-                compiled for a number of rows, and kept, then see few numbers. For inference alone: no gradient passes.
+            has_spare_rows: round the number of rows up, by meaningless rows at the end. A library that compiles and
+                keeps a product for each number of rows then sees few numbers. For inference only: no gradient passes.
         """
         self.sentences = sentences
         self.length = length
@@ -34,7 +39,7 @@ class Packing:
 
     @property
     def rows(self) -> int:
-        """How many rows mean something."""
+        """The number of rows, without spare ones."""
         return self.sentences * self.length
 
     def pack(self, x_BTD: Tensor) -> Tensor:
@@ -42,13 +47,13 @@ class Packing:
         return self._with_spare(x_BTD.flatten(0, 1))
 
     def pad(self, x_ND: Tensor) -> Tensor:
-        """Padded sentences (B, T, D) of rows; zero at padding that has no rows."""
+        """Rows as padded sentences (B, T, D); zero at padding that has no rows."""
         return self._without_spare(x_ND).view(self.sentences, self.length, -1)
 
     def split_heads(self, x_NX: Tensor, heads: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        """Cut rows into parts of the given sizes, and each into heads of padded sentences (B, H, T, K).
+        """Split rows into parts of the given sizes, and each part into heads of padded sentences (B, H, T, K).
 
-        What stands at padding must not be looked at, nor what is found from there: it passes on no gradient.
+        Values at padding are undefined and pass on no gradient: mask them as keys, and ignore the result of queries.
         """
         if len(set(sizes)) > 1:
             parts = torch.split(x_NX, list(sizes), dim=-1)
@@ -56,14 +61,14 @@ class Packing:
         return self._split_evenly(x_NX, heads, len(sizes))
 
     def merge_heads(self, x_BHTK: Tensor) -> Tensor:
-        """Rows (N, H · K) of heads of padded sentences: the way back from :meth:`split_heads`."""
+        """Rows (N, H · K) of heads of padded sentences: the inverse of :meth:`split_heads`."""
         return self._with_spare(x_BHTK.transpose(1, 2).flatten(2).flatten(0, 1))
 
     def pad_product(self, multiply: Callable[[Tensor], Tensor], x_ND: Tensor) -> Tensor:
-        """``multiply`` of each row, as padded sentences."""
+        """Apply ``multiply`` to each row; the result as padded sentences."""
         if self._has_spare_rows:
             return self.pad(multiply(x_ND))
-        # The product may be many times as wide as the rows, so what is copied are the rows.
+        # The product may be much wider than the rows, so pad the rows before it.
         return multiply(self.pad(x_ND))
 
     def _split_evenly(self, x_NX: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:
@@ -78,29 +83,45 @@ class Packing:
         return x_ND[: self.rows] if self._has_spare_rows else x_ND
 
 
-class PiecesAlone(Packing):
+class PiecesOnly(Packing):
     """The positions that hold a piece are rows; padding has none."""
 
-    def __init__(self, real_BT: Tensor, *, has_spare_rows: bool = False) -> None:
-        """Count the pieces.
+    def __init__(self, real_BT: Tensor, device: torch.device | None = None, *, has_spare_rows: bool = False) -> None:
+        """Number the pieces, where ``real_BT`` lies: on the host, no other device has to be waited for.
 
         Args:
             real_BT: true at the positions that hold a piece.
+            device: of the rows; that of ``real_BT`` if not given.
             has_spare_rows: as for :class:`Packing`.
         """
         sentences, length = real_BT.shape
         super().__init__(sentences, length, has_spare_rows=has_spare_rows)
         real_X = real_BT.flatten()
-        self._real_BT = real_BT
-        self._position_N = real_X.nonzero().squeeze(1)
-        self._has_padding = len(self._position_N) < len(real_X)
+        position_N = real_X.nonzero().squeeze(1)
         # Padding repeats the piece before it.
-        self._row_BT = (real_X.cumsum(0) - 1).clamp_(min=0).view(sentences, length)
+        row_BT = (real_X.cumsum(0) - 1).clamp_(min=0).view(sentences, length)
+        self._has_padding = len(position_N) < len(real_X)
+        self._real_BT, self._position_N, self._row_BT = (
+            tensor.to(device, non_blocking=True) for tensor in (real_BT, position_N, row_BT)
+        )
         self._indices: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+
+    @staticmethod
+    def of_lengths(
+        lengths_B: Lengths, length: int, device: torch.device, *, has_spare_rows: bool = False
+    ) -> PiecesOnly:
+        """The rows of sentences of known lengths, padded on the right.
+
+        Args:
+            lengths_B: pieces of each sentence, on the host.
+            length: of a padded sentence.
+        """
+        real_BT = torch.arange(length) < torch.as_tensor(lengths_B)[:, None]
+        return PiecesOnly(real_BT, device, has_spare_rows=has_spare_rows)
 
     @property
     def rows(self) -> int:
-        """How many pieces there are."""
+        """The number of pieces."""
         return len(self._position_N)
 
     def pack(self, x_BTD: Tensor) -> Tensor:
@@ -126,7 +147,7 @@ class PiecesAlone(Packing):
         return split
 
     def _head_indices(self, parts: int, heads: int) -> tuple[Tensor, Tensor]:
-        """For each place in (P, B, H, T) its row in (N, P, H), and for each row its place."""
+        """The row in (N, P, H) of each place in (P, B, H, T), and the place of each row."""
         if (parts, heads) not in self._indices:
             part, head = (torch.arange(number, device=self._row_BT.device) for number in (parts, heads))
             rows = (self._row_BT[:, None, :] * parts + part[:, None, None, None]) * heads + head[:, None]
@@ -138,16 +159,16 @@ class PiecesAlone(Packing):
 
 
 def rounded_up(rows: int) -> int:
-    """The next of a few numbers: eight lie between a power of two and the next."""
+    """The next number that is allowed; there are eight from a power of two to the next."""
     step = 1 << max(0, (rows - 1).bit_length() - 4)
     return -(-rows // step) * step
 
 
 class _SplitHeads(torch.autograd.Function):
-    """Padding, cutting and transposing in one copy that goes head by head, and so does its gradient."""
+    """Pad, split and transpose in one copy, head by head; its gradient does the same."""
 
     @staticmethod
-    def forward(ctx: Any, x_NX: Tensor, packing: PiecesAlone, parts: int, heads: int) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, x_NX: Tensor, packing: PiecesOnly, parts: int, heads: int) -> tuple[Tensor, ...]:
         ctx.packing, ctx.parts, ctx.heads = packing, parts, heads
         rows, _ = packing._head_indices(parts, heads)
         split = x_NX.reshape(len(x_NX) * parts * heads, -1).index_select(0, rows)
@@ -162,10 +183,10 @@ class _SplitHeads(torch.autograd.Function):
 
 
 class _MergeHeads(torch.autograd.Function):
-    """The same the other way round."""
+    """The inverse of :class:`_SplitHeads`."""
 
     @staticmethod
-    def forward(ctx: Any, x_BHTK: Tensor, packing: PiecesAlone) -> Tensor:
+    def forward(ctx: Any, x_BHTK: Tensor, packing: PiecesOnly) -> Tensor:
         ctx.packing, ctx.shape = packing, x_BHTK.shape
         _, places = packing._head_indices(1, x_BHTK.shape[1])
         rows = x_BHTK.reshape(-1, x_BHTK.shape[-1]).index_select(0, places)

@@ -1,6 +1,6 @@
-"""All that this program takes from torch's private interface, in one place, each with what to do without it.
+"""Every operation of torch's private interface that this program uses, each with its fallback.
 
-A test says so when an installed torch has dropped one of them.
+A test fails when a new torch drops one of them.
 
 Shapes: N rows, I features in, O features out.
 """
@@ -19,7 +19,7 @@ _setting_the_engine = threading.Lock()
 
 
 def softmax_gradient(gradient: Tensor, softmax: Tensor) -> Tensor:
-    """The gradient of the scores of a softmax over the last dimension, from that of its result."""
+    """The gradient of the scores of a softmax over the last dimension, from the gradient of its result."""
     operation = getattr(torch.ops.aten, "_softmax_backward_data", None)
     if operation is not None:
         result: Tensor = operation(gradient, softmax, -1, softmax.dtype)
@@ -28,13 +28,13 @@ def softmax_gradient(gradient: Tensor, softmax: Tensor) -> Tensor:
 
 
 def plain_softmax_gradient(gradient: Tensor, softmax: Tensor) -> Tensor:
-    """The same in torch's public operations."""
+    """The same with torch's public operations."""
     product = gradient * softmax
     return product - softmax * product.sum(dim=-1, keepdim=True)
 
 
 def ordered_weight(weight_OI: Tensor) -> Tensor | None:
-    """A weight in the order in which oneDNN multiplies by it; None where this torch or this processor has none."""
+    """A weight in the memory order of oneDNN's products; None if this torch or this processor has no such order."""
     if weight_OI.device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return None
     try:
@@ -46,15 +46,15 @@ def ordered_weight(weight_OI: Tensor) -> Tensor | None:
 
 
 def ordered_product(x_NI: Tensor, ordered: Tensor, bias_O: Tensor | None) -> Tensor:
-    """x W^T + b by what :func:`ordered_weight` gave."""
+    """x W^T + b with a weight from :func:`ordered_weight`."""
     product: Tensor = torch.ops.mkldnn._linear_pointwise.default(x_NI, ordered, bias_O, "none", [], "")
     return product
 
 
 def packed_int8_weight(weight_OI: Tensor, scale_O: Tensor) -> Any:
-    """A weight of int8 numbers and its features' scales, as :func:`int8_product` takes it."""
+    """A weight of int8 numbers with a scale per output feature, for :func:`int8_product`."""
     with _setting_the_engine, warnings.catch_warnings():
-        # Tensors that know their scale are going out of fashion in torch, but FBGEMM's products take no others.
+        # torch deprecates tensors that hold their scale, but FBGEMM's products take no others.
         warnings.simplefilter("ignore")
         engine, torch.backends.quantized.engine = torch.backends.quantized.engine, "fbgemm"
         try:
@@ -66,15 +66,15 @@ def packed_int8_weight(weight_OI: Tensor, scale_O: Tensor) -> Any:
 
 
 def int8_product() -> Callable[[Tensor, float, int, Any], Tensor]:
-    """What multiplies rows by a packed weight: takes rows, their scale, their zero and the weight, gives fp32."""
+    """The product of rows and a packed weight: a function of rows, their scale, their zero and the weight, in fp32."""
     operation = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
-    # Asking whether a weight that is no tensor needs special treatment takes as long as a small product.
+    # The public call first checks for fake script objects, which takes as long as a small product.
     multiply: Callable[[Tensor, float, int, Any], Tensor] = getattr(operation, "_op", operation)
     return multiply
 
 
 def move_towards(tensors: list[Tensor], goals: list[Tensor], share: float) -> None:
-    """Move each tensor, in place, by a share of its distance to its goal."""
+    """Move each tensor in place towards its goal, by a share of the distance."""
     move_all = getattr(torch, "_foreach_lerp_", None)
     if move_all is not None:
         move_all(tensors, goals, share)

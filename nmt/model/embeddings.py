@@ -1,6 +1,6 @@
-"""From pieces to vectors and back: one shared matrix, and what tells positions apart (sections 3.4 and 3.5).
+"""Token embeddings, the output projection that shares their matrix, and positions (sections 3.4 and 3.5).
 
-Shapes: B batch, T length, D d_model, V vocabulary.
+Shapes: B sentences, T positions, D d_model, V vocabulary.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt.kernels.linear import Int8Weight, LaidOutWeight, laid_out
+from nmt.kernels.linear import PrepackedWeight, prepacked
 
 ROWS_MULTIPLE = 8
 
@@ -20,18 +20,17 @@ ROWS_MULTIPLE = 8
 class TokenEmbedding(nn.Module):
     """The matrix that source embeddings, target embeddings and the pre-softmax projection share (section 3.4).
 
-    Its rows are rounded up to a multiple of 8, which tensor cores want. The added rows belong to no piece: they
-    are never looked up, and the projection leaves them out, so they get neither probability nor smoothing mass.
+    Its rows are rounded up to a multiple of 8, which suits tensor cores. The added rows belong to no piece: they are
+    never looked up, and the projection leaves them out, so they get neither probability nor smoothing mass.
     """
 
     def __init__(self, vocab_size: int, d_model: int) -> None:
         super().__init__()
         self.vocab_size = vocab_size
         self.scale = math.sqrt(d_model)
-        rows = -(-vocab_size // ROWS_MULTIPLE) * ROWS_MULTIPLE
-        self.weight = nn.Parameter(torch.empty(rows, d_model))
+        self.weight = nn.Parameter(torch.empty(-(-vocab_size // ROWS_MULTIPLE) * ROWS_MULTIPLE, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
-        self._laid_out: LaidOutWeight | Int8Weight | None = None
+        self._prepacked: PrepackedWeight | None = None
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
         """Vectors (B, T, D) of pieces, multiplied by sqrt(d_model)."""
@@ -39,17 +38,15 @@ class TokenEmbedding(nn.Module):
 
     def project(self, x_BTD: Tensor) -> Tensor:
         """Logits (B, T, V) over the pieces."""
-        if self._laid_out is not None:
-            return self._laid_out.multiply(x_BTD)
-        return F.linear(x_BTD, self._pieces())
+        return F.linear(x_BTD, self._pieces) if self._prepacked is None else self._prepacked.multiply(x_BTD)
 
-    def lay_out(self, dtype: torch.dtype) -> None:
-        """Keep a copy for :meth:`project`, as :meth:`Transformer.lay_out` says."""
-        self._laid_out = laid_out(self._pieces(), None, dtype)
+    def prepack(self, dtype: torch.dtype) -> None:
+        """Keep a copy of the matrix for :meth:`project`; see :func:`nmt.kernels.linear.prepack`."""
+        self._prepacked = prepacked(self._pieces, None, dtype)
 
+    @property
     def _pieces(self) -> Tensor:
-        rows = self.weight.shape[0]
-        return self.weight if rows == self.vocab_size else self.weight[: self.vocab_size]
+        return self.weight if len(self.weight) == self.vocab_size else self.weight[: self.vocab_size]
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
@@ -60,19 +57,19 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class PositionEmbedding(nn.Module):
-    """Adds to each vector what tells its position; sinusoidal, or learned as in table 3, row E."""
+    """Adds a vector per position: sinusoidal, or learned as in table 3, row E."""
 
-    table_PD: Tensor
+    weight: Tensor
 
     def __init__(self, kind: Literal["sinusoidal", "learned"], max_positions: int, d_model: int) -> None:
         super().__init__()
         if kind == "learned":
-            self.table_PD = nn.Parameter(torch.empty(max_positions, d_model))
-            nn.init.normal_(self.table_PD, std=d_model**-0.5)
+            self.weight = nn.Parameter(torch.empty(max_positions, d_model))
+            nn.init.normal_(self.weight, std=d_model**-0.5)
         else:
             table = sinusoids(max_positions, d_model).to(torch.get_default_dtype())
-            self.register_buffer("table_PD", table, persistent=False)
+            self.register_buffer("weight", table, persistent=False)
 
     def forward(self, x_BTD: Tensor, start: int = 0) -> Tensor:
         """Add positions ``start``, ``start`` + 1, ... to vectors (B, T, D)."""
-        return x_BTD + self.table_PD[start : start + x_BTD.shape[1]]
+        return x_BTD + self.weight[start : start + x_BTD.shape[1]]

@@ -1,6 +1,6 @@
 """Encoder and decoder layers (section 3.1) and the feed-forward network inside them (section 3.3).
 
-Shapes: D d_model, F d_ff; N target and M source rows, one for each position of a batch (see nmt/kernels/packing.py).
+Shapes: D d_model, F d_ff; N target and M source rows, one per position of a batch (nmt/kernels/packing.py).
 """
 
 from __future__ import annotations
@@ -11,46 +11,49 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
+from nmt.kernels.linear import Linear
 from nmt.kernels.packing import Packing
 from nmt.kernels.policy import Kernels
-from nmt.model.attention import Attention, attention_weights
-from nmt.model.linear import Linear
+from nmt.model.attention import MultiHeadAttention, attention_weights
 from nmt.model.state import Past
+
+Sublayer = Callable[[Tensor], Tensor]
 
 
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2, at each position alike (equation 2)."""
+    """max(0, x W1 + b1) W2 + b2, at each position separately (equation 2)."""
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.inner = Linear(config.d_model, config.d_ff)
-        self.outer = Linear(config.d_ff, config.d_model)
+        self.output = Linear(config.d_ff, config.d_model)
         self.dropout = kernels.dropout(config.activation_dropout)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         """(N, D) to (N, D)."""
         hidden_NF = F.relu(self.inner(x_ND), inplace=True)
-        projected_ND: Tensor = self.outer(self.dropout(hidden_NF))
-        return projected_ND
+        return self.output(self.dropout(hidden_NF))
+
+
+def layer_norm(config: ModelConfig) -> nn.LayerNorm:
+    """LayerNorm over d_model."""
+    return nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
 
 
 class Residual(nn.Module):
-    """What stands around every sub-layer: LayerNorm(x + Dropout(f(x))); pre-norm: x + Dropout(f(LayerNorm(x)))."""
+    """The connection around a sub-layer f: LayerNorm(x + Dropout(f(x))), or pre-norm: x + Dropout(f(LayerNorm(x)))."""
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.is_pre = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
         self.dropout = kernels.dropout(config.dropout)
 
-    def forward(self, x_ND: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x_ND: Tensor, norm: Sublayer, sublayer: Sublayer) -> Tensor:
         """(N, D) to (N, D)."""
-        result_ND: Tensor
-        if self.is_pre:
-            result_ND = x_ND + self.dropout(sublayer(self.norm(x_ND)))
-        else:
-            result_ND = self.norm(x_ND + self.dropout(sublayer(x_ND)))
-        return result_ND
+        change_ND: Tensor = self.dropout(sublayer(norm(x_ND) if self.is_pre else x_ND))
+        return x_ND + change_ND if self.is_pre else norm(x_ND + change_ND)
 
 
 class EncoderLayer(nn.Module):
@@ -58,34 +61,34 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
-        self.self_attention = Attention(config, kernels, is_self=True)
+        self.self_attention = MultiHeadAttention(config, kernels, is_self=True)
         self.feed_forward = FeedForward(config, kernels)
-        self.around_self_attention = Residual(config, kernels)
-        self.around_feed_forward = Residual(config, kernels)
+        self.self_attention_norm = layer_norm(config)
+        self.feed_forward_norm = layer_norm(config)
+        self.residual = Residual(config, kernels)
 
     def forward(self, x_MD: Tensor, mask: Tensor | None, packing: Packing) -> Tensor:
         """(M, D) to (M, D); ``mask`` as for :func:`~nmt.model.attention.attention_weights`."""
 
         def attend(x_MD: Tensor) -> Tensor:
-            attended_MD: Tensor = self.self_attention(*self.self_attention.project(x_MD, packing), mask, packing)
-            return attended_MD
+            return self.self_attention(*self.self_attention.project(x_MD, packing), mask, packing)
 
-        x_MD = self.around_self_attention(x_MD, attend)
-        result_MD: Tensor = self.around_feed_forward(x_MD, self.feed_forward)
-        return result_MD
+        x_MD = self.residual(x_MD, self.self_attention_norm, attend)
+        return self.residual(x_MD, self.feed_forward_norm, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over what was written, attention over the encoder, then feed-forward."""
+    """Self-attention over the target so far, attention over the encoder, then feed-forward."""
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
-        self.self_attention = Attention(config, kernels, is_self=True)
-        self.cross_attention = Attention(config, kernels, is_self=False)
+        self.self_attention = MultiHeadAttention(config, kernels, is_self=True)
+        self.cross_attention = MultiHeadAttention(config, kernels, is_self=False)
         self.feed_forward = FeedForward(config, kernels)
-        self.around_self_attention = Residual(config, kernels)
-        self.around_cross_attention = Residual(config, kernels)
-        self.around_feed_forward = Residual(config, kernels)
+        self.self_attention_norm = layer_norm(config)
+        self.cross_attention_norm = layer_norm(config)
+        self.feed_forward_norm = layer_norm(config)
+        self.residual = Residual(config, kernels)
 
     def forward(
         self, x_ND: Tensor, past: Past, packing: Packing, watch: Callable[[Tensor], None] | None = None
@@ -93,25 +96,21 @@ class DecoderLayer(nn.Module):
         """(N, D) to (N, D).
 
         Args:
-            past: keys and values of what was written and of the memory: the one thing in which a whole target and a
-                single step differ.
+            past: the keys and values to attend to. Only this differs between a whole target and a single step.
             watch: called with the weights (B, H, T, S) of the attention over the encoder.
         """
 
         def attend_self(x_ND: Tensor) -> Tensor:
             query, key, value = self.self_attention.project(x_ND, packing)
-            attended_ND: Tensor = self.self_attention(query, *past.extend(key, value), packing)
-            return attended_ND
+            return self.self_attention(query, *past.extend(key, value), packing)
 
         def attend_memory(x_ND: Tensor) -> Tensor:
             query = self.cross_attention.project_query(x_ND, packing)
             key, value, mask = past.memory(self.cross_attention)
             if watch is not None:
                 watch(attention_weights(query, key, mask))
-            attended_ND: Tensor = self.cross_attention(query, key, value, mask, packing)
-            return attended_ND
+            return self.cross_attention(query, key, value, mask, packing)
 
-        x_ND = self.around_self_attention(x_ND, attend_self)
-        x_ND = self.around_cross_attention(x_ND, attend_memory)
-        result_ND: Tensor = self.around_feed_forward(x_ND, self.feed_forward)
-        return result_ND
+        x_ND = self.residual(x_ND, self.self_attention_norm, attend_self)
+        x_ND = self.residual(x_ND, self.cross_attention_norm, attend_memory)
+        return self.residual(x_ND, self.feed_forward_norm, self.feed_forward)

@@ -1,7 +1,7 @@
 """The Transformer (Vaswani et al. 2017, figure 1): encode, decode, and decode one step at a time.
 
-Shapes: B sentences, S source pieces, T target pieces, D d_model, H heads, V vocabulary; N target and M source rows, one
-for each position of a batch (see nmt/kernels/packing.py), in a search of beam W for each of its B · W hypotheses.
+Shapes: B sentences, S source pieces, T target pieces, D d_model, H heads, V vocabulary, W hypotheses of a sentence (the
+beam); N target and M source rows, one per position of a batch or per hypothesis of a step (nmt/kernels/packing.py).
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.kernels.linear import LaidOutLinear
-from nmt.kernels.packing import PAD, Packing
+from nmt.kernels.packing import PAD, Lengths, Packing
 from nmt.kernels.policy import PLAIN, Kernels
+from nmt.model.attention import additive_mask
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
-from nmt.model.layers import DecoderLayer, EncoderLayer
-from nmt.model.linear import Linear
-from nmt.model.state import DecodingState, Encoded, LayerState, Past, StepPast, WholeTarget, additive
+from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
+from nmt.model.state import DecodingState, Encoded, LayerState, Past, StepPast, WholeTarget
 
 
 class Transformer(nn.Module):
     """Encoder and decoder over one shared vocabulary.
 
     Args:
-        kernels: what it computes with; the plain equations if not told. Choose them for the device that the model is
-            moved to (:func:`~nmt.kernels.policy.choose_kernels`).
+        kernels: the implementations to compute with; by default the plain equations. Choose them for the device that
+            the model is moved to (:func:`~nmt.kernels.policy.choose_kernels`).
     """
 
     def __init__(self, config: ModelConfig, vocab_size: int, kernels: Kernels = PLAIN) -> None:
@@ -42,10 +41,10 @@ class Transformer(nn.Module):
         self.dropout = kernels.dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(config, kernels) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config, kernels) for _ in range(config.decoder_layers))
-        # With pre-norm the residual stream itself is never normalised, so it is once at the end.
+        # With pre-norm no layer normalises the residual stream itself, so it is normalised once at the end.
         is_pre = config.norm == "pre"
-        self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon) if is_pre else nn.Identity()
+        self.encoder_norm = layer_norm(config) if is_pre else nn.Identity()
+        self.decoder_norm = layer_norm(config) if is_pre else nn.Identity()
 
     @property
     def vocab_size(self) -> int:
@@ -54,62 +53,77 @@ class Transformer(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """Where the weights are."""
         return self.embedding.weight.device
 
-    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
+    def forward(
+        self,
+        source_BS: Tensor,
+        target_BT: Tensor,
+        source_lengths_B: Lengths | None = None,
+        target_lengths_B: Lengths | None = None,
+    ) -> Tensor:
         """Logits (B, T, V) of each next piece; see :meth:`encode` and :meth:`decode`."""
-        return self.decode(target_BT, self.encode(source_BS))
+        return self.decode(target_BT, self.encode(source_BS, source_lengths_B), target_lengths_B)
 
-    def encode(self, source_BS: Tensor) -> Encoded:
-        """Read sentences: pieces with eos, padded with 0 on the right."""
-        mask_B11S = additive(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
-        packing = self.kernels.packing(source_BS)
+    def encode(self, source_BS: Tensor, lengths_B: Lengths | None = None) -> Encoded:
+        """Encode sentences: pieces with eos, padded with 0 on the right.
+
+        Args:
+            lengths_B: pieces of each sentence with eos, if the host knows them; counted if not given.
+        """
+        mask_B11S = additive_mask(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
+        packing = self.kernels.packing(source_BS, lengths_B)
         x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS))))
         for layer in self.encoder:
             x_MD = layer(x_MD, mask_B11S, packing)
         return Encoded(self.encoder_norm(x_MD), packing, mask_B11S)
 
     def decode(
-        self, target_BT: Tensor, encoded: Encoded, *, watch: Callable[[int, Tensor], None] | None = None
+        self,
+        target_BT: Tensor,
+        encoded: Encoded,
+        lengths_B: Lengths | None = None,
+        *,
+        watch: Callable[[int, Tensor], None] | None = None,
     ) -> Tensor:
         """Logits (B, T, V) of the piece after each of ``target_BT`` (bos + pieces, padded with 0 on the right).
 
-        Padding needs no mask of its own: it lies behind all that a piece may look at. Its own logits mean nothing.
+        Padding needs no mask of its own: it comes after all pieces that may attend to it. Its logits mean nothing.
 
         Args:
+            lengths_B: as for :meth:`encode`, of the targets with bos.
             watch: called for each layer, from 0, with the weights (B, H, T, S) of its attention over the encoder.
         """
         length = target_BT.shape[1]
-        ahead_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
-        past = WholeTarget(encoded, additive(ahead_TT, self.embedding.weight.dtype))
-        packing = self.kernels.packing(target_BT)
+        later_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
+        past = WholeTarget(encoded, additive_mask(later_TT, self.embedding.weight.dtype))
+        packing = self.kernels.packing(target_BT, lengths_B)
         x_ND = packing.pack(self.target_positions(self.embedding(target_BT)))
         x_ND = self._through_decoder(x_ND, [past] * len(self.decoder), packing, watch)
         return packing.pad_product(self.embedding.project, x_ND)
 
     def start(self, encoded: Encoded) -> DecodingState:
         """The state before the first step: nothing written, the memory projected once for all steps and beams."""
-        layers = [
+        layers = tuple(
             LayerState.begin(*layer.cross_attention.project_memory(encoded.memory_MD, encoded.packing))
-            for layer in self._decoder_layers()
-        ]
-        past_BWX = encoded.mask_B11S.new_empty(encoded.packing.sentences, 1, 0)
-        return DecodingState(0, tuple(layers), encoded.mask_B11S, past_BWX)
+            for layer in self.decoder
+            if isinstance(layer, DecoderLayer)
+        )
+        return DecodingState(0, layers, encoded.mask_B11S, encoded.mask_B11S.new_empty(len(encoded.mask_B11S), 1, 0))
 
     def step(
         self, tokens_BW: Tensor, state: DecodingState, live_BW: Tensor | None = None
     ) -> tuple[Tensor, DecodingState]:
-        """Read one more piece in each hypothesis; returns logits (N, V) of the next piece, and the state after it.
+        """Read one more piece per hypothesis; returns logits (B · W, V) of the next piece, and the state after it.
 
         Args:
-            tokens_BW: for each sentence of the state as many pieces as it has hypotheses.
-            live_BW: which of them go on, where that is not all: nothing is computed for the others, whose logits are 0.
+            tokens_BW: the pieces; a sentence's hypotheses attend to the same past as queries side by side.
+            live_BW: the hypotheses that are still searched; all if None. The logits of the others are 0.
         """
-        # The hypotheses of a sentence are so many queries, to the pieces that they wrote as to the memory.
         packing = self.kernels.packing_of_hypotheses(tokens_BW, live_BW)
         past_BWX = state.past_and_present(tokens_BW.shape[1])
-        pasts = [StepPast(layer, state, past_BWX[:, None]) for layer in state.layers]
+        pasts = [StepPast(layer, past_BWX[:, None], state.memory_mask_B11S) for layer in state.layers]
         vectors_ND = self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)
         x_ND = self._through_decoder(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)), pasts, packing)
         logits_NV = packing.pad(self.embedding.project(x_ND)).flatten(0, 1)
@@ -128,26 +142,3 @@ class Transformer(nn.Module):
             x_ND = layer(x_ND, past, packing, watch and partial(watch, index))
         normed_ND: Tensor = self.decoder_norm(x_ND)
         return normed_ND
-
-    def _decoder_layers(self) -> list[DecoderLayer]:
-        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
-
-    def lay_out(self, dtype: torch.dtype) -> None:
-        """Make ready to translate, and no longer to learn: products are made in ``dtype`` from now on, by weights that
-        lie as this machine multiplies fastest. They take the place of the linear layers' own."""
-        self.kernels = self.kernels.for_products(self.device, dtype)
-        self.embedding.lay_out(dtype)
-        for module in list(self.modules()):
-            for name, child in module.named_children():
-                if isinstance(child, Linear):
-                    setattr(module, name, LaidOutLinear(child.weight, child.bias, dtype, child.ends))
-
-    def parameter_counts(self) -> dict[str, int]:
-        """Trained numbers by part; a shared matrix counts once."""
-        parts = {
-            "embedding": self.embedding,
-            "positions": nn.ModuleList([self.source_positions, self.target_positions]),
-            "encoder": nn.ModuleList([self.encoder, self.encoder_norm]),
-            "decoder": nn.ModuleList([self.decoder, self.decoder_norm]),
-        }
-        return {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}

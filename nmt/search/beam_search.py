@@ -161,8 +161,8 @@ class _Search:
         longest = min(model.config.max_positions for model in models) - 1
         if settings.max_length is not None:
             longest = min(longest, settings.max_length)
-        source_pieces = ((source_BS != PAD).sum(dim=1) - 1).tolist()
-        limits = [min(pieces + settings.max_extra_length, longest) for pieces in source_pieces]
+        source_lengths = (source_BS != PAD).sum(dim=1).tolist()
+        limits = [min(length - 1 + settings.max_extra_length, longest) for length in source_lengths]
         if prefixes is not None:
             limits = [max(limit, len(prefix)) for limit, prefix in zip(limits, prefixes, strict=True)]
         # All hypotheses begin alike, so there is but one; the beam opens with the first step.
@@ -172,7 +172,7 @@ class _Search:
             finished=[[] for _ in range(count)],
             sentences=list(range(count)),
             limits=limits,
-            states=[model.start(model.encode(source_BS)) for model in models],
+            states=[model.start(model.encode(source_BS, source_lengths)) for model in models],
             tokens_BW=torch.full((count, 1), BOS, device=device),
             scores_BW=torch.zeros(count, 1, device=device),
             places_BG=torch.full((count, groups), settings.beam // groups, device=device),

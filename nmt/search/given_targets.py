@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -90,6 +91,8 @@ def score_targets(
             _padded([[*sources[pair], EOS] for pair in batch]).to(hardware.device),
             _padded([[BOS, *targets[pair]] for pair in batch]).to(hardware.device),
             _padded([[*targets[pair], EOS] for pair in batch]).to(hardware.device),
+            source_lengths[batch] + 1,
+            target_lengths[batch] + 1,
             banned,
             hardware,
             alignment_layer,
@@ -106,6 +109,8 @@ def _score_batch(
     source_BS: Tensor,
     target_input_BT: Tensor,
     target_output_BT: Tensor,
+    source_lengths_B: NDArray[np.int64],
+    target_lengths_B: NDArray[np.int64],
     banned: Tensor,
     hardware: Hardware,
     alignment_layer: int | None,
@@ -120,8 +125,9 @@ def _score_batch(
                 looks_by_model.append(weights_BHTS.mean(dim=1))
 
         with torch.inference_mode(), hardware.autocast():
-            encoded = model.encode(source_BS)
-            logits_BTV = model.decode(target_input_BT, encoded, watch=None if watched_layer is None else watch)
+            encoded = model.encode(source_BS, source_lengths_B)
+            watching = None if watched_layer is None else watch
+            logits_BTV = model.decode(target_input_BT, encoded, target_lengths_B, watch=watching)
         logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
         gold_BT = logits_BTV.gather(2, target_output_BT[:, :, None]).squeeze(2)
         log_p_by_model.append(gold_BT - torch.logsumexp(logits_BTV, dim=2))

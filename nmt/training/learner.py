@@ -329,7 +329,7 @@ def batch_losses(model: nn.Module, batch: Batch, label_smoothing: float, hardwar
         for array in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
     )
     with hardware.autocast():
-        logits_BTV = model(source_BS, target_input_BT)
+        logits_BTV = model(source_BS, target_input_BT, batch.source_lengths_B, batch.target_lengths_B)
         return label_smoothed_loss(logits_BTV, target_output_BT, label_smoothing)
 
 

@@ -152,7 +152,8 @@ def collated_row_by_row(pairs: list[tuple[list[int], list[int]]]) -> Batch:
         padded([[*source, 3] for source, _ in pairs]),
         padded([[2, *target] for _, target in pairs]),
         padded([[*target, 3] for _, target in pairs]),
-        sum(len(target) + 1 for _, target in pairs),
+        np.array([len(source) + 1 for source, _ in pairs]),
+        np.array([len(target) + 1 for _, target in pairs]),
     )
 
 
@@ -161,11 +162,11 @@ def test_a_batch_holds_the_pairs_asked_for(shards_of, data, pairs):
     chosen = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=20))
     shards = shards_of(pairs)
     batch, expected = collate(shards, np.array(chosen)), collated_row_by_row([pairs[index] for index in chosen])
-    for name in ("source_BS", "target_input_BT", "target_output_BT"):
+    for name in ("source_BS", "target_input_BT", "target_output_BT", "source_lengths_B", "target_lengths_B"):
         ours, theirs = getattr(batch, name), getattr(expected, name)
         assert ours.dtype == np.int64
         assert np.array_equal(ours, theirs), name
-    assert batch.target_tokens == expected.target_tokens
+    assert batch.target_tokens == sum(len(pairs[index][1]) + 1 for index in chosen)
     assert batch.source_tokens == sum(len(pairs[index][0]) + 1 for index in chosen)
     for number, side in enumerate(SIDES):
         tokens = shards.tokens(side, np.array(chosen))

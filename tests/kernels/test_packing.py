@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.kernels.packing import PAD, Packing, PiecesAlone, rounded_up
-from nmt.kernels.policy import PLAIN, choose_kernels
+from nmt.kernels.linear import prepack
+from nmt.kernels.packing import PAD, Packing, PiecesOnly, rounded_up
+from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.training.loss import label_smoothed_loss
 
@@ -20,8 +21,8 @@ def tokens(lengths, width=None) -> torch.Tensor:
 
 
 def pieces(tokens_BT: torch.Tensor, *, has_spare_rows: bool = False) -> Packing:
-    """As on a CPU: pieces alone are rows."""
-    return PiecesAlone(tokens_BT != PAD, has_spare_rows=has_spare_rows)
+    """As on a CPU: only pieces are rows."""
+    return PiecesOnly(tokens_BT != PAD, has_spare_rows=has_spare_rows)
 
 
 def padded(tokens_BT: torch.Tensor, *, has_spare_rows: bool = False) -> Packing:
@@ -86,20 +87,47 @@ def test_rows_are_rounded_up_to_few_numbers_by_little():
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"d_k": 5, "d_v": 3}])
-def test_a_laid_out_model_computes_few_numbers_of_rows(changes, monkeypatch):
+def test_a_prepacked_model_computes_few_numbers_of_rows(changes, monkeypatch):
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=24, heads=2, **changes)
-    model, rows = Transformer(config, 30, choose_kernels(torch.device("cpu"))).eval(), set()
+    model, rows = Transformer(config, 30, choose_kernels(torch.device("cpu"), torch.float32)).eval(), set()
     source, target = tokens((40, 3, 20)), tokens((30, 12, 7))
     with torch.inference_mode():
         plain = model(source, target)[target != PAD]
-        model.lay_out(torch.float32)
+        prepack(model, torch.float32)
         for layer in (model.encoder[0], model.decoder[0]):
             layer.feed_forward.register_forward_hook(lambda module, inputs, output: rows.add(len(output)))
         project = model.embedding.project
         monkeypatch.setattr(model.embedding, "project", lambda x: rows.add(x.flatten(0, -2).shape[0]) or project(x))
         torch.testing.assert_close(model(source, target)[target != PAD], plain)
     assert rows == {rounded_up(63), rounded_up(49)} == {64, 52}
+
+
+@pytest.mark.parametrize("lengths", [(4, 1, 3, 6), (1,), (3, 3), (1, 5, 5)])
+def test_rows_from_lengths_are_those_that_are_counted(lengths):
+    torch.manual_seed(0)
+    batch = tokens(lengths, 7)
+    counted, known = pieces(batch), PiecesOnly.of_lengths(lengths, 7, batch.device)
+    x = torch.randn(*batch.shape, 12)
+    rows = counted.pack(x)
+    assert known.rows == counted.rows == sum(lengths)
+    assert torch.equal(known.pack(x), rows)
+    assert torch.equal(known.pad(rows), counted.pad(rows))
+    heads, expected = known.split_heads(rows, 2, (6, 6)), counted.split_heads(rows, 2, (6, 6))
+    assert all(map(torch.equal, heads, expected))
+    assert torch.equal(known.merge_heads(heads[0]), counted.merge_heads(expected[0]))
+
+
+def test_with_lengths_nothing_is_counted_on_the_device():
+    """The device ``meta`` has shapes without numbers: to count there is impossible."""
+    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=24, heads=2)
+    model = Transformer(config, 30, Kernels(packs_pieces=True)).to("meta").train()
+    source, target = (tokens(side).to("meta") for side in zip(*LENGTHS, strict=True))
+    logits = model(source, target, *zip(*LENGTHS, strict=True))
+    logits.sum().backward()
+    assert logits.shape == (*target.shape, 30)
+    with pytest.raises(Exception, match="nonzero"):
+        model(source, target)
 
 
 def test_gradients_equal_finite_differences():
@@ -122,18 +150,19 @@ def test_a_packed_model_learns_what_a_padded_one_does(lengths, changes):
     config = ModelConfig(encoder_layers=2, decoder_layers=2, d_model=16, d_ff=24, heads=2, dropout=0.0, **changes)
     source, target = (tokens(side, 7) for side in zip(*lengths, strict=True))
 
-    def learnt(kernels):
+    def learnt(kernels, *known):
         torch.manual_seed(1)
         model = Transformer(config, 30, kernels).double().train()
-        logits = model(source, target)
+        logits = model(source, target, *known)
         real = logits[target != PAD].detach().clone()
         losses = label_smoothed_loss(logits, target, 0.1)
         losses.smoothed.backward()
         return real, losses, {name: p.grad.clone() for name, p in model.named_parameters()}
 
-    packed, plain = learnt(choose_kernels(torch.device("cpu"))), learnt(PLAIN)
-    for mine, theirs in zip(packed, plain, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+    plain, on_cpu = learnt(PLAIN), choose_kernels(torch.device("cpu"))
+    for packed in (learnt(on_cpu), learnt(on_cpu, *zip(*lengths, strict=True))):
+        for mine, theirs in zip(packed, plain, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
 
 
 def test_no_time_goes_into_padding():

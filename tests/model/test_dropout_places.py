@@ -48,7 +48,7 @@ def plain_logits(model: Transformer, masks: list[tuple[float, torch.Tensor]]) ->
 
     def attend(module, query, memory, forbidden):
         sizes = [config.heads * config.key_size, config.heads * config.key_size, config.heads * config.value_size]
-        weights, biases = module.projection.weight.split(sizes), module.projection.bias.split(sizes)
+        weights, biases = module.query_key_value.weight.split(sizes), module.query_key_value.bias.split(sizes)
         q, k, v = (
             F.linear(x, weight, bias).unflatten(-1, (config.heads, -1)).transpose(1, 2)
             for x, weight, bias in zip((query, memory, memory), weights, biases, strict=True)
@@ -59,19 +59,19 @@ def plain_logits(model: Transformer, masks: list[tuple[float, torch.Tensor]]) ->
 
     def feed_forward(module, x):
         hidden = F.linear(x, module.inner.weight, module.inner.bias).relu()
-        return F.linear(drop(hidden, RATES["activation_dropout"]), module.outer.weight, module.outer.bias)
+        return F.linear(drop(hidden, RATES["activation_dropout"]), module.output.weight, module.output.bias)
 
     def normalised(norm, x):
         return F.layer_norm(x, (config.d_model,), norm.weight, norm.bias, config.norm_epsilon)
 
-    def around(residual, x, sublayer):
+    def residual(norm, x, sublayer):
         if config.norm == "pre":
-            return x + drop(sublayer(normalised(residual.norm, x)), RATES["dropout"])
-        return normalised(residual.norm, x + drop(sublayer(x), RATES["dropout"]))
+            return x + drop(sublayer(normalised(norm, x)), RATES["dropout"])
+        return normalised(norm, x + drop(sublayer(x), RATES["dropout"]))
 
     def embed(tokens, positions):
         vectors = F.embedding(tokens, model.embedding.weight) * math.sqrt(config.d_model)
-        return drop(vectors + positions.table_PD[: tokens.shape[1]], RATES["dropout"])
+        return drop(vectors + positions.weight[: tokens.shape[1]], RATES["dropout"])
 
     def end(norm, x):
         return normalised(norm, x) if config.norm == "pre" else x
@@ -80,14 +80,14 @@ def plain_logits(model: Transformer, masks: list[tuple[float, torch.Tensor]]) ->
     ahead = torch.ones(TARGET.shape[1], TARGET.shape[1], dtype=torch.bool).triu(1)
     x = embed(SOURCE, model.source_positions)
     for layer in model.encoder:
-        x = around(layer.around_self_attention, x, lambda x, a=layer.self_attention: attend(a, x, x, nothing))
-        x = around(layer.around_feed_forward, x, lambda x, f=layer.feed_forward: feed_forward(f, x))
+        x = residual(layer.self_attention_norm, x, lambda x, a=layer.self_attention: attend(a, x, x, nothing))
+        x = residual(layer.feed_forward_norm, x, lambda x, f=layer.feed_forward: feed_forward(f, x))
     memory = end(model.encoder_norm, x)
     y = embed(TARGET, model.target_positions)
     for layer in model.decoder:
-        y = around(layer.around_self_attention, y, lambda y, a=layer.self_attention: attend(a, y, y, ahead))
-        y = around(layer.around_cross_attention, y, lambda y, a=layer.cross_attention: attend(a, y, memory, nothing))
-        y = around(layer.around_feed_forward, y, lambda y, f=layer.feed_forward: feed_forward(f, y))
+        y = residual(layer.self_attention_norm, y, lambda y, a=layer.self_attention: attend(a, y, y, ahead))
+        y = residual(layer.cross_attention_norm, y, lambda y, a=layer.cross_attention: attend(a, y, memory, nothing))
+        y = residual(layer.feed_forward_norm, y, lambda y, f=layer.feed_forward: feed_forward(f, y))
     logits = F.linear(end(model.decoder_norm, y), model.embedding.weight[: model.vocab_size])
     assert next(left, None) is None, "a mask was drawn that the paper does not have"
     return logits

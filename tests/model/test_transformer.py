@@ -1,5 +1,6 @@
 """The model against torch.nn's own layers, against itself step by step, and against numerical gradients."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -8,10 +9,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
+from nmt.kernels.linear import prepack
 from nmt.kernels.packing import PAD, Packing
-from nmt.model.attention import Attention, attention_weights
+from nmt.model.attention import MultiHeadAttention, attention_weights
 from nmt.model.embeddings import sinusoids
 from nmt.model.transformer import Transformer
+from nmt.training.start.setup import parameter_counts
 
 VOCAB = 43  # no multiple of 8, so that rows are added
 
@@ -48,9 +51,9 @@ def batch(seed=0, lengths=((7, 5), (3, 9), (1, 1))):
     return source, target
 
 
-def load_attention(theirs: nn.MultiheadAttention, ours: Attention) -> None:
-    theirs.in_proj_weight.data.copy_(ours.projection.weight)
-    theirs.in_proj_bias.data.copy_(ours.projection.bias)
+def load_attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
+    theirs.in_proj_weight.data.copy_(ours.query_key_value.weight)
+    theirs.in_proj_bias.data.copy_(ours.query_key_value.bias)
     theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
@@ -64,7 +67,7 @@ def torch_logits(model: Transformer, source, target):
     padding, forbidden = source == PAD, torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
 
     def embed(tokens, positions):
-        return F.embedding(tokens, model.embedding.weight) * config.d_model**0.5 + positions.table_PD[: tokens.shape[1]]
+        return F.embedding(tokens, model.embedding.weight) * config.d_model**0.5 + positions.weight[: tokens.shape[1]]
 
     def end(norm, x):
         # Written out: a model that lacks its final norms is no oracle for them.
@@ -77,9 +80,9 @@ def torch_logits(model: Transformer, source, target):
         theirs = nn.TransformerEncoderLayer(**options).eval()
         load_attention(theirs.self_attn, ours.self_attention)
         theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-        theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
-        theirs.norm2.load_state_dict(ours.around_feed_forward.norm.state_dict())
+        theirs.linear2.load_state_dict(ours.feed_forward.output.state_dict())
+        theirs.norm1.load_state_dict(ours.self_attention_norm.state_dict())
+        theirs.norm2.load_state_dict(ours.feed_forward_norm.state_dict())
         theirs.train()  # the same mathematics without torch's inference fast path; dropout is 0
         x = theirs(x, src_key_padding_mask=padding)
     memory = end(model.encoder_norm, x)
@@ -89,10 +92,10 @@ def torch_logits(model: Transformer, source, target):
         load_attention(theirs.self_attn, ours.self_attention)
         load_attention(theirs.multihead_attn, ours.cross_attention)
         theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-        theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
-        theirs.norm2.load_state_dict(ours.around_cross_attention.norm.state_dict())
-        theirs.norm3.load_state_dict(ours.around_feed_forward.norm.state_dict())
+        theirs.linear2.load_state_dict(ours.feed_forward.output.state_dict())
+        theirs.norm1.load_state_dict(ours.self_attention_norm.state_dict())
+        theirs.norm2.load_state_dict(ours.cross_attention_norm.state_dict())
+        theirs.norm3.load_state_dict(ours.feed_forward_norm.state_dict())
         y = theirs(y, memory, tgt_mask=forbidden, memory_key_padding_mask=padding)
     return F.linear(end(model.decoder_norm, y), model.embedding.weight[:VOCAB])
 
@@ -170,18 +173,20 @@ def test_hypotheses_of_a_sentence_follow_their_parents(build, changes):
 @pytest.mark.parametrize(
     "changes", [{}, {"norm": "pre"}, {"d_k": 5, "d_v": 3}, {"attention_bias": False}, {"positions": "learned"}]
 )
-def test_laid_out_weights_give_the_same(build, changes):
+def test_prepacked_weights_give_the_same(build, changes):
     source, target = batch()
     model = build(**changes).float().eval()
     with torch.inference_mode():
         expected = model(source, target)
-        model.lay_out(torch.float32)
+        prepack(model, torch.float32)
+        model.kernels = dataclasses.replace(model.kernels, has_spare_rows=True)
         real = target != PAD
         torch.testing.assert_close(model(source, target)[real], expected[real], atol=1e-5, rtol=1e-5)
         model = build(**changes).float().eval()
         with torch.autocast("cpu", torch.bfloat16):
             expected = model(source, target)
-            model.lay_out(torch.bfloat16)
+            prepack(model, torch.bfloat16)
+            model.kernels = dataclasses.replace(model.kernels, has_spare_rows=True)
             assert model(source, target).dtype == expected.dtype == torch.bfloat16
             error = (model(source, target)[real].float() - expected[real].float()).norm() / expected[
                 real
@@ -254,9 +259,9 @@ def test_base_and_big_count_their_parameters():
     with torch.device("meta"):
         base = Transformer(ModelConfig(), 37_000)
         big = Transformer(ModelConfig(d_model=1024, d_ff=4096, heads=16), 37_000)
-    assert sum(base.parameter_counts().values()) == sum(p.numel() for p in base.parameters())
-    assert round(sum(base.parameter_counts().values()) / 1e6, 1) == 63.1
-    assert round(sum(big.parameter_counts().values()) / 1e6, 1) == 214.2
+    assert sum(parameter_counts(base).values()) == sum(p.numel() for p in base.parameters())
+    assert round(sum(parameter_counts(base).values()) / 1e6, 1) == 63.1
+    assert round(sum(parameter_counts(big).values()) / 1e6, 1) == 214.2
 
 
 def test_initial_weights_have_the_authors_spread():
@@ -264,9 +269,9 @@ def test_initial_weights_have_the_authors_spread():
     layer = model.decoder[0]
     assert model.embedding.weight.std().item() == pytest.approx(512**-0.5, rel=0.02)
     for weight, fan_sum in (
-        (layer.self_attention.projection.weight, 512 + 3 * 512),
-        (layer.cross_attention.projection.weight[:512], 512 + 512),
-        (layer.cross_attention.projection.weight[512:], 512 + 2 * 512),
+        (layer.self_attention.query_key_value.weight, 512 + 3 * 512),
+        (layer.cross_attention.query_key_value.weight[:512], 512 + 512),
+        (layer.cross_attention.query_key_value.weight[512:], 512 + 2 * 512),
         (layer.feed_forward.inner.weight, 512 + 2048),
     ):
         bound = (6 / fan_sum) ** 0.5

@@ -206,7 +206,7 @@ def test_a_hypothesis_that_has_used_up_all_pieces_ends():
 
 def test_a_model_that_has_diverged_is_told():
     model = build(6, 8)
-    model.decoder[0].feed_forward.outer.bias.data[0] = math.nan
+    model.decoder[0].feed_forward.output.bias.data[0] = math.nan
     with pytest.raises(NmtError, match="not finite"):
         beam_search([model], torch.tensor([[5, 6, EOS]]), SearchSettings())
 

@@ -126,7 +126,7 @@ def test_the_estimate_holds(model, settings):
 
     def note(sentences, length):
         state = searches[0].states[0]
-        layers = [t for layer in state.layers for t in (layer.self_key_BHXK, layer.self_value_BHXV)]
+        layers = [t for layer in state.layers for t in (layer.key.buffer_BHXK, layer.value.buffer_BHXK)]
         held.append((length, sum(t.nbytes for t in [*layers, state.past_BWX])))
 
     try:

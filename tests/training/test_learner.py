@@ -34,7 +34,7 @@ def batch(chosen) -> Batch:
     sources, targets = zip(*chosen, strict=True)
     return Batch(
         padded([[*s, 3] for s in sources]), padded([[2, *t] for t in targets]), padded([[*t, 3] for t in targets]),
-        sum(len(t) + 1 for t in targets),
+        np.array([len(s) + 1 for s in sources]), np.array([len(t) + 1 for t in targets]),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from nmt.data.vocab import train_vocabulary
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise_chrf
+from nmt.kernels.linear import prepack
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import Hypothesis, SearchSettings
 from nmt.search.extensions import Sampling
@@ -111,7 +112,7 @@ def test_batch_and_window_change_nothing(options):
 def test_batch_window_and_workers_change_nothing_in_int8_either(options):
     hardware = dataclasses.replace(choose_hardware("cpu", "int8", 1), threads=2)
     rounded = model()
-    rounded.lay_out(hardware.products_dtype)
+    prepack(rounded, hardware.products_dtype)
 
     def translated(**options) -> list[str]:
         chosen = search_settings(DecodingConfig(beam=3, max_extra_length=5))

@@ -93,7 +93,7 @@ def _pinned(batch: Batch) -> Batch:
         torch.from_numpy(side).pin_memory().numpy()
         for side in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
     )
-    return Batch(source, target_input, target_output, batch.target_tokens)
+    return replace(batch, source_BS=source, target_input_BT=target_input, target_output_BT=target_output)
 
 
 def ahead(

@@ -12,6 +12,7 @@ import torch
 
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.bundle_files import TRAINING_STATE_FILE
+from nmt.checkpoint.former_names import former_name
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside
 from nmt.config import Config, differences
 from nmt.data.vocab import Vocabulary
@@ -155,12 +156,15 @@ def build_model(config: Config, vocab: Vocabulary, kernels: Kernels) -> Transfor
 def freeze(model: Transformer, patterns: Sequence[str]) -> None:
     """Let the parameters whose names match a pattern keep their values.
 
+    A pattern that matches no name of today is matched with the names of earlier versions, so that their runs resume.
+
     Raises:
         ConfigError: a pattern matches none, or nothing is left to learn.
     """
     names = dict(model.named_parameters())
     for pattern in patterns:
         matching = fnmatch.filter(names, pattern)
+        matching = matching or [name for name in names if fnmatch.fnmatch(former_name(name), pattern)]
         if not matching:
             parts = sorted({name.split(".")[0] for name in names})
             raise ConfigError(

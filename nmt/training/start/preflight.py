@@ -121,7 +121,8 @@ def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
     """The micro-batch that takes most memory: as many of the longest pairs as fit, without padding."""
     rows = max(1, positions // longest)
     pieces = np.random.default_rng(0).integers(Vocabulary.EOS + 1, vocab_size, (rows, longest))
-    return Batch(pieces, pieces, pieces, rows * longest)
+    lengths = np.full(rows, longest)
+    return Batch(pieces, pieces, pieces, lengths, lengths)
 
 
 def _largest_fitting(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from nmt.config import Config, Layer, parse_layers, setting_layer
 from nmt.data.data_folder import DataFolder
@@ -125,4 +126,18 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
     pairs, updates = training_data.epoch_size(config)
     peak = peak_learning_rate(config.schedule, config.model.d_model)
-    return Summary(config, hardware, ranks.size, idle_gpus, model.parameter_counts(), frozen, pairs, updates, peak)
+    return Summary(config, hardware, ranks.size, idle_gpus, parameter_counts(model), frozen, pairs, updates, peak)
+
+
+def parameter_counts(model: Transformer) -> dict[str, int]:
+    """Number of parameters by part; a shared matrix counts once."""
+    parts: dict[str, list[nn.Module]] = {
+        "embedding": [model.embedding],
+        "positions": [model.source_positions, model.target_positions],
+        "encoder": [model.encoder, model.encoder_norm],
+        "decoder": [model.decoder, model.decoder_norm],
+    }
+    return {
+        name: sum(parameter.numel() for parameter in nn.ModuleList(modules).parameters())
+        for name, modules in parts.items()
+    }
