@@ -1,4 +1,4 @@
-"""What is wrong with typed input (settings, a recipe, a manifest): each problem as a sentence that names the key."""
+"""What is wrong with typed input (settings, options, a recipe, a manifest): one sentence per problem, with its key."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from nmt.addresses import without_secrets
+from nmt.option_fields import plain_number
 
 _WORDS = {
     "int": "expected a whole number",
@@ -25,10 +26,10 @@ _WORDS = {
 }
 """By the first word of pydantic's name for a problem of type."""
 _BOUNDS = {
-    "greater_than": "must be greater than {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
-    "less_than": "must be less than {lt:g}",
-    "less_than_equal": "must be at most {le:g}",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
     "too_short": "must have at least {min_length}",
     "too_long": "must have at most {max_length}",
     "string_pattern_mismatch": "must match the pattern {pattern}",
@@ -52,11 +53,7 @@ def mistakes(
             is asked for where several values do not fit together.
         noun: what a key is called.
     """
-    by_key: dict[str, list[Any]] = {}
-    for problem in problems:
-        path = _key_path(root, [str(part) for part in problem["loc"]])
-        by_key.setdefault(".".join(path), []).append(problem)
-    for key, ones in by_key.items():
+    for key, ones in _by_key(problems, root):
         if ones[0]["type"] == "extra_forbidden":
             yield f"{origin(key)}: {_unknown(root, key, noun)}"
         elif ones[0]["type"] == "missing":
@@ -65,7 +62,30 @@ def mistakes(
             source = origin(key)
             # An option names its key already.
             named = "" if not key or f" {key}=" in f" {source}" else f"{key}: "
-            yield f"{source}: {named}{_message(root, key, ones)}."
+            yield f"{source}: {named}{_message(root, key, ones, as_yaml)}."
+
+
+def option_mistakes(
+    problems: Sequence[Any], root: type[BaseModel], called: Callable[[str], str] = str
+) -> Iterator[str]:
+    """As :func:`mistakes`, for options of the command line or keywords of the Python API.
+
+    Args:
+        called: what the user calls an option, by its key: ``--beam``, or ``beam``.
+    """
+    for key, ones in _by_key(problems, root):
+        if ones[0]["type"] == "extra_forbidden":
+            yield _unknown(root, key, "option")
+        else:
+            yield f"{called(key)}: {_message(root, key, ones, repr)}."
+
+
+def _by_key(problems: Sequence[Any], root: type[BaseModel]) -> Iterator[tuple[str, list[Any]]]:
+    by_key: dict[str, list[Any]] = {}
+    for problem in problems:
+        path = _key_path(root, [str(part) for part in problem["loc"]])
+        by_key.setdefault(".".join(path), []).append(problem)
+    yield from by_key.items()
 
 
 def as_yaml(value: Any) -> str:
@@ -79,12 +99,12 @@ def as_yaml(value: Any) -> str:
     )
 
 
-def _message(root: type[BaseModel], key: str, problems: Sequence[Any]) -> str:
+def _message(root: type[BaseModel], key: str, problems: Sequence[Any], shown: Callable[[Any], str]) -> str:
     first, *others = (_words(root, key, problem) for problem in problems)
     expected = " or ".join([first, *(other.removeprefix("expected ") for other in others)])
     if problems[0]["type"] in ("union_tag_not_found", "json_invalid"):
         return expected
-    return expected + _given(problems[0])
+    return expected + _given(problems[0], shown)
 
 
 def _words(root: type[BaseModel], key: str, problem: Any) -> str:
@@ -93,23 +113,31 @@ def _words(root: type[BaseModel], key: str, problem: Any) -> str:
     if kind in ("model_type", "model_attributes_type"):
         return f"is a section: set its keys, as in {key}.{next(iter(_section(root, key.split('.')).model_fields))}"
     if kind in _BOUNDS:
-        return _BOUNDS[kind].format(**problem["ctx"])
+        context = {name: _bound(value) for name, value in problem["ctx"].items()}
+        return _BOUNDS[kind].format(**context)
+    if kind == "is_instance_of":
+        expected = problem["ctx"]["class"]
+        return f"expected nmt.{expected}(…)"
     if (word := kind.split("_")[0]) in _WORDS:
         return _WORDS[word]
     message: str = problem["msg"].removeprefix("Value error, ")
     return message.rstrip(".")
 
 
-def _given(problem: Any) -> str:
+def _bound(value: Any) -> Any:
+    return plain_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _given(problem: Any, shown: Callable[[Any], str]) -> str:
     value = problem["input"]
     if isinstance(value, dict) or problem["type"] == "too_short":
         return ""
-    shown = without_secrets(repr(value) if isinstance(value, str) else as_yaml(value))
-    if len(shown) > _LONGEST_VALUE:
-        shown = shown[:_LONGEST_VALUE] + " …"
+    text = without_secrets(repr(value) if isinstance(value, str) else shown(value))
+    if len(text) > _LONGEST_VALUE:
+        text = text[:_LONGEST_VALUE] + " …"
     # YAML reads an unquoted `no`, which is also the code of a language, as false.
     hint = "; put it in quotes to make it text" if isinstance(value, bool) and problem["type"] == "string_type" else ""
-    return f", got {shown}{hint}"
+    return f", got {text}{hint}"
 
 
 def _unknown(root: type[BaseModel], key: str, noun: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,40 +20,13 @@ from nmt.errors import NmtError
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 from nmt.search.diverse import choose_by_group
-from nmt.search.extensions import Dice, Sampling, drawn, largest, repeating
+from nmt.search.extensions import Dice, drawn, largest, repeating
+from nmt.search.settings import Normalization, SearchSettings
 
 # Places of the beam that must be empty before nothing is computed for them: to pack the others takes time, too.
 _WORTH_PACKING = 0.1
 
 PAD, UNK, BOS, EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
-
-
-@dataclass(frozen=True)
-class SearchSettings:
-    """What to search for."""
-
-    beam: int = 4
-    length_penalty: float = 0.6
-    """alpha of the penalty; 0 leaves scores as they are."""
-    max_extra_length: int = 50
-    """An output has at most as many pieces as its source, and so many more."""
-    max_length: int | None = None
-    """The most pieces of any output, where given."""
-    min_length: int = 0
-    """The fewest pieces of any output, as far as the limits allow."""
-    nbest: int = 1
-    """How many hypotheses to return; at most ``beam``."""
-    allow_unk: bool = False
-    normalization: Literal["paper", "length"] = "paper"
-    """What scores are divided by: the paper's penalty, or the length to the power of alpha."""
-    no_repeat_ngram: int = 0
-    """No n-gram of so many pieces comes twice in an output; 0 allows all."""
-    sampling: Sampling | None = None
-    """Draw ``beam`` outputs instead of searching for the best."""
-    diverse_groups: int = 1
-    """Groups of the beam that keep away from each other (diverse beam search); a divisor of ``beam``, 1 for none."""
-    diversity: float = 0.5
-    """What it costs a group, in nats, to take a piece that a hypothesis of an earlier group takes at the same step."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +46,7 @@ def never_emitted(allow_unk: bool) -> list[int]:
     return [PAD, BOS] if allow_unk else [PAD, UNK, BOS]
 
 
-def length_penalty(length: int, alpha: float, normalization: Literal["paper", "length"] = "paper") -> float:
+def length_penalty(length: int, alpha: float, normalization: Normalization = "paper") -> float:
     """lp(Y) = ((5 + |Y|) / 6)^alpha, or |Y|^alpha, where |Y| counts eos."""
     return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
 

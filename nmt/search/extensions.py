@@ -6,8 +6,6 @@ Shapes: B sentences, W hypotheses of each, N = B · W rows, V vocabulary, K exte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,43 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.errors import ConfigError
-from nmt.search.option_checks import check_kind
+from nmt.search.settings import Sampling
 
 _BLOCK = 64
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Outputs drawn piece by piece from what the model expects."""
-
-    temperature: float = 1.0
-    """Log-probabilities are divided by it: below 1 likely pieces become likelier."""
-    top_k: int | None = None
-    """Only the so many likeliest pieces may come."""
-    top_p: float | None = None
-    """Only the fewest likeliest pieces whose probabilities come to this (Holtzman et al. 2020)."""
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse values that nothing can be drawn with.
-
-        Raises:
-            ConfigError: names the value and what is allowed.
-        """
-        for name in ("temperature", "top_k", "top_p", "seed"):
-            value = getattr(self, name)
-            if value is not None or name in ("temperature", "seed"):
-                check_kind(name, value, Integral if name in ("top_k", "seed") else Real)
-        # Below, logits over it are beyond what numbers can hold.
-        if not 1e-6 <= self.temperature <= 1e6:
-            raise ConfigError(f"temperature {self.temperature:g}: give a number from 0.000001 to 1,000,000.")
-        if self.seed < 0:
-            raise ConfigError(f"seed {self.seed}: give 0 or more.")
-        if self.top_k is not None and self.top_k < 1:
-            raise ConfigError(f"top-k {self.top_k}: give at least 1 piece to draw from.")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ConfigError(f"top-p {self.top_p:g}: give a probability above 0, and at most 1.")
 
 
 def largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:

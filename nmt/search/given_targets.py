@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from nmt.device import Hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import BOS, EOS, PAD, length_penalty, never_emitted
+from nmt.search.settings import Normalization
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def score_targets(
     hardware: Hardware,
     *,
     alpha: float = 0.6,
-    normalization: Literal["paper", "length"] = "paper",
+    normalization: Normalization = "paper",
     allow_unk: bool = False,
     batch_tokens: int = 2_048,
     alignment_layer: int | None = None,
@@ -140,7 +140,7 @@ def alignment_layer(models: Sequence[Transformer]) -> int:
 def _scored(
     piece_log_probabilities: list[float],
     alpha: float,
-    normalization: Literal["paper", "length"],
+    normalization: Normalization,
     alignment: list[int] | None,
 ) -> TargetScore:
     total = math.fsum(piece_log_probabilities)

@@ -15,7 +15,7 @@ import torch
 from nmt.device import is_out_of_memory, memory_for_use, memory_in_use, release_memory
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import SearchSettings
+from nmt.search.settings import SearchSettings
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

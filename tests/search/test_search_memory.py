@@ -8,8 +8,9 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import SearchSettings, beam_search
+from nmt.search.beam_search import beam_search
 from nmt.search.search_memory import BeamTooWideError, SearchMemory
+from nmt.search.settings import SearchSettings
 
 CPU = torch.device("cpu")
 FIVE = [7, 3, 5, 2, 9]
