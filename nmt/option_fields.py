@@ -18,11 +18,12 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 STREAMS = "Input and output"
+SETTINGS = "Settings"
 SEARCH = "Search"
 SAMPLING = "Sampling"
 FORMAT = "Output format"
 HARDWARE = "Hardware"
-GROUPS = (STREAMS, SEARCH, SAMPLING, FORMAT, HARDWARE)
+GROUPS = (STREAMS, SETTINGS, SEARCH, SAMPLING, FORMAT, HARDWARE)
 """Headings of options, in the order of the help."""
 
 

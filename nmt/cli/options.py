@@ -5,18 +5,29 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 import typer.core
 
 from nmt.cli.console import STANDARD_OUTPUT, naming_stream
-from nmt.option_fields import GROUPS, HARDWARE, OptionField, flag_of, option_fields
+from nmt.option_fields import GROUPS, HARDWARE, SETTINGS, OptionField, flag_of, option_fields
 
 _OTHERS = "Other"
 
+DataSet = Annotated[Path | None, typer.Option(metavar="PATH", help="A prepared data set.  [newest below data/]")]
+Mirrors = Annotated[
+    list[str] | None, typer.Option(metavar="URL", help="Folder or URL with the downloads, by name; tried first.")
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Use no network; report what is missing.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: model.dropout=0.3.", rich_help_panel=SETTINGS),
+]
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Device = Annotated[DeviceName, typer.Option(help="Where to compute.", rich_help_panel=HARDWARE)]
+TrainingPrecisionName = Literal["auto", "fp32", "bf16", "fp16"]
 TranslationPrecision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"],
     typer.Option(help="auto: bf16 where faster; int8: fastest on most CPUs.", rich_help_panel=HARDWARE),
