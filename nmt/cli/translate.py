@@ -62,9 +62,7 @@ def translate(
     ] = None,
     score_target: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH", help="Score these translations instead of searching for any.", rich_help_panel=STREAMS
-        ),
+        typer.Option(metavar="PATH", help="Score these translations instead of translating.", rich_help_panel=STREAMS),
     ] = None,
     interactive: Annotated[
         bool | None,
@@ -85,7 +83,7 @@ def translate(
     guard_report: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="Write translations that looked wrong here, as jsonl.", rich_help_panel=STREAMS
+            metavar="PATH", help="Write translations that look wrong to PATH, as jsonl.", rich_help_panel=STREAMS
         ),
     ] = None,
     input_format: Annotated[
@@ -109,8 +107,8 @@ def translate(
 ) -> None:
     """Translate lines of text: one line out for one line in, in the same order.
 
-    With --nbest N there are N lines for each line in. With --score-target FILE nothing is translated: the lines of
-    FILE are scored as translations.
+    With --nbest N, it writes N lines per input line. With --score-target FILE, it translates nothing, but scores the
+    lines of FILE as translations.
 
     Example: nmt translate -m runs/toy-en-de-tiny input.txt > output.txt
     """
@@ -130,16 +128,16 @@ def translate(
                 *flags_unused_in_scoring(LineSettings, lines),
                 *(flag for flag, value in without_effect.items() if value is not None),
             ],
-            "does not go with --score-target, which searches for nothing",
+            "does not go with --score-target, which does not search",
         )
     if text is not None and input is not None:
-        raise ConfigError(f"the input was given twice, as {text} and as --input {input}: give one of them.")
+        raise ConfigError(f"the input was given twice, as {text} and as --input {input}: give one.")
     input = text or input or Path(STDIN)
     _refuse([f"--format {format}"] if score_target and format in ("tsv", "moses") else [], "lists what a search finds")
     if format == "pharaoh":
         lines["alignment"] = True
-    alignment = lines.get("alignment", False)
-    nbest = search.get("nbest", 1)
+    alignment = lines.get("alignment", LineSettings.alignment)
+    nbest = search.get("nbest", SearchSettings.nbest)
     paragraphs = input_format == "paragraphs"
     of_lines = {
         "--prefix": prefix,
@@ -154,7 +152,7 @@ def translate(
         "goes with --input-format paragraphs only if --format is jsonl",
     )
     folders, remarks = models_to_use(model or [])
-    # Runs while torch is imported below, and ends before torch computes anything.
+    # Runs while the imports below load torch, which takes longer.
     verification = Verification(folders)
 
     from nmt.cli.line_output import Streams, score_lines, translate_lines
@@ -186,8 +184,8 @@ def translate(
         scorer = TargetScorer(ensemble, settings, hardware, window=window, **lines)
         score_lines(streams, scorer, streams.made_with(folders, scorer.settings | {"format": format}), format)
         return
-    # A paragraph consists of several sentences: that is not unusual.
-    if paragraphs and lines.get("split_sentences", "auto") == "auto":
+    # Several sentences are nothing unusual in a paragraph, so auto would not split it.
+    if paragraphs and lines.get("split_sentences", LineSettings.split_sentences) == "auto":
         lines["split_sentences"] = "always"
     translator = Translator(ensemble, settings, hardware, window=window, workers=workers, **lines)
     record = streams.made_with(folders, translator.settings | {"format": format, "input_format": input_format})
@@ -195,7 +193,7 @@ def translate(
     for message in tally.notices(prefixed=prefix is not None):
         notice(message)
     for message in tally.warnings(
-        translator.max_source_length, guard=lines.get("guard", True), prefixed=prefix is not None
+        translator.max_source_length, guard=lines.get("guard", LineSettings.guard), prefixed=prefix is not None
     ):
         warn(message)
 

@@ -44,13 +44,13 @@ _LONGEST_VALUE = 80
 def mistakes(
     problems: Sequence[Any], root: type[BaseModel], origin: Callable[[str], str], *, noun: str = "setting"
 ) -> Iterator[str]:
-    """A sentence for each key that has problems; a value of several types has one problem for each type.
+    """A sentence for each key that has problems. A value of several types has one problem per type.
 
     Args:
         problems: as pydantic reports them.
-        root: what the input was read as.
-        origin: where a key's value comes from: a file, a preset, an option. A section's key, or ``""`` for the whole,
-            is asked for where several values do not fit together.
+        root: the model that the input was read as.
+        origin: where a key's value comes from: a file, a preset, an option. If values contradict each other, the key is
+            that of their section, or ``""`` for the root.
         noun: what a key is called.
     """
     for key, ones in _by_key(problems, root):
@@ -89,7 +89,7 @@ def _by_key(problems: Sequence[Any], root: type[BaseModel]) -> Iterator[tuple[st
 
 
 def as_yaml(value: Any) -> str:
-    """A value as it stands in a file of settings."""
+    """A value as in a file of settings."""
     if isinstance(value, tuple):
         value = list(value)
     return (
@@ -108,7 +108,7 @@ def _message(root: type[BaseModel], key: str, problems: Sequence[Any], shown: Ca
 
 
 def _words(root: type[BaseModel], key: str, problem: Any) -> str:
-    """What was expected, in our words; in pydantic's where a problem is of a rare kind."""
+    """What was expected, in our words; in pydantic's for rare kinds of problems."""
     kind = problem["type"]
     if kind in ("model_type", "model_attributes_type"):
         return f"is a section: set its keys, as in {key}.{next(iter(_section(root, key.split('.')).model_fields))}"
@@ -154,7 +154,7 @@ def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
 
 
 def _key_path(root: type[BaseModel], path: list[str]) -> list[str]:
-    """The part of a place that names a key: after one of several types, pydantic names which of them did not fit."""
+    """The part of a location that names a key. pydantic appends the type that did not fit, if there are several."""
     for depth, step in enumerate(path):
         field = _section(root, path[:depth]).model_fields.get(step)
         if field is not None and _has_several_types(field.annotation):
@@ -168,7 +168,7 @@ def _has_several_types(annotation: Any) -> bool:
 
 
 def _section(root: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
-    """The section that a path leads to (through lists, mappings and tagged unions), or the last on its way."""
+    """The section at a path (through lists, mappings and tagged unions), or the last section on the way."""
     section, options = root, [root]
     for step in path:
         if step in section.model_fields:
@@ -182,7 +182,7 @@ def _section(root: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
 
 
 def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The sections that a type is built of."""
+    """The sections in a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
@@ -190,7 +190,7 @@ def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _leaves(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """The full names of all keys that are no sections."""
+    """The full names of all keys that are not sections."""
     for name, field in section.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):

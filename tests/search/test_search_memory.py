@@ -88,7 +88,7 @@ def test_what_does_not_fit_its_share_is_searched_alone(model):
 def test_a_beam_that_no_memory_holds_is_refused_before_the_search(model):
     found = memory(model, 8_000_000_000)
     found.check_beam(SearchSettings(beam=1_000))
-    with pytest.raises(BeamTooWideError, match=r"beam of 100,000 takes at least [\d,.]+ GB .*8\.0 GB"):
+    with pytest.raises(BeamTooWideError, match=r"beam of 100,000 needs at least [\d,.]+ GB .*8\.0 GB"):
         found.check_beam(SearchSettings(beam=100_000))
 
 

@@ -8,6 +8,7 @@ from nmt.search.settings import Sampling, SearchSettings, search_settings
 
 
 def test_what_is_not_given_is_the_models_own():
+    assert search_settings(DecodingConfig()) == SearchSettings()
     decoding = DecodingConfig(beam=5, length_penalty=0.3, max_extra_length=7)
     assert search_settings(decoding) == SearchSettings(beam=5, length_penalty=0.3, max_extra_length=7)
     given = search_settings(decoding, beam=None, length_penalty=0.0, min_length=2, sampling=Sampling(top_k=3))
