@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from nmt.addresses import without_secrets
 from nmt.option_fields import plain_number
@@ -37,6 +37,7 @@ _BOUNDS = {
     "union_tag_invalid": "expected {discriminator} to be one of {expected_tags}, got {tag!r}",
     "union_tag_not_found": "the key {discriminator} is missing",
     "json_invalid": "is not JSON ({error})",
+    "missing": "the key is missing",
 }
 _LONGEST_VALUE = 80
 
@@ -88,6 +89,19 @@ def _by_key(problems: Sequence[Any], root: type[BaseModel]) -> Iterator[tuple[st
     yield from by_key.items()
 
 
+def first_mistake(error: ValidationError) -> str:
+    """What is wrong with a file that nobody writes by hand: the first problem, without a full stop."""
+    problem = error.errors(include_url=False)[0]
+    key = ".".join(map(str, problem["loc"]))
+    return (f"{key}: " if key else "") + _message(None, key, [problem], repr)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'tiny'?)``, or nothing if no known word is near."""
+    nearest = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
+
+
 def as_yaml(value: Any) -> str:
     """A value as in a file of settings."""
     if isinstance(value, tuple):
@@ -99,7 +113,7 @@ def as_yaml(value: Any) -> str:
     )
 
 
-def _message(root: type[BaseModel], key: str, problems: Sequence[Any], shown: Callable[[Any], str]) -> str:
+def _message(root: type[BaseModel] | None, key: str, problems: Sequence[Any], shown: Callable[[Any], str]) -> str:
     first, *others = (_words(root, key, problem) for problem in problems)
     expected = " or ".join([first, *(other.removeprefix("expected ") for other in others)])
     if problems[0]["type"] in ("union_tag_not_found", "json_invalid"):
@@ -107,13 +121,13 @@ def _message(root: type[BaseModel], key: str, problems: Sequence[Any], shown: Ca
     return expected + _given(problems[0], shown)
 
 
-def _words(root: type[BaseModel], key: str, problem: Any) -> str:
+def _words(root: type[BaseModel] | None, key: str, problem: Any) -> str:
     """What was expected, in our words; in pydantic's for rare kinds of problems."""
     kind = problem["type"]
-    if kind in ("model_type", "model_attributes_type"):
+    if root is not None and kind in ("model_type", "model_attributes_type"):
         return f"is a section: set its keys, as in {key}.{next(iter(_section(root, key.split('.')).model_fields))}"
     if kind in _BOUNDS:
-        context = {name: _bound(value) for name, value in problem["ctx"].items()}
+        context = {name: _bound(value) for name, value in problem.get("ctx", {}).items()}
         return _BOUNDS[kind].format(**context)
     if kind == "is_instance_of":
         expected = problem["ctx"]["class"]

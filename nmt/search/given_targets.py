@@ -159,6 +159,6 @@ def _padded(rows: list[list[int]]) -> Tensor:
 def _check_layer(layer: int | None, layers: int) -> None:
     if layer is not None and not -layers <= layer < layers:
         raise ConfigError(
-            f"alignment_layer: got {layer}, but the model has {layers} decoder layers: give 0 to {layers - 1}, or "
+            f"alignment_layer: got decoder layer {layer}, but the model has {layers}: give 0 to {layers - 1}, or "
             f"-1 to -{layers} to count from the last."
         )
