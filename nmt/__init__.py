@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nmt.api import Model, load
     from nmt.errors import NmtError
-    from nmt.search.extensions import Sampling
+    from nmt.search.settings import Sampling
     from nmt.translation.guard import Finding
     from nmt.translation.results import TranslatedText, Translation
     from nmt.translation.target_scorer import ScoredTarget
@@ -23,7 +23,7 @@ _HOMES = {
     "Translation": "nmt.translation.results",
     "TranslatedText": "nmt.translation.results",
     "Finding": "nmt.translation.guard",
-    "Sampling": "nmt.search.extensions",
+    "Sampling": "nmt.search.settings",
     "ScoredTarget": "nmt.translation.target_scorer",
     "NmtError": "nmt.errors",
 }

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Literal, Unpack, get_args
+from typing import Annotated, Unpack, get_type_hints
 
 from nmt.checkpoint.run_folder import bundle_to_use
-from nmt.device import DeviceChoice, Hardware, Precision, PrecisionChoice, choose_hardware
+from nmt.config.option_values import check_options
+from nmt.device import DeviceChoice, Hardware, PrecisionChoice, choose_hardware
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation.pairwise import pairwise
-from nmt.search.option_checks import check_choice, check_count
-from nmt.search.settings import SearchOptions, search_settings
+from nmt.option_fields import Option, OptionField, option_fields
+from nmt.search.settings import Normalization, SearchOptions, SearchSettings, search_settings
 from nmt.text import MAX_LINE_BYTES, line_too_long, parallel
 from nmt.translation.ensemble import Ensemble, load_ensemble, product_sizes
+from nmt.translation.line_settings import LineOptions, LineSettings
 from nmt.translation.results import Translation
-from nmt.translation.sentence_splitting import SplitSentences
 from nmt.translation.target_scorer import ScoredTarget, TargetScorer
 from nmt.translation.translator import Translator
 
 PathOrName = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class _LoadOptions:
+    device: Annotated[DeviceChoice, Option("Where to compute.")] = "auto"
+    precision: Annotated[PrecisionChoice, Option("The precision of the computation.")] = "auto"
+    threads: Annotated[int | None, Option("CPU threads.", at_least=1)] = None
 
 
 def load(
@@ -35,42 +45,36 @@ def load(
     """Load a model to translate with.
 
     Args:
-        model: a run or bundle, of a run what ``nmt translate`` would take; several make an ensemble.
+        model: a run or bundle, or several that form an ensemble. Of a run, it loads what ``nmt translate`` would.
         device: where to compute.
-        precision: auto takes bf16 where this hardware computes faster in it, and fp32 elsewhere.
-        threads: of the CPU, in this whole process; all usable cores if not given.
+        precision: auto is bf16 if this hardware computes faster in it, else fp32.
+        threads: CPU threads of this whole process; all usable cores if not given.
 
     Raises:
-        CheckpointError: there is no such model, or it is damaged, or several do not share a vocabulary.
-        ConfigError: the device is not there, or does not compute in that precision.
+        CheckpointError: a model does not exist or is damaged, or several do not share a vocabulary.
+        ConfigError: the device is not available, or does not compute in that precision.
     """
-    check_choice("device", device, get_args(DeviceChoice))
-    check_choice("precision", precision, ("auto", *get_args(Precision)))
-    if threads is not None:
-        check_count("threads", threads)
+    check_options(_LoadOptions, {"device": device, "precision": precision, "threads": threads})
     names = [model] if isinstance(model, str | PathLike) else list(model) if isinstance(model, Sequence) else []
     if not names or not all(isinstance(name, str | PathLike) for name in names):
-        raise ConfigError(f"no model was named, but {model!r}: give the path of a run or bundle, or several.")
+        raise ConfigError(f"model: expected the path of a run or bundle, or a list of paths, got {model!r}.")
     folders = [bundle_to_use(Path(name)) for name in names]
     hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
     return Model(load_ensemble(folders, hardware), hardware, names=[str(name) for name in names])
 
 
-class TranslateOptions(SearchOptions, total=False):
-    """What :meth:`Model.translate` may be asked for, by name."""
+class Options(SearchOptions, LineOptions, total=False):
+    """The options of the search and of lines, as keywords."""
+
+
+class TranslateOptions(Options, total=False):
+    """The keywords of :meth:`Model.translate`."""
 
     prefixes: Iterable[str] | None
-    batch_tokens: int
-    max_source_length: int | None
-    split_sentences: SplitSentences
-    guard: bool
-    mbr: Literal["chrf", "bleu"] | None
-    alignment: bool
-    copy_unknown: bool | None
 
 
 class Model:
-    """A model in memory, or several that are asked together. Made by :func:`load`."""
+    """A model in memory, or an ensemble of several. Made by :func:`load`."""
 
     def __init__(self, ensemble: Ensemble, hardware: Hardware, *, names: Sequence[str] = ()) -> None:
         self._ensemble = ensemble
@@ -84,44 +88,25 @@ class Model:
 
     @property
     def source_lang(self) -> str:
-        """Code of the language that it reads."""
+        """The code of the source language."""
         return self._ensemble.config.data.source_lang
 
     @property
     def target_lang(self) -> str:
-        """Code of the language that it writes."""
+        """The code of the target language."""
         return self._ensemble.config.data.target_lang
 
     def translate(self, lines: Iterable[str], **options: Unpack[TranslateOptions]) -> list[Translation]:
-        """Translate lines: one translation for each, in their order.
+        """Translate lines: one translation for each line, in their order.
 
         Args:
-            beam: width of the beam; 1 is greedy. This, ``length_penalty`` and ``max_extra_length`` are the model's own
-                where they are not given.
-            length_penalty: α of the penalty that scores are divided by.
-            normalization: ``paper``, or ``length``: scores are divided by the length to the power of α.
-            max_extra_length: pieces that an output may have more than its source.
-            min_length: pieces that an output has at least.
-            no_repeat_ngram: no run of so many pieces comes twice in an output; 0 allows all.
-            sampling: draw ``beam`` outputs at random instead of searching for the best.
-            diverse_groups: groups of the beam that keep away from each other; they divide it evenly.
-            diversity: with ``diverse_groups``: how much it costs to take a piece that another group takes; 0.5 by
-                default.
-            nbest: candidates for each line, best first; 1 by default.
+            lines: texts of one line each.
             prefixes: what the translation of each line begins with.
-            mbr: put the candidate first that is most like all, by ``chrf`` or ``bleu`` (minimum Bayes risk).
-            alignment: tell of each piece how likely it was and what source piece it belongs to.
-            copy_unknown: copy characters that the vocabulary has no piece for from the line; None, the default: not
-                those that the model has seen spelt in bytes.
-            batch_tokens: source pieces that are searched at once.
-            max_source_length: pieces; longer lines are translated in parts.
-            split_sentences: ``auto`` translates lines that hold more sentences than the training lines sentence by
-                sentence; ``always`` all lines of several sentences; ``never`` none.
-            guard: search again for what came out empty, looping, copied, incomplete or of an odd length; so by default.
+            options: listed by ``help(nmt.Model.translate)``.
 
         Raises:
-            ConfigError: the beam, or the positions of the model, are too few for what is asked for, or an option is
-                out of its range.
+            ConfigError: an option is unknown or out of its range, options contradict each other, or the model has too
+                few positions for them.
             DataError: there are more lines than prefixes, or fewer.
         """
         return list(self.stream(lines, **options))
@@ -131,32 +116,18 @@ class Model:
         lines: Iterable[str],
         *,
         prefixes: Iterable[str] | None = None,
-        mbr: Literal["chrf", "bleu"] | None = None,
-        alignment: bool = False,
-        copy_unknown: bool | None = None,
-        batch_tokens: int = 2_048,
-        max_source_length: int | None = None,
-        split_sentences: SplitSentences = "auto",
-        guard: bool = True,
         window: int = 2_048,
-        **search: Unpack[SearchOptions],
+        **options: Unpack[Options],
     ) -> Iterator[Translation]:
-        """As :meth:`translate`, for lines without end: reads no further ahead than ``window`` lines."""
-        if mbr is not None:
-            check_choice("mbr", mbr, ("chrf", "bleu"))
-        translator = Translator(
-            self._ensemble,
-            search_settings(self._ensemble.config.decoding, **search),
-            self._hardware,
-            batch_tokens=batch_tokens,
-            window=window,
-            max_source_length=max_source_length,
-            split_sentences=split_sentences,
-            guard=guard,
-            utility=pairwise(mbr, target_lang=self.target_lang) if mbr else None,
-            alignment=alignment,
-            copy_unknown=copy_unknown,
+        """As :meth:`translate`, for endless input: it reads at most ``window`` lines ahead."""
+        given = {name: value for name, value in options.items() if value is not None}
+        checked = check_options((SearchSettings, LineSettings), given)
+        search, of_lines = (
+            {field.name: checked[field.name] for field in option_fields(settings) if field.name in checked}
+            for settings in (SearchSettings, LineSettings)
         )
+        settings = search_settings(self._ensemble.config.decoding, **search)
+        translator = Translator(self._ensemble, settings, self._hardware, window=window, **of_lines)
         return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))
 
     def score(
@@ -165,16 +136,19 @@ class Model:
         targets: Iterable[str],
         *,
         length_penalty: float | None = None,
-        normalization: Literal["paper", "length"] = "paper",
+        normalization: Normalization = "paper",
         alignment: bool = False,
         batch_tokens: int = 2_048,
     ) -> list[ScoredTarget]:
-        """Tell how likely each target is as the translation of its line; nothing is searched for.
+        """Score each target as the translation of its line, without a search.
 
         Args:
-            length_penalty, normalization: of the score; α is the model's own where it is not given.
-            alignment: tell of each piece what source piece it belongs to.
-            batch_tokens: padded pieces of the longer side that are worked on at once.
+            lines: texts of one line each.
+            targets: a translation for each line.
+            length_penalty: alpha of the length penalty; the model's own if not given.
+            normalization: what scores are divided by: the paper's penalty, or length^alpha.
+            alignment: align each piece of a target with a source piece.
+            batch_tokens: padded pieces of the longer side that are scored at once.
 
         Raises:
             DataError: there are more lines than targets, or fewer.
@@ -188,35 +162,48 @@ class Model:
         return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
 
 
-def _name_options(method: Callable[..., object], options: Iterable[inspect.Parameter]) -> None:
-    """Let ``help`` and editors show the options of a method by name, rather than ``**options``."""
+def _show_options(method: Callable[..., object], keywords: type, *settings: type) -> None:
+    """Let ``help`` and editors show the options of a method by name, with their documentation.
+
+    Args:
+        keywords: the TypedDict that the method takes.
+        settings: where the options are defined.
+    """
+    fields = [field for each in settings for field in option_fields(each)]
     signature = inspect.signature(method)
-    named = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    known = {parameter.name for parameter in named}
-    named += [option for option in options if option.name not in known]
+    named = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    named += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in get_type_hints(keywords).items()
+    ]
     method.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
+    placeholder = re.compile(r"^( *)options: .*\n", re.MULTILINE)
+    documented = placeholder.sub(
+        lambda found: "".join(_documented(one, found[1]) for one in fields), method.__doc__ or ""
+    )
+    method.__doc__ = documented
 
 
-def _search_parameters() -> Iterator[inspect.Parameter]:
-    for name, annotation in SearchOptions.__annotations__.items():
-        kind = inspect.Parameter.KEYWORD_ONLY
-        yield inspect.Parameter(name, kind, default=None, annotation=getattr(annotation, "__forward_arg__", annotation))
+def _documented(field: OptionField, indent: str) -> str:
+    """What the documentation says of an option, wrapped."""
+    lines = textwrap.wrap(
+        f"{field.name}: {field.python_text}", 116, initial_indent=indent, subsequent_indent=f"{indent}    "
+    )
+    return "".join(f"{line}\n" for line in lines)
 
 
-_name_options(Model.stream, _search_parameters())
-_name_options(
-    Model.translate, [p for p in list(inspect.signature(Model.stream).parameters.values())[2:] if p.name != "window"]
-)
+_show_options(Model.translate, TranslateOptions, SearchSettings, LineSettings)
+_show_options(Model.stream, Options, SearchSettings, LineSettings)
 
 
 def _texts(lines: Iterable[str], name: str) -> Iterator[str]:
-    """The lines, each looked at when its turn comes.
+    """The lines, each checked when it is read.
 
     Args:
-        name: of each, for errors.
+        name: what to call a line in errors.
     """
     if isinstance(lines, str | bytes):
-        raise ConfigError("a single text was given where lines are expected: put it into a list.")
+        raise ConfigError(f"{name}s: expected a list of texts, got a single text: put it into a list.")
     return (_text(line, f"{name} {number:,}") for number, line in enumerate(lines, start=1))
 
 
@@ -227,8 +214,8 @@ def _text(line: object, name: str) -> str:
         size = len(line.encode())
     except UnicodeEncodeError as error:
         raise DataError(
-            f"{name}: character {error.start + 1} is half a surrogate pair ({line[error.start]!r}), which is "
-            "no text. Read it with the encoding that it was written in."
+            f"{name}: character {error.start + 1} is half a surrogate pair ({line[error.start]!r}), not "
+            "text. Read it with the encoding that it was written in."
         ) from None
     if size > MAX_LINE_BYTES:
         raise line_too_long(name)

@@ -120,7 +120,8 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
 
     import nmt
     from nmt.device import choose_hardware
-    from nmt.search.beam_search import SearchSettings, beam_search
+    from nmt.search.beam_search import beam_search
+    from nmt.search.settings import SearchSettings
     from nmt.translation.ensemble import load_ensemble
     from nmt.translation.workers import Workers
 

@@ -28,7 +28,8 @@ from nmt.errors import DataError, NmtError
 from nmt.export.ctranslate2 import to_ctranslate2
 from nmt.export.transformers import to_marian
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import SearchSettings, beam_search
+from nmt.search.beam_search import beam_search
+from nmt.search.settings import SearchSettings
 from nmt.text import normalizer, read_lines
 from nmt.writing import scratch_folder, write_file, writing
 

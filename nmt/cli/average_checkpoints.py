@@ -9,16 +9,12 @@ import typer
 
 
 def average_checkpoints(
-    run: Annotated[Path | None, typer.Argument(help="The run's folder; the newest below runs/ if left out.")] = None,
-    last: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Average the last N checkpoints (5 without options).")
-    ] = None,
+    run: Annotated[Path | None, typer.Argument(help="The run's folder.  [newest below runs/]")] = None,
+    last: Annotated[int | None, typer.Option(metavar="N", min=1, help="Average the last N checkpoints.  [5]")] = None,
     best: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Average the N that scored best in validation.")
+        int | None, typer.Option(metavar="N", min=1, help="Average the N best checkpoints by validation score.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where to write the bundle; RUN/average if left out.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Where to write the bundle.  [RUN/average]")] = None,
 ) -> None:
     """Average the weights of several checkpoints of a run.
 
@@ -39,7 +35,7 @@ def average_checkpoints(
     inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
     wanted = best if best is not None else last
     if wanted is not None and len(inputs) < wanted:
-        notice(f"{wanted} checkpoints were asked for, {len(inputs)} are there")
+        notice(f"averaging {len(inputs)} checkpoints: the run does not have {wanted}")
     out = out or RunFolder(run).average
     average(inputs, out)
     for folder in inputs:

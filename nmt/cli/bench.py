@@ -1,4 +1,4 @@
-"""``nmt bench``: how fast this machine trains and translates, beside others' toolkits."""
+"""``nmt bench``: how fast this machine trains and translates, beside other toolkits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli.options import with_quiet
+from nmt.cli.options import Changes, DataSet, Device, Threads, TrainingPrecisionName, with_quiet
 
 bench = typer.Typer(help="Measure speed on this machine; prints JSON.", no_args_is_help=True)
 
@@ -18,35 +18,34 @@ def root() -> None:
     """Measure speed on this machine; prints JSON."""
 
 
+Rounds = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Rounds, in which each is measured once; medians are reported.")
+]
+
+
 class Peer(StrEnum):
-    """Toolkits that can be measured beside ours."""
+    """Toolkits whose training can be measured beside ours."""
 
     TRANSFORMERS = "transformers"
 
 
-@bench.command("train", short_help="Target tokens a second in training.")
+@bench.command("train", short_help="Target tokens per second in training.")
 @with_quiet
 def train(
-    data: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="A prepared data set; the newest below data/ if left out.")
-    ] = None,
+    data: DataSet = None,
     preset: Annotated[str, typer.Option(metavar="NAME", help="tiny, small, base or big.")] = "base",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: training.threads=1.")
-    ] = None,
+    set_: Changes = None,
     against: Annotated[Peer | None, typer.Option(help="Measure this peer too, in turn, on the same batches.")] = None,
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Each measures once a round; medians count.")] = 5,
-    updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates of a round.")] = 3,
-    update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens of an update.")] = 3_600,
-    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute.")] = "auto",
-    precision: Annotated[
-        Literal["auto", "fp32", "bf16", "fp16"], typer.Option(help="Ours; a peer trains in fp32.")
-    ] = "auto",
+    rounds: Rounds = 5,
+    updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates per round.")] = 3,
+    update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens per update.")] = 3_600,
+    device: Device = "auto",
+    precision: Annotated[TrainingPrecisionName, typer.Option(help="Ours; a peer trains in fp32.")] = "auto",
 ) -> None:
     """Measure training, alone or in turn with a peer that trains a plain loop in fp32.
 
-    Each runs in a process of its own on the same batches, one round after the other, since a machine's speed changes
-    from minute to minute.
+    Each runs in a process of its own on the same batches. They take turns, since a machine's speed changes from minute
+    to minute.
 
     Example: nmt bench train --preset base --against transformers
     """
@@ -74,7 +73,7 @@ def train(
 
 
 class TranslationPrecision(StrEnum):
-    """What translating may compute in."""
+    """The precisions of translating."""
 
     AUTO = "auto"
     FP32 = "fp32"
@@ -83,57 +82,40 @@ class TranslationPrecision(StrEnum):
 
 
 class TranslationPeer(StrEnum):
-    """Toolkits that translating can be measured beside."""
+    """Toolkits whose translating can be measured beside ours."""
 
     CTRANSLATE2 = "ctranslate2"
     TRANSFORMERS = "transformers"
 
 
-@bench.command("translate", short_help="Target tokens a second, latency and memory in translating.")
+@bench.command("translate", short_help="Target tokens per second, latency and memory in translating.")
 @with_quiet
 def translate(
-    model: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="A run or bundle; the newest run if left out.")
-    ] = None,
+    model: Annotated[Path | None, typer.Option(metavar="PATH", help="A run or bundle.  [newest run]")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Random weights of this preset's sizes instead, with the vocabulary of --data."
-        ),
+        typer.Option(metavar="NAME", help="Use random weights of this preset's sizes, with the vocabulary of --data."),
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset.")
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="A prepared data set, whose test set is translated; the newest if left out."),
-    ] = None,
+    set_: Changes = None,
+    data: DataSet = None,
     against: Annotated[
         list[TranslationPeer] | None, typer.Option(help="Measure this peer too, in turn, on the same weights.")
     ] = None,
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Each measures once a round; medians count.")] = 5,
-    sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Sentences to translate in a round.")] = 128,
-    beam: Annotated[
-        int, typer.Option(metavar="N", min=2, help="Width of the beam; greedy search is measured anyway.")
-    ] = 4,
-    length: Annotated[
-        int, typer.Option(metavar="N", help="Target tokens of every output where rates are measured.")
-    ] = 16,
+    rounds: Rounds = 5,
+    sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Sentences of the test set per round.")] = 128,
+    beam: Annotated[int, typer.Option(metavar="N", min=2, help="Beam size; greedy search is measured anyway.")] = 4,
+    length: Annotated[int, typer.Option(metavar="N", help="Target tokens per output when rates are measured.")] = 16,
     batch_tokens: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The most source pieces that any searches at once.")
+        int, typer.Option(metavar="N", min=1, help="Maximum source pieces searched at once.")
     ] = 2_048,
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="CPU threads of each; all cores if left out.")
-    ] = None,
+    threads: Threads = None,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")] = "auto",
-    precision: Annotated[
-        list[TranslationPrecision] | None, typer.Option(help="Ours; may be given several times.  [auto]")
-    ] = None,
+    precision: Annotated[list[TranslationPrecision] | None, typer.Option(help="Ours; may be repeated.  [auto]")] = None,
 ) -> None:
     """Measure translating, alone or in turn with peers that get the same weights, pieces and threads.
 
-    Target tokens a second with a beam and greedily at a forced length, latency of single sentences, memory, the time to
-    the first output, and whether greedy outputs are the same.
+    Measures target tokens per second with a beam and greedily at a forced length, the latency of single sentences,
+    memory, and the time to the first output. Compares greedy outputs.
 
     Example: nmt bench translate --model runs/toy-en-de-tiny --against ctranslate2 --against transformers
     """
@@ -152,7 +134,7 @@ def translate(
     if model is not None and preset is not None:
         raise ConfigError("--model and --preset were both given: give one.")
     if set_ and preset is None:
-        raise ConfigError("--set changes settings of a --preset, and none was given.")
+        raise ConfigError("--set changes settings of a --preset: give one.")
     if data is None:
         data = newest_data_set()
         notice(f"data: {data} (the newest)")

@@ -7,15 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from nmt.cli.options import DataSet
+
 
 def build_vocab(
-    data: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="A prepared data set; the newest below data/ if left out.")
-    ] = None,
-    size: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Pieces; chosen by the corpus if left out.")
-    ] = None,
-    model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="How pieces are found.")] = "bpe",
+    data: DataSet = None,
+    size: Annotated[int | None, typer.Option(metavar="N", min=1, help="Pieces.  [by the size of the corpus]")] = None,
+    model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="Algorithm of the vocabulary.")] = "bpe",
     vocab: Annotated[
         Path | None,
         typer.Option(metavar="MODEL", help="Use an existing vocabulary (.model file, bundle or run)."),
@@ -35,15 +33,11 @@ def build_vocab(
         bool | None,
         typer.Option(
             "--byte-fallback/--no-byte-fallback",
-            help="Spell characters without a piece in bytes.  [yes, from a size of 1,024 on]",
+            help="Spell characters without a piece in bytes.  [on from 1,024 pieces]",
         ),
     ] = None,
-    max_length: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Leave out pairs with a side of more pieces.")
-    ] = 256,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Threads that encode; all cores if left out.")
-    ] = None,
+    max_length: Annotated[int, typer.Option(metavar="N", min=1, help="Skip pairs with more pieces on a side.")] = 256,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads for encoding.  [all cores]")] = None,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 

@@ -1,4 +1,4 @@
-"""What ``nmt translate`` does with files and pipes, whatever becomes of the lines between them."""
+"""The files and pipes of ``nmt translate``: input, output, and files parallel to the input."""
 
 from __future__ import annotations
 
@@ -45,37 +45,37 @@ _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 Pairs = Iterable[tuple[str, str]]
 Work = Callable[[Pairs, int], Iterator[list[list[str]]]]
-"""From pairs of lines, and how many came before them, to windows of what to write for each."""
+"""Turns pairs of lines, and the number of lines before them, into windows of the lines to write for each."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    """Where lines come from and go to."""
+    """Where lines are read from and written to."""
 
     input: Path
     beside: Mapping[str, Path | None]
-    """What files may be parallel to the input; one at most is given."""
+    """The files parallel to the input, by option; at most one is given."""
     output: Path
     resume: bool
-    """The user insists on it; a file resumes anyway."""
+    """Whether it is an error if the output cannot be resumed."""
     fresh: bool
     interactive: bool
     invalid_utf8: InvalidUtf8
     paragraphs: bool = False
-    """Whether the input is wrapped text, whose paragraphs take the place of lines."""
+    """Whether the input is wrapped text, of which paragraphs are translated, rather than lines."""
     guard_report: Path | None = None
-    """A file that is written beside the output."""
+    """A file that is written in addition to the output."""
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[Streams]:
-        """Check all before a model is loaded, and keep other processes from the output meanwhile.
+        """Check everything before a model is loaded, and lock the output.
 
-        Serves the streams with the output that is written: with ``fresh`` it may be one beside that asked for.
+        Yields the streams with the output that is written: with ``fresh``, the name may differ from that given.
 
         Raises:
-            ConfigError: what was asked for cannot be.
-            DataError: a file or folder is not there, files are not parallel, another process writes the output, or it
-                is not ours.
+            ConfigError: options contradict each other or the files.
+            DataError: a file or folder does not exist, files are not parallel, another process is writing the output,
+                or another program wrote it.
         """
         self._check()
         if not self.to_file:
@@ -98,25 +98,23 @@ class Streams:
         if self.resume and not self.can_be_resumed:
             raise ConfigError("--resume needs an --input FILE that can be read again, and an --output FILE.")
         if self.resume and self.fresh:
-            raise ConfigError("--fresh starts over and --resume does not: give one of them.")
+            raise ConfigError("--fresh starts over and --resume does not: give one.")
         if self.fresh and not self.to_file:
             raise ConfigError("--fresh needs an --output FILE: other outputs always start over.")
         if self.to_file and not self.output.parent.is_dir():
-            raise DataError(f"{self.output.parent}: there is no such folder to write to.")
+            raise DataError(f"{self.output.parent}: there is no such folder for the output.")
         if self.output.is_dir():
-            raise DataError(f"{self.output}: is a folder; name a file to write to.")
+            raise DataError(f"{self.output}: is a folder. Name a file for the output.")
         if self.to_file and self.output.suffix in ARCHIVES:
             raise ConfigError(
                 f"{self.output}: outputs are not compressed. Leave {self.output.suffix} out, or pipe standard "
-                "output into a program that compresses."
+                "output into a compressor."
             )
         for name, source in self._files.items():
             _check_readable(source)
             if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
                 option = "--" + name.replace("_", "-")
-                raise ConfigError(
-                    f"{self.output}: to write it would destroy what {option} is read from. Name another file."
-                )
+                raise ConfigError(f"{self.output}: writing it would destroy the file of {option}. Name another file.")
         self._check_report()
         if str(self.output) == STDIN and sys.__stdout__ is None:
             raise ConfigError("standard output is closed: give --output FILE.")
@@ -127,7 +125,7 @@ class Streams:
             raise ConfigError("standard input (-) can be one file only: give --input FILE.")
         lines, others = count_lines(self.input), count_lines(path)
         if lines is not None and others is not None and lines != others:
-            # Told now, rather than at the end of a long file.
+            # Now, rather than at the end of a long file.
             raise not_parallel((str(self.input), lines), (str(path), others))
 
     def _check_report(self) -> None:
@@ -136,29 +134,29 @@ class Streams:
         option = next((name for name, source in self._files.items() if _is_same(source, report)), None)
         if option is not None:
             raise ConfigError(
-                f"{report}: to write it would destroy what --{option.replace('_', '-')} is read from. Name another "
-                "file for --guard-report."
+                f"{report}: writing it would destroy the file of --{option.replace('_', '-')}. Name another file for "
+                "--guard-report."
             )
         written = OutputFile(self.output).names if self.to_file else (self.output,)
         if any(report.resolve() == path.resolve() or _is_same(path, report, sys.__stdout__) for path in written):
-            raise ConfigError(f"{report}: is written for --output. Name another file for --guard-report.")
+            raise ConfigError(f"{report}: is the file of --output. Name another file for --guard-report.")
 
     @property
     def to_file(self) -> bool:
-        """Whether the output is a file, which can grow under another name; pipes and devices cannot."""
+        """Whether the output is a file, which is written under another name first, rather than a pipe or a device."""
         if str(self.output) == STDIN or _descriptor(self.output) is not None:
             return False
         return self.output.is_file() or not self.output.exists()
 
     @property
     def is_typed(self) -> bool:
-        """Whether a person types the input, a line at a time."""
+        """Whether a person types the input, line by line."""
         return self.interactive and str(self.input) == STDIN and sys.stdin.isatty()
 
     @property
     def can_be_resumed(self) -> bool:
-        """Whether what is left of an output can be resumed."""
-        # A paragraph has as many lines in the output as it needs: what is left does not say how far it came.
+        """Whether an interrupted output can be resumed."""
+        # A paragraph takes any number of lines in the output, so a partial output does not show where it ends.
         return self.to_file and not self.paragraphs and all(map(can_be_read_again, self._files.values()))
 
     @property
@@ -170,14 +168,14 @@ class Streams:
         return {"input": self.input} | {name: path for name, path in self.beside.items() if path is not None}
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The lines of the input from the first on, each with the one beside it, or with none."""
+        """The lines of the input from the first, each with its parallel line, or with an empty one."""
         try:
             yield from self._pairs()
         except InvalidUtf8Error as error:
             raise InvalidUtf8Error(
                 error.found,
                 "Convert it to UTF-8, for example with iconv; or run the same command with --invalid-utf8 replace, "
-                "which puts U+FFFD there.",
+                "which replaces such bytes with U+FFFD.",
             ) from None
 
     def _pairs(self) -> Pairs:
@@ -193,7 +191,7 @@ class Streams:
         return ((line, "") for line in lines)
 
     def made_with(self, bundles: Sequence[Path], settings: Mapping[str, object]) -> dict[str, Any]:
-        """All that the output depends on; nothing where it is not a file."""
+        """Everything that the output depends on; empty if it is not a file."""
         if not self.to_file:
             return {}
         files = {name: path if can_be_read_again(path) else None for name, path in self._files.items()}
@@ -210,13 +208,13 @@ def translate_lines(
     *,
     alignment: bool,
 ) -> Tally:
-    """Write translations of the input; returns what came up meanwhile.
+    """Write translations of the input; return the tally of findings.
 
     Args:
         record: of :meth:`Streams.made_with`.
         nbest: translations to write for each line.
-        report: takes what the guard finds.
-        alignment: write alignments, which the translator was told to find.
+        report: receives the findings of the guard.
+        alignment: write alignments, which the translator must have computed.
     """
     tally = Tally("paragraphs" if streams.paragraphs else "lines")
 
@@ -248,12 +246,12 @@ def translate_lines(
     with contextlib.closing(report):
         _write(streams, work, record, window=translator.window, form=form, each=lines_for_each(form, nbest))
     if report.path is not None and not report.path.exists():
-        notice(f"{report.path}: was not written, since nothing was translated. Add --fresh to translate again.")
+        notice(f"{report.path}: not written, since nothing was translated. Add --fresh to translate again.")
     return tally
 
 
 def score_lines(streams: Streams, scorer: TargetScorer, record: Mapping[str, Any], form: Form) -> None:
-    """Write how likely the lines beside the input are as its translations.
+    """Write the scores of the lines parallel to the input, as its translations.
 
     Args:
         record: of :meth:`Streams.made_with`.
@@ -268,11 +266,11 @@ def score_lines(streams: Streams, scorer: TargetScorer, record: Mapping[str, Any
 
 
 def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int, form: Form, each: int) -> None:
-    """Write what becomes of the input's lines, as soon as each window is done; nothing where all is up to date.
+    """Write the results, window by window; write nothing if the output is up to date.
 
     Args:
         window: lines that are read before the work on them begins.
-        each: how many lines are written for one, at most.
+        each: the maximum lines written per line read.
     """
     before, output = Begun(), OutputFile(streams.output)
     if streams.to_file:
@@ -281,7 +279,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
             return
         before = output.begun(record, streams.pairs(), window=window, output_lines=each, entry_of=entry_of(form, each))
         if streams.paragraphs and before.bytes:
-            notice("starting over: paragraphs do not say how far an interrupted output came")
+            notice("starting over: an interrupted output of paragraphs cannot be resumed")
             before = Begun()
         if before.lines:
             notice(f"resuming after line {before.lines:,} of {streams.input}")
@@ -293,7 +291,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
             stack.enter_context(_reporting_the_rest(streams, output.partial, window))
         elif str(streams.output) != STDIN:
             out = stack.enter_context(_open_stream(streams.output))
-        # A bar among the translations would be in the way.
+        # A progress bar would mix with translations on a terminal.
         shows = not streams.interactive and (streams.to_file or not sys.stdout.isatty())
         update = (
             stack.enter_context(progress_display())("paragraphs" if streams.paragraphs else "lines") if shows else None
@@ -301,8 +299,8 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
         if update:
             update("done", number, total)
         if streams.is_typed and is_terminal():
-            notice("a line at a time; Ctrl-D ends")
-            stack.callback(stderr().print)  # what follows begins on a line of its own
+            notice("one line at a time; Ctrl-D ends")
+            stack.callback(stderr().print)  # start the next message on a new line
         for entries in work(itertools.islice(streams.pairs(), before.lines, None), before.lines):
             with naming_stream(STANDARD_OUTPUT if str(streams.output) == STDIN else str(streams.output)):
                 out.writelines(encode_line(line) for lines in entries for line in lines)
@@ -313,7 +311,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
 
 
 def _check_readable(path: Path) -> None:
-    """Find out before a model is loaded; what can be read only once is left alone."""
+    """Open a file before a model is loaded, unless it can be read only once."""
     if str(path) == STDIN:
         if sys.__stdin__ is None:
             raise ConfigError("standard input is closed: give --input FILE.")
@@ -334,7 +332,7 @@ def _is_same(source: Path, written: Path, standard: IO[str] | None = sys.__stdin
             read = source.stat()
         return stat.S_ISREG(read.st_mode) and os.path.samestat(read, written.stat())
     except OSError:
-        return False  # one of them is not there, or no file
+        return False  # one of them does not exist, or is not a file
 
 
 def _descriptor(path: Path) -> int | None:
@@ -346,7 +344,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _open_stream(path: Path) -> IO[bytes]:
-    """Open a pipe or a device. An open stream is written where it stands: to open it anew would empty a file."""
+    """Open a pipe or a device. An open stream is duplicated: opening it again would empty a file behind it."""
     descriptor = _descriptor(path)
     with naming_stream(str(path)):
         return path.open("wb") if descriptor is None else open(os.dup(descriptor), "wb")  # noqa: PTH123

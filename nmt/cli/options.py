@@ -1,18 +1,44 @@
-"""What the options of all commands have in common: ``--quiet``, and help in groups."""
+"""Options that commands share, options derived from their definition, and help in groups."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 import typer.core
 
 from nmt.cli.console import STANDARD_OUTPUT, naming_stream
+from nmt.option_fields import GROUPS, HARDWARE, SETTINGS, OptionField, flag_of, option_fields
 
 _OTHERS = "Other"
+
+DataSet = Annotated[Path | None, typer.Option(metavar="PATH", help="A prepared data set.  [newest below data/]")]
+Mirrors = Annotated[
+    list[str] | None, typer.Option(metavar="URL", help="Folder or URL with the downloads, by name; tried first.")
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Use no network; report what is missing.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: model.dropout=0.3.", rich_help_panel=SETTINGS),
+]
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+Device = Annotated[DeviceName, typer.Option(help="Where to compute.", rich_help_panel=HARDWARE)]
+TrainingPrecisionName = Literal["auto", "fp32", "bf16", "fp16"]
+TranslationPrecision = Annotated[
+    Literal["auto", "fp32", "bf16", "int8"],
+    typer.Option(help="auto: bf16 where faster; int8: fastest on most CPUs.", rich_help_panel=HARDWARE),
+]
+Threads = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="CPU threads.  [all cores]", rich_help_panel=HARDWARE)
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Batches searched at once.  [one per thread]", rich_help_panel=HARDWARE),
+]
 
 
 class GroupedCommand(typer.core.TyperCommand):
@@ -27,8 +53,8 @@ class GroupedCommand(typer.core.TyperCommand):
             return super().make_context(*args, **options)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options, those without a group last."""
-        grouped: dict[str, list[tuple[str, str]]] = {}
+        """Write the options: the known groups in their order, then other groups, then options without a group."""
+        grouped: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
         others: list[tuple[str, str]] = []
         arguments: list[tuple[str, str]] = []
         for param in self.get_params(ctx):
@@ -39,7 +65,8 @@ class GroupedCommand(typer.core.TyperCommand):
                 grouped.setdefault(group, []).append(record)
             else:
                 (arguments if param.param_type_name == "argument" else others).append(record)
-        sections = {"Arguments": arguments, **grouped, _OTHERS if grouped else "Options": others}
+        heading_of_others = _OTHERS if any(grouped.values()) else "Options"
+        sections = {"Arguments": arguments, **grouped, heading_of_others: others}
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
@@ -57,9 +84,97 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
             be_quiet()
         command(*args, **options)
 
-    annotation = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
-    option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+    quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
+    return _with_parameters(run, command, [_parameter("quiet", quiet, False)])
+
+
+def with_options(**definitions: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of settings dataclasses, after its own.
+
+    The command takes a keyword for each dataclass: a dict of the values that were given, by field, all checked.
+
+    Args:
+        definitions: by keyword.
+    """
+    fields = [field for settings in definitions.values() for field in option_fields(settings)]
+    parameters = [parameter for field in fields for parameter in _parameters(field)]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(*args: Any, **words: Any) -> None:
+            asked = {parameter.name: words.pop(parameter.name) for parameter in parameters}
+            given = {keyword: _given(settings, asked) for keyword, settings in definitions.items()}
+            command(*args, **words, **given)
+
+        return _with_parameters(run, command, parameters, without=definitions)
+
+    return decorate
+
+
+def _parameters(field: OptionField) -> Iterator[inspect.Parameter]:
+    """The parameters that typer makes options of; None stands for an option that is not given."""
+    kind: Any = bool if field.parts else field.value_type
+    declared = [field.flag]
+    if kind is bool and not field.parts and field.default is not False:
+        declared = [f"{field.flag}/{field.flag_for(False)}"]
+    if field.option.letter:
+        declared.append(f"-{field.option.letter}")
+    option = typer.Option(
+        *declared,
+        metavar={int: "N", float: "X"}.get(kind),
+        help=field.help_text,
+        show_default=False,
+        rich_help_panel=field.option.group,
+    )
+    yield _parameter(field.name, Annotated[kind | None, option], None)
+    for part in field.parts:
+        yield from _parameters(part)
+
+
+def _given(settings: type, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the options that were given, by field.
+
+    Raises:
+        ConfigError: a value is not allowed, or belongs to an option that was not given.
+    """
+    given: dict[str, Any] = {}
+    for field in option_fields(settings):
+        value = asked[field.name]
+        if field.parts:
+            if not value:
+                _refuse_without(field, asked)
+            value = field.value_type(**_given(field.value_type, asked)) if value else None
+        if value is not None:
+            given[field.name] = value
+    if given:
+        from nmt.config.option_values import check_options
+
+        check_options(settings, given, called=flag_of)
+    return given
+
+
+def _refuse_without(field: OptionField, asked: Mapping[str, Any]) -> None:
+    from nmt.errors import ConfigError
+
+    for part in field.parts:
+        if asked[part.name] is not None:
+            raise ConfigError(f"{part.flag} only goes with {field.flag}.")
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _with_parameters(
+    run: Callable[..., None],
+    command: Callable[..., None],
+    parameters: Iterable[inspect.Parameter],
+    *,
+    without: Container[str] = (),
+) -> Callable[..., None]:
+    """Show typer a command with further parameters, in place of those that it does not give."""
     signature = inspect.signature(command, eval_str=True)
-    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
-    run.__annotations__ = {**command.__annotations__, "quiet": annotation}
+    shown = [*(one for one in signature.parameters.values() if one.name not in without), *parameters]
+    run.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in shown} | {"return": None}
     return run

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.options import Mirrors, Offline
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,19 +21,14 @@ def prepare_data(
         str | None,
         typer.Argument(help="A built-in name (see --list), a recipe file NAME.yaml, or a name for your own text."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Folder of the data set; data/NAME if left out.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Folder of the data set.  [data/NAME]")] = None,
     cache: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where downloads are kept; ~/.cache/nmt if left out.")
+        Path | None, typer.Option(metavar="PATH", help="Where downloads are kept.  [~/.cache/nmt]")
     ] = None,
-    mirror: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="Folder or URL that holds the downloads by name; tried first."),
-    ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Use no network; say what is missing.")] = False,
+    mirror: Mirrors = None,
+    offline: Offline = False,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes that clean; all cores if left out.")
+        int | None, typer.Option(metavar="N", min=1, help="Processes for cleaning.  [all cores]")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Prepare again, or replace another data set.")] = False,
     source_lang: Annotated[
@@ -49,10 +45,10 @@ def prepare_data(
         ),
     ] = None,
     valid: Annotated[
-        list[str] | None, typer.Option(metavar="PREFIX", help="The same for validation; held out of train if left out.")
+        list[str] | None, typer.Option(metavar="PREFIX", help="The same for validation.  [held out of train]")
     ] = None,
     test: Annotated[
-        list[str] | None, typer.Option(metavar="PREFIX", help="The same for testing; held out of train if left out.")
+        list[str] | None, typer.Option(metavar="PREFIX", help="The same for testing.  [held out of train]")
     ] = None,
     train_source: Annotated[
         list[str] | None,
@@ -70,16 +66,16 @@ def prepare_data(
         typer.Option(metavar="N", min=0, help="Longest side of a training pair, in words; 0 for no limit.  [250]"),
     ] = None,
     max_ratio: Annotated[
-        float | None, typer.Option(metavar="X", min=0, help="Longer side to shorter, at most; 0 for no limit.  [4]")
+        float | None, typer.Option(metavar="X", min=0, help="Maximum ratio of the sides' lengths; 0 for no limit.  [4]")
     ] = None,
     dedup: Annotated[
         bool | None,
-        typer.Option("--dedup/--no-dedup", help="Drop repeated training pairs.  [the recipe's, mostly yes]"),
+        typer.Option("--dedup/--no-dedup", help="Drop repeated training pairs.  [the recipe's, mostly on]"),
     ] = None,
     show_recipe: Annotated[
-        bool, typer.Option("--show-recipe", help="Print the recipe as YAML, to copy and edit, and end.")
+        bool, typer.Option("--show-recipe", help="Print the recipe as YAML to copy and edit.")
     ] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Print the built-in data sets and end.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Print the built-in data sets.")] = False,
 ) -> None:
     """Fetch parallel text, or take your own, clean it, and write a data set.
 

@@ -11,14 +11,14 @@ import typer
 def report(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="RUN", help="Folders of runs; the newest below runs/ if left out."),
+        typer.Argument(metavar="RUN", help="Folders of runs.  [newest below runs/]"),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="The file to write; RUN/report.html for one run, ./report.html for several."),
+        typer.Option(metavar="PATH", help="File to write.  [RUN/report.html, or ./report.html for several runs]"),
     ] = None,
 ) -> None:
-    """Write a page about a training run, to be opened in a browser; of several runs, a comparison.
+    """Write a page about a training run for a browser; for several runs, a comparison.
 
     Example: nmt report runs/toy-en-de-tiny runs/toy-en-de-tiny-2 --out comparison.html
     """

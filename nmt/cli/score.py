@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import typer
 
+from nmt.cli.options import Mirrors, Offline
+
 if TYPE_CHECKING:
     from nmt.data.data_folder import DataFolder
     from nmt.evaluation import Comparison, MetricName, Score, TokenizerName
@@ -23,21 +25,21 @@ class Metric(StrEnum):
 
 
 def score(
-    hypothesis: Annotated[list[Path], typer.Argument(help="Translations, a line each; - is standard input.")],
+    hypothesis: Annotated[list[Path], typer.Argument(help="Translations, one per line; - is standard input.")],
     reference: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PATH", help="What they are compared with; several are several references."),
+        typer.Option(metavar="PATH", help="Reference translations; may be repeated."),
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="What was translated: its lines are counted.")
+        Path | None, typer.Option(metavar="PATH", help="Source text, to check the number of lines.")
     ] = None,
     test_set: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A test set as sacreBLEU names it, such as wmt14/full.")
+        str | None, typer.Option(metavar="NAME", help="A test set of sacreBLEU, such as wmt14/full.")
     ] = None,
     langpair: Annotated[
         str | None, typer.Option(metavar="PAIR", help="Languages of the test set, such as en-de.")
     ] = None,
-    metric: Annotated[list[Metric] | None, typer.Option(help="May be repeated.  [bleu]")] = None,
+    metric: Annotated[list[Metric] | None, typer.Option(help="Metric; may be repeated.  [bleu]")] = None,
     tokenize: Annotated[
         Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"]
         | None,
@@ -51,17 +53,14 @@ def score(
         str | None,
         typer.Option(
             metavar="LANG",
-            help="Language of the translations, such as de or pt_BR.  [by the test set or the reference's name]",
+            help="Language of the translations: de, pt_BR.  [of the test set, or the reference's name]",
         ),
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where test sets are kept; sacreBLEU's folder if left out.")
+        Path | None, typer.Option(metavar="PATH", help="Where test sets are kept.  [sacreBLEU's folder]")
     ] = None,
-    mirror: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="Folder or URL that holds the test sets by name; tried first."),
-    ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Use no network; say what is missing.")] = False,
+    mirror: Mirrors = None,
+    offline: Offline = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     with_sentences: Annotated[
         bool, typer.Option("--sentence-scores", help="Add the score of each sentence to the JSON.")

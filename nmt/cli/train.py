@@ -3,59 +3,92 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
+
+from nmt.cli.options import Changes, DeviceName, TrainingPrecisionName
+from nmt.option_fields import HARDWARE, SETTINGS, STREAMS
 
 
 def train(
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR[:WEIGHT]", help="A prepared data set; the newest if left out. Repeat it to mix."),
+        typer.Option(
+            metavar="DIR[:WEIGHT]",
+            help="A prepared data set; several are mixed.  [newest below data/]",
+            rich_help_panel=STREAMS,
+        ),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(metavar="NAME", help="tiny, small, base or big; chosen by the corpus if left out.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="tiny, small, base or big.  [by the size of the corpus]", rich_help_panel=SETTINGS
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="YAML with settings of your own, laid over the preset.")
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="YAML with your settings, which override the preset's.", rich_help_panel=SETTINGS
+        ),
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: model.dropout=0.3.")
-    ] = None,
+    set_: Changes = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="The run's folder; runs/NAME-PRESET or runs/NAME-STEM of --config."),
+        typer.Option(
+            metavar="PATH",
+            help="The run's folder.  [runs/NAME-PRESET, or runs/NAME-STEM of --config]",
+            rich_help_panel=STREAMS,
+        ),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Resume a run with its own settings and data.")
+        Path | None,
+        typer.Option(metavar="RUN", help="Resume a run with its own settings and data.", rich_help_panel=STREAMS),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start over in the next free folder: RUN-2 and so on.")
+        bool,
+        typer.Option("--fresh", help="Start over in the next free folder: RUN-2 and so on.", rich_help_panel=STREAMS),
     ] = False,
-    accept_changes: Annotated[bool, typer.Option("--accept-changes", help="Resume although settings changed.")] = False,
+    accept_changes: Annotated[
+        bool,
+        typer.Option("--accept-changes", help="Resume although settings changed.", rich_help_panel=SETTINGS),
+    ] = False,
     max_updates: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="End after so many updates, resumes included.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="End after N updates, resumes included.", rich_help_panel=SETTINGS),
     ] = None,
     max_minutes: Annotated[
         float | None,
-        typer.Option(metavar="X", help="End after about so many minutes, resumes and validation included."),
+        typer.Option(
+            metavar="X",
+            help="End after about X minutes, resumes and validation included.",
+            rich_help_panel=SETTINGS,
+        ),
     ] = None,
     init_from: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Begin with the weights of a bundle or run, and its settings.")
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Start from the weights and settings of a bundle or run.", rich_help_panel=STREAMS
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Try the worst batch, print what the run would take, and end.")
+        bool, typer.Option("--dry-run", help="Try the largest batch, print the cost of the run, and end.")
     ] = False,
     nproc: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Processes on this machine: one a GPU, or parts of a CPU.  [1]"),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Processes on this machine: one per GPU, or several on a CPU.  [1]",
+            rich_help_panel=HARDWARE,
+        ),
     ] = None,
     device: Annotated[
-        Literal["auto", "cpu", "cuda", "mps"] | None, typer.Option(help="Where to compute.  [auto]")
+        DeviceName | None, typer.Option(help="Where to compute.  [auto]", rich_help_panel=HARDWARE)
     ] = None,
     precision: Annotated[
-        Literal["auto", "fp32", "bf16", "fp16"] | None,
-        typer.Option(help="auto takes bf16 where it is faster here.  [auto]"),
+        TrainingPrecisionName | None,
+        typer.Option(help="auto: bf16 where faster.  [auto]", rich_help_panel=HARDWARE),
     ] = None,
 ) -> None:
     """Train a Transformer; the same command again resumes the run.
@@ -85,7 +118,7 @@ def train(
 
     launches = nproc is not None and nproc > 1 and not is_launched()
     is_main = ranks_of_environment().is_main
-    # What a rank other than the main one, or the process that only starts them, has to say, the main one says.
+    # Only the main rank prints; other ranks, and the process that starts them, would repeat it.
     say = notice if is_main and not launches else lambda message: None
     if resume is not None:
         _refuse_beside_resume({"--preset": preset, "--config": config, "--out": out, "--init-from": init_from}, fresh)
@@ -117,7 +150,7 @@ def train(
         check_run(run, resolved, folders, accept_changes=accept_changes)
     summary = summarize(folders, resolved)
     if launches:
-        # What is wrong was told by now, once and not by each rank.
+        # Errors were reported above: once, not by each rank.
         raise typer.Exit(launch(sys.argv[1:], nproc or 1))
     if dry_run:
         found = rehearse(folders, run, resolved, init_from=init_from)
@@ -149,6 +182,6 @@ def _refuse_beside_resume(options: dict[str, object], fresh: bool) -> None:
     given = [name for name, value in options.items() if value is not None] + ["--fresh"] * fresh
     if given:
         raise ConfigError(
-            f"{given[0]} does not go with --resume, which takes the run's own settings and folder. Leave it out; --set "
+            f"{given[0]} does not go with --resume, which takes the run's own settings and folder. Leave it out. --set "
             "changes single settings."
         )

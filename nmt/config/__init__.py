@@ -2,7 +2,7 @@
 
 from nmt.config.dumping import changeable_on_resume, differences, dump_config, flatten
 from nmt.config.layering import Layer, parse_layers
-from nmt.config.mistakes import mistakes
+from nmt.config.mistakes import did_you_mean, first_mistake, mistakes
 from nmt.config.reading import (
     apply_settings,
     load_preset,
@@ -45,8 +45,10 @@ __all__ = [
     "ValidationConfig",
     "apply_settings",
     "changeable_on_resume",
+    "did_you_mean",
     "differences",
     "dump_config",
+    "first_mistake",
     "flatten",
     "load_preset",
     "load_yaml",

@@ -1,17 +1,18 @@
-"""What is wrong with typed input (settings, a recipe, a manifest): each problem as a sentence that names the key."""
+"""What is wrong with typed input (settings, options, a recipe, a manifest): one sentence per problem, with its key."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from nmt.addresses import without_secrets
+from nmt.option_fields import plain_number
 
 _WORDS = {
     "int": "expected a whole number",
@@ -25,10 +26,10 @@ _WORDS = {
 }
 """By the first word of pydantic's name for a problem of type."""
 _BOUNDS = {
-    "greater_than": "must be greater than {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
-    "less_than": "must be less than {lt:g}",
-    "less_than_equal": "must be at most {le:g}",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
     "too_short": "must have at least {min_length}",
     "too_long": "must have at most {max_length}",
     "string_pattern_mismatch": "must match the pattern {pattern}",
@@ -36,6 +37,7 @@ _BOUNDS = {
     "union_tag_invalid": "expected {discriminator} to be one of {expected_tags}, got {tag!r}",
     "union_tag_not_found": "the key {discriminator} is missing",
     "json_invalid": "is not JSON ({error})",
+    "missing": "the key is missing",
 }
 _LONGEST_VALUE = 80
 
@@ -43,20 +45,16 @@ _LONGEST_VALUE = 80
 def mistakes(
     problems: Sequence[Any], root: type[BaseModel], origin: Callable[[str], str], *, noun: str = "setting"
 ) -> Iterator[str]:
-    """A sentence for each key that has problems; a value of several types has one problem for each type.
+    """A sentence for each key that has problems. A value of several types has one problem per type.
 
     Args:
         problems: as pydantic reports them.
-        root: what the input was read as.
-        origin: where a key's value comes from: a file, a preset, an option. A section's key, or ``""`` for the whole,
-            is asked for where several values do not fit together.
+        root: the model that the input was read as.
+        origin: where a key's value comes from: a file, a preset, an option. If values contradict each other, the key is
+            that of their section, or ``""`` for the root.
         noun: what a key is called.
     """
-    by_key: dict[str, list[Any]] = {}
-    for problem in problems:
-        path = _key_path(root, [str(part) for part in problem["loc"]])
-        by_key.setdefault(".".join(path), []).append(problem)
-    for key, ones in by_key.items():
+    for key, ones in _by_key(problems, root):
         if ones[0]["type"] == "extra_forbidden":
             yield f"{origin(key)}: {_unknown(root, key, noun)}"
         elif ones[0]["type"] == "missing":
@@ -65,11 +63,47 @@ def mistakes(
             source = origin(key)
             # An option names its key already.
             named = "" if not key or f" {key}=" in f" {source}" else f"{key}: "
-            yield f"{source}: {named}{_message(root, key, ones)}."
+            yield f"{source}: {named}{_message(root, key, ones, as_yaml)}."
+
+
+def option_mistakes(
+    problems: Sequence[Any], root: type[BaseModel], called: Callable[[str], str] = str
+) -> Iterator[str]:
+    """As :func:`mistakes`, for options of the command line or keywords of the Python API.
+
+    Args:
+        called: what the user calls an option, by its key: ``--beam``, or ``beam``.
+    """
+    for key, ones in _by_key(problems, root):
+        if ones[0]["type"] == "extra_forbidden":
+            yield _unknown(root, key, "option")
+        else:
+            yield f"{called(key)}: {_message(root, key, ones, repr)}."
+
+
+def _by_key(problems: Sequence[Any], root: type[BaseModel]) -> Iterator[tuple[str, list[Any]]]:
+    by_key: dict[str, list[Any]] = {}
+    for problem in problems:
+        path = _key_path(root, [str(part) for part in problem["loc"]])
+        by_key.setdefault(".".join(path), []).append(problem)
+    yield from by_key.items()
+
+
+def first_mistake(error: ValidationError) -> str:
+    """What is wrong with a file that nobody writes by hand: the first problem, without a full stop."""
+    problem = error.errors(include_url=False)[0]
+    key = ".".join(map(str, problem["loc"]))
+    return (f"{key}: " if key else "") + _message(None, key, [problem], repr)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'tiny'?)``, or nothing if no known word is near."""
+    nearest = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
 def as_yaml(value: Any) -> str:
-    """A value as it stands in a file of settings."""
+    """A value as in a file of settings."""
     if isinstance(value, tuple):
         value = list(value)
     return (
@@ -79,37 +113,45 @@ def as_yaml(value: Any) -> str:
     )
 
 
-def _message(root: type[BaseModel], key: str, problems: Sequence[Any]) -> str:
+def _message(root: type[BaseModel] | None, key: str, problems: Sequence[Any], shown: Callable[[Any], str]) -> str:
     first, *others = (_words(root, key, problem) for problem in problems)
     expected = " or ".join([first, *(other.removeprefix("expected ") for other in others)])
     if problems[0]["type"] in ("union_tag_not_found", "json_invalid"):
         return expected
-    return expected + _given(problems[0])
+    return expected + _given(problems[0], shown)
 
 
-def _words(root: type[BaseModel], key: str, problem: Any) -> str:
-    """What was expected, in our words; in pydantic's where a problem is of a rare kind."""
+def _words(root: type[BaseModel] | None, key: str, problem: Any) -> str:
+    """What was expected, in our words; in pydantic's for rare kinds of problems."""
     kind = problem["type"]
-    if kind in ("model_type", "model_attributes_type"):
+    if root is not None and kind in ("model_type", "model_attributes_type"):
         return f"is a section: set its keys, as in {key}.{next(iter(_section(root, key.split('.')).model_fields))}"
     if kind in _BOUNDS:
-        return _BOUNDS[kind].format(**problem["ctx"])
+        context = {name: _bound(value) for name, value in problem.get("ctx", {}).items()}
+        return _BOUNDS[kind].format(**context)
+    if kind == "is_instance_of":
+        expected = problem["ctx"]["class"]
+        return f"expected nmt.{expected}(…)"
     if (word := kind.split("_")[0]) in _WORDS:
         return _WORDS[word]
     message: str = problem["msg"].removeprefix("Value error, ")
     return message.rstrip(".")
 
 
-def _given(problem: Any) -> str:
+def _bound(value: Any) -> Any:
+    return plain_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _given(problem: Any, shown: Callable[[Any], str]) -> str:
     value = problem["input"]
     if isinstance(value, dict) or problem["type"] == "too_short":
         return ""
-    shown = without_secrets(repr(value) if isinstance(value, str) else as_yaml(value))
-    if len(shown) > _LONGEST_VALUE:
-        shown = shown[:_LONGEST_VALUE] + " …"
+    text = without_secrets(repr(value) if isinstance(value, str) else shown(value))
+    if len(text) > _LONGEST_VALUE:
+        text = text[:_LONGEST_VALUE] + " …"
     # YAML reads an unquoted `no`, which is also the code of a language, as false.
     hint = "; put it in quotes to make it text" if isinstance(value, bool) and problem["type"] == "string_type" else ""
-    return f", got {shown}{hint}"
+    return f", got {text}{hint}"
 
 
 def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
@@ -126,7 +168,7 @@ def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
 
 
 def _key_path(root: type[BaseModel], path: list[str]) -> list[str]:
-    """The part of a place that names a key: after one of several types, pydantic names which of them did not fit."""
+    """The part of a location that names a key. pydantic appends the type that did not fit, if there are several."""
     for depth, step in enumerate(path):
         field = _section(root, path[:depth]).model_fields.get(step)
         if field is not None and _has_several_types(field.annotation):
@@ -140,7 +182,7 @@ def _has_several_types(annotation: Any) -> bool:
 
 
 def _section(root: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
-    """The section that a path leads to (through lists, mappings and tagged unions), or the last on its way."""
+    """The section at a path (through lists, mappings and tagged unions), or the last section on the way."""
     section, options = root, [root]
     for step in path:
         if step in section.model_fields:
@@ -154,7 +196,7 @@ def _section(root: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
 
 
 def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The sections that a type is built of."""
+    """The sections in a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
@@ -162,7 +204,7 @@ def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _leaves(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """The full names of all keys that are no sections."""
+    """The full names of all keys that are not sections."""
     for name, field in section.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):

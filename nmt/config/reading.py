@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from nmt.config.documents import DEEPEST_TREE, LARGEST_FILE, DocumentError, parse_yaml
 from nmt.config.layering import Layer, overlay, parse_layers
+from nmt.config.mistakes import did_you_mean
 from nmt.config.sections import Config
 from nmt.errors import ConfigError
 
@@ -31,7 +31,7 @@ def load_preset(name: str) -> dict[str, Any]:
     """
     if name not in preset_names():
         raise ConfigError(
-            f"there is no preset {name!r}{_suggestion(name, preset_names())}; "
+            f"there is no preset {name!r}{did_you_mean(name, preset_names())}; "
             f"presets are {', '.join(preset_names())}. For a file of your own use --config."
         )
     return _parse_yaml(_PRESETS.joinpath(f"{name}.yaml").read_text("utf-8"), name)
@@ -122,8 +122,3 @@ def parse_config(values: Mapping[str, Any], *, name: str) -> Config:
         ConfigError: names each key that is unknown (with the nearest known one) or has a value that does not fit.
     """
     return parse_layers([Layer(name, values)])
-
-
-def _suggestion(word: str, known: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean {nearest[0]!r}?)" if nearest else ""

@@ -5,7 +5,6 @@ The built-in recipes are the YAML files beside this module; each also works with
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
@@ -15,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from nmt.config import load_yaml, mistakes
+from nmt.config import did_you_mean, load_yaml, mistakes
 from nmt.config.documents import parse_yaml
 from nmt.corpora.schema import Recipe
 from nmt.errors import ConfigError
@@ -53,11 +52,10 @@ def load_recipe(dataset: str) -> Recipe:
         recipe = parse_recipe(parse_yaml(builtin_text(name)), name=name)
         if reverse(recipe).name == dataset:
             return reverse(recipe)
-    nearest = difflib.get_close_matches(dataset, names, n=1)
-    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
     raise ConfigError(
-        f"there is no built-in data set {dataset!r}{hint}; there are {', '.join(names)}, each also with its "
-        "languages reversed. For text of your own name its files with --train PREFIX, or a recipe file NAME.yaml."
+        f"there is no built-in data set {dataset!r}{did_you_mean(dataset, names)}; there are {', '.join(names)}, each "
+        "also with its languages reversed. For your own text, name its files with --train PREFIX, or a recipe file "
+        "NAME.yaml."
     )
 
 

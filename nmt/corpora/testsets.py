@@ -7,13 +7,13 @@ checksums, and its reading of their formats are what others compare with, and so
 from __future__ import annotations
 
 import copy
-import difflib
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nmt.config import did_you_mean
 from nmt.corpora.archive import unpack
 from nmt.corpora.download import Notify, fetch
 from nmt.corpora.transfer import Progress, RemoteFile
@@ -106,9 +106,9 @@ def _dataset(name: str, langpair: str | None = None) -> Any:
     from sacrebleu.dataset import DATASETS
 
     if name not in DATASETS:
-        nearest = difflib.get_close_matches(name, DATASETS, n=1)
-        hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
-        raise DataError(f"sacreBLEU knows no test set {name!r}{hint}; `sacrebleu --list` shows all.")
+        raise DataError(
+            f"sacreBLEU knows no test set {name!r}{did_you_mean(name, DATASETS)}; `sacrebleu --list` shows all."
+        )
     dataset = DATASETS[name]
     if langpair is not None and langpair not in dataset.langpairs:
         known = ", ".join(sorted(dataset.langpairs))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
+from nmt.config import first_mistake
 from nmt.data.arrays import Indices, gather_rows
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile, examine_text, is_same_text
@@ -265,7 +266,9 @@ def _read_index(folder: Path, remedy: str) -> ShardIndex:
     try:
         index = _INDEX.validate_json(content, strict=True)
     except ValidationError as error:
-        raise DataError(f"{path}: is {_other_version(content) or _damaged(error)}. {remedy}") from None
+        raise DataError(
+            f"{path}: is {_other_version(content) or f'damaged: {first_mistake(error)}'}. {remedy}"
+        ) from None
     if index.version != VERSION:
         raise DataError(f"{path}: is of version {index.version}, not {VERSION}. {remedy}")
     if any(set(split.sides) != set(SIDES) for split in index.splits.values()):
@@ -281,12 +284,6 @@ def _other_version(content: bytes) -> str | None:
         return None
     version = values.get("version") if isinstance(values, dict) else None
     return f"of version {version}, not {VERSION}" if isinstance(version, int) and version != VERSION else None
-
-
-def _damaged(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    key = ".".join(map(str, problem["loc"]))
-    return f"damaged: {f'{key}: ' if key else ''}{problem['msg'][:1].lower()}{problem['msg'][1:]}"
 
 
 def are_current(

@@ -1,6 +1,6 @@
 """Beam search with the length penalty of the paper (section 6.1; Wu et al. 2016, equation 14), one for every mode.
 
-Shapes: B sentences, S source pieces, W live and empty places of the beam, G groups of them (one, unless the search is
+Shapes: B sentences, S source pieces, W places of the beam (live or empty), G groups of places (1 unless the search is
 diverse), N = B · W rows, V vocabulary, K extensions of a hypothesis, T pieces so far.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,40 +20,13 @@ from nmt.errors import NmtError
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 from nmt.search.diverse import choose_by_group
-from nmt.search.extensions import Dice, Sampling, drawn, largest, repeating
+from nmt.search.extensions import Dice, drawn, largest, repeating
+from nmt.search.settings import Normalization, SearchSettings
 
-# Places of the beam that must be empty before nothing is computed for them: to pack the others takes time, too.
+# The share of empty places from which live ones are packed: packing takes time, too.
 _WORTH_PACKING = 0.1
 
 PAD, UNK, BOS, EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
-
-
-@dataclass(frozen=True)
-class SearchSettings:
-    """What to search for."""
-
-    beam: int = 4
-    length_penalty: float = 0.6
-    """alpha of the penalty; 0 leaves scores as they are."""
-    max_extra_length: int = 50
-    """An output has at most as many pieces as its source, and so many more."""
-    max_length: int | None = None
-    """The most pieces of any output, where given."""
-    min_length: int = 0
-    """The fewest pieces of any output, as far as the limits allow."""
-    nbest: int = 1
-    """How many hypotheses to return; at most ``beam``."""
-    allow_unk: bool = False
-    normalization: Literal["paper", "length"] = "paper"
-    """What scores are divided by: the paper's penalty, or the length to the power of alpha."""
-    no_repeat_ngram: int = 0
-    """No n-gram of so many pieces comes twice in an output; 0 allows all."""
-    sampling: Sampling | None = None
-    """Draw ``beam`` outputs instead of searching for the best."""
-    diverse_groups: int = 1
-    """Groups of the beam that keep away from each other (diverse beam search); a divisor of ``beam``, 1 for none."""
-    diversity: float = 0.5
-    """What it costs a group, in nats, to take a piece that a hypothesis of an earlier group takes at the same step."""
 
 
 @dataclass(frozen=True)
@@ -61,20 +34,20 @@ class Hypothesis:
     """A finished translation."""
 
     pieces: tuple[int, ...]
-    """Without eos."""
+    """The ids of the pieces, without eos."""
     log_probability: float
-    """Of the pieces and eos, in nats."""
+    """The log-probability of the pieces and eos, in nats."""
     score: float
-    """``log_probability`` over the length penalty: what hypotheses are ranked by."""
+    """The log-probability divided by the length penalty; hypotheses are ranked by it."""
 
 
 def never_emitted(allow_unk: bool) -> list[int]:
-    """Pieces that no output holds."""
+    """The special pieces that outputs never contain."""
     return [PAD, BOS] if allow_unk else [PAD, UNK, BOS]
 
 
-def length_penalty(length: int, alpha: float, normalization: Literal["paper", "length"] = "paper") -> float:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha, or |Y|^alpha, where |Y| counts eos."""
+def length_penalty(length: int, alpha: float, normalization: Normalization = "paper") -> float:
+    """The length penalty: lp(Y) = ((5 + |Y|) / 6)^alpha, or |Y|^alpha, where |Y| counts eos."""
     return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
 
 
@@ -90,22 +63,22 @@ def beam_search(
     """Translate a batch of sentences.
 
     Each step extends every live hypothesis by every piece and keeps the best. A hypothesis that ends in eos is
-    finished and leaves its place in the beam empty, so that a beam of 1 is greedy search for every alpha. Diverse
-    groups (:mod:`nmt.search.diverse`) do so each with places of their own. What several of them find is returned
-    once; all are ranked together by their scores, which hold nothing of what diversity costs.
+    finished and leaves its place in the beam empty, so a beam of 1 is greedy search for every alpha. Each diverse group
+    (:mod:`nmt.search.diverse`) has its own places. A hypothesis that several groups find is returned once. All are
+    ranked together by their scores, which do not include the diversity penalty.
 
     Args:
-        models: one, or several over the same vocabulary whose probabilities are averaged at each step.
+        models: one model, or several with the same vocabulary, whose probabilities are averaged at each step.
         source_BS: pieces with eos, padded with 0 on the right.
-        prefixes: for each sentence the pieces that its outputs must begin with, which make room for themselves where
-            an output may not be so long; fewer than the models have positions for.
-        numbers: what tells sentences apart that are sampled: the same number draws the same outputs, in any batch.
-            By default their places in this one.
-        before_step: called before each step with the number of sentences that are left and the pieces of each
-            hypothesis so far; what it raises ends the search.
+        prefixes: for each sentence, the pieces that its outputs must begin with. A prefix longer than the limit of an
+            output raises the limit. Prefixes must be shorter than the models' positions.
+        numbers: a seed for each sentence when sampling: the same number draws the same outputs, in any batch. The
+            default is the position in this batch.
+        before_step: called before each step with the number of sentences left and the pieces of each hypothesis so
+            far. An exception that it raises ends the search.
 
     Returns:
-        For each sentence its ``nbest`` hypotheses (fewer where the beam finished fewer different ones), best first.
+        For each sentence its ``nbest`` hypotheses, best first; fewer if the beam finished fewer different ones.
     """
     with torch.inference_mode():
         search = _Search.begin(models, source_BS, settings, prefixes, numbers)
@@ -118,35 +91,35 @@ def beam_search(
 
 @dataclass
 class _Search:
-    """The beams of the sentences that are still searched for.
+    """The beams of the sentences that are not finished.
 
-    What the model needs lies on its device; which hypotheses have ended, and what they consist of, is kept on the
-    host. The two exchange the beams' best extensions once a step.
+    Tensors for the model are on its device; pieces and finished hypotheses are on the host. The two exchange the beams'
+    best extensions once per step.
     """
 
     models: Sequence[Transformer]
     settings: SearchSettings
     finished: list[list[Hypothesis]]
-    """By sentence of the whole batch."""
+    """Finished hypotheses, by sentence of the whole batch."""
     sentences: list[int]
-    """Which sentence of the batch each row of B below is."""
+    """The sentence of the batch that each row of B below is."""
     limits: list[int]
-    """The most pieces that each of them may have."""
+    """The maximum pieces of an output of each sentence."""
     states: list[DecodingState]
     tokens_BW: Tensor
-    """The piece that each hypothesis was last extended by."""
+    """The last piece of each hypothesis."""
     scores_BW: Tensor
-    """Log-probability of each live hypothesis; -inf marks an empty place."""
+    """The log-probability of each live hypothesis; -inf marks an empty place."""
     places_BG: Tensor
-    """Places of each group that are left: one less for each of its hypotheses that finished."""
+    """The places of each group minus its finished hypotheses."""
     paid_BW: Tensor
-    """What diversity has cost each hypothesis, where there are several groups."""
+    """The diversity penalty of each hypothesis so far, if there are several groups."""
     pieces_BWT: np.ndarray[Any, np.dtype[np.int64]]
-    """What each hypothesis consists of so far."""
+    """The pieces of each hypothesis so far."""
     prefixes: Sequence[Sequence[int]]
-    """By sentence of the whole batch."""
+    """The prefixes, by sentence of the whole batch."""
     dice: Dice | None
-    """Where pieces are drawn instead of searched for."""
+    """The random numbers of sampling; None for a search."""
     length: int = field(default=0)
 
     @staticmethod
@@ -165,7 +138,7 @@ class _Search:
         limits = [min(length - 1 + settings.max_extra_length, longest) for length in source_lengths]
         if prefixes is not None:
             limits = [max(limit, len(prefix)) for limit, prefix in zip(limits, prefixes, strict=True)]
-        # All hypotheses begin alike, so there is but one; the beam opens with the first step.
+        # All hypotheses begin alike, so there is only one; the first step fills the beam.
         return _Search(
             models,
             settings,
@@ -185,19 +158,18 @@ class _Search:
         )
 
     def extend(self) -> None:
-        """Make one step: every hypothesis by one piece, finished ones out, finished sentences out."""
-        # 1. The best extensions of each hypothesis, and the best of those of its sentence, as many as have a place;
-        # or one of each, drawn.
+        """Make one step: extend hypotheses by a piece, then remove finished hypotheses and sentences."""
+        # 1. Find the best extensions of each sentence's hypotheses, as many as it has places; or draw one of each.
         best_BW, parents_BW, tokens_BW = self._best() if self.dice is None else self._drawn(self.dice)
         self.length += 1
 
-        # 2. Those that end in eos are finished; the rest live on.
+        # 2. Extensions that end in eos are finished; the others stay live.
         ended_BW = (tokens_BW == EOS) & (best_BW > -torch.inf)
         self.places_BG = self.places_BG - ended_BW.view(*self.places_BG.shape, -1).sum(dim=2)
         live_BW = best_BW.masked_fill(ended_BW, -torch.inf)
         staying = self._record(best_BW, parents_BW, tokens_BW)
 
-        # 3. Sentences whose search is over leave the batch; the others' hypotheses follow their parents.
+        # 3. Finished sentences leave the batch; the states of the others follow the hypotheses' parents.
         kept_B = None
         if len(staying) < len(self.sentences):
             kept_B = torch.tensor(staying, dtype=torch.long, device=best_BW.device)
@@ -210,9 +182,9 @@ class _Search:
         self.states = [state.select(parents_BW, kept_B) for state in self.states]
 
     def _best(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Of all extensions of a sentence's hypotheses the best: log-probabilities, parents and pieces (B, W)."""
+        """The best extensions of each sentence's hypotheses: log-probabilities, parents and pieces (B, W)."""
         logits_NV, normalizer_N1 = self._allowed_logits()
-        # The K best of each are enough for a beam of K.
+        # The K best extensions of each hypothesis suffice for a beam of K.
         values_NK, pieces_NK = largest(logits_NV, self.settings.beam)
         (sentences, beam), choices = self.tokens_BW.shape, values_NK.shape[1]
         values_BWK = (values_NK - normalizer_N1).view(sentences, beam, choices)
@@ -232,8 +204,10 @@ class _Search:
         return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
 
     def _drawn(self, dice: Dice) -> tuple[Tensor, Tensor, Tensor]:
-        """An extension of each hypothesis, drawn: log-probabilities, parents and pieces (B, W). The first step draws
-        all hypotheses from the one that there is."""
+        """Draw an extension of each hypothesis: log-probabilities, parents and pieces (B, W).
+
+        The first step draws all hypotheses from the only one.
+        """
         assert self.settings.sampling is not None
         logits_NV, normalizer_N1 = self._allowed_logits()
         sentences, beam = len(self.sentences), self.settings.beam
@@ -250,7 +224,7 @@ class _Search:
         return self.scores_BW.gather(1, parents_BW) + values_BW, parents_BW, pieces_N1.view(sentences, beam)
 
     def _allowed_logits(self) -> tuple[Tensor, Tensor | float]:
-        """As :meth:`_next_logits`, with -inf for pieces that may not come."""
+        """As :meth:`_next_logits`, with -inf for pieces that are not allowed."""
         logits_NV, normalizer_N1 = self._next_logits()
         forced = {row: piece for row in range(len(self.sentences)) if (piece := self._forced_piece(row)) is not None}
         if not forced:
@@ -265,7 +239,7 @@ class _Search:
         return logits_NV, normalizer_N1
 
     def _forbid(self, logits_NV: Tensor) -> None:
-        """Set to -inf what may come nowhere, and what may not come yet or again."""
+        """Set to -inf the pieces that are never allowed, not allowed yet, or not allowed again."""
         eos_N = logits_NV[:, EOS].clone()
         is_too_early = self.length < self.settings.min_length
         for piece in [*never_emitted(self.settings.allow_unk), *([EOS] if is_too_early else [])]:
@@ -273,19 +247,19 @@ class _Search:
         if self.settings.no_repeat_ngram:
             rows, pieces = repeating(self.pieces_BWT, self.settings.no_repeat_ngram)
             logits_NV[torch.from_numpy(rows), torch.from_numpy(pieces)] = -torch.inf
-            # A hypothesis that has used up all pieces may end, however short it is.
+            # A hypothesis for which no piece is left may end, however short it is.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
             logits_NV[ending_N, EOS] = eos_N[ending_N]
 
     def _forced_piece(self, row: int) -> int | None:
-        """What a sentence must go on with: its prefix, and eos where it is as long as it may be."""
+        """The piece that must come next: of the prefix, or eos at the limit; None if any may."""
         prefix = self.prefixes[self.sentences[row]]
         if self.length < len(prefix):
             return prefix[self.length]
         return EOS if self.length >= self.limits[row] else None
 
     def _next_logits(self) -> tuple[Tensor, Tensor | float]:
-        """Logits (N, V) of each piece after each hypothesis, and what to subtract to make them log-probabilities."""
+        """Logits (N, V) of the next piece of each hypothesis, and what to subtract to get log-probabilities."""
         each, live_BW = [], self._live()
         for index, model in enumerate(self.models):
             logits_NV, self.states[index] = model.step(self.tokens_BW, self.states[index], live_BW)
@@ -296,19 +270,19 @@ class _Search:
         return log_probabilities.logsumexp(dim=0), math.log(len(each))
 
     def _live(self) -> Tensor | None:
-        """Which places are not empty, where leaving the others out is worth it."""
-        if self.scores_BW.device.type != "cpu":  # to count them would be to wait for the GPU
+        """Which places are live; None if it does not pay to skip the empty ones."""
+        if self.scores_BW.device.type != "cpu":  # counting would wait for the GPU
             return None
         live_BW = self.scores_BW > -torch.inf
         count = int(live_BW.sum())
         return live_BW if live_BW.numel() - count >= _WORTH_PACKING * live_BW.numel() else None
 
     def _record(self, best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> list[int]:
-        """Take note of the extensions, and of those that end; the rows of the sentences whose search goes on."""
+        """Record extensions and finished hypotheses; return the rows of the sentences that are not finished."""
         best, parents, tokens = (tensor.numpy() for tensor in _to_host(best_BW, parents_BW, tokens_BW))
         if np.isnan(best).any():
             raise NmtError(
-                "the model's numbers are not finite: its training has diverged, or --precision is too low for it. "
+                "the model's outputs are not finite: its training has diverged, or --precision is too low for it. "
                 "Use another checkpoint, or --precision fp32."
             )
         followed = np.take_along_axis(self.pieces_BWT, parents[:, :, None], axis=1)
@@ -318,17 +292,17 @@ class _Search:
         for row, place in zip(*ended.nonzero(), strict=True):
             log_probability, pieces = float(best[row, place]), tuple(followed[row, place].tolist())
             found = self.finished[self.sentences[row]]
-            # Groups may come to the same end; samples come as often as they are drawn.
+            # Several groups may find the same output, which counts once; samples count as often as they are drawn.
             if self.settings.diverse_groups == 1 or all(pieces != hypothesis.pieces for hypothesis in found):
                 found.append(Hypothesis(pieces, log_probability, log_probability / penalty))
         best_live = np.where(ended, -np.inf, best).max(axis=1).tolist()
         return [row for row, best in enumerate(best_live) if self._goes_on(row, best)]
 
     def _goes_on(self, row: int, best_live: float) -> bool:
-        """Whether a live hypothesis is left that could still be among those to return; all that were drawn are.
+        """Whether a live hypothesis could still be returned. Samples are returned in any case.
 
-        Log-probabilities only fall, and the penalty divides by the most at the greatest length, eos included:
-        no live hypothesis can end with more than its present log-probability over that.
+        Log-probabilities only fall, and the penalty is largest at the maximum length, eos included. So the score of a
+        live hypothesis cannot exceed its present log-probability divided by that penalty.
         """
         if best_live == -math.inf:
             return False
@@ -343,6 +317,6 @@ class _Search:
 
 
 def _to_host(best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> tuple[Tensor, ...]:
-    """All of them in one transfer; numbers of places and pieces are exact in the type of log-probabilities."""
+    """Move all three in one transfer; the type of log-probabilities holds places and ids exactly."""
     together = torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)]).cpu()
     return together[0].double(), together[1].long(), together[2].long()

@@ -1,16 +1,14 @@
-"""Diverse beam search: a beam in groups, each of which keeps away from what the groups before it take (Vijayakumar et
-al. 2018).
+"""Diverse beam search (Vijayakumar et al. 2018): groups of the beam, each penalised for pieces of earlier groups.
 
-Beam search mostly returns one translation in many small variations, since hypotheses that differ late push out those
-that differ early. Here the beam is divided into groups that do not compete with each other. At each step they choose
-one after the other, and a piece costs a later group the more, the more hypotheses of earlier groups have just taken it
-(the paper's Hamming diversity).
+Beam search mostly returns small variations of one translation, since hypotheses that differ late displace those that
+differ early. Here the beam is divided into groups that do not compete with each other. At each step the groups choose
+in turn. A piece costs a later group a penalty for each hypothesis of an earlier group that has just taken it (the
+paper's Hamming diversity).
 
-What a hypothesis has paid for pieces stays with it, as in the paper's algorithm: were it forgotten at the next step, a
-group of several places would soon be back at what the first group likes best. It matters for the choice within a group
-and for nothing else. Log-probabilities and scores are the model's own, unlike in toolkits whose scores of later groups
-hold what was paid: only so do candidates of different groups compare with each other, with those of another search,
-and with what scoring says of the same output.
+A hypothesis keeps its penalties, as in the paper's algorithm. Without them, a group of several places would soon return
+to the favourites of the first group. The penalty affects only the choice within a group. Log-probabilities and scores
+are the model's own. In other toolkits the scores of later groups include the penalty, so that they compare neither with
+other groups, nor with another search, nor with the scores of given targets.
 
 Shapes: B sentences, W places of the beam, G groups, P places of each (W = G · P), K extensions of a hypothesis,
 X = P · K, Y places of the groups that have chosen.
@@ -25,25 +23,25 @@ from torch import Tensor
 def choose_by_group(
     extended_BWK: Tensor, pieces_BWK: Tensor, paid_BW: Tensor, places_BG: Tensor, beam: int, strength: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The extensions with which the hypotheses of each group go on.
+    """Choose the extensions of each group.
 
-    Where there is but one hypothesis (W = 1), which has read nothing yet, all groups begin with it.
+    At the first step there is only one hypothesis (W = 1), and all groups extend it.
 
     Args:
-        extended_BWK: log-probability of each hypothesis with each of its best extensions; of these as many as the beam
-            is wide suffice, since what earlier groups take makes no more pieces dearer than they have places.
-        pieces_BWK: the pieces that extend them.
-        paid_BW: what each hypothesis has paid so far.
-        places_BG: places of each group that no finished hypothesis has used up.
-        beam: width of the whole beam, a multiple of the groups.
-        strength: what a piece costs for each hypothesis of an earlier group that has taken it.
+        extended_BWK: log-probability of each hypothesis with each of its K best extensions. K = beam suffices: earlier
+            groups penalise at most as many pieces as they have places.
+        pieces_BWK: the pieces of these extensions.
+        paid_BW: the penalty of each hypothesis so far.
+        places_BG: the places of each group minus its finished hypotheses.
+        beam: size of the whole beam, a multiple of the groups.
+        strength: the penalty on a piece per hypothesis of an earlier group that has taken it.
 
     Returns:
-        For each place of the new beam, group by group and in each by what it chose by: the log-probability, or -inf
-        where the place is empty; the index of the extension among all (W · K); and what was paid up to here (B, W).
+        For each place of the new beam, group by group, best first by penalised log-probability: the log-probability, or
+        -inf if the place is empty; the index of the extension among all (W · K); and the penalty so far (B, W).
     """
     groups, choices = places_BG.shape[1], extended_BWK.shape[2]
-    group_width = extended_BWK.shape[1] // groups  # 0 where all begin with the same hypothesis
+    group_width = extended_BWK.shape[1] // groups  # 0 at the first step, when all groups share one hypothesis
     best, indices, paid = [], [], []
     taken_BY = pieces_BWK.new_empty(len(pieces_BWK), 0)
     for group in range(groups):

@@ -1,4 +1,4 @@
-"""What a hypothesis may be extended by, in small pure pieces: the best, the drawn, and what must not come again.
+"""The pieces that may extend a hypothesis, in small pure functions: the best, a drawn one, and repeated n-grams.
 
 Shapes: B sentences, W hypotheses of each, N = B · W rows, V vocabulary, K extensions of a row, T pieces so far.
 """
@@ -6,8 +6,6 @@ Shapes: B sentences, W hypotheses of each, N = B · W rows, V vocabulary, K exte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,50 +13,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.errors import ConfigError
-from nmt.search.option_checks import check_kind
+from nmt.search.settings import Sampling
 
 _BLOCK = 64
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """Outputs drawn piece by piece from what the model expects."""
-
-    temperature: float = 1.0
-    """Log-probabilities are divided by it: below 1 likely pieces become likelier."""
-    top_k: int | None = None
-    """Only the so many likeliest pieces may come."""
-    top_p: float | None = None
-    """Only the fewest likeliest pieces whose probabilities come to this (Holtzman et al. 2020)."""
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse values that nothing can be drawn with.
-
-        Raises:
-            ConfigError: names the value and what is allowed.
-        """
-        for name in ("temperature", "top_k", "top_p", "seed"):
-            value = getattr(self, name)
-            if value is not None or name in ("temperature", "seed"):
-                check_kind(name, value, Integral if name in ("top_k", "seed") else Real)
-        # Below, logits over it are beyond what numbers can hold.
-        if not 1e-6 <= self.temperature <= 1e6:
-            raise ConfigError(f"temperature {self.temperature:g}: give a number from 0.000001 to 1,000,000.")
-        if self.seed < 0:
-            raise ConfigError(f"seed {self.seed}: give 0 or more.")
-        if self.top_k is not None and self.top_k < 1:
-            raise ConfigError(f"top-k {self.top_k}: give at least 1 piece to draw from.")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ConfigError(f"top-p {self.top_p:g}: give a probability above 0, and at most 1.")
-
-
 def largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest numbers of each row and where they are; fewer than ``count`` where a row has not so many.
+    """The ``count`` largest numbers of each row and their indices; all of them if a row has fewer.
 
-    On a CPU torch's own search costs as much as a matrix product. The largest K numbers lie in those K blocks whose
-    maxima are largest, and maxima are quick to find.
+    On a CPU, ``topk`` costs as much as a matrix product. The K largest numbers are in the K blocks with the largest
+    maxima, and maxima are fast to compute.
     """
     rows, vocabulary = logits_NV.shape
     blocks = vocabulary // _BLOCK
@@ -75,14 +39,14 @@ def largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def drawn(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Tensor, Tensor]:
-    """One piece of each row, drawn by what its logits promise, and its logit; both (N, 1).
+    """Draw one piece of each row by its logits; the logit and the id, both (N, 1).
 
     Args:
-        uniform_N: a number from [0, 1) for each row, which decides: the same number draws the same piece.
+        uniform_N: a number from [0, 1) for each row. The same number draws the same piece.
     """
     rows, vocabulary = logits_NV.shape
     if sampling.top_k is None and sampling.top_p is None:
-        # To put a vocabulary in order takes longer than all else that is done with it.
+        # Sorting a vocabulary would take longer than everything else here.
         values_NK, pieces_NK = logits_NV, torch.arange(vocabulary, device=logits_NV.device).expand(rows, -1)
     else:
         values_NK, pieces_NK = largest(logits_NV, sampling.top_k or vocabulary)
@@ -91,7 +55,7 @@ def drawn(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Ten
     probabilities_NK = torch.softmax(values_NK.to(exact) / sampling.temperature, dim=1)
     sums_NK = probabilities_NK.cumsum(dim=1)
     if sampling.top_p is not None:
-        # The piece that reaches the sum still belongs to them.
+        # The piece that reaches the sum is included.
         probabilities_NK.masked_fill_(sums_NK - probabilities_NK >= sampling.top_p, 0.0)
         sums_NK = probabilities_NK.cumsum(dim=1)
     reached_NK = sums_NK > uniform_N.to(exact).to(logits_NV.device)[:, None] * sums_NK[:, -1:]
@@ -100,7 +64,7 @@ def drawn(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Ten
 
 
 def repeating(pieces_BWT: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pieces that would end an n-gram of ``size`` that a hypothesis has already: their rows (of N) and ids."""
+    """The pieces that would repeat an n-gram of ``size`` pieces: their rows (of N) and their ids."""
     sentences, beam, length = pieces_BWT.shape
     if length < size:
         nothing = np.empty(0, dtype=np.int64)
@@ -113,13 +77,13 @@ def repeating(pieces_BWT: NDArray[np.int64], size: int) -> tuple[NDArray[np.int6
 
 
 class Dice:
-    """The random numbers of sampling: a row of its own for each sentence, whatever others it is in a batch with."""
+    """The random numbers of sampling. Those of a sentence do not depend on its batch."""
 
     def __init__(self, seed: int, numbers: Sequence[int]) -> None:
-        """Seed one generator for each of the numbers that sentences carry."""
+        """Seed one generator per sentence, with its number."""
         self._generators: list[np.random.Generator] = [np.random.default_rng([seed, number]) for number in numbers]
 
     def throw(self, sentences: Sequence[int], count: int) -> NDArray[np.float64]:
-        """``count`` numbers from [0, 1) for each of some sentences (B, count)."""
+        """Draw ``count`` numbers from [0, 1) for each sentence (B, count)."""
         thrown: list[NDArray[Any]] = [self._generators[sentence].random(count) for sentence in sentences]
         return np.stack(thrown)

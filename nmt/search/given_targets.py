@@ -1,4 +1,4 @@
-"""Forced decoding: what models make of targets that are given, rather than searched for.
+"""Forced decoding: the log-probabilities and alignments of given targets.
 
 Shapes: B pairs, S source pieces, T target pieces with eos, V vocabulary, H heads.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -21,24 +20,25 @@ from nmt.device import Hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import BOS, EOS, PAD, length_penalty, never_emitted
+from nmt.search.settings import Normalization
 
 
 @dataclass(frozen=True)
 class TargetScore:
-    """How likely a target is, given its source."""
+    """The probability of a target, given its source."""
 
     piece_log_probabilities: tuple[float, ...]
-    """Of each piece given those before it, in nats; the last is eos."""
+    """The log-probability of each piece given the pieces before it, in nats; the last is that of eos."""
     log_probability: float
-    """Their sum."""
+    """The sum of the pieces' log-probabilities."""
     score: float
-    """``log_probability`` over the length penalty, as in the search."""
+    """The log-probability divided by the length penalty, as in the search."""
     alignment: tuple[int, ...] | None = None
-    """For each piece and eos the source piece that got the most attention when it was written, counted from 0; the
-    number of source pieces stands for the source's eos. None where it was not asked for."""
+    """For each piece and eos, the index of the source piece with the most attention, from 0; the number of source
+    pieces stands for the source's eos. None unless requested."""
 
     def aligned_pieces(self, source_length: int) -> tuple[int | None, ...] | None:
-        """The alignment of the pieces alone: None for those that look at the source's eos."""
+        """The alignment of the pieces, without eos; None for pieces aligned with the source's eos."""
         if self.alignment is None:
             return None
         return tuple(None if index == source_length else index for index in self.alignment[:-1])
@@ -51,24 +51,24 @@ def score_targets(
     hardware: Hardware,
     *,
     alpha: float = 0.6,
-    normalization: Literal["paper", "length"] = "paper",
+    normalization: Normalization = "paper",
     allow_unk: bool = False,
     batch_tokens: int = 2_048,
     alignment_layer: int | None = None,
 ) -> list[TargetScore]:
-    """Score pairs, each as the search would have scored the target had it come upon it.
+    """Score pairs, each as the search would score the target if it found it.
 
-    What no search returns has log-probability -inf: a target with pad, bos or (unless allowed) unk in it. The other
-    pieces do not share in what is taken from these, in the search as here. A pair of which either side is longer than
-    the models have positions for has -inf throughout, and no alignment.
+    A target that no search returns, with pad, bos or (unless allowed) unk, has log-probability -inf. As in the search,
+    the probability of these pieces is not redistributed to the others. If a side is longer than the models' positions,
+    all log-probabilities of the pair are -inf and it has no alignment.
 
     Args:
         models: in eval mode on the hardware's device; the probabilities of several are averaged at each piece.
-        sources, targets: pieces without bos and eos; a target for each source.
-        alpha, normalization: of the length penalty; an alpha of 0 leaves scores as they are.
-        allow_unk: score unk as any other piece, as suits text that nobody searched for.
-        batch_tokens: padded positions of the longer side, at most, that are worked on at once.
-        alignment_layer: decoder layer whose attention, averaged over heads and models, tells the alignment; from 0,
+        sources, targets: ids without bos and eos; a target for each source.
+        alpha, normalization: of the length penalty; with an alpha of 0, the score is the log-probability.
+        allow_unk: score unk as any other piece: given texts may contain it.
+        batch_tokens: maximum padded positions of the longer side that are scored at once.
+        alignment_layer: the decoder layer whose attention, averaged over heads and models, gives the alignment: from 0,
             or from the last as -1. None for no alignment.
 
     Returns:
@@ -115,7 +115,7 @@ def _score_batch(
     hardware: Hardware,
     alignment_layer: int | None,
 ) -> tuple[list[list[float]], list[list[int]] | None]:
-    """Log-probability of each piece, and the source position that it looks at most; what stands at padding is void."""
+    """The log-probability of each piece, and the source position with the most attention; ignore padded positions."""
     log_p_by_model, looks_by_model = [], []
     for model in models:
         watched_layer = None if alignment_layer is None else alignment_layer % len(model.decoder)
@@ -139,14 +139,14 @@ def _score_batch(
 
 def alignment_layer(models: Sequence[Transformer]) -> int:
     """The decoder layer, counted from the last, whose attention is most like an alignment."""
-    # The last looks ahead to the piece that comes next, so the one before it tells more, where there is one.
+    # The last layer attends to what the next piece needs, so the layer before it aligns better.
     return -2 if all(len(model.decoder) > 1 for model in models) else -1
 
 
 def _scored(
     piece_log_probabilities: list[float],
     alpha: float,
-    normalization: Literal["paper", "length"],
+    normalization: Normalization,
     alignment: list[int] | None,
 ) -> TargetScore:
     total = math.fsum(piece_log_probabilities)
@@ -165,6 +165,6 @@ def _padded(rows: list[list[int]]) -> Tensor:
 def _check_layer(layer: int | None, layers: int) -> None:
     if layer is not None and not -layers <= layer < layers:
         raise ConfigError(
-            f"the alignment was asked of decoder layer {layer}, but the model has {layers}: give 0 to {layers - 1}, or "
+            f"alignment_layer: got decoder layer {layer}, but the model has {layers}: give 0 to {layers - 1}, or "
             f"-1 to -{layers} to count from the last."
         )

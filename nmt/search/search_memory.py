@@ -1,7 +1,6 @@
-"""Searches that fit into memory: a batch that does not is halved, and a sentence that does not is refused by name.
+"""Searches that fit into memory: batches that do not fit are halved; sentences that do not fit are errors.
 
-Memory is estimated before it is taken. On a CPU to take more than there is does not raise an error; the system ends the
-process.
+Memory is estimated before it is allocated. On a CPU, allocating too much raises no error: the system kills the process.
 """
 
 from __future__ import annotations
@@ -15,26 +14,26 @@ import torch
 from nmt.device import is_out_of_memory, memory_for_use, memory_in_use, release_memory
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import SearchSettings
+from nmt.search.settings import SearchSettings
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Watch = Callable[[int, int], None]
-"""To be called before each step of a search with the sentences left and the pieces of each hypothesis so far."""
+"""Called before each step of a search with the sentences left and the pieces of each hypothesis so far."""
 
 _NUMBER = 4  # bytes of a float32
 
 
 class BeamTooWideError(NmtError):
-    """A search whose beam takes more memory than there is, even for a single sentence."""
+    """A search whose beam needs more memory than there is, even for a single sentence."""
 
 
 class SearchMemory:
-    """The memory that searches may take together."""
+    """The memory for all searches together."""
 
     def __init__(self, models: Sequence[Transformer], device: torch.device) -> None:
-        """Find out how much memory there is, before the first search takes any."""
+        """Measure the free memory, before the first search allocates any."""
         self._models = models
         self._device = device
         in_all = memory_for_use(device)
@@ -42,39 +41,38 @@ class SearchMemory:
         self._alone = threading.Lock()
 
     def need(self, settings: SearchSettings, sentences: int, source_pieces: int, length: int) -> int:
-        """About how many bytes a step of a search takes.
+        """Estimate the bytes that a step of a search needs.
 
         Args:
-            sentences: that are searched for at once.
-            source_pieces: of the longest.
-            length: of each hypothesis behind the step.
+            sentences: how many are searched at once.
+            source_pieces: of the longest sentence.
+            length: of each hypothesis after the step.
         """
         beam = settings.beam if length > 1 else 1
         written, vocabulary = beam * length, self._models[0].vocab_size
         numbers = 0
         for model in self._models:
             layers, size = model.config.decoder_layers, model.config.d_model
-            # Keys and values of all that was written, with the room that is kept for more, and of the source.
+            # Keys and values of the pieces so far, with room reserved for more, and of the source.
             numbers += 2 * layers * size * (written + 2 * beam * source_pieces + source_pieces)
-            # The mask that tells each hypothesis its own past, as it was and as it will be; a layer's scores before
-            # softmax and after it.
+            # The masks of each hypothesis's past, before and after the step; a layer's scores before and after softmax.
             numbers += (3 + 2 * model.config.heads) * beam * written + 2 * beam * beam
-        # The logits, their copies, and the best of them with their indices (of 8 bytes).
+        # The logits, their copies, and the best of them with their indices (8 bytes each).
         numbers += beam * vocabulary * (2 + len(self._models))
         considered = vocabulary if settings.sampling is not None else min(64 * settings.beam, vocabulary)
         numbers += 7 * beam * considered
         return sentences * numbers * _NUMBER
 
     def check_beam(self, settings: SearchSettings) -> None:
-        """Refuse a beam that is too wide for the shortest sentence.
+        """Refuse a beam that is too wide even for the shortest sentence.
 
         Raises:
-            BeamTooWideError: says how much memory it takes and how much there is.
+            BeamTooWideError: names the memory that the beam needs and the free memory.
         """
         needed = self.need(settings, 1, 2, 2)
         if self.free is not None and needed > self.free:
             raise BeamTooWideError(
-                f"a beam of {settings.beam:,} takes at least {_gigabytes(needed)} for a single sentence, and "
+                f"a beam of {settings.beam:,} needs at least {_gigabytes(needed)} for a single sentence, and "
                 f"{_gigabytes(self.free)} of memory are free: lower --beam."
             )
 
@@ -88,17 +86,16 @@ class SearchMemory:
         name: Callable[[Item], str],
         searches: int,
     ) -> list[Result]:
-        """Search a batch, in halves where it does not fit.
+        """Search a batch, in halves if it does not fit.
 
         Args:
-            search: of a batch; it calls the watch before each step.
-            source_pieces: of a sentence.
-            name: of a sentence, for the error.
-            searches: that run at the same time, and share the memory.
+            search: searches a batch; it calls the watch before each step.
+            source_pieces: the number of pieces of a sentence.
+            name: the name of a sentence, for the error.
+            searches: how many run at the same time and share the memory.
 
         Raises:
-            BeamTooWideError: a single sentence does not fit, even while no other is searched that does not fit its
-                share.
+            BeamTooWideError: a single sentence does not fit into all of the memory.
         """
         longest = max(map(source_pieces, batch))
         share = None if self.free is None else self.free // searches
@@ -107,7 +104,7 @@ class SearchMemory:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-        # Not while the exception is handled, which keeps alive what the search has taken.
+        # Outside of the handler: the exception keeps the memory of the search alive.
         release_memory(self._device)
         if len(batch) > 1:
             middle = len(batch) // 2
@@ -127,7 +124,7 @@ class SearchMemory:
         release_memory(self._device)
         free = "" if self.free is None else f" ({_gigabytes(self.free)} were free)"
         raise BeamTooWideError(
-            f"{name(batch[0])}: its search with a beam of {settings.beam:,} takes more memory than there is{free}. "
+            f"{name(batch[0])}: its search with a beam of {settings.beam:,} needs more memory than there is{free}. "
             "Lower --beam, or --max-extra-length."
         )
 

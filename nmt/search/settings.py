@@ -1,105 +1,153 @@
-"""What a user may ask of the search, checked and put with what the model brings along."""
+"""The options of the search: every field of these settings is an option of the command line and of the Python API.
+
+A new option is a field here and a line in :class:`SearchOptions`; the search reads it from :class:`SearchSettings`.
+"""
 
 from __future__ import annotations
 
-import difflib
-from numbers import Integral, Real
-from typing import Any, Literal, TypedDict, Unpack
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
-from nmt.config import DecodingConfig
 from nmt.errors import ConfigError
-from nmt.search.beam_search import SearchSettings
-from nmt.search.extensions import Sampling
-from nmt.search.option_checks import check_choice, check_kind
+from nmt.option_fields import FORMAT, SAMPLING, Option
 
-_MOST_DIVERSITY = 1_000
+if TYPE_CHECKING:
+    from nmt.config import DecodingConfig
+
 MAX_BEAM = 4_096
-"""The maximum beam size, whatever memory there is."""
-_MOST = {"length_penalty": 100.0, "max_extra_length": 1_000_000}
-"""Powers stay finite, and no model has so many positions."""
+"""The maximum beam size, however much memory there is."""
+
+Normalization = Literal["paper", "length"]
+"""What scores are divided by: the paper's length penalty, or the length to the power of alpha."""
 
 
-_TYPES: dict[str, Any] = {
-    "beam": Integral,
-    "length_penalty": Real,
-    "max_extra_length": Integral,
-    "min_length": Integral,
-    "nbest": Integral,
-    "normalization": ("paper", "length"),
-    "no_repeat_ngram": Integral,
-    "sampling": Sampling,
-    "diverse_groups": Integral,
-    "diversity": Real,
-}
-_SAMPLING = "nmt.Sampling(temperature=…, top_k=…, top_p=…)"
+@dataclass(frozen=True)
+class Sampling:
+    """Outputs are drawn piece by piece from the distribution of the model."""
+
+    temperature: Annotated[
+        float,
+        # A lower temperature makes logits overflow.
+        Option("Divides log-probabilities; below 1 is safer.", at_least=1e-6, at_most=1e6, group=SAMPLING),
+    ] = 1.0
+    top_k: Annotated[int | None, Option("Draw from the N likeliest pieces alone.", at_least=1, group=SAMPLING)] = None
+    top_p: Annotated[
+        float | None,
+        Option(
+            "Nucleus sampling: smallest set of pieces with probability >= X.",
+            in_python="Nucleus sampling (Holtzman et al. 2020): draw from the smallest set of pieces with this total "
+            "probability.",
+            above=0,
+            at_most=1,
+            group=SAMPLING,
+        ),
+    ] = None
+    seed: Annotated[int, Option("The same seed draws the same.", at_least=0, group=SAMPLING)] = 1
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ConfigError: names each value that is not allowed, and what is.
+        """
+        from nmt.config.option_values import check_options
+
+        check_options(type(self), {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What to search for."""
+
+    beam: Annotated[
+        int, Option("Beam size; 1 is greedy.", at_least=1, at_most=MAX_BEAM, unset="the model's", letter="b")
+    ] = 4
+    length_penalty: Annotated[
+        float,
+        # Powers stay finite.
+        Option("alpha of the length penalty.", at_least=0, at_most=100, unset="the model's", scores=True),
+    ] = 0.6
+    normalization: Annotated[
+        Normalization, Option("What scores are divided by: paper's penalty, length^alpha.", scores=True)
+    ] = "paper"
+    max_extra_length: Annotated[
+        int,
+        Option("Maximum pieces of an output beyond its source's.", at_least=0, at_most=1_000_000, unset="the model's"),
+    ] = 50
+    min_length: Annotated[int, Option("Minimum pieces of an output.", at_least=0)] = 0
+    no_repeat_ngram: Annotated[int, Option("Allow no n-gram of N pieces twice; 0 is off.", at_least=0)] = 0
+    diverse_groups: Annotated[int, Option("Diverse beam search with N groups, which divide {beam}.", at_least=1)] = 1
+    diversity: Annotated[
+        float,
+        # No log-probability outweighs more, and sums would lose the digits by which pieces differ.
+        Option(
+            "Penalty on pieces that earlier groups took.",
+            in_python="Penalty in nats on a piece, per hypothesis of an earlier group that took it at the same step; "
+            "only with ``diverse_groups``.",
+            at_least=0,
+            at_most=1_000,
+        ),
+    ] = 0.5
+    sampling: Annotated[
+        Sampling | None,
+        Option(
+            "Draw {beam} translations at random instead.",
+            in_python="An ``nmt.Sampling``: draw {beam} translations at random instead of searching for the best.",
+            group=SAMPLING,
+            word="sample",
+        ),
+    ] = None
+    nbest: Annotated[int, Option("Translations of each line, best first.", at_least=1, group=FORMAT)] = 1
+    max_length: int | None = None
+    """The maximum pieces of any output, for measurements; None for no such limit."""
+    allow_unk: bool = False
+    """Whether outputs may hold the unknown piece."""
 
 
 class SearchOptions(TypedDict, total=False):
-    """Settings of the search by name. What is left out, or None, is the model's own, or as SearchSettings has it."""
+    """The options of the search by name, as the Python API takes them. None is the default."""
 
     beam: int | None
     length_penalty: float | None
+    normalization: Normalization | None
     max_extra_length: int | None
     min_length: int | None
-    nbest: int | None
-    normalization: Literal["paper", "length"] | None
     no_repeat_ngram: int | None
-    sampling: Sampling | None
     diverse_groups: int | None
     diversity: float | None
+    sampling: Sampling | None
+    nbest: int | None
 
 
 def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) -> SearchSettings:
-    """The settings of a search.
+    """Merge options with the model's own settings.
 
     Args:
-        decoding: the model's own.
+        decoding: the model's own settings.
 
     Raises:
-        ConfigError: an option is out of its range, or does not go with the others.
+        ConfigError: an option is unknown or out of its range, or options contradict each other.
     """
+    from nmt.config.option_values import check_options
+
     given = {name: value for name, value in options.items() if value is not None}
-    for name, value in given.items():
-        _check_type(name, value)
-    settings = SearchSettings(**(decoding.model_dump() | given))
-    for name, least in (("beam", 1), ("nbest", 1), ("min_length", 0), ("no_repeat_ngram", 0), ("diverse_groups", 1)):
-        if getattr(settings, name) < least:
-            raise ConfigError(f"{name} is {getattr(settings, name)}: give at least {least}.")
-    if settings.beam > MAX_BEAM:
-        raise ConfigError(f"beam is {settings.beam:,}: give at most {MAX_BEAM:,}.")
+    settings = SearchSettings(**check_options(SearchSettings, decoding.model_dump() | given))
     if settings.nbest > settings.beam:
         raise ConfigError(
-            f"{settings.nbest} translations of a line need a beam of at least {settings.nbest}, not {settings.beam}."
+            f"{settings.nbest} translations of each line need a beam of at least {settings.nbest}, got {settings.beam}."
         )
-    for name in ("length_penalty", "max_extra_length"):
-        if not 0 <= getattr(settings, name) <= _MOST[name]:
-            raise ConfigError(f"{name} is {getattr(settings, name)}: give a number from 0 to {_MOST[name]:g}.")
-    _check_groups(settings, "diversity" in given)
+    _check_groups(settings, given)
     return settings
 
 
-def _check_type(name: str, value: object) -> None:
-    if name not in _TYPES:
-        nearest = difflib.get_close_matches(name, _TYPES, n=1)
-        hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
-        raise ConfigError(f"there is no option {name!r}{hint}; search options: {', '.join(_TYPES)}.")
-    allowed = _TYPES[name]
-    if isinstance(allowed, tuple):
-        check_choice(name, value, allowed)
-    else:
-        check_kind(name, value, allowed, _SAMPLING if allowed is Sampling else None)
-
-
-def _check_groups(settings: SearchSettings, diversity_given: bool) -> None:
-    groups, diversity = settings.diverse_groups, settings.diversity
+def _check_groups(settings: SearchSettings, given: dict[str, Any]) -> None:
+    groups = settings.diverse_groups
     if groups == 1:
-        if diversity_given:
-            raise ConfigError(f"diversity {diversity:g} only goes with diverse groups: give at least 2 of them.")
+        if "diversity" in given:
+            raise ConfigError(f"diversity {settings.diversity:g} needs diverse groups: give at least 2 of them.")
         return
     if settings.sampling is not None:
-        raise ConfigError("diverse groups do not go with sampling, whose outputs differ without them.")
+        raise ConfigError("diverse groups do not go with sampling: samples differ without them.")
     if settings.beam % groups:
-        raise ConfigError(f"{groups} diverse groups need a beam that they divide evenly, not {settings.beam}.")
-    # More than this no log-probability outweighs, and sums would lose the digits by which pieces differ.
-    if not 0 <= diversity <= _MOST_DIVERSITY:
-        raise ConfigError(f"diversity {diversity:g}: give a number from 0 to {_MOST_DIVERSITY}.")
+        raise ConfigError(f"{groups} diverse groups need a beam that they divide evenly, got {settings.beam}.")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from nmt.config import Config
+from nmt.config import Config, first_mistake
 from nmt.device import Precision
 from nmt.training.schedule import DecaySpan
 
@@ -78,8 +78,7 @@ class Progress:
         try:
             return _PROGRESS.validate_python(values)
         except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            raise ValueError(f"{'.'.join(map(str, problem['loc'])) or 'its content'}: {problem['msg']}.") from None
+            raise ValueError(f"{first_mistake(error)}.") from None
 
     def ending(self, config: Config) -> Ending | None:
         """Whether the run is over by its limits."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-MAX_BATCH_TOKENS = 1_000_000
-"""The maximum number of source pieces in a batch that a user may ask for."""
-
 
 def batches_of(lengths: Sequence[int], most_tokens: int, workers: int = 1) -> list[list[int]]:
     """Indices of sentences by batch, the longest first.

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from nmt.data.vocab import Vocabulary
-from nmt.search.beam_search import SearchSettings
 from nmt.search.search_memory import BeamTooWideError
+from nmt.search.settings import SearchSettings
 from nmt.translation.guard import Finding, Languages, Problem, problems
 from nmt.translation.results import BLANK, TranslatedText
 from nmt.translation.segment import Segment, joined_segments

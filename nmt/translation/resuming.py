@@ -24,6 +24,7 @@ from nmt.errors import DataError
 from nmt.files import completing, partial_name, replacing
 from nmt.hashing import sha256_of
 from nmt.locking import exclusive, holder
+from nmt.translation.line_settings import recorded_defaults
 from nmt.translation.windows import whole_windows
 
 INPUTS = ("input", "prefix", "score_target")
@@ -328,10 +329,15 @@ def _write_record(path: Path, record: Mapping[str, Any]) -> None:
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     old, new = dict(flatten(dict(before))), dict(flatten(dict(now)))
+    # A version that did not have an option yet wrote what its default gives.
+    for name, value in flatten(recorded_defaults()):
+        part_of = name.rpartition(".")[0]
+        if name in new and (not part_of or any(known.startswith(f"{part_of}.") for known in old)):
+            old.setdefault(name, value)
     if old.get("invalid_utf8") == "error":  # then no line had invalid bytes, and none would have been replaced
         new["invalid_utf8"] = "error"
     return ", ".join(
-        # Of checksums nobody learns anything.
+        # Checksums mean nothing to a reader.
         name if name in ("model", *INPUTS) else f"{name} ({old.get(name)} then, {new.get(name)} now)"
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)

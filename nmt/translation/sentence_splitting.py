@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from nmt.config.sections import LineStatistics
 from nmt.sentences import sentences
+from nmt.translation.line_settings import SplitSentences
 from nmt.translation.long_lines import Measure, split
-
-SplitSentences = Literal["auto", "always", "never"]
-"""auto splits the lines that a model was not trained for; always splits each line of several sentences; never splits
-none that is within the limit."""
 
 # A number of sentences is usual if more than 1% of the training lines hold so many. A line that holds more is split,
 # but not if it is as short as 99% of the training lines and the model has seen many like it: more than 1,000 lines, and

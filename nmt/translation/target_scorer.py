@@ -1,17 +1,17 @@
-"""Pairs of lines in, scores out: how likely models find given translations. Nothing is searched for."""
+"""Pairs of lines in, scores out: how likely models find given translations, without a search."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Unpack
 
 from nmt.device import Hardware
-from nmt.search.beam_search import SearchSettings
 from nmt.search.given_targets import alignment_layer, score_targets
-from nmt.search.option_checks import check_count
+from nmt.search.settings import SearchSettings
 from nmt.text import normalizer
-from nmt.translation.batches import MAX_BATCH_TOKENS
 from nmt.translation.ensemble import Ensemble
+from nmt.translation.line_settings import LineOptions, line_settings, recorded
 from nmt.translation.windows import windows
 
 
@@ -24,7 +24,7 @@ class ScoredTarget:
     pieces: tuple[str, ...]
     """Of the target."""
     piece_log_probabilities: tuple[float, ...]
-    """Of each piece given those before it, and of the end; -inf throughout where a side is longer than the models have
+    """Of each piece given those before it, and of the end; -inf throughout if a side is longer than the models have
     positions for."""
     log_probability: float
     """Their sum, in nats."""
@@ -46,32 +46,31 @@ class TargetScorer:
     def __init__(
         self,
         ensemble: Ensemble,
-        settings: SearchSettings,
+        search: SearchSettings,
         hardware: Hardware,
         *,
-        batch_tokens: int = 2_048,
         window: int = 2_048,
-        alignment: bool = False,
+        **options: Unpack[LineOptions],
     ) -> None:
-        """Make ready to score.
+        """Prepare to score.
 
         Args:
             ensemble: on the hardware's device.
-            settings: of which the length penalty matters.
-            batch_tokens: padded pieces of the longer side that are worked on at once.
-            window: pairs that are read before their scores are served.
-            alignment: tell of each piece what source piece it belongs to.
+            search: the settings of the length penalty; the others have no effect.
+            window: pairs that are read before their scores are returned.
+            options: ``batch_tokens``, here padded pieces of the longer side that are scored at once, and ``alignment``.
 
         Raises:
-            ConfigError: ``batch_tokens`` is no whole number from 1.
+            ConfigError: an option is out of its range.
         """
-        check_count("batch_tokens", batch_tokens, most=MAX_BATCH_TOKENS)
+        settings = line_settings(**options)
         self._ensemble = ensemble
-        self._settings = settings
+        self._search_settings = search
         self._hardware = hardware
-        self._batch_tokens = batch_tokens
+        self._batch_tokens = settings.batch_tokens
         self.window = window
-        self._alignment = alignment
+        self._alignment = settings.alignment
+        self._recorded = recorded(search, settings, scoring=True)
         data = ensemble.config.data
         self._normalize = normalizer(
             nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
@@ -79,16 +78,11 @@ class TargetScorer:
 
     @property
     def settings(self) -> dict[str, object]:
-        """All that a score depends on, beside models and lines."""
-        return {
-            "length_penalty": self._settings.length_penalty,
-            "normalization": self._settings.normalization,
-            "alignment": self._alignment,
-            "precision": self._hardware.precision,
-        }
+        """What a score depends on, apart from models and lines."""
+        return self._recorded | {"precision": self._hardware.precision}
 
     def score_windows(self, pairs: Iterable[tuple[str, str]]) -> Iterator[list[ScoredTarget]]:
-        """Score pairs of source and target, in their order; what was read together is served together."""
+        """Score pairs of source and target, in their order; a window is returned as a whole."""
         return map(self._score_window, windows(pairs, self.window))
 
     def _score_window(self, pairs: list[tuple[str, str]]) -> list[ScoredTarget]:
@@ -100,8 +94,8 @@ class TargetScorer:
             sources,
             targets,
             self._hardware,
-            alpha=self._settings.length_penalty,
-            normalization=self._settings.normalization,
+            alpha=self._search_settings.length_penalty,
+            normalization=self._search_settings.normalization,
             allow_unk=True,
             batch_tokens=self._batch_tokens,
             alignment_layer=alignment_layer(models) if self._alignment else None,

@@ -1,7 +1,7 @@
-"""Lines in, lines out: a bounded window of lines, searched in batches of like length, restored to input order.
+"""Lines in, lines out: a bounded window of lines, searched in batches of similar length, restored to input order.
 
-A line that holds more than the model was trained for takes part as several segments; every other is one. Candidates are
-re-ranked where that was asked for, and what the guard doubts is searched for again.
+A line that holds more than the model was trained for becomes several segments; every other line is one. Candidates are
+reranked on request, and translations that look wrong to the guard are searched again.
 """
 
 from __future__ import annotations
@@ -9,37 +9,48 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import get_args
+from dataclasses import dataclass
+from typing import Annotated, Unpack
 
 import torch
 
+from nmt.config.option_values import check_options
 from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
-from nmt.search.beam_search import EOS, PAD, SearchSettings, beam_search
+from nmt.evaluation.pairwise import pairwise
+from nmt.option_fields import Option
+from nmt.search.beam_search import EOS, PAD, beam_search
 from nmt.search.given_targets import alignment_layer, score_targets
-from nmt.search.option_checks import check_choice, check_count
 from nmt.search.search_memory import SearchMemory, Watch
+from nmt.search.settings import SearchSettings
 from nmt.text import normalizer, parallel
-from nmt.translation.batches import MAX_BATCH_TOKENS, batches_of
+from nmt.translation.batches import batches_of
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.guard import Languages
 from nmt.translation.guardian import Guardian
-from nmt.translation.minimum_bayes_risk import Utility, rerank
+from nmt.translation.line_settings import LineOptions, line_settings, recorded
+from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.results import BLANK, TranslatedText, Translation, one_line
 from nmt.translation.segment import Segment, findings_together, joined_segments
-from nmt.translation.sentence_splitting import LineSplitter, Part, SplitSentences
+from nmt.translation.sentence_splitting import LineSplitter, Part
 from nmt.translation.unknown_characters import UnknownCharacters
 from nmt.translation.windows import windows
 from nmt.translation.workers import Workers
 
-MAX_WINDOW = 1_000_000
-"""The maximum of ``window``."""
-# What shards hold at most, unless build-vocab was told otherwise, for bundles that do not record it.
+# The maximum length in shards by default, for bundles that do not record it.
 _TRAINED_LENGTH = 256
-# The beam that --batch-tokens holds for; wider ones get so much less.
+# The widest beam with which a batch holds all of batch_tokens; memory grows with the beam.
 _USUAL_BEAM = 4
-# More than any line has.
-_MOST_PARTS = 2**24
+# More parts than any line has.
+_MAX_PARTS = 2**24
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """How much is read and searched at once."""
+
+    window: Annotated[int, Option("Lines read before they are translated.", at_least=1, at_most=1_000_000)] = 2_048
+    workers: Annotated[int | None, Option("Batches searched at once.", at_least=1)] = None
 
 
 class Translator:
@@ -48,89 +59,67 @@ class Translator:
     def __init__(
         self,
         ensemble: Ensemble,
-        settings: SearchSettings,
+        search: SearchSettings,
         hardware: Hardware,
         *,
-        batch_tokens: int = 2_048,
         window: int = 2_048,
-        max_source_length: int | None = None,
-        split_sentences: SplitSentences = "auto",
-        guard: bool = True,
-        utility: Utility | None = None,
-        alignment: bool = False,
-        copy_unknown: bool | None = None,
         workers: int | None = None,
+        **options: Unpack[LineOptions],
     ) -> None:
-        """Make ready to translate.
+        """Prepare to translate.
 
         Args:
             ensemble: on the hardware's device.
-            settings: as :func:`~nmt.search.settings.search_settings` puts them together.
-            batch_tokens: source pieces, padding included, that a worker searches at once; fewer where the beam is wider
-                than 4.
-            window: lines that are read before their translations are served.
-            max_source_length: pieces; longer lines are translated in parts. By default the maximum in training.
-            split_sentences: which lines are translated sentence by sentence: those that hold more sentences, or are
-                longer, than the lines that the model was trained on (auto), all lines of several sentences, or none.
-            guard: search again for translations that look wrong, and take one that looks right, if there is any.
-                Findings are reported in any case.
-            utility: re-rank all that the beam found by minimum Bayes risk.
-            alignment: tell of each piece how likely it was and what source piece it belongs to.
-            copy_unknown: copy characters that the vocabulary has no piece for from the source; None: not those that
-                the model has seen spelt in bytes.
-            workers: batches that are searched at the same time, each by its share of the threads; by default as many
-                as there are threads.
+            search: as :func:`~nmt.search.settings.search_settings` returns them.
+            window: lines that are read before their translations are returned.
+            workers: batches that are searched at the same time, each with its share of the threads; by default one per
+                thread.
+            options: of :class:`~nmt.translation.line_settings.LineSettings`.
 
         Raises:
             BeamTooWideError: the beam takes more memory than there is.
-            ConfigError: the positions of the model are too few for what is asked for, or a count is no whole number
-                from 1.
+            ConfigError: an option is out of its range, or the model has too few positions for it.
         """
+        check_options(_Pace, {"window": window, "workers": workers})
+        settings = line_settings(**options)
+        data = ensemble.config.data
         self._models = ensemble.models
         self._vocab = ensemble.vocab
         self._hardware = hardware
-        self._nbest = settings.nbest
-        # To choose among candidates takes all of them, and so does to make up for those that say the same.
-        self._drops_repeated = settings.diverse_groups > 1 and settings.nbest > 1
-        takes_all = utility is not None or self._drops_repeated
-        self._settings = dataclasses.replace(settings, nbest=settings.beam) if takes_all else settings
-        self._batch_tokens = batch_tokens
         self.window = window
-        self._positions = min(model.config.max_positions for model in ensemble.models) - 1
-        if utility is not None and settings.beam == 1:
+        self._nbest = search.nbest
+        # Reranking chooses among all candidates; removing repeated texts needs others to take their places.
+        self._drops_repeated = search.diverse_groups > 1 and search.nbest > 1
+        takes_all = settings.mbr is not None or self._drops_repeated
+        self._search_settings = dataclasses.replace(search, nbest=search.beam) if takes_all else search
+        if settings.mbr is not None and search.beam == 1:
             raise ConfigError("minimum Bayes risk chooses among candidates, and a beam of 1 has one: widen the beam.")
-        check_count("window", window, most=MAX_WINDOW)
-        check_count("batch_tokens", batch_tokens, most=MAX_BATCH_TOKENS)
-        if max_source_length is not None:
-            check_count("max_source_length", max_source_length)
-        if max_source_length is not None and max_source_length > self._positions:
+        self._utility = pairwise(settings.mbr, target_lang=data.target_lang) if settings.mbr else None
+        self._batch_tokens = settings.batch_tokens
+        self._alignment = settings.alignment
+        self._positions = min(model.config.max_positions for model in ensemble.models) - 1
+        if settings.max_source_length is not None and settings.max_source_length > self._positions:
             raise ConfigError(
-                f"the model has positions for {self._positions} source pieces, which are fewer than "
-                f"{max_source_length}: give --max-source-length at most {self._positions}."
+                f"max_source_length: the model has positions for {self._positions} source pieces, got "
+                f"{settings.max_source_length}. Give --max-source-length at most {self._positions}."
             )
-        data = ensemble.config.data
         trained_length = data.lines.max_length if data.lines is not None else _TRAINED_LENGTH
-        self.max_source_length = max_source_length or min(trained_length, self._positions)
-        check_choice("split_sentences", split_sentences, get_args(SplitSentences))
-        self._split_sentences = split_sentences
+        self.max_source_length = settings.max_source_length or min(trained_length, self._positions)
+        self._recorded = recorded(search, settings)
         self._splitter = LineSplitter(
-            split_sentences, data.source_lang, data.lines, self.max_source_length, self._lengths
+            settings.split_sentences, data.source_lang, data.lines, self.max_source_length, self._lengths
         )
-        self._guard = guard
-        self._utility = utility
-        self._alignment = alignment
-        self._copy_unknown = copy_unknown
-        self._unknown = UnknownCharacters(self._vocab, data.lines, copy_unknown)
+        self._unknown = UnknownCharacters(self._vocab, data.lines, settings.copy_unknown)
         self._workers = Workers(hardware, workers)
         self._memory = SearchMemory(ensemble.models, hardware.device)
-        self._memory.check_beam(self._settings)
+        self._memory.check_beam(self._search_settings)
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guardian = Guardian(
             self._vocab,
             self._languages,
-            self._settings,
+            self._search_settings,
             short_ratio=data.lines.target_per_source.p1 if data.lines is not None else 0.0,
-            repairs=guard,
+            repairs=settings.guard,
             search=self._search,
             rerank=self._rerank,
             sentences=lambda text: self._encoded(self._splitter.each_sentence(text)),
@@ -151,15 +140,9 @@ class Translator:
 
     @property
     def settings(self) -> dict[str, object]:
-        """All that a translation depends on, beside model, line and utility."""
-        return {
-            **dataclasses.asdict(self._settings),
-            "nbest": self._nbest,
+        """What a translation depends on, apart from models and line."""
+        return self._recorded | {
             "max_source_length": self.max_source_length,
-            "split_sentences": self._split_sentences,
-            "guard": self._guard,
-            "alignment": self._alignment,
-            "copy_unknown": "auto" if self._copy_unknown is None else self._copy_unknown,
             "precision": self._hardware.precision,
         }
 
@@ -202,7 +185,7 @@ class Translator:
         self._begin_with(segments_by_line, prefixes, done)
         segments = list(itertools.chain.from_iterable(segments_by_line))
         searched = [segment for segment in segments if segment.pieces]
-        self._search(searched, self._settings)
+        self._search(searched, self._search_settings)
         self._rerank(searched)
         self._guardian.look_after(searched)
         for segment in segments:
@@ -265,7 +248,7 @@ class Translator:
     def _number(segments_by_line: list[list[Segment]], done: int) -> None:
         for line, segments in enumerate(segments_by_line, start=done):
             for part, segment in enumerate(segments):
-                segment.number = line * _MOST_PARTS + part
+                segment.number = line * _MAX_PARTS + part
 
     def _begin_with(self, segments_by_line: list[list[Segment]], prefixes: list[str], done: int) -> None:
         """Say what translations begin with; where a line is in parts, nothing can."""
@@ -285,8 +268,10 @@ class Translator:
         if self._utility is None:
             return
         for segment in segments:
-            # Samples come as often as they are likely; what a beam finds comes once.
-            weights = None if self._settings.sampling else [found.log_probability for found in segment.candidates]
+            # Likely samples come often; each hypothesis of a beam comes once.
+            weights = (
+                None if self._search_settings.sampling else [found.log_probability for found in segment.candidates]
+            )
             choices = rerank([found.text for found in segment.candidates], self._utility, log_probabilities=weights)
             segment.candidates = tuple(
                 dataclasses.replace(segment.candidates[choice.index], expected_utility=choice.expected_utility)
@@ -334,7 +319,7 @@ class Translator:
                 batch,
                 settings,
                 source_pieces=lambda segment: len(segment.pieces) + 1,
-                name=lambda segment: f"line {segment.number // _MOST_PARTS + 1:,}",
+                name=lambda segment: f"line {segment.number // _MAX_PARTS + 1:,}",
                 searches=searches,
             ),
             batches,

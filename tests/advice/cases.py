@@ -481,19 +481,19 @@ CASES = [
     ),
     # Translating
     *(
-        Case(
-            f"translate {words}", f"translate {words} --sample",
-            ("cli/translate.py: --sample", f"cli/translate.py: {words.split()[0]}"),
-        )
+        Case(f"translate {words}", f"translate {words} --sample", ())
         for words in ("--temperature 1", "--top-k 3", "--top-p 0.9", "--seed 2")
     ),
     *(
         Case(f"{SCORED} {words}", SCORED, (f"cli/translate.py: {words.split()[0]}", "cli/translate.py: --score-target"))
+        for words in ("--prefix corpus/c.de", "--guard-report found", "--workers 1")
+    ),
+    *(
+        Case(f"{SCORED} {words}", SCORED, ("cli/translate.py: --score-target",))
         for words in (
-            "--sample", "--mbr chrf", "--prefix corpus/c.de", "--nbest 2", "--diverse-groups 2", "--beam 2",
-            "--min-length 1", "--max-extra-length 9", "--no-repeat-ngram 3", "--max-source-length 9",
-            "--split-sentences never", "--no-guard", "--guard-report found", "--workers 1", "--copy-unknown",
-            "--no-copy-unknown",
+            "--sample", "--mbr chrf", "--nbest 2", "--diverse-groups 2", "--beam 2", "--min-length 1",
+            "--max-extra-length 9", "--no-repeat-ngram 3", "--max-source-length 9", "--split-sentences never",
+            "--no-guard", "--copy-unknown", "--no-copy-unknown",
         )
     ),
     Case(
@@ -511,7 +511,7 @@ CASES = [
     ),
     Case(
         f"{TO_OUT} --input-format paragraphs --nbest 2", f"{TO_OUT} --input-format paragraphs --nbest 2 --format jsonl",
-        ("cli/translate.py: --format", "cli/translate.py: --input-format"),
+        ("cli/translate.py: --nbest", "cli/translate.py: --format", "cli/translate.py: --input-format"),
     ),
     Case(
         "translate --model runs/r --resume", f"{TO_OUT} --resume",

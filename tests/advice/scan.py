@@ -60,5 +60,8 @@ def _not_messages(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
         # Docstrings, those of attributes included.
         yield from (part for part in node.body if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("Option", "Argument"):
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+        "Option",
+        "Argument",
+    ):
         yield node

@@ -12,7 +12,8 @@ from nmt.bench.agreement import greedy_agreement
 from nmt.bench.translating_speed import bench_translate, save_random_bundle, source_pieces
 from nmt.checkpoint.bundle import load_bundle
 from nmt.errors import NmtError
-from nmt.search.beam_search import SearchSettings, beam_search
+from nmt.search.beam_search import beam_search
+from nmt.search.settings import SearchSettings
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 from tests.training.conftest import SETTINGS, complete, make_data_set

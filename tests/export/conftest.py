@@ -10,7 +10,8 @@ from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import Vocabulary
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import SearchSettings, beam_search
+from nmt.search.beam_search import beam_search
+from nmt.search.settings import SearchSettings
 from tests.training.conftest import make_data_set
 
 LONGEST = 12

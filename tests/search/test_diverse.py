@@ -9,9 +9,10 @@ import torch
 from nmt.config import ModelConfig
 from nmt.device import choose_hardware
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import BOS, EOS, SearchSettings, beam_search, length_penalty
+from nmt.search.beam_search import BOS, EOS, beam_search, length_penalty
 from nmt.search.diverse import choose_by_group
 from nmt.search.given_targets import score_targets
+from nmt.search.settings import SearchSettings
 
 TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2, dropout=0.0, max_positions=40)
 

@@ -10,8 +10,9 @@ from nmt.config import ModelConfig
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import BOS, EOS, PAD, UNK, SearchSettings, beam_search
+from nmt.search.beam_search import BOS, EOS, PAD, UNK, beam_search
 from nmt.search.given_targets import score_targets
+from nmt.search.settings import SearchSettings
 
 VOCAB = 30
 CPU = choose_hardware("cpu", "fp32", 1)

@@ -8,8 +8,9 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import SearchSettings, beam_search
+from nmt.search.beam_search import beam_search
 from nmt.search.search_memory import BeamTooWideError, SearchMemory
+from nmt.search.settings import SearchSettings
 
 CPU = torch.device("cpu")
 FIVE = [7, 3, 5, 2, 9]
@@ -87,7 +88,7 @@ def test_what_does_not_fit_its_share_is_searched_alone(model):
 def test_a_beam_that_no_memory_holds_is_refused_before_the_search(model):
     found = memory(model, 8_000_000_000)
     found.check_beam(SearchSettings(beam=1_000))
-    with pytest.raises(BeamTooWideError, match=r"beam of 100,000 takes at least [\d,.]+ GB .*8\.0 GB"):
+    with pytest.raises(BeamTooWideError, match=r"beam of 100,000 needs at least [\d,.]+ GB .*8\.0 GB"):
         found.check_beam(SearchSettings(beam=100_000))
 
 

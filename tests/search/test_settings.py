@@ -4,23 +4,22 @@ import pytest
 
 from nmt.config import DecodingConfig
 from nmt.errors import ConfigError
-from nmt.search.beam_search import SearchSettings
-from nmt.search.extensions import Sampling
-from nmt.search.settings import _TYPES, SearchOptions, search_settings
+from nmt.search.settings import Sampling, SearchSettings, search_settings
 
 
 def test_what_is_not_given_is_the_models_own():
+    assert search_settings(DecodingConfig()) == SearchSettings()
     decoding = DecodingConfig(beam=5, length_penalty=0.3, max_extra_length=7)
     assert search_settings(decoding) == SearchSettings(beam=5, length_penalty=0.3, max_extra_length=7)
     given = search_settings(decoding, beam=None, length_penalty=0.0, min_length=2, sampling=Sampling(top_k=3))
-    assert given == SearchSettings(5, 0.0, 7, min_length=2, sampling=Sampling(top_k=3))
+    assert given == SearchSettings(5, 0.0, max_extra_length=7, min_length=2, sampling=Sampling(top_k=3))
 
 
 @pytest.mark.parametrize(
     ("options", "word"),
     [
         ({"beam": 0}, "beam"),
-        ({"beam": 4_097}, "beam is 4,097: give at most 4,096"),
+        ({"beam": 4_097}, "beam: must be at most 4096, got 4097"),
         ({"nbest": 0}, "nbest"),
         ({"nbest": 6}, "beam of at least 6"),
         ({"min_length": -1}, "min_length"),
@@ -29,18 +28,14 @@ def test_what_is_not_given_is_the_models_own():
         ({"length_penalty": float("nan")}, "length_penalty"),
         ({"max_extra_length": -5}, "max_extra_length"),
         ({"diverse_groups": 0}, "diverse_groups"),
-        ({"diverse_groups": 3}, "3 diverse groups need a beam .* not 4"),
+        ({"diverse_groups": 3}, "3 diverse groups need a beam .* got 4"),
         ({"diverse_groups": 2, "sampling": Sampling()}, "sampling"),
-        ({"diversity": 0.5}, "diversity 0.5 only goes with diverse groups"),
-        ({"diverse_groups": 2, "diversity": -0.1}, "diversity -0.1"),
-        ({"diverse_groups": 2, "diversity": float("nan")}, "diversity nan"),
-        ({"diverse_groups": 2, "diversity": float("inf")}, "diversity inf"),
+        ({"diversity": 0.5}, "diversity 0.5 needs diverse groups"),
+        ({"diverse_groups": 2, "diversity": -0.1}, "diversity: must be at least 0, got -0.1"),
+        ({"diverse_groups": 2, "diversity": float("nan")}, "diversity: expected a finite number, got nan"),
+        ({"diverse_groups": 2, "diversity": float("inf")}, "diversity: .* got inf"),
     ],
 )
 def test_what_is_out_of_range_is_named(options, word):
     with pytest.raises(ConfigError, match=word):
         search_settings(DecodingConfig(), **options)
-
-
-def test_every_option_has_a_type_that_is_checked():
-    assert set(_TYPES) == set(SearchOptions.__annotations__)

@@ -162,7 +162,7 @@ def test_a_fresh_start_leaves_the_earlier_guard_report_alone(bundle, tmp_path):
     assert before.items() <= files_of(tmp_path).items()
     other = translate(bundle, b"", *options, str(tmp_path / "other"))
     assert other.returncode == 0
-    assert "other: was not written, since nothing was translated. Add --fresh" in other.stderr.decode()
+    assert "other: not written, since nothing was translated. Add --fresh" in other.stderr.decode()
     assert not (tmp_path / "other").exists()
 
 
@@ -422,16 +422,16 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--model", "nowhere"], ["nowhere", "no such"]),
         (["--input", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
         (["--nbest", "9"], ["beam", "9"]),
-        (["--beam", "4097"], ["beam is 4,097", "at most 4,096"]),
-        (["--batch-tokens", "1000001"], ["batch_tokens is 1,000,001", "at most 1,000,000"]),
+        (["--beam", "4097"], ["--beam: must be at most 4096, got 4097."]),
+        (["--batch-tokens", "1000001"], ["--batch-tokens: must be at most 1000000, got 1000001."]),
         (["--resume"], ["--input FILE", "--output FILE"]),
         (["--fresh"], ["--fresh", "--output FILE"]),
         (["--input", "in.txt", "--output", "in.out", "--resume", "--fresh"], ["--resume", "--fresh"]),
         (["--seed", "3"], ["--seed", "--sample"]),
-        (["--sample", "--temperature", "0"], ["temperature 0", "from 0.000001"]),
+        (["--sample", "--temperature", "0"], ["--temperature: must be at least 0.000001, got 0.0."]),
         (["--beam", "4", "--diverse-groups", "3"], ["3 diverse groups", "beam"]),
         (["--diversity", "0.3"], ["diversity 0.3", "diverse groups"]),
-        (["--diverse-groups", "2", "--diversity", "-1"], ["diversity -1", "from 0"]),
+        (["--diverse-groups", "2", "--diversity", "-1"], ["--diversity: must be at least 0, got -1.0."]),
         (["--diverse-groups", "2", "--sample"], ["diverse groups", "sampling"]),
         (["--score-target", "-", "--diverse-groups", "2"], ["--diverse-groups", "--score-target"]),
         (["--score-target", "-", "--beam", "2"], ["--beam", "--score-target"]),
@@ -478,7 +478,7 @@ def test_what_is_read_is_not_written_over(bundle, tmp_path):
         for options in (["--input", str(read)], ["--input", str(source), "--score-target", str(read)]):
             refused = translate(bundle, b"", *options, "--output", str(output))
             assert refused.returncode == 2
-            assert f"error: {output}: to write it would destroy what --".encode() in refused.stderr
+            assert f"error: {output}: writing it would destroy the file of --".encode() in refused.stderr
     command = [*NMT, "translate", "--model", str(bundle), "--output", str(source)]
     with source.open("rb") as stdin:
         assert subprocess.run(command, stdin=stdin, env=ENVIRONMENT, check=False).returncode == 2
@@ -889,28 +889,31 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
     model = nmt.load(bundle, device="cpu", precision="fp32")
     one = ["ba do"]
     mistakes = [
-        ("a single text", lambda: model.translate("ba do")),
+        ("lines: expected a list of texts, got a single text", lambda: model.translate("ba do")),
         ("line 2: expected str, got bytes", lambda: model.translate(["ba", b"do"])),
         ("prefix 1: expected str, got int", lambda: model.translate(one, prefixes=[3])),
-        ("batch_tokens is None: give a whole number", lambda: model.translate(one, batch_tokens=None)),
-        ("batch_tokens is 0: give at least 1", lambda: model.score(one, one, batch_tokens=0)),
-        ("max_source_length is 2.5: give a whole number", lambda: model.translate(one, max_source_length=2.5)),
-        ("top_k is '3': give a whole number", lambda: model.translate(one, sampling=nmt.Sampling(top_k="3"))),
-        ("threads is 0: give at least 1", lambda: nmt.load(bundle, threads=0)),
+        ("batch_tokens: expected a whole number, got '9'", lambda: model.translate(one, batch_tokens="9")),
+        ("batch_tokens: must be at least 1, got 0", lambda: model.score(one, one, batch_tokens=0)),
+        ("max_source_length: expected a whole number, got 2.5", lambda: model.translate(one, max_source_length=2.5)),
+        ("top_k: expected a whole number, got '3'", lambda: model.translate(one, sampling=nmt.Sampling(top_k="3"))),
+        ("threads: must be at least 1, got 0", lambda: nmt.load(bundle, threads=0)),
         ("line 1: character 4 is half a surrogate pair", lambda: model.translate(["ba \udc80"])),
         ("the list of prefixes", lambda: model.translate(one, prefixes=[])),
-        ("temperature 0", lambda: model.translate(one, sampling=nmt.Sampling(temperature=0.0))),
+        (
+            "temperature: must be at least 0.000001, got 0.0",
+            lambda: model.translate(one, sampling=nmt.Sampling(temperature=0.0)),
+        ),
         ("3 diverse groups|divide", lambda: model.translate(one, beam=3, diverse_groups=2)),
-        ("beam is '4': give a whole number", lambda: model.translate(one, beam="4")),
-        ("beam is 0: give at least 1", lambda: model.translate(one, beam=0)),
-        ("no option 'temperature'", lambda: model.translate(one, temperature=2)),
-        ("sampling is 3: give nmt.Sampling", lambda: model.translate(one, sampling=3)),
-        ("normalization is 'x': give one of paper, length", lambda: model.translate(one, normalization="x")),
-        ("mbr is 'ter': give one of chrf, bleu", lambda: model.translate(one, mbr="ter")),
-        ("precision is 'fp9'", lambda: nmt.load(bundle, precision="fp9")),
+        ("beam: expected a whole number, got '4'", lambda: model.translate(one, beam="4")),
+        ("beam: must be at least 1, got 0", lambda: model.translate(one, beam=0)),
+        ("unknown option 'temperature'", lambda: model.translate(one, temperature=2)),
+        ("sampling: expected nmt.Sampling", lambda: model.translate(one, sampling=3)),
+        ("normalization: expected 'paper' or 'length', got 'x'", lambda: model.translate(one, normalization="x")),
+        ("mbr: expected 'chrf' or 'bleu', got 'ter'", lambda: model.translate(one, mbr="ter")),
+        ("precision: expected .*, got 'fp9'", lambda: nmt.load(bundle, precision="fp9")),
         ("nowhere", lambda: nmt.load("nowhere")),
-        ("no model was named", lambda: nmt.load([])),
-        ("no model was named, but 5", lambda: nmt.load(5)),
+        ("model: expected .* got \\[\\]", lambda: nmt.load([])),
+        ("model: expected .* got 5", lambda: nmt.load(5)),
     ]
     for message, mistake in mistakes:
         with pytest.raises(nmt.NmtError, match=message):
@@ -918,5 +921,6 @@ def test_mistakes_in_the_python_api_are_told_by_name(bundle):
 
 
 def test_help_needs_no_torch():
-    script = "import sys; import nmt.cli.app; assert not {'torch', 'numpy', 'rich'} & set(sys.modules), sys.modules"
+    slow = "{'torch', 'numpy', 'rich', 'yaml'}"
+    script = f"import sys; import nmt.cli.app; assert not {slow} & set(sys.modules), sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -17,9 +17,8 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise_chrf
 from nmt.kernels.linear import prepack
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import Hypothesis, SearchSettings
-from nmt.search.extensions import Sampling
-from nmt.search.settings import search_settings
+from nmt.search.beam_search import Hypothesis
+from nmt.search.settings import Sampling, SearchSettings, search_settings
 from nmt.text import encode_line, read_lines
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.formats import formatted
@@ -263,7 +262,7 @@ def test_the_limit_is_what_training_lines_had_at_most():
 
 
 def test_split_sentences_has_three_values():
-    with pytest.raises(ConfigError, match="auto, always, never"):
+    with pytest.raises(ConfigError, match="split_sentences: expected 'auto', 'always' or 'never'"):
         translator(split_sentences="sometimes")
 
 
@@ -417,14 +416,17 @@ def test_samples_are_never_replaced_by_what_a_search_finds(monkeypatch):
 
 def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
     answers = [SOUND, OTHER, f"{OTHER} ba", f"{OTHER} do"]
-    found, [asked] = guarded(monkeypatch, answers, nbest=2, utility=pairwise_chrf, search={"sampling": Sampling()})
+    found, [asked] = guarded(monkeypatch, answers, nbest=2, mbr="chrf", search={"sampling": Sampling()})
     choices = rerank(answers, pairwise_chrf)
     assert [c.text for c in found.candidates] == [answers[choice.index] for choice in choices[:2]]
     assert [c.expected_utility for c in found.candidates] == [choice.expected_utility for choice in choices[:2]]
     assert found.text != SOUND
     assert asked.nbest == 4
     # The first is by far the likeliest of a beam, and so is most of what the others are compared with.
-    found, _ = guarded(monkeypatch, answers, utility=lambda texts: 50 * pairwise_chrf(texts) ** 0)
+    monkeypatch.setattr(
+        "nmt.translation.translator.pairwise", lambda *_, **__: lambda texts: 50 * pairwise_chrf(texts) ** 0
+    )
+    found, _ = guarded(monkeypatch, answers, mbr="chrf")
     assert (found.text, len(found.candidates)) == (SOUND, 1)
     assert json.loads(formatted(found, 1, 1, "jsonl")[0])["candidates"][0]["expected_utility"] == 50
 

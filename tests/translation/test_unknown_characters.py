@@ -12,8 +12,7 @@ from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLi
 from nmt.data.vocab import train_vocabulary
 from nmt.device import choose_hardware
 from nmt.model.transformer import Transformer
-from nmt.search.extensions import Sampling
-from nmt.search.settings import search_settings
+from nmt.search.settings import Sampling, search_settings
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.results import TranslatedText
 from nmt.translation.translator import Translator

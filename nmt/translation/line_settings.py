@@ -1,0 +1,119 @@
+"""The options of translating lines that are not the search's, defined as those are (:mod:`nmt.search.settings`)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict, Unpack
+
+from nmt.option_fields import FORMAT, HARDWARE, Option, option_fields
+from nmt.search.settings import Sampling, SearchSettings
+
+SplitSentences = Literal["auto", "always", "never"]
+"""auto splits lines that the model was not trained for; always splits every line of several sentences; never splits
+only lines that are too long."""
+
+MbrMetric = Literal["chrf", "bleu"]
+"""The metric of minimum Bayes risk."""
+
+
+@dataclass(frozen=True)
+class LineSettings:
+    """How lines become translations, apart from the search."""
+
+    mbr: Annotated[MbrMetric | None, Option("Rerank candidates by minimum Bayes risk with this metric.")] = None
+    max_source_length: Annotated[
+        int | None, Option("Split lines of more source pieces.", at_least=1, unset="maximum in training")
+    ] = None
+    guard: Annotated[
+        bool,
+        Option(
+            "Search again where a translation looks wrong.",
+            in_python="Search again where a translation is empty, looping, copied, incomplete or of an odd length. "
+            "Findings are reported in any case.",
+        ),
+    ] = True
+    split_sentences: Annotated[
+        SplitSentences,
+        Option(
+            "Split lines into sentences; auto: lines unlike training's.",
+            in_python="Translate sentence by sentence: lines unlike the training lines (auto), every line of several "
+            "sentences (always), or none (never).",
+        ),
+    ] = "auto"
+    copy_unknown: Annotated[
+        bool | None,
+        Option(
+            "Copy characters unseen in training from the source.",
+            in_python="Copy characters that the vocabulary has no piece for from the source; by default not those that "
+            "the model has seen spelt in bytes.",
+            unset="on",
+        ),
+    ] = None
+    alignment: Annotated[
+        bool,
+        Option(
+            "Add alignments: pieces in jsonl, else words.",
+            in_python="Add the log-probability and the source piece of each piece to the candidates.",
+            group=FORMAT,
+            scores=True,
+        ),
+    ] = False
+    batch_tokens: Annotated[
+        int,
+        Option(
+            "Source pieces searched at once per worker.",
+            in_python="Source pieces searched at once, padding included; fewer if the beam is wider than 4.",
+            at_least=1,
+            at_most=1_000_000,
+            group=HARDWARE,
+            is_recorded=False,
+            scores=True,
+        ),
+    ] = 2_048
+
+
+class LineOptions(TypedDict, total=False):
+    """The options by name, as the Python API takes them. None is the default."""
+
+    mbr: MbrMetric | None
+    max_source_length: int | None
+    guard: bool | None
+    split_sentences: SplitSentences | None
+    copy_unknown: bool | None
+    alignment: bool | None
+    batch_tokens: int | None
+
+
+def line_settings(**options: Unpack[LineOptions]) -> LineSettings:
+    """Settings from options.
+
+    Raises:
+        ConfigError: an option is unknown or out of its range.
+    """
+    from nmt.config.option_values import check_options
+
+    given = {name: value for name, value in options.items() if value is not None}
+    return LineSettings(**check_options(LineSettings, given))
+
+
+def recorded(search: SearchSettings, lines: LineSettings, *, scoring: bool = False) -> dict[str, Any]:
+    """What an output depends on, by option.
+
+    Args:
+        scoring: targets are scored, rather than searched for: only some options have an effect.
+    """
+    values = dataclasses.asdict(search) | dataclasses.asdict(lines)
+    if values["copy_unknown"] is None:
+        values["copy_unknown"] = "auto"
+    kinds: tuple[type, ...] = (type(search), type(lines))
+    fields = [field for kind in kinds for field in option_fields(kind)]
+    without = {field.name for field in fields if not field.option.is_recorded or (scoring and not field.option.scores)}
+    if scoring:
+        without |= values.keys() - {field.name for field in fields}
+    return {name: value for name, value in values.items() if name not in without}
+
+
+def recorded_defaults() -> dict[str, Any]:
+    """What the defaults are recorded as, those of sampling included."""
+    return recorded(SearchSettings(sampling=Sampling()), LineSettings())

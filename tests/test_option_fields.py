@@ -1,0 +1,178 @@
+"""An option is defined once: its field is on the command line, in the Python API, in the record and in resuming."""
+
+import dataclasses
+import inspect
+import re
+from dataclasses import dataclass
+from typing import Annotated, get_type_hints
+
+import pytest
+import typer
+import typer.main
+from typer.testing import CliRunner
+
+import nmt
+from nmt.api import TranslateOptions
+from nmt.cli.app import app
+from nmt.cli.options import GroupedCommand, with_options
+from nmt.config.option_values import check_options
+from nmt.errors import ConfigError
+from nmt.option_fields import GROUPS, Option, flags_unused_in_scoring, option_fields
+from nmt.search.settings import Sampling, SearchOptions, SearchSettings
+from nmt.translation import line_settings
+from nmt.translation.line_settings import LineOptions, LineSettings, recorded
+from nmt.translation.resuming import _differences
+
+FIELDS = (*option_fields(SearchSettings), *option_fields(LineSettings))
+OF_SAMPLING = option_fields(Sampling)
+
+
+def spaceless(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.fixture(scope="module")
+def command():
+    return typer.main.get_command(app).commands["translate"]
+
+
+@pytest.mark.parametrize("field", [*FIELDS, *OF_SAMPLING], ids=lambda field: field.name)
+def test_every_option_is_on_the_command_line(field, command):
+    [param] = [param for param in command.params if field.flag in param.opts]
+    assert param.rich_help_panel == field.option.group in GROUPS
+    assert param.help == field.help_text
+    assert len(field.option.help.split()) <= 10
+    if field.option.letter:
+        assert f"-{field.option.letter}" in param.opts
+    shown = CliRunner().invoke(app, ["translate", "--help"], env={"COLUMNS": "80"}).output
+    assert f"{field.flag} " in shown
+    assert spaceless(field.help_text) in spaceless(shown)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_every_option_is_a_keyword_in_python_with_its_documentation(field):
+    for method in (nmt.Model.translate, nmt.Model.stream):
+        assert field.name in inspect.signature(method).parameters
+    assert f" {field.name}: {field.python_text}" in spaceless(nmt.Model.translate.__doc__)
+
+
+@pytest.mark.parametrize(("settings", "keywords"), [(SearchSettings, SearchOptions), (LineSettings, LineOptions)])
+def test_the_keywords_have_the_types_of_the_fields(settings, keywords):
+    assert get_type_hints(keywords) == {field.name: field.type | None for field in option_fields(settings)}
+    assert get_type_hints(TranslateOptions).items() >= get_type_hints(keywords).items()
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_every_option_is_recorded_and_compared(field):
+    record = recorded(SearchSettings(), LineSettings())
+    assert (field.name in record) == field.option.is_recorded
+    if field.option.is_recorded:
+        assert field.name in _differences(record, record | {field.name: "other"})
+
+
+def test_records_of_version_0_1_stay_comparable():
+    of_old_version = {
+        "beam": 4,
+        "length_penalty": 0.6,
+        "max_extra_length": 50,
+        "max_length": None,
+        "min_length": 0,
+        "nbest": 1,
+        "allow_unk": False,
+        "normalization": "paper",
+        "no_repeat_ngram": 0,
+        "sampling": {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 1},
+        "diverse_groups": 1,
+        "diversity": 0.5,
+        "max_source_length": None,
+        "split_sentences": "auto",
+        "guard": True,
+        "alignment": False,
+        "copy_unknown": "auto",
+        "mbr": None,
+    }
+    assert recorded(SearchSettings(sampling=Sampling()), LineSettings()).items() >= of_old_version.items()
+    of_scoring = {"length_penalty": 0.6, "normalization": "paper", "alignment": False}
+    assert recorded(SearchSettings(), LineSettings(), scoring=True) == of_scoring
+
+
+@dataclass(frozen=True)
+class MoreSampling(Sampling):
+    drift: Annotated[float, Option("Lets samples drift.", at_least=0, group="Sampling")] = 0.0
+
+
+@dataclass(frozen=True)
+class MoreSettings(SearchSettings):
+    shine: Annotated[int, Option("Polish outputs of {beam} N times.", at_least=0, at_most=9, letter="s")] = 0
+    sampling: Annotated[MoreSampling | None, Option("Draw.", word="sample")] = None
+
+
+def typed(*words: str):
+    """What a command with the options of ``MoreSettings`` gets, and what it prints."""
+    got = []
+    program = typer.Typer(rich_markup_mode=None)
+
+    @program.command(cls=GroupedCommand)
+    @with_options(search=MoreSettings)
+    def polish(*, search: dict) -> None:
+        got.append(search)
+
+    result = CliRunner().invoke(program, words, env={"COLUMNS": "100"})
+    return result, got
+
+
+def test_a_new_field_is_an_option_everywhere(monkeypatch):
+    shown = spaceless(typed("--help")[0].output)
+    assert "-s, --shine N Polish outputs of --beam N times. [default: 0; 0<=x<=9]" in shown
+    assert "--drift X Lets samples drift. [default: 0; x>=0]" in shown
+    assert typed()[1] == [{}]
+    assert typed("-s", "3", "--no-repeat-ngram", "0")[1] == [{"shine": 3, "no_repeat_ngram": 0}]
+    assert typed("--sample", "--drift", "2")[1] == [{"sampling": MoreSampling(drift=2.0)}]
+    assert str(typed("--shine", "10")[0].exception) == "--shine: must be at most 9, got 10."
+    assert str(typed("--drift", "2")[0].exception) == "--drift only goes with --sample."
+
+    assert check_options(MoreSettings, {"shine": 4}) == {"shine": 4}
+    with pytest.raises(ConfigError, match="unknown option 'shin'; did you mean 'shine'"):
+        check_options(MoreSettings, {"shin": 4})
+    assert flags_unused_in_scoring(MoreSettings, {"shine": 3, "length_penalty": 1.0}) == ["--shine"]
+
+    before = recorded(SearchSettings(), LineSettings())
+    assert "shine" not in before
+    monkeypatch.setattr(line_settings, "SearchSettings", MoreSettings)
+    assert recorded(MoreSettings(shine=2), LineSettings())["shine"] == 2
+    # Outputs of versions without the option are as by its default.
+    assert _differences(before, recorded(MoreSettings(), LineSettings())) == ""
+    assert _differences(before, recorded(MoreSettings(shine=2), LineSettings())) == "shine (0 then, 2 now)"
+
+
+def test_a_record_without_an_option_of_sampling_is_as_by_its_default(monkeypatch):
+    monkeypatch.setattr(line_settings, "Sampling", MoreSampling)
+    drawn = recorded(SearchSettings(sampling=Sampling()), LineSettings())
+    now = recorded(SearchSettings(sampling=MoreSampling()), LineSettings())
+    assert _differences(drawn, now) == ""
+    further = recorded(SearchSettings(sampling=MoreSampling(drift=1.0)), LineSettings())
+    assert _differences(drawn, further) == "sampling.drift (0.0 then, 1.0 now)"
+    searched = recorded(SearchSettings(), LineSettings())
+    assert "sampling.temperature" in _differences(searched, now)
+
+
+def test_the_defaults_are_allowed():
+    for settings in (SearchSettings, LineSettings, Sampling):
+        defaults = {field.name: field.default for field in option_fields(settings)}
+        assert check_options(settings, defaults) == defaults
+        names = {field.name for field in dataclasses.fields(settings)}
+        assert names - defaults.keys() <= {"max_length", "allow_unk"}
+
+
+def test_no_text_is_a_number_and_no_number_a_switch():
+    for values, message in [
+        ({"beam": "4"}, "beam: expected a whole number, got '4'."),
+        ({"beam": True}, "beam: expected a whole number, got True."),
+        ({"length_penalty": object}, "length_penalty: expected a number, got <class 'object'>."),
+        ({"sampling": {"top_k": 3}}, "sampling: expected nmt.Sampling(…)."),
+    ]:
+        with pytest.raises(ConfigError) as error:
+            check_options(SearchSettings, values)
+        assert str(error.value) == message
+    with pytest.raises(ConfigError, match="guard: expected true or false, got 1"):
+        check_options(LineSettings, {"guard": 1})
