@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nmt.cli.completion import presets
 from nmt.cli.options import with_quiet
 
 bench = typer.Typer(help="Measure speed on this machine; prints JSON.", no_args_is_help=True)
@@ -30,7 +31,9 @@ def train(
     data: Annotated[
         Path | None, typer.Option(metavar="PATH", help="A prepared data set; the newest below data/ if left out.")
     ] = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="tiny, small, base or big.")] = "base",
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="tiny, small, base or big.", autocompletion=presets)
+    ] = "base",
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: training.threads=1.")
     ] = None,

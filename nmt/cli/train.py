@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from nmt.cli.completion import presets
+
 
 def train(
     data: Annotated[
@@ -14,7 +16,10 @@ def train(
         typer.Option(metavar="DIR[:WEIGHT]", help="A prepared data set; the newest if left out. Repeat it to mix."),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(metavar="NAME", help="tiny, small, base or big; chosen by the corpus if left out.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="tiny, small, base or big; chosen by the corpus if left out.", autocompletion=presets
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="PATH", help="YAML with settings of your own, laid over the preset.")
