@@ -131,6 +131,20 @@ def holder(path: Path) -> str:
         return "unknown"
 
 
+def is_held(path: Path) -> bool:
+    """Whether the process that a lock names is alive; false where it runs on another machine, or none is named."""
+    try:
+        match = re.fullmatch(r"(\d+) on (\S*)", path.read_text("utf-8"))
+        if match is None or match[2] != socket.gethostname():
+            return False
+        os.kill(int(match[1]), 0)
+    except PermissionError:
+        return True  # of another user
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
 def _names(path: Path, descriptor: int) -> bool:
     """Whether the path still leads to the open file."""
     try:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -16,8 +17,16 @@ import nmt
 from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.bench import bench
 from nmt.cli.build_vocab import build_vocab
-from nmt.cli.console import STANDARD_OUTPUT, naming_stream, print_error, write_stdout
-from nmt.cli.options import GroupedCommand, with_quiet
+from nmt.cli.completion import QuicklyCompleted, leaving_values
+from nmt.cli.console import (
+    STANDARD_OUTPUT,
+    is_conversation,
+    naming_stream,
+    print_columns,
+    print_error,
+    write_stdout,
+)
+from nmt.cli.options import with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
     clean_up_patiently,
@@ -46,6 +55,23 @@ class _Commands(typer.core.TyperGroup):
             return super().make_context(*args, **options)
         except _UsageError as error:
             _refuse_usage(error, "nmt")
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # of --install-completion
+            _refuse_by_system(error)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the words of the command line; without any, a person in a terminal is shown what to type next."""
+        if ctx.resilient_parsing:
+            with leaving_values(self.get_params(ctx)):
+                return super().parse_args(ctx, args)
+        if not args and is_conversation():
+            from nmt.cli.first_screen import first_screen, screen_lines
+
+            with suppress(NmtError, OSError):  # the help, then
+                print_columns(screen_lines(first_screen()))
+                ctx.exit(2)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -65,21 +91,25 @@ class _Commands(typer.core.TyperGroup):
             forget_output()
             sys.exit(0)
         except OSError as error:
-            # A file that cannot be read or written is the user's to fix, and so is a disk; all else is a fault of ours.
-            # To close what could not be written fails a second time, without a name.
-            before = error.__context__
-            name = error.filename
-            if name is None and isinstance(before, OSError) and before.errno == error.errno:
-                name = before.filename
-            if os.environ.get("NMT_DEBUG") or (name is None and error.errno not in FAULTS):
-                raise
-            print_error(f"{name or 'a file that the system does not name'}: {error.strerror}.")
-            forget_output()
-            sys.exit(2)
+            _refuse_by_system(error)
         except KeyboardInterrupt:
             clean_up_patiently()
         # Not while the exception is handled, which keeps alive all that it passed through.
         return end_interrupted()
+
+
+def _refuse_by_system(error: OSError) -> NoReturn:
+    # A file that cannot be read or written is the user's to fix, and so is a disk; all else is a fault of ours.
+    # To close what could not be written fails a second time, without a name.
+    before = error.__context__
+    name = error.filename
+    if name is None and isinstance(before, OSError) and before.errno == error.errno:
+        name = before.filename
+    if os.environ.get("NMT_DEBUG") or (name is None and error.errno not in FAULTS):
+        raise error
+    print_error(f"{name or 'a file that the system does not name'}: {error.strerror}.")
+    forget_output()
+    sys.exit(2)
 
 
 def _refuse_usage(error: Any, command: str) -> NoReturn:
@@ -102,7 +132,6 @@ app = typer.Typer(
     cls=_Commands,
     help="Neural machine translation, from raw parallel text to a scored translator.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -110,7 +139,7 @@ app = typer.Typer(
 
 
 def _add(name: str, command: Callable[..., None], short_help: str) -> None:
-    app.command(name, short_help=short_help, cls=GroupedCommand)(with_quiet(command))
+    app.command(name, short_help=short_help, cls=QuicklyCompleted)(with_quiet(command))
 
 
 _add("prepare-data", prepare_data, "Fetch parallel text, or take your own, and clean it.")
@@ -147,7 +176,8 @@ def main() -> None:
         print_error("nmt runs on Linux and macOS. On Windows run it within WSL.")
         sys.exit(2)
     try:
-        app()
+        # By this name also as `python -m nmt`, since the shell's completion is for `nmt`.
+        app(prog_name="nmt")
     except SystemExit:
         tell_of_full_output()
         raise

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nmt.cli.completion import presets
 from nmt.cli.options import Changes, DataSet, Device, Threads, TrainingPrecisionName, with_quiet
 
 bench = typer.Typer(help="Measure speed on this machine; prints JSON.", no_args_is_help=True)
@@ -33,7 +34,9 @@ class Peer(StrEnum):
 @with_quiet
 def train(
     data: DataSet = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="tiny, small, base or big.")] = "base",
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="tiny, small, base or big.", autocompletion=presets)
+    ] = "base",
     set_: Changes = None,
     against: Annotated[Peer | None, typer.Option(help="Measure this peer too, in turn, on the same batches.")] = None,
     rounds: Rounds = 5,

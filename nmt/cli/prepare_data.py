@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nmt.cli.completion import built_in_pairs
 from nmt.cli.options import Mirrors, Offline
 from nmt.errors import ConfigError
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def prepare_data(
     dataset: Annotated[
         str | None,
-        typer.Argument(help="A built-in name (see --list), a recipe file NAME.yaml, or a name for your own text."),
+        typer.Argument(
+            help="A built-in name (see --list), a recipe file NAME.yaml, or a name for your own text.",
+            autocompletion=built_in_pairs,
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="PATH", help="Folder of the data set.  [data/NAME]")] = None,
     cache: Annotated[

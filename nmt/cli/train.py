@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.completion import presets
 from nmt.cli.options import Changes, DeviceName, TrainingPrecisionName
 from nmt.option_fields import HARDWARE, SETTINGS, STREAMS
 
@@ -23,7 +24,10 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="tiny, small, base or big.  [by the size of the corpus]", rich_help_panel=SETTINGS
+            metavar="NAME",
+            help="tiny, small, base or big.  [by the size of the corpus]",
+            rich_help_panel=SETTINGS,
+            autocompletion=presets,
         ),
     ] = None,
     config: Annotated[

@@ -150,12 +150,16 @@ def newest_data_set(root: Path = Path("data")) -> Path:
     Raises:
         DataError: there is none.
     """
-    # A folder with a dot is one that prepare-data has not finished.
-    manifests = [
-        path for path in root.glob(f"*/{DataFolder(root).manifest.name}") if not path.parent.name.startswith(".")
-    ]
-    if not manifests:
+    found = data_sets_below(root)
+    if not found:
         raise DataError(
             f"no prepared data set below {root}/. Run `nmt prepare-data toy-en-de`, or name one with --data."
         )
-    return max(manifests, key=lambda path: path.stat().st_mtime).parent
+    return found[0]
+
+
+def data_sets_below(root: Path) -> list[Path]:
+    """The data sets below a folder, the one that was prepared last first."""
+    # A folder with a dot is one that prepare-data has not finished.
+    folders = [folder for folder in root.glob("[!.]*") if DataFolder(folder).manifest.is_file()]
+    return sorted(folders, key=lambda folder: DataFolder(folder).manifest.stat().st_mtime, reverse=True)

@@ -564,6 +564,7 @@ _NOTICE = "a notice, not an error"
 _OTHER_MACHINE = "needs hardware that tests cannot count on"
 _BENCH = "the bench takes minutes; tests/bench checks its errors"
 _SENTENCEPIECE = "SentencePiece's own option"
+_FIRST_SCREEN = "no error; tests/cli/test_first_screen.py goes through the states that lead to it"
 
 EXCEPTIONS: dict[str, str] = {
     "bench/training_speed.py: --against": _BENCH,
@@ -574,6 +575,14 @@ EXCEPTIONS: dict[str, str] = {
     "cli/bench.py: --set": _BENCH,
     "cli/build_vocab.py: --byte-fallback": _NOTICE,
     "cli/app.py: --help": "follows every mistyped command; tests/system/test_chain.py asks for each command's help",
+    "cli/first_screen.py: --data": _FIRST_SCREEN,
+    "cli/first_screen.py: --help": _FIRST_SCREEN,
+    "cli/first_screen.py: --list": _FIRST_SCREEN,
+    "cli/first_screen.py: --model": _FIRST_SCREEN,
+    "cli/first_screen.py: --reference": _FIRST_SCREEN,
+    "cli/first_screen.py: --resume": _FIRST_SCREEN,
+    "cli/first_screen.py: --train-source": _FIRST_SCREEN,
+    "cli/first_screen.py: --train-target": _FIRST_SCREEN,
     "cli/prepare_data.py: --force": _NOTICE,
     "cli/score.py: --langpair": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
     "cli/score.py: --test-set": "needs a test set from the network; tests/corpora/test_testsets.py serves one",

@@ -18,12 +18,16 @@ from tests.commands import nmt_for_scripts
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WALK = ROOT / "docs" / "tutorial.md"
+"""Its blocks continue each other."""
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks() -> list:
     found = []
     for page in PAGES:
+        if page == WALK:
+            continue
         for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")), start=1):
             found.append(pytest.param(*match.groups(), id=f"{page.name}-{number}"))
     return found
@@ -54,11 +58,26 @@ def test_commands_run(kind, script, trained, tmp_path, program):
         (tmp_path / f"short.{language}").write_text("".join((data / f"test.{language}").open().readlines()[:5]))
     shutil.copy(tmp_path / "short.en", tmp_path / "input.txt")
     shutil.copy(tmp_path / "short.de", tmp_path / "hypothesis.de")
-    # The nmt of this very environment, whatever else is on the path.
+    run_block(kind, reduced(script), tmp_path, program)
+
+
+def run_block(kind: str, script: str, folder: Path, program: Path) -> None:
+    """Run a block in a folder, with the nmt of this very environment, whatever else is on the path."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
-    command = ["sh", "-eu", "-c", reduced(script)] if kind == "sh" else [sys.executable, "-c", script]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
+    command = ["sh", "-eu", "-c", script] if kind == "sh" else [sys.executable, "-c", script]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
     assert result.returncode == 0, f"{script}\n{result.stdout}\n{result.stderr}"
+
+
+def test_the_tutorial_works_from_its_first_command_to_its_last(tmp_path, program):
+    """From an empty folder, block after block, with a twentieth of the text and 4 updates."""
+    for kind, script in BLOCK.findall(WALK.read_text("utf-8")):
+        script = re.sub(r"--max-updates \d+", "--max-updates 4 --set checkpoints.every_updates=2", script)
+        script = re.sub(r"-n (\d+000)\b", lambda match: f"-n {int(match[1]) // 20}", script)
+        run_block(kind, script, tmp_path, program)
+    texts = {path.name: path.read_text("utf-8").count("\n") for path in tmp_path.glob("*.de")}
+    assert texts == dict.fromkeys(("first.de", "average.de", "more.de", "longer.de", "greedy.de"), 10)
+    assert (tmp_path / "comparison.html").is_file()
 
 
 def test_links_between_pages_lead_somewhere():

@@ -1,0 +1,64 @@
+"""The tutorial's second half from Python: translate, look at candidates, score, compare two systems, combine them.
+
+    python examples/python-api/tutorial.py data/mine-en-de runs/mine-en-de-tiny runs/more-en-de-tuned
+
+Data and models come from the commands of docs/tutorial.md. Several runs are compared with the first.
+"""
+
+import sys
+from pathlib import Path
+
+import nmt
+from nmt.evaluation import compare, score
+from nmt.text import read_lines
+
+
+def main(data: Path, runs: list[str]) -> None:
+    models = {run: nmt.load(run) for run in runs}
+    first = models[runs[0]]
+    sources = list(read_lines(data / f"test.{first.source_lang}"))
+    references = list(read_lines(data / f"test.{first.target_lang}"))
+
+    print(f"Candidates for: {sources[0]}")
+    [translation] = first.translate(sources[:1], beam=4, nbest=3)
+    for candidate in translation.candidates:
+        print(f"  {candidate.score:8.3f}  {candidate.text}")
+
+    systems = {}
+    for run, model in models.items():
+        translations = model.translate(sources)
+        systems[run] = [translation.text for translation in translations]
+        suspicious = [translation for translation in translations if translation.guard is not None]
+        bleu = score("bleu", systems[run], [references], target_lang=model.target_lang)
+        print(f"{run}: BLEU = {bleu.value:.2f}, {len(suspicious)} translations looked wrong\n  {bleu.signature}")
+
+    if len(runs) > 1:
+        try:
+            ensemble = nmt.load(runs)
+        except nmt.NmtError as error:  # of different vocabularies, for example
+            print(f"No ensemble: {error}")
+        else:
+            systems["ensemble"] = [translation.text for translation in ensemble.translate(sources)]
+        [comparison] = compare(systems, [references], ["bleu"], target_lang=first.target_lang)
+        print(f"Paired bootstrap against {runs[0]}:")
+        for system in comparison.systems:
+            p_value = "baseline" if system.p_value is None else f"p = {system.p_value:.4f}"
+            print(f"  {system.value:6.2f}  {p_value}  {system.system}")
+
+    # Two other searches: greedy, and one with scores that favour longer outputs.
+    greedy = [translation.text for translation in first.translate(sources, beam=1)]
+    longer = [translation.text for translation in first.translate(sources, normalization="length", length_penalty=1.0)]
+    for name, lines in (("greedy", greedy), ("normalised by length", longer)):
+        print(f"{name}: BLEU = {score('bleu', lines, [references], target_lang=first.target_lang).value:.2f}")
+
+    # Pairs that the model finds least likely are often wrong in the data.
+    scored = sorted(first.score(sources, references), key=lambda pair: pair.score)
+    print("Least likely references:")
+    for pair in scored[:3]:
+        print(f"  {pair.score:8.3f}  {pair.source}  ->  {pair.target}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]), sys.argv[2:])
