@@ -29,7 +29,7 @@ _READ_AT_START = (
     "PYTHON", "LD_", "LANG", "LC_", "MALLOC", "OMP_", "GOMP_", "KMP_", "MKL_", "TORCH", "ATEN_", "ONEDNN", "DNNL",
 )  # fmt: skip
 _PRELOADED = [
-    "nmt.__main__",
+    "nmt.cli.app",
     "nmt.api",
     "nmt.checkpoint.averaging",
     "nmt.corpora.prepare",

@@ -11,7 +11,6 @@ import typer
 from nmt.cli.options import Mirrors, Offline
 
 if TYPE_CHECKING:
-    from nmt.data.data_folder import DataFolder
     from nmt.evaluation import Comparison, MetricName, Score, TokenizerName
 
 
@@ -201,6 +200,7 @@ class _How(TypedDict):
 
 def _language(langpair: str | None, references: list[Path]) -> str:
     """The target language, by the test set's languages, the reference's name, or the manifest beside it."""
+    from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
     from nmt.evaluation import language_of_name
 
@@ -208,7 +208,7 @@ def _language(langpair: str | None, references: list[Path]) -> str:
         return langpair.partition("-")[2]
     if of_name := language_of_name(references[0]):
         return of_name
-    if (DataFolder(references[0].parent).manifest).is_file():
+    if DataFolder(references[0].parent).manifest.is_file():
         return read_manifest(references[0].parent).target_lang
     return ""
 

@@ -138,7 +138,7 @@ def test_what_is_not_there_is_an_error(tmp_path):
     [
         ({"metrics.jsonl": ""}, True),
         ({"metrics.jsonl": '{"kind": "sta', ".lock": "12 on host", "data.json": "[]"}, True),
-        ({".metrics.jsonl.12.tmp": ""}, True),
+        ({".metrics.jsonl.0123456789ab.tmp": ""}, True),
         ({"metrics.jsonl": "", "notes.txt": "mine"}, False),
         ({"metrics.jsonl": "", "config.yaml": "{SETTINGS}", "notes.txt": "mine"}, True),
         ({"metrics.jsonl": '{"loss": 3', "config.yaml": "{SETTINGS}"}, False),
