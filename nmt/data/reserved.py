@@ -20,10 +20,8 @@ _LAST_PRIVATE = 0x10FFFD
 class ReservedCharacters:
     """Encodes reserved characters with the byte pieces of one SentencePiece model."""
 
-    def __init__(self, processor: SentencePieceProcessor) -> None:
-        size = processor.get_piece_size()
-        pieces: list[str] = processor.id_to_piece(list(range(size)))
-        self.byte_ids = {int(pieces[index][3:5], 16): index for index in range(size) if processor.is_byte(index)}
+    def __init__(self, processor: SentencePieceProcessor, pieces: Sequence[str]) -> None:
+        self.byte_ids = {int(piece[3:5], 16): index for index, piece in enumerate(pieces) if processor.is_byte(index)}
         """The id of each byte's piece; empty if the vocabulary has none."""
         self._known = set(itertools.chain.from_iterable(pieces))
 

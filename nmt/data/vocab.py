@@ -53,7 +53,8 @@ class Vocabulary:
         """How many threads encode and decode where a call does not say."""
         try:
             self._processor = SentencePieceProcessor(model_proto=model_bytes)
-        except (RuntimeError, ValueError):  # ValueError: its error quotes bytes that are not UTF-8
+            self._pieces: list[str] = self._processor.id_to_piece(list(range(self.size)))
+        except (RuntimeError, ValueError):  # ValueError: its error quotes bytes that are not UTF-8, or pieces are not
             raise VocabularyError(f"{name}: is not a SentencePiece model.") from None
         processor = self._processor
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
@@ -141,7 +142,7 @@ class Vocabulary:
 
     @functools.cached_property
     def _reserved(self) -> ReservedCharacters:
-        return ReservedCharacters(self._processor)
+        return ReservedCharacters(self._processor, self._pieces)
 
     @functools.cached_property
     def _normalizer(self) -> SentencePieceNormalizer:
@@ -165,8 +166,7 @@ class Vocabulary:
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces themselves, where ``▁`` stands for a space."""
-        pieces: list[str] = self._processor.id_to_piece(list(ids))
-        return pieces
+        return [self._pieces[index] for index in ids]
 
     def ids(self, pieces: Iterable[str]) -> list[int]:
         """The ids of pieces; that of unk for what is none."""

@@ -208,3 +208,11 @@ def test_encoding_and_decoding_keep_to_the_threads_that_they_are_given(monkeypat
     vocab.encode(["a"], threads=1)
     vocab.decode([[5]])
     assert asked == [usable_cores(), 3, 1, 3]
+
+
+def test_pieces_that_are_no_text_are_refused():
+    content = train_vocabulary(["ä ö ü ß", "ö ä ß ü"] * 5, size=270).vocab.model_bytes
+    damaged = content.replace("ß".encode(), b"\xc3\xc3")
+    assert damaged != content
+    with pytest.raises(VocabularyError, match="is not a SentencePiece model"):
+        Vocabulary(damaged)
