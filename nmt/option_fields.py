@@ -49,7 +49,7 @@ class Option:
     """The name on the command line, if it is not the field's."""
     is_recorded: bool = True
     """Whether outputs depend on the option: it is recorded, and compared when an output is resumed."""
-    scores: bool = False
+    applies_to_scoring: bool = False
     """Whether the option has an effect when given targets are scored, rather than searched for."""
 
 
@@ -153,7 +153,7 @@ def flags_unused_in_scoring(settings: type, given: Mapping[str, Any]) -> list[st
     return [
         field.flag_for(given[field.name])
         for field in option_fields(settings)
-        if not field.option.scores and field.name in given and given[field.name] != field.default_value
+        if not field.option.applies_to_scoring and field.name in given and given[field.name] != field.default_value
     ]
 
 

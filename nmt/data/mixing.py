@@ -126,7 +126,7 @@ def parse_weighted(text: str) -> tuple[Path, float]:
         value = math.nan
     if not (folder and math.isfinite(value) and value > 0):
         raise DataError(
-            f"{text}: is not a folder, nor a folder with a weight behind it. Give DIR or DIR:WEIGHT with a positive, "
-            "finite number: data/own:4 takes each pair of data/own four times an epoch, data/own:0.5 half of them once."
+            f"{text}: is neither a folder nor FOLDER:WEIGHT. Give DIR, or DIR:WEIGHT with a positive, finite number: "
+            "data/own:4 takes each pair of data/own four times an epoch, data/own:0.5 half of them once."
         )
     return Path(folder), value

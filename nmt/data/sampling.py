@@ -189,8 +189,8 @@ class SampledEpochs:
         while not self._is_there(epoch):
             if time.monotonic() > end:
                 raise DataError(
-                    f"{self._path(epoch)}: did not come in {self._timeout_seconds:g} seconds. Look at what the process "
-                    "says that makes the sampled shards; it is the first of this machine."
+                    f"{self._path(epoch)}: was not written within {self._timeout_seconds:g} seconds. The first rank on "
+                    "this machine writes it: look at its messages."
                 )
             time.sleep(_POLL_SECONDS)
 

@@ -3,7 +3,6 @@
 from nmt.evaluation.comparison import Comparison, compare
 from nmt.evaluation.languages import base_language, is_language_code, language_of_name
 from nmt.evaluation.metrics import (
-    METRIC_NAMES,
     MetricName,
     Score,
     SentenceScores,
@@ -18,7 +17,6 @@ from nmt.evaluation.paper_bleu import paper_bleu
 from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 
 __all__ = [
-    "METRIC_NAMES",
     "Comparison",
     "MetricName",
     "Score",

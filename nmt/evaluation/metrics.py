@@ -11,7 +11,6 @@ from nmt.errors import DataError, NmtError
 from nmt.evaluation.languages import base_language
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter"]
-METRIC_NAMES: tuple[MetricName, ...] = ("bleu", "chrf", "chrf++", "ter")
 TokenizerName = Literal[
     "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"
 ]

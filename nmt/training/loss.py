@@ -22,10 +22,12 @@ class Losses(NamedTuple):
 
 
 def label_smoothed_loss(logits_BTV: Tensor, target_BT: Tensor, smoothing: float) -> Losses:
-    """Sum the loss over all positions whose target is not padding.
+    """-sum_v q(v) log p(v), summed over the positions whose target is not padding.
 
-    The smoothed target puts 1 - smoothing on the gold piece and smoothing / (V - 1) on each other, as the authors'
-    code has it. The backward pass writes the gradient over the logits, unless they are a leaf of the graph; whoever
-    needs them afterwards keeps a copy.
+    p is the softmax of the logits. The smoothed target q puts 1 - smoothing on the gold piece and smoothing / (V - 1)
+    on each other piece, as in the authors' code.
+
+    The backward pass overwrites the logits with the gradient, unless they are a leaf of the graph: keep a copy if you
+    need them afterwards.
     """
     return Losses(*smoothed_cross_entropy(logits_BTV.flatten(0, -2), target_BT.flatten(), smoothing))

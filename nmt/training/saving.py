@@ -48,7 +48,8 @@ def tidy(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig | N
         if settings is not None:
             prune(run, scores, settings)
     except (OSError, WriteError) as error:
-        return f"{run}: links or old checkpoints could not be brought up to date ({error})."
+        reason = error.strerror if isinstance(error, OSError) and error.filename is None else error
+        return f"{run}: links or old checkpoints could not be updated ({reason})."
     return None
 
 

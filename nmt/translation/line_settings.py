@@ -56,7 +56,7 @@ class LineSettings:
             "Add alignments: pieces in jsonl, else words.",
             in_python="Add the log-probability and the source piece of each piece to the candidates.",
             group=FORMAT,
-            scores=True,
+            applies_to_scoring=True,
         ),
     ] = False
     batch_tokens: Annotated[
@@ -68,7 +68,7 @@ class LineSettings:
             at_most=1_000_000,
             group=HARDWARE,
             is_recorded=False,
-            scores=True,
+            applies_to_scoring=True,
         ),
     ] = 2_048
 
@@ -108,8 +108,9 @@ def recorded(search: SearchSettings, lines: LineSettings, *, scoring: bool = Fal
         values["copy_unknown"] = "auto"
     kinds: tuple[type, ...] = (type(search), type(lines))
     fields = [field for kind in kinds for field in option_fields(kind)]
-    without = {field.name for field in fields if not field.option.is_recorded or (scoring and not field.option.scores)}
+    without = {field.name for field in fields if not field.option.is_recorded}
     if scoring:
+        without |= {field.name for field in fields if not field.option.applies_to_scoring}
         without |= values.keys() - {field.name for field in fields}
     return {name: value for name, value in values.items() if name not in without}
 

@@ -220,7 +220,7 @@ def test_others_wait_for_the_one_that_writes(sampled):
 
 
 def test_others_do_not_wait_for_ever(sampled):
-    with pytest.raises(DataError, match=r"did not come in 0\.1 seconds"):
+    with pytest.raises(DataError, match=r"was not written within 0\.1 seconds"):
         sampled(writer=False, timeout_seconds=0.1).open(0)
 
 
