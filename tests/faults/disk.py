@@ -60,8 +60,8 @@ class Disk:
     root: Path
     fault: Fault | None = None
     operations: list[Operation] = field(default_factory=list)
-    refused: Path | None = None
-    """The path of the first operation that was refused, as it was asked for."""
+    refused: list[Path] = field(default_factory=list)
+    """The paths of the operations that were refused, as they were asked for."""
 
     def passes(self, kind: str, path: Any, *, before_it_fails: Callable[[], None] = lambda: None) -> None:
         """Note an operation, or refuse it.
@@ -77,12 +77,12 @@ class Disk:
         fault = self.fault
         if fault is None or kind != fault.operation.kind:
             return
-        if self.refused is None:
+        if not self.refused:
             if operation != fault.operation or self.operations.count(operation) <= fault.number:
                 return
-            self.refused = path
         elif not fault.lasts:
             return
+        self.refused.append(path)
         before_it_fails()
         error = OSError(fault.code, os.strerror(fault.code))
         if kind != "write" and kind != "flush":  # what has a descriptor has no name
