@@ -153,9 +153,11 @@ def nmt_for_scripts(folder: Path) -> Iterator[Path]:
 
     It starts a command of its own where the variables ask for another start of Python.
     """
-    program, sockets = folder / "nmt", tempfile.TemporaryDirectory(prefix="nmt")
+    program, client, sockets = folder / "nmt", folder / "client.py", tempfile.TemporaryDirectory(prefix="nmt")
     address = f"{sockets.name}/socket"  # whose length is limited
-    program.write_text(_PROGRAM.format(python=sys.executable, address=address), "utf-8")
+    client.write_text(_CLIENT.format(python=sys.executable, address=address), "utf-8")
+    # A line "#!python" would break at a blank in the path.
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{client}" "$@"\n', "utf-8")
     program.chmod(0o755)
     with sockets, socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
@@ -165,7 +167,7 @@ def nmt_for_scripts(folder: Path) -> Iterator[Path]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-_PROGRAM = """#!{python} -IS
+_CLIENT = """
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as connection:
     connection.connect({address!r})

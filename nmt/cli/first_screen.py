@@ -20,7 +20,7 @@ from nmt.config import load_yaml
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import data_sets_below, read_manifest
 from nmt.errors import NmtError
-from nmt.locking import is_held, is_lock
+from nmt.locking import is_held
 
 _MOST_SHOWN = 4
 """Data sets, and runs, on the screen; the newest come first."""
@@ -138,7 +138,7 @@ class _Run:
     @property
     def is_training(self) -> bool:
         """Whether a process of this machine trains in its folder."""
-        return any(is_lock(entry) and is_held(entry) for entry in self.path.glob(".*lock"))
+        return is_held(RunFolder(self.path).lock)
 
     @property
     def is_over(self) -> bool:
