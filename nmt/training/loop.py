@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
-from nmt.checkpoint.run_folder import RunFolder, best_updates
+from nmt.checkpoint.run_folder import best_updates
 from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.device import memory_in_use
 from nmt.errors import TrainingError
 from nmt.training.input.feed import Epochs, PlannedUpdate, ahead, pinned
-from nmt.training.learner import Learner, Report, UpdateResult
+from nmt.training.learner import Learner
 from nmt.training.listener import Listener
-from nmt.training.metrics_file import Meter, MetricsFile
+from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending, Progress
 from nmt.training.ranks.exchange import NO_OTHERS, LostPeerError, Ranks
-from nmt.training.ranks.stop_signals import stop_signals
+from nmt.training.ranks.message import Report, UpdateResult
+from nmt.training.run_log import RunLog
 from nmt.training.saving import CheckpointWriter, telling_where_to_resume
-from nmt.training.schedule import landing, learning_rate
-from nmt.training.tensorboard import TensorBoardFile
+from nmt.training.schedule import learning_rate
+from nmt.training.stopping import Limits, StopRequest
 from nmt.training.validation import Validator
 from nmt.writing import WriteError
 
-# Of the pairs of a skipped update, so many are named in its record.
+# The record of a skipped update names no more of its pairs than this.
 _NAMED_PAIRS = 1_000
-# A second Ctrl-C acts at once; what comes sooner than this is the first one, by another way.
-_SECONDS_OF_ONE_SIGNAL = 1.0
 
 
 class Trainer:
-    """A run under way, on one of its ranks. Only the main one writes to the run's folder and speaks to the listener."""
+    """The training loop of one rank. Only the main rank writes to the run's folder and speaks to the listener."""
 
     def __init__(
         self,
@@ -57,102 +53,77 @@ class Trainer:
         self._learner = learner
         self._epochs = epochs
         self._validator = validator
-        self._listener = listener
         self._ranks = ranks
         self._device = next(learner.model.parameters()).device
         self._micro_batch_tokens = micro_batch_tokens
-        self._metrics = MetricsFile(RunFolder(run).metrics)
-        self._tensorboard = (
-            TensorBoardFile(run, progress.update) if config.logging.tensorboard and ranks.is_main else None
-        )
+        self._log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
+        self._meter = Meter()
         self._writer = CheckpointWriter(run, config, vocab)
         self._saved_update = progress.update
         self._saved_seconds = progress.seconds
-        self._validation_seconds = 0.0
-        self._signalled: list[int] = []
-        self.stopped_by: int | None = None
+        self._limits = Limits(config, progress)
+        self._stop = StopRequest()
+        self._start = 0.0
+
+    @property
+    def stopped_by(self) -> int | None:
         """The signal that interrupted the run, where it came to this rank."""
+        return self._stop.signal
 
     def train(self) -> Ending:
-        """Train until a limit or a signal; what was learnt is saved whichever ends it.
+        """Train until a limit or a signal, and save.
 
         Raises:
             TrainingError: gradients stayed infinite, or a pair does not fit into memory.
             WriteError: a checkpoint or record could not be written.
             LostPeerError: another rank is gone.
         """
-        # What was learnt is on disk before signals act as they did before.
-        with telling_where_to_resume(self._run), _stopping_on_signals() as signalled:
-            self._signalled = signalled
+        # Signals are held back until everything is on disk.
+        with telling_where_to_resume(self._run), self._stop.listening():
             try:
-                ending = self._train()
+                with self._log.open():
+                    ending = self._train()
             except Exception as error:
                 error.add_note(f"It happened at update {self.progress.update:,}.")
                 if isinstance(error, LostPeerError):
-                    error.is_being_ended = bool(signalled)
+                    error.is_being_ended = bool(self._stop)
                 try:
                     self._writer.finish()
                 except WriteError as another:
                     error.add_note(f"Besides, {another}")
                 raise
-            finally:
-                if self._tensorboard is not None:
-                    self._tensorboard.close()
             self._writer.finish()
-            self._tell_of_writer()
-            self.stopped_by = signalled[0] if signalled else None
+            self._log_warnings()
             return ending
 
     def _train(self) -> Ending:
-        config, progress, meter = self._config, self.progress, Meter()
-        begin = time.perf_counter() - progress.seconds
-        update_begin = time.perf_counter()
-        if self._ranks.is_main:
-            self._listener.started(progress.update, config.training.max_updates, config.training.max_minutes)
-
-        def run_seconds() -> float:
-            return time.perf_counter() - begin
-
-        def report() -> Report:
-            return Report(bool(self._signalled), run_seconds(), time.perf_counter() - update_begin)
-
-        if progress.update and self._validation_is_due(progress.ending(config)):
+        self._start = time.perf_counter() - self.progress.seconds
+        if self.progress.update and self._validation_is_due(self.progress.ending(self._config)):
             # The run was stopped between an update and its validation.
-            self._validate(run_seconds)
-            if (ending := self._next_ending(None)) is not None:
+            self._validate()
+            if (ending := self._ending(None)) is not None:
                 self._save(again=True)
                 return ending
 
+        update_start = time.perf_counter()
         with closing(self._planned_updates()) as planned:
             for plan in planned:
-                waited = time.perf_counter() - update_begin
-                result = self._update(plan, report)
-                meter.add(result, time.perf_counter() - update_begin, waited, memory_in_use(self._device))
-                self._writer.check()
-                self._tell_of_writer()
-                if progress.update % config.logging.every_updates == 0:
-                    self._log(meter)
-                if self._ranks.is_main:
-                    self._listener.progressed(progress.update, progress.seconds)
-
-                ending = self._next_ending(result)
-                if ending is not None and not meter.is_empty:
-                    self._log(meter)
+                result = self._update(plan, update_start)
+                ending = self._ending(result)
+                if ending is not None:
+                    self._log_updates()
                 if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
-                    self._validate(run_seconds)
-                    ending = ending or self._next_ending(None)
+                    self._validate()
+                    ending = ending or self._ending(None)
                 if ending is Ending.MINUTES:
-                    # All of the time is spent, also what was kept free for the validation and not needed: the same
-                    # command again must find the run over.
-                    progress.seconds = max(progress.seconds, 60 * (config.training.max_minutes or 0))
+                    self._limits.spend_the_minutes()
                 if ending is not None or self._saving_is_due():
                     self._save()
                 if ending is not None:
-                    if not meter.is_empty:
-                        self._log(meter)
+                    self._log_updates()
                     return ending
-                update_begin = time.perf_counter()
-        # Nothing more was planned, since the signal came while the loop waited for data.
+                update_start = time.perf_counter()
+        # A signal came while the loop waited for data.
         self._save()
         return Ending.INTERRUPTED
 
@@ -164,10 +135,26 @@ class Trainer:
             ranks=self._ranks,
         )
         updates = pinned(updates) if self._device.type == "cuda" else updates
-        # Several ranks stop together, at an update; one that waits for data alone need not wait for that.
-        return ahead(updates, until=lambda: self._signalled and self._ranks.size == 1)
+        # Several ranks must stop at the same update; a single one may stop while it waits for data.
+        return ahead(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
 
-    def _update(self, plan: PlannedUpdate, report: Callable[[], Report]) -> UpdateResult:
+    def _update(self, plan: PlannedUpdate, start: float) -> UpdateResult:
+        """Make an update and log it.
+
+        Args:
+            start: when the wait for its batches began.
+        """
+        waited = time.perf_counter() - start
+        result = self._learn(plan, start)
+        self._meter.add(result, time.perf_counter() - start, waited, memory_in_use(self._device))
+        self._writer.check()
+        self._log_warnings()
+        if self.progress.update % self._config.logging.every_updates == 0:
+            self._log_updates()
+        self._log.progressed()
+        return result
+
+    def _learn(self, plan: PlannedUpdate, start: float) -> UpdateResult:
         progress, limit_before = self.progress, self._learner.micro_batch_limit
         progress.update += 1
         progress.epoch, progress.index = plan.epoch, plan.index + 1
@@ -176,7 +163,7 @@ class Trainer:
             update=progress.update,
             target_tokens=plan.target_tokens,
             learning_rate=self._learning_rate(),
-            report=report,
+            report=lambda: Report(bool(self._stop), self._run_seconds(), time.perf_counter() - start),
         )
         progress.seconds = result.run_seconds
         scale = self._learner.loss_scale
@@ -184,7 +171,7 @@ class Trainer:
         progress.loss_scale, progress.loss_scale_good_updates = scale.value, scale.good_updates
         progress.micro_batch_limit = self._learner.micro_batch_limit
         if progress.micro_batch_limit != limit_before:
-            self._tell(
+            self._log.event(
                 "micro-batch",
                 f"A micro-batch did not fit into memory: halved, and limited to {progress.micro_batch_limit:,} padded "
                 "positions from now on.",
@@ -211,7 +198,7 @@ class Trainer:
         if could_be_scaled:
             return
         progress.skipped_in_a_row += 1
-        self._tell(
+        self._log.event(
             "skipped",
             f"Update {progress.update:,} was skipped: its gradient is not finite (epoch {plan.epoch + 1}, "
             f"update {plan.index + 1:,} of it).",
@@ -234,47 +221,33 @@ class Trainer:
         config = self._config
         return learning_rate(self.progress.update, config.schedule, config.model.d_model, self.progress.decay_span)
 
-    def _next_ending(self, result: UpdateResult | None) -> Ending | None:
-        """Why the run ends here, if it does. After an update all ranks know of a signal to any of them; one rank alone
-        looks for itself at any time."""
-        is_interrupted = bool(self._signalled) if self._ranks.size == 1 else result is not None and result.wants_to_stop
-        return Ending.INTERRUPTED if is_interrupted else self._ending()
+    def _run_seconds(self) -> float:
+        return time.perf_counter() - self._start
 
-    def _ending(self) -> Ending | None:
-        """A limit that is reached; time for the validation at the end is kept free."""
-        progress, limits = self.progress, self._config.training
-        if (ending := progress.ending(self._config)) is not None:
-            return ending
-        if limits.max_minutes is not None:
-            limit = limits.max_minutes * 60
-            reserve = self._validation_seconds if self._validation_seconds < limit / 2 else 0.0
-            if progress.seconds + reserve >= limit:
-                return Ending.MINUTES
-            schedule = self._config.schedule
-            if schedule.decay == "wsd" and schedule.decay_updates is None and progress.decay_span is None:
-                progress.decay_span = landing(progress.update, progress.seconds, schedule, limit - reserve)
-        return None
+    def _ending(self, result: UpdateResult | None) -> Ending | None:
+        """Why the run ends here, if it does.
 
-    def _log(self, meter: Meter) -> None:
+        Args:
+            result: of the update just made: it tells every rank of a signal that came to any of them. A single rank
+                knows of its signals without.
+        """
+        is_interrupted = bool(self._stop) if self._ranks.size == 1 else result is not None and result.wants_to_stop
+        return Ending.INTERRUPTED if is_interrupted else self._limits.reached()
+
+    def _log_updates(self) -> None:
+        """Record the updates since the last such record."""
+        if self._meter.is_empty:
+            return
         progress = self.progress
-        self._record(
-            meter.record(
+        self._log.record(
+            self._meter.record(
                 progress.update, epoch=progress.epoch, learning_rate=self._learning_rate(), seconds=progress.seconds
             )
         )
 
-    def _tell(self, event: str, message: str, **details: Any) -> None:
-        """Record something out of the ordinary, and tell it to people."""
-        self._record({"kind": "event", "update": self.progress.update, "event": event, "message": message} | details)
-        if self._ranks.is_main:
-            self._listener.noticed(message)
-
-    def _record(self, record: dict[str, Any]) -> None:
-        if self._ranks.is_main:
-            self._metrics.append(record)
-            if self._tensorboard is not None:
-                self._tensorboard.append(record)
-            self._listener.recorded(record)
+    def _log_warnings(self) -> None:
+        while self._writer.warnings:
+            self._log.event("saving", self._writer.warnings.pop(0))
 
     def _validation_is_due(self, ending: Ending | None) -> bool:
         update = self.progress.update
@@ -282,23 +255,21 @@ class Trainer:
             return False
         return ending is not None or update % self._config.validation.every_updates == 0
 
-    def _tell_of_writer(self) -> None:
-        while self._writer.warnings:
-            self._tell("saving", self._writer.warnings.pop(0))
-
-    def _validate(self, run_seconds: Callable[[], float]) -> None:
-        """Measure the model on the valid set; a signal to stop ends that, and it is done when the run goes on."""
+    def _validate(self) -> None:
+        """Score the model on the valid set. A signal breaks this off; the resumed run then begins with it."""
         progress = self.progress
         with self._learner.weights_in_use():
-            validation = self._validator.validate(self._learner.model, until=lambda: bool(self._signalled))
+            validation = self._validator.validate(self._learner.model, until=lambda: bool(self._stop))
         if validation is None:
             return
-        progress.seconds, self._validation_seconds = self._ranks.told_by_main((run_seconds(), validation.seconds))
+        progress.seconds, self._limits.validation_seconds = self._ranks.told_by_main(
+            (self._run_seconds(), validation.seconds)
+        )
         best = max(progress.scores.values(), default=-float("inf"))
         progress.validations_without_gain = 0 if validation.score > best else progress.validations_without_gain + 1
         progress.scores[progress.update] = validation.score
         place = {"update": progress.update, "epoch": progress.epoch, "seconds": progress.seconds}
-        self._record(place | validation.record())
+        self._log.record(place | validation.record())
 
     def _saving_is_due(self) -> bool:
         settings, update = self._config.checkpoints, self.progress.update
@@ -307,7 +278,7 @@ class Trainer:
         minutes = settings.every_minutes
         if minutes is not None and self.progress.seconds - self._saved_seconds >= minutes * 60:
             return True
-        # One of the best is saved whatever the interval, since it will not come back.
+        # One of the best is saved at any interval: its weights exist only now.
         return update in best_updates(self.progress.scores, settings.keep_best)
 
     def _save(self, *, again: bool = False) -> None:
@@ -320,30 +291,3 @@ class Trainer:
             self._writer.save(
                 progress.update, learner.weights(), learner.training_tensors(), progress.values(), progress.scores
             )
-
-
-@contextmanager
-def _stopping_on_signals() -> Iterator[list[int]]:
-    """Note a signal to stop and let the running update end. Later signals are left to the handler from before, which
-    acts at once; but not in the seconds in which a terminal and a launcher both send the same, and not SIGHUP: it comes
-    from the terminal, and again when something is written to it."""
-    received: list[int] = []
-    before = {number: signal.getsignal(number) for number in stop_signals()}
-    first = 0.0
-
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal first
-        if not received:
-            first = time.monotonic()
-            received.append(number)
-        elif number != signal.SIGHUP and time.monotonic() - first > _SECONDS_OF_ONE_SIGNAL:
-            signal.signal(number, before[signal.Signals(number)])
-            signal.raise_signal(number)
-
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -5,6 +5,7 @@ Shapes: B sentences, T target positions, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from torch import Tensor
@@ -31,3 +32,8 @@ def label_smoothed_loss(logits_BTV: Tensor, target_BT: Tensor, smoothing: float)
     need them afterwards.
     """
     return Losses(*smoothed_cross_entropy(logits_BTV.flatten(0, -2), target_BT.flatten(), smoothing))
+
+
+def perplexity(cross_entropy: float) -> float:
+    """exp of a mean cross-entropy; infinite where that is too much for a float."""
+    return math.exp(cross_entropy) if cross_entropy < 700 else math.inf

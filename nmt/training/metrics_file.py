@@ -15,7 +15,8 @@ from typing import Any
 
 from nmt.files import replacing
 from nmt.text import read_lines
-from nmt.training.learner import UpdateResult, perplexity
+from nmt.training.loss import perplexity
+from nmt.training.ranks.message import UpdateResult
 from nmt.writing import append
 
 

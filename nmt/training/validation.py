@@ -23,7 +23,8 @@ from nmt.evaluation import bleu
 from nmt.model.transformer import Transformer
 from nmt.search.settings import search_settings
 from nmt.text import read_parallel
-from nmt.training.learner import batch_losses, perplexity
+from nmt.training.learner import batch_losses
+from nmt.training.loss import perplexity
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.translator import Translator

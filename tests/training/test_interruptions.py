@@ -13,7 +13,7 @@ from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.checkpoint.run_folder import RunFolder, checkpoints
 from nmt.errors import CheckpointError
 from nmt.locking import exclusive
-from nmt.training import loop, saving
+from nmt.training import saving, stopping
 from nmt.training.input.feed import Epochs
 from nmt.training.progress import Ending
 from nmt.training.validation import Validator
@@ -57,7 +57,7 @@ def test_the_same_signal_by_two_ways_does_not_cut_a_save_short(run_training, tmp
 
 
 def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, listener, slow_disk, monkeypatch):
-    monkeypatch.setattr(loop, "_SECONDS_OF_ONE_SIGNAL", 0.0)
+    monkeypatch.setattr(stopping, "_SECONDS_OF_ONE_SIGNAL", 0.0)
 
     def twice(update):
         if update == 7:
@@ -73,7 +73,7 @@ def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, liste
 def test_a_second_signal_acts_at_once_and_what_is_being_saved_is_whole(
     run_training, tmp_path, listener, slow_disk, monkeypatch
 ):
-    monkeypatch.setattr(loop, "_SECONDS_OF_ONE_SIGNAL", 0.0)
+    monkeypatch.setattr(stopping, "_SECONDS_OF_ONE_SIGNAL", 0.0)
 
     def twice(update):
         if update == 7:

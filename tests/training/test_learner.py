@@ -13,7 +13,9 @@ from nmt.data.batching import Batch, halves
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, TrainingError
 from nmt.model.transformer import Transformer
-from nmt.training.learner import Learner, LossScale, derived_seed, make_optimizer
+from nmt.training.learner import Learner, derived_seed
+from nmt.training.loss_scale import LossScale
+from nmt.training.optimizer import make_optimizer
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.beginning import freeze
 

@@ -20,8 +20,9 @@ from nmt.device import Hardware
 from nmt.errors import CheckpointError, ConfigError
 from nmt.kernels.policy import Kernels, choose_kernels
 from nmt.model.transformer import Transformer
-from nmt.training.learner import Learner, LossScale, derived_seed
+from nmt.training.learner import Learner, derived_seed
 from nmt.training.listener import Listener
+from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.changes import belongs_to_weights, check_changes, encode_commands

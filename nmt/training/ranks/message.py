@@ -1,0 +1,105 @@
+"""The message that ranks exchange once per update: a row of figures that is summed with the gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nmt.data.batching import Batch
+from nmt.training.loss import Losses
+from nmt.training.ranks.exchange import Ranks
+
+# Sums over all ranks: two losses, source tokens, votes to stop, the run's seconds.
+_SUMS = 5
+# Then three figures in a place of each rank: target tokens, busy seconds, limit of a micro-batch.
+_PER_RANK = 3
+
+
+@dataclass(frozen=True)
+class Report:
+    """The part of a rank's message that the training loop knows."""
+
+    wants_to_stop: bool = False
+    run_seconds: float = 0.0
+    """Of the whole run; the main rank's value counts."""
+    busy_seconds: float = 0.0
+    """Of this update: includes the wait for data, not the wait for other ranks."""
+
+
+@dataclass(frozen=True)
+class UpdateResult:
+    """The result of an update over all ranks, the same on each; losses are means over target tokens, in nats."""
+
+    smoothed_loss: float
+    cross_entropy: float
+    target_tokens: int
+    source_tokens: int
+    gradient_norm: float
+    """Before clipping; not finite where the update was skipped."""
+    rank_tokens_per_second: tuple[float, ...]
+    """Target tokens of each rank per second of its busy time."""
+    wants_to_stop: bool
+    """Whether any rank does."""
+    run_seconds: float
+    micro_batch_limit: int | None
+    """Padded positions of the largest micro-batch that fits on every rank, where one did not fit."""
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether the update changed nothing, because a gradient was not finite."""
+        return not math.isfinite(self.gradient_norm)
+
+
+class Message:
+    """The figures of one update, in a row of memory that ranks sum."""
+
+    def __init__(self, row: Tensor, ranks: Ranks) -> None:
+        """Use a row of :meth:`length` numbers, all zero."""
+        self._row = row
+        self._ranks = ranks
+
+    @staticmethod
+    def length(ranks: Ranks) -> int:
+        """How many numbers the row has."""
+        return _SUMS + _PER_RANK * ranks.size
+
+    def add_losses(self, losses: Losses) -> None:
+        """Add the losses of a micro-batch; the host does not wait for the device."""
+        self._row[0] += losses.smoothed.detach()
+        self._row[1] += losses.cross_entropy
+
+    def write(self, batches: Sequence[Batch], report: Report, micro_batch_limit: int | None) -> None:
+        """Fill in the rest before ranks sum the row."""
+        target_tokens = sum(batch.target_tokens for batch in batches)
+        source_tokens = sum(batch.source_tokens for batch in batches)
+        run_seconds = report.run_seconds if self._ranks.is_main else 0.0
+        sums = torch.tensor([source_tokens, report.wants_to_stop, run_seconds])
+        places = torch.zeros(self._ranks.size, _PER_RANK)
+        places[self._ranks.rank] = torch.tensor([target_tokens, report.busy_seconds, micro_batch_limit or 0])
+        self._row[2:] = torch.cat([sums, places.flatten()]).to(self._row, non_blocking=True)
+
+    def result(self, target_tokens: int, norm: Tensor) -> UpdateResult:
+        """Read the summed row; here the host waits for the device.
+
+        Args:
+            target_tokens: of the update, over all ranks.
+            norm: of the gradients.
+        """
+        values = [float(value) for value in torch.cat([self._row.double(), norm.double()[None]]).cpu()]
+        smoothed, cross_entropy, source_tokens, votes, run_seconds = values[:_SUMS]
+        tokens, seconds, limits = (values[_SUMS + i : -1 : _PER_RANK] for i in range(_PER_RANK))
+        return UpdateResult(
+            smoothed_loss=smoothed / target_tokens,
+            cross_entropy=cross_entropy / target_tokens,
+            target_tokens=target_tokens,
+            source_tokens=round(source_tokens),
+            gradient_norm=values[-1],
+            rank_tokens_per_second=tuple(t / s if s else 0.0 for t, s in zip(tokens, seconds, strict=True)),
+            wants_to_stop=votes > 0,
+            run_seconds=run_seconds,
+            micro_batch_limit=min((round(limit) for limit in limits if limit), default=None),
+        )
