@@ -66,7 +66,7 @@ def _header(path: Path) -> Shapes:
 
 
 def _check_positions(weights: Path, config: ModelConfig) -> None:
-    """The table of sinusoidal positions is the one part of the model that is not in the file."""
+    """Check that the table of positions fits into memory where it is computed: no file holds it."""
     if config.positions == "learned":
         return
     usable = memory_for_use(torch.device("cpu"))
@@ -86,7 +86,7 @@ def _expected(weights: Path, config: ModelConfig, vocab_size: int) -> Shapes:
     layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
     expected: dict[str, tuple[int, ...]] = {}
     for name, tensor in model.state_dict().items():
-        if config.positions == "sinusoidal" and name.startswith(("source_positions.", "target_positions.")):
+        if config.positions != "learned" and name.startswith(("source_positions.", "target_positions.")):
             continue
         match = _LAYER.fullmatch(name)
         names = [f"{match[1]}.{number}.{match[3]}" for number in range(layers[match[1]])] if match else [name]

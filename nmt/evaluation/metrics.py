@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from nmt.errors import DataError, NmtError
 from nmt.evaluation.languages import base_language
@@ -111,17 +111,26 @@ def make_metric(
     Raises:
         NmtError: the tokeniser is not installed.
     """
-    from sacrebleu.metrics import BLEU, CHRF, TER
+    from sacrebleu.metrics import CHRF, TER
 
     language = base_language(target_lang)
-    if metric in ("chrf", "chrf++"):
-        return CHRF(word_order=2 if metric == "chrf++" else 0, lowercase=lowercase)
-    if metric == "ter":
-        return TER(asian_support=language in _OF_LANGUAGES)
-    tokenizer = tokenize or _OF_LANGUAGES.get(language, "13a")
+    match metric:
+        case "bleu":
+            return _bleu(tokenize or _OF_LANGUAGES.get(language, "13a"), lowercase, effective_order=sentences)
+        case "chrf" | "chrf++":
+            return CHRF(word_order=2 if metric == "chrf++" else 0, lowercase=lowercase)
+        case "ter":
+            return TER(asian_support=language in _OF_LANGUAGES)
+        case _:
+            assert_never(metric)
+
+
+def _bleu(tokenizer: TokenizerName, lowercase: bool, *, effective_order: bool) -> Any:
+    from sacrebleu.metrics import BLEU
+
     _check_model(tokenizer)
     try:
-        return BLEU(tokenize=tokenizer, lowercase=lowercase, effective_order=sentences)
+        return BLEU(tokenize=tokenizer, lowercase=lowercase, effective_order=effective_order)
     except (ImportError, RuntimeError) as error:
         extra = _EXTRAS.get(tokenizer)
         if extra is None:

@@ -15,7 +15,7 @@ from nmt.config import ModelConfig
 from nmt.config.documents import parse_json
 from nmt.errors import NmtError
 from nmt.files import replacing_folder
-from nmt.model.embeddings import sinusoids
+from nmt.model.embeddings import fixed_positions
 from nmt.ownership import Kind, check_replaceable
 from nmt.writing import write_file
 
@@ -105,10 +105,9 @@ def _check(model: ModelConfig, folder: Path) -> None:
 
 
 def _positions(model: ModelConfig, weights: Mapping[str, Tensor], side: str) -> Tensor:
-    if model.positions == "learned":
-        return weights[f"{side}_positions.weight"]
     # CTranslate2 would make sinusoids of its own, with other rates and in another order.
-    return sinusoids(model.max_positions, model.d_model).float()
+    fixed = fixed_positions(model.positions, model.max_positions, model.d_model)
+    return weights[f"{side}_positions.weight"] if fixed is None else fixed.float()
 
 
 def _set_self_attention(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:

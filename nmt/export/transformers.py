@@ -13,7 +13,7 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
-from nmt.model.embeddings import sinusoids
+from nmt.model.embeddings import fixed_positions
 
 _NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
 
@@ -96,11 +96,11 @@ def _weights(model: ModelConfig, ours: Mapping[str, Tensor], vocab_size: int) ->
     logits_bias_1V = torch.zeros(1, vocab_size)
     logits_bias_1V[:, _NEVER_EMITTED] = -torch.inf
     yield "final_logits_bias", logits_bias_1V
-    # MarianMT has its sines in the first half of the features and its cosines in the second.
-    sinusoids_PD = sinusoids(model.max_positions, model.d_model).float()
+    # MarianMT would make sinusoids of its own: sines in the first half of the features, cosines in the second.
+    fixed_PD = fixed_positions(model.positions, model.max_positions, model.d_model)
     for part, side in (("encoder", "source"), ("decoder", "target")):
-        learned_PD = ours.get(f"{side}_positions.weight")
-        yield f"model.{part}.embed_positions.weight", sinusoids_PD if learned_PD is None else learned_PD
+        positions_PD = ours[f"{side}_positions.weight"] if fixed_PD is None else fixed_PD.float()
+        yield f"model.{part}.embed_positions.weight", positions_PD
     for index in range(model.encoder_layers):
         here, there = f"encoder.{index}", f"model.encoder.layers.{index}"
         yield from _attention(ours, f"{here}.self_attention", f"{there}.self_attn")

@@ -6,7 +6,7 @@ Shapes: B sentences, T positions, D d_model, V vocabulary.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, assert_never
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from torch.nn import functional as F
 from nmt.kernels.linear import PrepackedWeight, prepacked
 
 ROWS_MULTIPLE = 8
+
+Positions = Literal["sinusoidal", "learned"]
 
 
 class TokenEmbedding(nn.Module):
@@ -56,19 +58,29 @@ def sinusoids(length: int, d_model: int) -> Tensor:
     return torch.stack([torch.sin(position * rate), torch.cos(position * rate)], dim=-1).flatten(1)
 
 
+def fixed_positions(kind: Positions, length: int, d_model: int) -> Tensor | None:
+    """The vectors of positions that are not learned, (length, D), float64; None where they are weights."""
+    match kind:
+        case "sinusoidal":
+            return sinusoids(length, d_model)
+        case "learned":
+            return None
+        case _:
+            assert_never(kind)
+
+
 class PositionEmbedding(nn.Module):
     """Adds a vector per position: sinusoidal, or learned as in table 3, row E."""
 
     weight: Tensor
 
-    def __init__(self, kind: Literal["sinusoidal", "learned"], max_positions: int, d_model: int) -> None:
+    def __init__(self, kind: Positions, max_positions: int, d_model: int) -> None:
         super().__init__()
-        if kind == "learned":
+        if (fixed := fixed_positions(kind, max_positions, d_model)) is not None:
+            self.register_buffer("weight", fixed.to(torch.get_default_dtype()), persistent=False)
+        else:
             self.weight = nn.Parameter(torch.empty(max_positions, d_model))
             nn.init.normal_(self.weight, std=d_model**-0.5)
-        else:
-            table = sinusoids(max_positions, d_model).to(torch.get_default_dtype())
-            self.register_buffer("weight", table, persistent=False)
 
     def forward(self, x_BTD: Tensor, start: int = 0) -> Tensor:
         """Add positions ``start``, ``start`` + 1, ... to vectors (B, T, D)."""

@@ -1,11 +1,8 @@
 """The model's tests run with each choice of kernels, those for other devices too: they compute on a CPU as well."""
 
 import pytest
-import torch
 
-from nmt.kernels.policy import PLAIN, choose_kernels
-
-POLICIES = {"plain": PLAIN} | {device: choose_kernels(torch.device(device)) for device in ("cpu", "cuda", "mps")}
+from tests.policies import POLICIES
 
 
 @pytest.fixture(params=POLICIES.values(), ids=POLICIES)

@@ -13,6 +13,9 @@ from nmt.model.transformer import Transformer
 from nmt.search.beam_search import BOS, EOS, Hypothesis, _Search, beam_search, length_penalty
 from nmt.search.extensions import largest
 from nmt.search.settings import Sampling, SearchSettings
+from tests.policies import EVERY_POLICY
+
+pytestmark = EVERY_POLICY
 
 TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2, dropout=0.0, max_positions=40)
 

@@ -13,6 +13,9 @@ from nmt.search.beam_search import BOS, EOS, beam_search, length_penalty
 from nmt.search.diverse import choose_by_group
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
+from tests.policies import EVERY_POLICY
+
+pytestmark = EVERY_POLICY
 
 TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2, dropout=0.0, max_positions=40)
 

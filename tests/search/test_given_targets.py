@@ -13,6 +13,9 @@ from nmt.model.transformer import Transformer
 from nmt.search.beam_search import BOS, EOS, PAD, UNK, beam_search
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
+from tests.policies import EVERY_POLICY
+
+pytestmark = EVERY_POLICY
 
 VOCAB = 30
 CPU = choose_hardware("cpu", "fp32", 1)

@@ -18,6 +18,9 @@ from nmt.training.loss_scale import LossScale
 from nmt.training.optimizer import make_optimizer
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.beginning import freeze
+from tests.policies import EVERY_POLICY
+
+pytestmark = EVERY_POLICY
 
 
 def pairs(count: int):

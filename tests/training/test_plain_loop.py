@@ -8,10 +8,13 @@ from nmt.checkpoint.run_folder import RunFolder
 from nmt.data.batching import collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
-from nmt.kernels.policy import choose_kernels
 from nmt.training.learner import derived_seed
+from nmt.training.start import beginning
 from nmt.training.start.beginning import build_model
+from tests.policies import EVERY_POLICY
 from tests.training.conftest import records, saved
+
+pytestmark = EVERY_POLICY
 
 UPDATES, WARMUP = 24, 6
 
@@ -50,7 +53,7 @@ def test_a_run_of_two_epochs_learns_what_a_plain_loop_does(run_training, settled
 
     vocab = Vocabulary.load(reversed_words / "vocab.model")
     # The same kernels, for the same random numbers of dropout.
-    model = build_model(config, vocab, choose_kernels(torch.device("cpu"))).double().train()
+    model = build_model(config, vocab, beginning.choose_kernels(torch.device("cpu"))).double().train()
     adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     expected, epochs = [], []
     for update, (epoch, batches) in zip(range(1, UPDATES + 1), micro_batches(reversed_words, config), strict=False):

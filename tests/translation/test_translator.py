@@ -25,6 +25,9 @@ from nmt.translation.formats import formatted
 from nmt.translation.guard import Finding
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.translator import Translator
+from tests.policies import EVERY_POLICY
+
+pytestmark = EVERY_POLICY
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 VOCAB = train_vocabulary([" ".join(words) for words in itertools.permutations(WORDS, 2)], size=50).vocab

@@ -1,0 +1,3 @@
+"""The search's tests run with the kernels of other devices too."""
+
+from tests.policies import every_policy  # noqa: F401
