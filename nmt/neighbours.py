@@ -1,11 +1,11 @@
-"""Beside busy neighbours, let OpenMP's threads sleep where they wait for each other.
+"""Make OpenMP's threads sleep, not spin, at barriers while other processes are busy.
 
-GNU OpenMP lets a thread spin for milliseconds at a barrier before it sleeps. On a quiet machine that is the fastest way
-to wait. Beside another busy process, the thread that all wait for is often the one without a core, and the others burn
-theirs: training slows down many times over. GNU OpenMP itself spins 300 times less while it keeps more threads than the
-process has cores (``gomp_throttled_spin_count_var`` in its source). So a watcher measures how long threads wait for a
-core, and while they wait much, it has OpenMP keep some threads too many. These sleep and compute nothing: results stay
-the same, bit for bit.
+GNU OpenMP lets a thread spin for milliseconds at a barrier before it sleeps. On an idle machine this is the fastest way
+to wait. While another process is busy, the thread that all wait for often has no core, and the spinning threads waste
+theirs: training becomes many times slower. GNU OpenMP spins 300 times less while it has more threads than the process
+has cores (``gomp_throttled_spin_count_var`` in its source). So a watcher measures how long threads wait for a core.
+While they wait long, it makes OpenMP keep surplus threads. These sleep and compute nothing: results are the same, bit
+for bit.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any
 
 _OWN_THREADS = Path("/proc/self/task")
 _SECONDS_BETWEEN_LOOKS = 1.0
-# Of all threads together. Measured on 2 cores: 0.01 alone, 0.4 to 0.7 beside one busy process (docs/performance.md).
+# Sum over all threads. Measured on 2 cores: 0.01 alone, 0.4 to 0.7 beside one busy process (docs/performance.md).
 _CROWDED_SECONDS_PER_SECOND = 0.1
 
 
 @functools.cache
 def give_way_to_neighbours() -> None:
-    """Start to watch for busy neighbours, in the background, for as long as this process lives.
+    """Start the watcher in the background, for the lifetime of this process.
 
-    Does nothing where it could not help: where the system does not say how long a thread waited, without GNU OpenMP, or
-    where the user has settled how threads wait (``GOMP_SPINCOUNT``, ``OMP_WAIT_POLICY``).
+    It does nothing if the system does not report how long threads wait, without GNU OpenMP, or if the user has set how
+    threads wait (``GOMP_SPINCOUNT``, ``OMP_WAIT_POLICY``).
     """
-    is_settled = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}.isdisjoint(os.environ)
-    if not is_settled and _openmp() is not None and seconds_without_core() is not None:
+    is_set = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}.isdisjoint(os.environ)
+    if not is_set and _openmp() is not None and seconds_without_core() is not None:
         threading.Thread(target=_watch, name="neighbours", daemon=True).start()
 
 
@@ -52,7 +52,7 @@ def _watch() -> None:
 
 
 def seconds_without_core() -> float | None:
-    """How long the living threads of this process have waited for a core, in sum; None if the system does not say."""
+    """The total time that the living threads of this process have waited for a core; None if unknown."""
     try:
         return sum(_nanoseconds_without_core(thread) for thread in _OWN_THREADS.iterdir()) / 1e9
     except (OSError, ValueError, IndexError):
@@ -65,16 +65,16 @@ def _nanoseconds_without_core(thread: Path) -> int:
     except (FileNotFoundError, ProcessLookupError):
         if thread.exists():
             raise
-        return 0  # it has ended since it was listed
+        return 0  # The thread has ended since it was listed.
 
 
 class Crowd:
-    """As many threads as there are cores, which OpenMP keeps asleep until :meth:`leave`."""
+    """Surplus threads, as many as there are cores, which OpenMP keeps asleep until :meth:`leave`."""
 
     def __init__(self) -> None:
         self._may_leave = threading.Event()
         self._is_there = threading.Event()
-        # OpenMP keeps the threads of a parallel region until the thread ends that began it.
+        # OpenMP keeps the threads of a parallel region until the thread that began the region ends.
         self._owner = threading.Thread(target=self._stay, name="crowd", daemon=True)
         self._owner.start()
         self._is_there.wait()
@@ -95,9 +95,9 @@ class Crowd:
 
 @functools.cache
 def _openmp() -> Any:
-    """GNU OpenMP, which torch has loaded; None where torch computes with another library."""
+    """GNU OpenMP as loaded by torch; None if torch uses another library."""
     try:
         library = ctypes.CDLL(None)
         return library if library.GOMP_parallel and library.omp_get_num_procs else None
-    except (OSError, AttributeError, TypeError):  # TypeError: Windows has no library of all that is loaded
+    except (OSError, AttributeError, TypeError):  # TypeError: on Windows, CDLL needs the name of a library.
         return None

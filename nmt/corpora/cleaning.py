@@ -36,7 +36,7 @@ _INVISIBLE_OR_ZERO_WIDTH_SPACE = re.compile("[\0\u200b\u2060-\u2064\ufeff]")
 # Languages that may put U+200B between words.
 _ZERO_WIDTH_SPACED = frozenset({"km", "lo", "my", "th"})
 
-# Pairs per chunk: so many that filtering a chunk takes far longer than sending it to a process.
+# Pairs per chunk. Filtering a chunk must take far longer than sending it to a process.
 _CHUNK = 20_000
 
 
