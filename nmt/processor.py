@@ -11,7 +11,7 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def usable_cores() -> int:
-    """The number of cores that this process may use: the smaller of its affinity and its control group's quota."""
+    """The number of cores in this process's affinity, or its control group's quota (rounded up) if that is smaller."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min(cores, _cpu_quota())))
 

@@ -60,7 +60,7 @@ class SeenHashes:
         """Add hashes; return for each, shape (hashes,), whether it is seen for the first time.
 
         Raises:
-            WriteError: the disk is full.
+            WriteError: the system refused to write them.
         """
         first = np.zeros(len(hashes), dtype=np.bool_)
         unique, places = np.unique(hashes, return_index=True)

@@ -25,7 +25,7 @@ _WORTH_PROCESSES = 4
 
 
 def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Apply a function to each item; at most twice as many items as workers are in flight.
+    """Apply a function to each item, with about two items per worker in flight.
 
     Args:
         function: defined at the top level of its module, so that a process can import it.

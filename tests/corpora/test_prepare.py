@@ -291,7 +291,7 @@ def test_a_data_set_whose_manifest_is_damaged_is_left_as_it_is(own, tmp_path):
     out = tmp_path / "own"
     prepare(own, out)
     (out / "manifest.json").write_text("{")
-    with pytest.raises(OutputError, match=r"damaged.*move away"):
+    with pytest.raises(OutputError, match=r"damaged.*move it away"):
         prepare(own, out)
     with pytest.raises(DataError, match=r"is not JSON.*Move .*own away"):
         read_manifest(out)
