@@ -12,9 +12,9 @@ from typing import Literal
 
 import torch
 
+from nmt.cores import usable_cores
 from nmt.errors import ConfigError
-from nmt.neighbours import give_way_to_neighbours
-from nmt.processor import usable_cores
+from nmt.openmp_waiting import adapt_waiting_to_load
 
 DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["fp32", "bf16", "fp16", "fp64", "int8"]
@@ -108,7 +108,7 @@ def choose_hardware(
     if found.type == "cpu":
         _keep_freed_memory()
         if torch.get_num_threads() > 1:
-            give_way_to_neighbours()
+            adapt_waiting_to_load()
     if found.type == "cuda" and chosen == "fp32":
         # TF32: the exponent of fp32 with 10 bits of mantissa, several times as fast.
         torch.set_float32_matmul_precision("high")

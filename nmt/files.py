@@ -167,7 +167,7 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
             yield temporary
             _finish(temporary)
             check_replaceable(folder, kind)  # Check again: hours may have passed.
-            take_place(folder, temporary, outgoing)
+            swap_folders(folder, temporary, outgoing)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
             _remove_outgoing(folder, outgoing, kind)
@@ -220,7 +220,7 @@ def _locked(folder: Path, named: Path) -> Iterator[None]:
         yield
 
 
-def take_place(folder: Path, temporary: Path, outgoing: Path) -> None:
+def swap_folders(folder: Path, temporary: Path, outgoing: Path) -> None:
     """Rename the earlier folder, if any, to ``outgoing``, and a finished folder to its name: both or neither."""
     try:
         if folder.exists():

@@ -68,7 +68,7 @@ class EvaluationSentences:
             targets.append(comparison_key(target))
         return cls(hash_set([hash_lines(filter(None, sources))]), hash_set([hash_lines(filter(None, targets))]))
 
-    def and_held_out(self, pairs: list[Pair], hashes: Hashes) -> EvaluationSentences:
+    def with_held_out(self, pairs: list[Pair], hashes: Hashes) -> EvaluationSentences:
         """Add held-out pairs: their text as read, and the hashes of the cleaned pairs."""
         more = EvaluationSentences.of(pairs)
         return EvaluationSentences(

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.cores import usable_cores
 from nmt.corpora.download import Notify
 from nmt.corpora.local import take_local_text
 from nmt.corpora.schema import Recipe
@@ -32,11 +33,10 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.errors import DataError, OutputError
-from nmt.files import flush_folder, free_name, take_place, why_not_made
+from nmt.files import flush_folder, free_name, swap_folders, why_not_made
 from nmt.hashing import sha256_of
 from nmt.locking import exclusive
 from nmt.ownership import check_replaceable
-from nmt.processor import usable_cores
 from nmt.writing import WriteError, temporary_path, temporary_paths, writing, written_as
 
 # Names in the workspace of a data set.
@@ -128,7 +128,7 @@ def prepare(
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours
             with writing(workspace):
                 flush_folder(workspace)
-                take_place(folder, workspace, _replaced(folder))
+                swap_folders(folder, workspace, _replaced(folder))
         with writing(folder, kept=f"The data set is complete; some of the earlier one is in {_replaced(folder)}."):
             _finish_replacement(folder, tell)
     return Prepared(manifest, out, changed=True)

@@ -73,7 +73,7 @@ def write_text(
         held = hold_out(chunks, wanted)
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
-            evaluation = evaluation.and_held_out(share.pairs, share.pair_hashes)
+            evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes)
             if share.pairs:
                 notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
 

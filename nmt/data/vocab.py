@@ -16,11 +16,11 @@ from typing import Literal
 import numpy as np
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor, SentencePieceTrainer
 
+from nmt.cores import usable_cores
 from nmt.data.reserved import RESERVED, ReservedCharacters
 from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
 from nmt.files import replacing
-from nmt.processor import usable_cores
 from nmt.text import NormalizationRule
 
 ModelType = Literal["bpe", "unigram"]

@@ -80,7 +80,7 @@ def test_leaks_are_found_on_either_side_whatever_their_spacing_and_composition(t
 def test_both_sides_of_held_out_pairs_leak(tmp_path):
     """A held-out source under another target is a leak, and so is a held-out target under another source."""
     held_out = [("a red house", "ein rotes Haus"), ("", "")]
-    evaluation = EvaluationSentences.of([("one", "eins")]).and_held_out(
+    evaluation = EvaluationSentences.of([("one", "eins")]).with_held_out(
         held_out, hash_lines(["a red house\nein rotes Haus"])
     )
     pairs = [

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 _OWN_THREADS = Path("/proc/self/task")
-_SECONDS_BETWEEN_LOOKS = 1.0
+_SECONDS_BETWEEN_CHECKS = 1.0
 # Sum over all threads. Measured on 2 cores: 0.01 alone, 0.4 to 0.7 beside one busy process (docs/performance.md).
-_CROWDED_SECONDS_PER_SECOND = 0.1
+_BUSY_SECONDS_PER_SECOND = 0.1
 
 
 @functools.cache
-def give_way_to_neighbours() -> None:
+def adapt_waiting_to_load() -> None:
     """Start the watcher in the background, for the lifetime of this process.
 
     It does nothing if the system does not report how long threads wait, without GNU OpenMP, or if the user has set how
@@ -33,22 +33,22 @@ def give_way_to_neighbours() -> None:
     """
     is_set = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}.isdisjoint(os.environ)
     if not is_set and _openmp() is not None and seconds_without_core() is not None:
-        threading.Thread(target=_watch, name="neighbours", daemon=True).start()
+        threading.Thread(target=_watch, name="openmp-waiting", daemon=True).start()
 
 
 def _watch() -> None:
-    crowd: Crowd | None = None
+    surplus: SurplusThreads | None = None
     waited_before = seconds_without_core() or 0.0
     while True:
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        time.sleep(_SECONDS_BETWEEN_CHECKS)
         waited = seconds_without_core() or waited_before
-        is_crowded = waited - waited_before > _CROWDED_SECONDS_PER_SECOND * _SECONDS_BETWEEN_LOOKS
+        is_busy = waited - waited_before > _BUSY_SECONDS_PER_SECOND * _SECONDS_BETWEEN_CHECKS
         waited_before = waited
-        if is_crowded and crowd is None:
-            crowd = Crowd()
-        elif not is_crowded and crowd is not None:
-            crowd.leave()
-            crowd = None
+        if is_busy and surplus is None:
+            surplus = SurplusThreads()
+        elif not is_busy and surplus is not None:
+            surplus.end()
+            surplus = None
 
 
 def seconds_without_core() -> float | None:
@@ -68,20 +68,20 @@ def _nanoseconds_without_core(thread: Path) -> int:
         return 0  # The thread has ended since it was listed.
 
 
-class Crowd:
-    """Surplus threads, as many as there are cores, which OpenMP keeps asleep until :meth:`leave`."""
+class SurplusThreads:
+    """Surplus threads, as many as there are cores, which OpenMP keeps asleep until :meth:`end`."""
 
     def __init__(self) -> None:
-        self._may_leave = threading.Event()
-        self._is_there = threading.Event()
+        self._may_end = threading.Event()
+        self._have_started = threading.Event()
         # OpenMP keeps the threads of a parallel region until the thread that began the region ends.
-        self._owner = threading.Thread(target=self._stay, name="crowd", daemon=True)
+        self._owner = threading.Thread(target=self._stay, name="surplus", daemon=True)
         self._owner.start()
-        self._is_there.wait()
+        self._have_started.wait()
 
-    def leave(self) -> None:
+    def end(self) -> None:
         """End the threads."""
-        self._may_leave.set()
+        self._may_end.set()
         self._owner.join()
 
     def _stay(self) -> None:
@@ -89,8 +89,8 @@ class Crowd:
         assert openmp is not None
         does_nothing = openmp.omp_get_num_procs
         openmp.GOMP_parallel(does_nothing, None, openmp.omp_get_num_procs() + 1, 0)
-        self._is_there.set()
-        self._may_leave.wait()
+        self._have_started.set()
+        self._may_end.wait()
 
 
 @functools.cache

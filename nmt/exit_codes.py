@@ -1,4 +1,4 @@
-"""How a process ended, in words."""
+"""How a process ended, by its exit code."""
 
 from __future__ import annotations
 
