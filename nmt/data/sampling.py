@@ -114,7 +114,7 @@ class SampledEpochs:
             self._remove_unfinished()  # A run that was killed may have left some.
 
     def open(self, epoch: int) -> ParallelShards:
-        """The shards of an epoch, counted from 0. Starts making those of the next epoch, and removes older ones.
+        """The shards of an epoch, counted from 0. Starts making those of the next, and removes all others.
 
         Raises:
             DataError: the shards could not be made, or not in time.
