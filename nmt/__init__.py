@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 __all__ = ["Finding", "Model", "NmtError", "Sampling", "ScoredTarget", "TranslatedText", "Translation", "load"]
 
-_HOMES = {
+_MODULES = {
     "load": "nmt.api",
     "Model": "nmt.api",
     "Translation": "nmt.translation.results",
@@ -30,10 +30,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for, so that ``nmt --help`` need not wait for torch."""
-    if name not in _HOMES:
+    """Import a name on first use, so that ``nmt --help`` need not import torch."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

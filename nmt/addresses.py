@@ -1,6 +1,6 @@
-"""Addresses of files on the web: which are accepted, how the file is called, and what may be written of them.
+"""Web addresses of files: which are accepted, the file's name, and the part of an address that may be recorded.
 
-User information (``user:password@``) and queries may be secrets. They are used to ask for the file, and never written:
+User information (``user:password@``) and queries may be secrets. They are used to request the file, but never written:
 all records and messages hold the public form of an address.
 """
 
@@ -14,27 +14,27 @@ from nmt.printable import has_control_characters
 SCHEMES = ("http://", "https://")
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/+)(?:[^/?#]*@)?([^?#]*)", re.DOTALL)
 _ADDRESS_IN_TEXT = re.compile(r"(://)(?:.*@)?([^?]*)(\?.*)?", re.DOTALL)
-# Longer names leave no room for the endings of the files beside them.
+# Longer names leave no room for the endings of the downloader's own files.
 _LONGEST_NAME = 200
-# Files that the downloader itself keeps beside a file.
+# Endings of the downloader's own files, beside the downloaded one.
 _RESERVED_ENDINGS = (".part", ".sha256")
 
 
 def is_address(place: str) -> bool:
-    """Whether a place is an address on the web, rather than a path."""
+    """Whether a place is a web address, not a path."""
     return place.lower().startswith(SCHEMES)
 
 
 def check_address(address: str) -> None:
-    """Refuse an address that names no host or no file, or whose name could lead elsewhere.
+    """Refuse an address without a host or a safe file name.
 
     Raises:
-        ValueError: what is wrong, without the address.
+        ValueError: the address is refused; the message does not quote it.
     """
     if not address.startswith(SCHEMES):
         raise ValueError("must begin with http:// or https://")
     if has_control_characters(address):
-        raise ValueError("holds a control character")
+        raise ValueError("contains a control character")
     if host_folder(address) in ("", ".", ".."):
         raise ValueError("names no host")
     file_name(address)
@@ -44,7 +44,7 @@ def file_name(address: str) -> str:
     """The name of the file at an address: the last part of its path, percent-decoded.
 
     Raises:
-        ValueError: it is no plain file name.
+        ValueError: it is not a plain file name.
     """
     last = _split(address).path.rpartition("/")[2]
     try:
@@ -54,11 +54,13 @@ def file_name(address: str) -> str:
     if name in ("", ".", ".."):
         raise ValueError("does not end in the name of a file")
     if "/" in name or "\\" in name or has_control_characters(name):
-        raise ValueError(f"ends in {name!r}, which is no plain file name: it holds a separator or a control character")
+        raise ValueError(f"ends in the name {name!r}, which contains a separator or a control character")
     if len(name.encode()) > _LONGEST_NAME:
         raise ValueError(f"ends in a name of more than {_LONGEST_NAME} bytes")
     if name.endswith(_RESERVED_ENDINGS):
-        raise ValueError(f"ends in {name!r}: names in {' and '.join(_RESERVED_ENDINGS)} are kept for the downloader")
+        raise ValueError(
+            f"ends in the name {name!r}: {' and '.join(_RESERVED_ENDINGS)} are reserved for the downloader"
+        )
     return name
 
 
@@ -80,7 +82,7 @@ def host_folder(address: str) -> str:
 
 
 def folder_parts(address: str) -> list[str]:
-    """The parts of a folder that keeps the file of an address, so that files of one name stay apart.
+    """The parts of the folder for the file of an address, so that files with the same name are kept apart.
 
     Raises:
         ValueError: the address has no valid host and port.
@@ -90,7 +92,7 @@ def folder_parts(address: str) -> list[str]:
 
 
 def beside(address: str, name: str) -> str:
-    """The address of a file below the folder that an address names; its query, if any, stays."""
+    """The address of a file in the folder at an address; the query, if any, is kept."""
     parts = _split(address)
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{quote(name)}"))
 
@@ -102,14 +104,13 @@ def without_user(address: str) -> str:
 
 
 def public_address(address: str) -> str:
-    """What may be written of an address: all but user information, query and fragment. A path stays as it is."""
+    """An address without user information, query and fragment, which may be recorded. A path is left unchanged."""
     match = _PARTS.match(address)
     return match[1] + match[2] if match else address
 
 
 def without_secrets(text: str) -> str:
-    """Text that quotes an address, perhaps a wrong one, without what may be a secret in it: better too much than too
-    little is left out."""
+    """Text that quotes a valid or invalid address, without any part that may be secret. It may remove too much."""
     return _ADDRESS_IN_TEXT.sub(lambda match: f"{match[1]}{match[2]}{'?…' if match[3] else ''}", text)
 
 
@@ -117,4 +118,4 @@ def _split(address: str) -> SplitResult:
     try:
         return urlsplit(address)
     except ValueError:
-        raise ValueError("is not a valid address") from None  # Python's own words quote it.
+        raise ValueError("is not a valid address") from None  # Python's own message quotes the address.

@@ -45,14 +45,14 @@ def load(
     """Load a model to translate with.
 
     Args:
-        model: a run or bundle, or several that form an ensemble. Of a run, it loads what ``nmt translate`` would.
+        model: a run or bundle, or several that form an ensemble. Of a run, ``nmt translate``'s checkpoint is loaded.
         device: where to compute.
         precision: auto is bf16 if this hardware computes faster in it, else fp32.
         threads: CPU threads of this whole process; all usable cores if not given.
 
     Raises:
         CheckpointError: a model does not exist or is damaged, or several do not share a vocabulary.
-        ConfigError: the device is not available, or does not compute in that precision.
+        ConfigError: the device is not available, or does not support that precision.
     """
     check_options(_LoadOptions, {"device": device, "precision": precision, "threads": threads})
     names = [model] if isinstance(model, str | PathLike) else list(model) if isinstance(model, Sequence) else []
@@ -64,7 +64,7 @@ def load(
 
 
 class Options(SearchOptions, LineOptions, total=False):
-    """The options of the search and of lines, as keywords."""
+    """Search options and line options, as keywords."""
 
 
 class TranslateOptions(Options, total=False):
@@ -97,17 +97,17 @@ class Model:
         return self._ensemble.config.data.target_lang
 
     def translate(self, lines: Iterable[str], **options: Unpack[TranslateOptions]) -> list[Translation]:
-        """Translate lines: one translation for each line, in their order.
+        """Translate lines: one translation per line, in order.
 
         Args:
             lines: texts of one line each.
-            prefixes: what the translation of each line begins with.
+            prefixes: for each line, the beginning of its translation.
             options: listed by ``help(nmt.Model.translate)``.
 
         Raises:
-            ConfigError: an option is unknown or out of its range, options contradict each other, or the model has too
-                few positions for them.
-            DataError: there are more lines than prefixes, or fewer.
+            ConfigError: an option is unknown or out of range, options contradict each other, or the model has too few
+                positions for them.
+            DataError: the numbers of lines and prefixes differ.
         """
         return list(self.stream(lines, **options))
 
@@ -119,7 +119,7 @@ class Model:
         window: int = 2_048,
         **options: Unpack[Options],
     ) -> Iterator[Translation]:
-        """As :meth:`translate`, for endless input: it reads at most ``window`` lines ahead."""
+        """As :meth:`translate`, for streams: it reads at most ``window`` lines ahead."""
         given = {name: value for name, value in options.items() if value is not None}
         checked = check_options((SearchSettings, LineSettings), given)
         search, of_lines = (
@@ -144,14 +144,14 @@ class Model:
 
         Args:
             lines: texts of one line each.
-            targets: a translation for each line.
-            length_penalty: alpha of the length penalty; the model's own if not given.
-            normalization: what scores are divided by: the paper's penalty, or length^alpha.
+            targets: one translation per line.
+            length_penalty: alpha of the length penalty; the model's default if not given.
+            normalization: the divisor of scores: the paper's penalty, or length^alpha.
             alignment: align each piece of a target with a source piece.
-            batch_tokens: padded pieces of the longer side that are scored at once.
+            batch_tokens: padded pieces of the longer side per batch.
 
         Raises:
-            DataError: there are more lines than targets, or fewer.
+            DataError: the numbers of lines and targets differ.
         """
         decoding = self._ensemble.config.decoding
         settings = search_settings(decoding, length_penalty=length_penalty, normalization=normalization)
@@ -163,11 +163,11 @@ class Model:
 
 
 def _show_options(method: Callable[..., object], keywords: type, *settings: type) -> None:
-    """Let ``help`` and editors show the options of a method by name, with their documentation.
+    """Make ``help`` and editors show the options of a method by name, with their documentation.
 
     Args:
-        keywords: the TypedDict that the method takes.
-        settings: where the options are defined.
+        keywords: the TypedDict of the method's keywords.
+        settings: the classes that define the options.
     """
     fields = [field for each in settings for field in option_fields(each)]
     signature = inspect.signature(method)
@@ -185,7 +185,7 @@ def _show_options(method: Callable[..., object], keywords: type, *settings: type
 
 
 def _documented(field: OptionField, indent: str) -> str:
-    """What the documentation says of an option, wrapped."""
+    """The documentation of an option, wrapped."""
     lines = textwrap.wrap(
         f"{field.name}: {field.python_text}", 116, initial_indent=indent, subsequent_indent=f"{indent}    "
     )
@@ -197,10 +197,10 @@ _show_options(Model.stream, Options, SearchSettings, LineSettings)
 
 
 def _texts(lines: Iterable[str], name: str) -> Iterator[str]:
-    """The lines, each checked when it is read.
+    """The lines; each is checked when it is read.
 
     Args:
-        name: what to call a line in errors.
+        name: the word for a line in errors.
     """
     if isinstance(lines, str | bytes):
         raise ConfigError(f"{name}s: expected a list of texts, got a single text: put it into a list.")

@@ -1,4 +1,4 @@
-"""Compressed files, unpacked as they are read and recognised by their first bytes, whatever their names."""
+"""Compressed files, decompressed as they are read. They are recognised by their first bytes, not by their names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
-"""Of compressed files."""
+"""Suffixes of compressed files."""
 
 _BEGINNINGS = {
     ".gz": (b"\x1f\x8b",),
     ".xz": (b"\xfd7zXZ\x00",),
     ".zst": (b"\x28\xb5\x2f\xfd",),
-    # Text may begin with "BZh9"; what follows in a file of bzip2, empty or not, it hardly does.
+    # Text may begin with "BZh9", but hardly with the bytes that follow in a bzip2 file, empty or not.
     ".bz2": tuple(
         b"BZh%d" % level + block for level in range(1, 10) for block in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
     ),
@@ -28,9 +28,9 @@ _LONGEST = max(len(beginning) for beginnings in _BEGINNINGS.values() for beginni
 
 
 def compression_of(path: Path) -> str | None:
-    """The suffix that stands for how a regular file is compressed; None for a plain one.
+    """The suffix of a regular file's compression format; None for a plain file.
 
-    Its first bytes decide; where they say nothing, its name does, so that a damaged archive is not taken for text.
+    The first bytes decide. If they are unknown, the name decides, so that a damaged archive is not taken for text.
     """
     with path.open("rb") as stream:
         found = _recognised(stream.read(_LONGEST))
@@ -38,16 +38,16 @@ def compression_of(path: Path) -> str | None:
 
 
 def is_recognised(path: Path) -> bool:
-    """Whether a regular file is compressed, by its first bytes alone."""
+    """Whether a regular file is compressed, by its first bytes only."""
     with path.open("rb") as stream:
         return _recognised(stream.read(_LONGEST)) is not None
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """Open a file or a pipe for reading; what is compressed is unpacked.
+    """Open a file or a pipe for reading, decompressed if needed.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
+        OSError: the file does not exist or cannot be read.
     """
     if not path.is_file():
         return unpacked(cast(BinaryIO, path.open("rb")))
@@ -56,10 +56,10 @@ def open_unpacked(path: Path) -> BinaryIO:
 
 
 def unpacked(stream: BinaryIO) -> BinaryIO:
-    """What a stream holds, unpacked if it is compressed. No more is read than what decides it."""
+    """A stream, decompressed if needed. Only as many bytes are read ahead as are needed to decide."""
     head = b""
     while not head or (_recognised(head) is None and _may_become_compressed(head)):
-        # What has arrived so far: whoever converses waits for an answer to a single line.
+        # read1 returns what has arrived: in a dialogue, the other side waits for an answer to a single line.
         chunk = cast(io.BufferedReader, stream).read1(_LONGEST - len(head))
         if not chunk:
             break
@@ -70,15 +70,15 @@ def unpacked(stream: BinaryIO) -> BinaryIO:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether an error in reading says that a compressed file is damaged or incomplete."""
+    """Whether a read error means that a compressed file is damaged or incomplete."""
     if isinstance(error, EOFError | gzip.BadGzipFile | zlib.error | lzma.LZMAError):
         return True
-    # bz2 raises errors of the system without a number; zstd's own class is loaded only where it is used.
+    # bz2 raises OSError without errno. ZstdError is compared by name, since zstd is imported only if needed.
     return (isinstance(error, OSError) and error.errno is None) or type(error).__name__ == "ZstdError"
 
 
 class _Rejoined(io.RawIOBase):
-    """A stream whose first bytes were read already."""
+    """A stream whose first bytes have already been read."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head = head

@@ -1,4 +1,4 @@
-"""Which device, which precision, how many threads, and why."""
+"""The choice of device, precision and threads."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Literal
 
 import torch
 
+from nmt.cores import usable_cores
 from nmt.errors import ConfigError
-from nmt.neighbours import give_way_to_neighbours
-from nmt.processor import usable_cores
+from nmt.openmp_waiting import adapt_waiting_to_load
 
 DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["fp32", "bf16", "fp16", "fp64", "int8"]
 PrecisionChoice = Literal["auto"] | Precision
 
 _OUT_OF_MEMORY = (
-    "can't allocate memory",  # of the machine
+    "can't allocate memory",  # main memory
     "CUDA error: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "MPS backend out of memory",
@@ -30,25 +30,25 @@ _OUT_OF_MEMORY = (
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 BASE_PRODUCT = (512, 2048)
-"""d_model and d_ff of the paper's base model: the product that is tried where no model's sizes are known."""
+"""d_model and d_ff of the paper's base model: the product to measure if no model's sizes are known."""
 _TRIAL_ROWS = 256
 _TRIALS = 5
-# Where bf16 is emulated, a whole trial would take seconds; a small product shows it.
-_GLANCE = (8, 256, 256)
+# If bf16 is emulated, a full trial would take seconds. A small product shows it: its speedup is below this one.
+_SMALL_TRIAL = (8, 256, 256)
 _EMULATED = 0.25
-# Less is not worth the rounding.
-_WORTH_ROUNDING = 1.1
+# A smaller speedup does not justify the rounding errors.
+_MIN_SPEEDUP = 1.1
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a command computes on."""
+    """The device, precision and threads that a command computes with."""
 
     device: torch.device
     precision: Precision
     threads: int
     reason: str
-    """Why this precision, for people."""
+    """Why this precision was chosen, for messages."""
 
     def __str__(self) -> str:
         threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if self.device.type == "cpu" else ""
@@ -56,16 +56,16 @@ class Hardware:
 
     @property
     def weights_dtype(self) -> torch.dtype:
-        """Of weights, gradients and optimiser, whatever the matrix products take."""
+        """The dtype of weights, gradients and optimiser states, in any precision of matrix products."""
         return torch.float64 if self.precision == "fp64" else torch.float32
 
     @property
     def products_dtype(self) -> torch.dtype:
-        """That matrix products take their factors in."""
+        """The dtype of the factors of matrix products."""
         return torch.int8 if self.precision == "int8" else _AUTOCAST.get(self.precision, self.weights_dtype)
 
     def autocast(self) -> torch.autocast:
-        """Within it, matrix products take the precision that was chosen."""
+        """The context in which matrix products use the chosen precision."""
         is_mixed = self.precision in _AUTOCAST
         return torch.autocast(self.device.type, _AUTOCAST.get(self.precision, torch.bfloat16), enabled=is_mixed)
 
@@ -80,17 +80,17 @@ def choose_hardware(
     local_rank: int = 0,
     local_ranks: int = 1,
 ) -> Hardware:
-    """Settle device, precision and threads, and set the process up for them.
+    """Choose device, precision and threads, and set the process up for them.
 
     Args:
-        threads: of the CPU; all usable cores if not given, unless ``OMP_NUM_THREADS`` sets a number.
-        product: d_model and d_ff of the model, whose product ``auto`` tries on a CPU.
-        begun_in: what an output was begun in; ``auto`` keeps it where the device computes in it.
-        local_rank, local_ranks: of this process among those that share the machine: it takes the GPU of that number,
-            or its share of the cores.
+        threads: CPU threads; if not given, ``OMP_NUM_THREADS`` or all usable cores.
+        product: d_model and d_ff of the model; ``auto`` measures their product on a CPU.
+        begun_in: the precision that an output was begun in; ``auto`` keeps it if the device supports it.
+        local_rank, local_ranks: the number of this process, and how many processes share the machine. It uses the GPU
+            of its number, or its share of the cores.
 
     Raises:
-        ConfigError: the device that was asked for is not there, or does not compute in that precision.
+        ConfigError: the requested device is not available, or does not support that precision.
     """
     found = _choose_device(device)
     if found.type == "cuda":
@@ -101,14 +101,14 @@ def choose_hardware(
         chosen, reason = _choose_precision(found, precision, product)
     if threads is not None:
         torch.set_num_threads(threads)
-    elif local_ranks > 1:  # torchrun has set OMP_NUM_THREADS, so it says nothing of the user
+    elif local_ranks > 1:  # torchrun sets OMP_NUM_THREADS, so it is not the user's choice.
         torch.set_num_threads(max(1, usable_cores() // local_ranks))
     elif "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(usable_cores())
     if found.type == "cpu":
         _keep_freed_memory()
         if torch.get_num_threads() > 1:
-            give_way_to_neighbours()
+            adapt_waiting_to_load()
     if found.type == "cuda" and chosen == "fp32":
         # TF32: the exponent of fp32 with 10 bits of mantissa, several times as fast.
         torch.set_float32_matmul_precision("high")
@@ -120,22 +120,22 @@ def _own_gpu(device: torch.device, local_rank: int, local_ranks: int) -> torch.d
         return device
     if local_rank >= torch.cuda.device_count():
         raise ConfigError(
-            f"{local_ranks} processes on this machine, but it has {torch.cuda.device_count()} GPUs: a process needs a "
-            "GPU of its own. Start as many as there are GPUs, or use --device cpu."
+            f"{local_ranks} processes on this machine, but it has {torch.cuda.device_count()} GPUs: each process needs "
+            "its own GPU. Start one process per GPU, or use --device cpu."
         )
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory, of a GPU or of the machine, did not suffice."""
+    """Whether an exception means that GPU or main memory was exhausted."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
 def release_memory(device: torch.device) -> None:
-    """Give a GPU back what is kept for later use but not in use."""
+    """Return cached, unused memory to a GPU."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
     elif device.type == "mps":
@@ -143,10 +143,9 @@ def release_memory(device: torch.device) -> None:
 
 
 def memory_in_use(device: torch.device) -> int:
-    """Bytes that this process holds: on a GPU the most since :func:`forget_peak_memory`, else anonymous memory now.
+    """Bytes that this process uses: on a GPU the peak since :func:`forget_peak_memory`, else current anonymous memory.
 
-    Files that are mapped, such as shards, do not count: the system takes their pages back when it likes. 0 where the
-    system does not tell.
+    Mapped files, such as shards, do not count: the system can reclaim their pages at any time. 0 if unknown.
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
@@ -158,13 +157,13 @@ def memory_in_use(device: torch.device) -> int:
 
 
 def forget_peak_memory(device: torch.device) -> None:
-    """Let a GPU's peak begin anew."""
+    """Reset the peak memory of a GPU."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 
 
 def memory_for_use(device: torch.device) -> int | None:
-    """Bytes that this process may come to hold in all; None where the system does not tell."""
+    """Total bytes that this process can use; None if unknown."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device)
@@ -181,8 +180,8 @@ def _choose_device(device: DeviceChoice) -> torch.device:
     if device == "auto":
         return torch.device(next(name for name in ("cuda", "mps", "cpu") if available[name]))
     if not available[device]:
-        there = ", ".join(name for name, is_there in available.items() if is_there)
-        raise ConfigError(f"device {device!r} is not available here; available: {there}. Use --device auto to choose.")
+        names = ", ".join(name for name, is_available in available.items() if is_available)
+        raise ConfigError(f"device {device!r} is not available here; available: {names}. Use --device auto to choose.")
     return torch.device(device)
 
 
@@ -201,7 +200,7 @@ def _choose_precision(
     if device.type == "cpu":
         ratio = bf16_speedup(*product)
         measured = f"bf16 products measured at {ratio:.2g} times the speed of fp32"
-        return ("bf16" if ratio >= _WORTH_ROUNDING else "fp32"), measured
+        return ("bf16" if ratio >= _MIN_SPEEDUP else "fp32"), measured
     return "fp32", "the safe choice on this device"
 
 
@@ -214,11 +213,11 @@ def _computes(device: torch.device, precision: Precision) -> bool:
 
 
 def _check_computes(device: torch.device, precision: Precision) -> None:
-    """Refuse a precision that the device has no products in: a small one is tried."""
+    """Refuse a precision that the device does not support: a small matrix product is tried."""
     if precision == "int8" and (device.type != "cpu" or not _cpu_has_int8()):
         raise ConfigError(
             f"--precision int8 needs an x86 processor, and the device is {device}: "
-            "use --device cpu where there is one, or another precision."
+            "use --device cpu on such a machine, or another precision."
         )
     dtype = {"fp64": torch.float64, **_AUTOCAST}.get(precision)
     if dtype is None:
@@ -229,23 +228,23 @@ def _check_computes(device: torch.device, precision: Precision) -> None:
         if is_out_of_memory(error):
             raise
         raise ConfigError(
-            f"the device {device} does not compute in {precision}: use --precision auto, or --precision fp32."
+            f"the device {device} does not support {precision}: use --precision auto, or --precision fp32."
         ) from None
 
 
 @functools.cache
 def bf16_speedup(d_model: int, d_ff: int) -> float:
-    """How many times as fast as fp32 this CPU multiplies matrices of these sizes in bf16, by a short trial.
+    """The measured speedup of bf16 over fp32 for matrix products of these sizes on this CPU.
 
-    On one thread, and by the fastest of several tries that alternate, so that a busy machine does not decide.
+    Measured on one thread, as the fastest of several alternating trials, so that other load matters little.
     """
-    # Products larger than those of base take longer and show the same.
+    # Products larger than those of the base model take longer and give the same ratio.
     d_model, d_ff = min(d_model, BASE_PRODUCT[0]), min(d_ff, BASE_PRODUCT[1])
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        glance = _bf16_speedup(*_GLANCE)
-        return glance if glance < _EMULATED else _bf16_speedup(_TRIAL_ROWS, d_model, d_ff)
+        small = _bf16_speedup(*_SMALL_TRIAL)
+        return small if small < _EMULATED else _bf16_speedup(_TRIAL_ROWS, d_model, d_ff)
     finally:
         torch.set_num_threads(threads)
 
@@ -253,7 +252,7 @@ def bf16_speedup(d_model: int, d_ff: int) -> float:
 def _bf16_speedup(rows: int, d_model: int, d_ff: int) -> float:
     x, weight = torch.ones(rows, d_model), torch.ones(d_model, d_ff)
     x_bf16, weight_bf16 = x.bfloat16(), weight.bfloat16()
-    _seconds(x, weight), _seconds(x_bf16, weight_bf16)  # the first of each kind is compiled
+    _seconds(x, weight), _seconds(x_bf16, weight_bf16)  # Warm-up: the first product of each kind is compiled.
     seconds = [(_seconds(x, weight), _seconds(x_bf16, weight_bf16)) for _ in range(_TRIALS)]
     return min(fp32 for fp32, _ in seconds) / min(bf16 for _, bf16 in seconds)
 
@@ -271,8 +270,8 @@ def _cpu_has_int8() -> bool:
 def _keep_freed_memory() -> None:
     """Tell glibc to keep freed memory instead of handing it back to the system.
 
-    Every update frees and takes the same large tensors. By default glibc maps and unmaps them each time, and the
-    kernel zeroes their pages anew, which costs up to a quarter of the training time.
+    Every update frees and allocates the same large tensors. By default glibc maps and unmaps them each time, and the
+    kernel zeroes their pages again, which costs up to a quarter of the training time.
     """
     if not sys.platform.startswith("linux") or "MALLOC_TRIM_THRESHOLD_" in os.environ:
         return
@@ -282,10 +281,10 @@ def _keep_freed_memory() -> None:
         libc.mallopt(m_mmap_threshold, 1 << 30)
         libc.mallopt(m_trim_threshold, (1 << 31) - 1)
     except (OSError, AttributeError):
-        return  # another C library, without these settings
+        return  # Another C library does not have these settings.
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until a GPU has done all that it was asked for."""
+    """Wait until a GPU has finished all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,40 +1,40 @@
-"""What can go wrong on a user's side: each error says what was given, what is allowed and what to do.
+"""User errors. Each message says what was given, what is allowed, and what to do.
 
-Library code raises these and never exits or prints; the command line prints the message and exits with 2.
+Library code raises them and never exits or prints. The command line prints the message and exits with 2.
 """
 
 
 class NmtError(Exception):
-    """A mistake that a user can mend. The message is complete: what, where, and what to do."""
+    """A user error. The message is complete: what is wrong, where, and what to do."""
 
 
 class ConfigError(NmtError):
-    """A setting that is unknown, of the wrong type, or at odds with another or with an earlier run."""
+    """A setting is unknown, has the wrong type, or contradicts another setting or an earlier run."""
 
 
 class DataError(NmtError):
-    """Text, shards or a data set that cannot be used as they are."""
+    """Text, shards or a data set cannot be used."""
 
 
 class VocabularyError(NmtError):
-    """A vocabulary that cannot be trained, or that is not the one that the data or the model was made with."""
+    """A vocabulary cannot be trained, or is not the one that the data or the model was made with."""
 
 
 class CheckpointError(NmtError):
-    """A run, checkpoint or bundle that is missing, damaged or made for something else."""
+    """A run, checkpoint or bundle is missing, damaged or unsuitable."""
 
 
 class OutputError(NmtError):
-    """Something stands where a command is to write, and is not the command's to replace."""
+    """The output path holds something that the command must not replace."""
 
 
 class DownloadError(NmtError):
-    """A file that could not be fetched, or that is not the file that was asked for."""
+    """A file could not be fetched, or is not the requested file."""
 
 
 class TrainingError(NmtError):
-    """Training cannot go on: a gradient that stays infinite, or a pair of sentences that no memory holds."""
+    """Training cannot continue: gradients stay non-finite, or a pair of sentences does not fit into memory."""
 
 
 class NmtWarning(UserWarning):
-    """Something that a user should know and that stops nothing. The command line prints it as a warning."""
+    """Something that a user should know, but that stops nothing. The command line prints it as a warning."""

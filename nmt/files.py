@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all. What they may replace, :mod:`nmt.ownership` says."""
+"""Files and folders that are written atomically. :mod:`nmt.ownership` decides what they may replace."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from nmt.writing import (
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes its name only once it is complete and on disk. A link is followed.
+    """Open a file that gets its name only once it is complete and flushed to disk. A link is followed.
 
-    When the body raises, or the process dies, what stood under the name before still stands.
+    If the body raises or the process dies, an existing file of that name is unchanged.
 
     Raises:
-        WriteError: the system refused to write it.
+        WriteError: the system refused to write the file.
     """
     named, path = path, Path(os.path.realpath(path))
     try:
@@ -54,7 +54,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def _kept(path: Path, what: str) -> str:
-    """What there is of a file or folder that could not be replaced."""
+    """What remains of a file or folder that could not be replaced, as a sentence."""
     if os.path.lexists(path):
         return f"The earlier {what} is unchanged; the new one is lost."
     return f"No {what} was left behind."
@@ -62,12 +62,12 @@ def _kept(path: Path, what: str) -> str:
 
 @contextmanager
 def restoring(*paths: Path) -> Iterator[None]:
-    """Put several files back as they were when the body fails: for files that only belong together.
+    """Restore several files if the body fails: for files that must match each other.
 
-    When the process dies in the body, each of them is what the body had made of it.
+    If the process dies in the body, each file stays as the body left it.
 
     Raises:
-        WriteError: the system refused to keep them; the body was not begun.
+        WriteError: the system refused to keep copies; the body was not run.
     """
     kept: dict[Path, Path | None] = {}
     try:
@@ -86,7 +86,7 @@ def restoring(*paths: Path) -> Iterator[None]:
 
 
 def _second_name(path: Path) -> Path:
-    """A further name for a file, or a copy where the file system knows no links."""
+    """A hard link to a file, or a copy if the file system has no hard links."""
     other = temporary_path(path)
     try:
         os.link(path, other)
@@ -97,38 +97,38 @@ def _second_name(path: Path) -> Path:
 
 
 def why_not_made(folder: Path, error: OSError) -> str:
-    """Why a folder could not be made: a file stands in its path, or what the system says."""
+    """Why a folder could not be made: a file is in its path, or the system's message."""
     file = file_in_path(folder)
     return f"{file} is a file" if file is not None else str(error.strerror)
 
 
 def file_in_path(folder: Path) -> Path | None:
-    """The file, if any, that stands where a folder or one above it is to be."""
+    """The file, if any, at the path of a folder or one of its parents."""
     return next((path for path in (folder, *folder.parents) if path.is_file()), None)
 
 
 def partial_name(path: Path) -> Path:
-    """The name of a file that is not complete yet."""
+    """The name of a file while it is incomplete."""
     return path.with_name(path.name + ".partial")
 
 
 @contextmanager
 def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
-    """Open a file that takes its name once it is complete; until then, and after an error, it is ``PATH.partial``.
+    """Open a file that gets its name once it is complete; until then, and after an error, it is ``PATH.partial``.
 
-    For work that took long: what there is of it is kept whatever happens.
+    For results that took long: the finished part is always kept.
 
     Args:
-        keep: bytes of an earlier try, to append to.
+        keep: append after this many bytes of an earlier attempt.
 
     Raises:
-        WriteError: the system refused to write it, or the partial file is a symbolic link.
+        WriteError: the system refused to write the file, or the partial file is a symbolic link.
     """
     partial = partial_name(path)
 
     def kept() -> str:
         has_some = partial.is_file() and partial.stat().st_size > 0
-        return f"The part that was finished is kept in {partial}." if has_some else "No file was left behind."
+        return f"The finished part is kept in {partial}." if has_some else "No file was left behind."
 
     with written_as(path, partial, kept):
         with open_to_write(partial, "r+b" if keep else "wb", follow=False) as stream:
@@ -142,13 +142,13 @@ def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
-    """Fill a folder that takes its name only once it is complete and on disk. A link is followed.
+    """Fill a folder that gets its name only once it is complete and flushed to disk. A link is followed.
 
-    One process at a time writes a folder. One that dies between the two renames leaves the earlier folder as
-    ``.NAME.nmt.old``, from where the next one puts it back; what else it leaves, the next one removes.
+    Only one process at a time writes a folder. A process that dies between the two renames leaves the earlier folder as
+    ``.NAME.nmt.old``. The next process restores that folder and removes everything else that was left.
 
     Raises:
-        OutputError: by the rule, what stands there may not be replaced.
+        OutputError: the existing file or folder may not be replaced.
         WriteError: the system refused to write the folder or a file in it.
         ValueError: the kind does not say which files it holds.
     """
@@ -166,8 +166,8 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
         try:
             yield temporary
             _finish(temporary)
-            check_replaceable(folder, kind)  # again, after what may have been hours
-            take_place(folder, temporary, outgoing)
+            check_replaceable(folder, kind)  # Check again: hours may have passed.
+            swap_folders(folder, temporary, outgoing)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
             _remove_outgoing(folder, outgoing, kind)
@@ -175,12 +175,12 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
 
 @contextmanager
 def _naming_folder(named: Path, folder: Path, temporary: Path) -> Iterator[None]:
-    """Name a folder, or the file in it, in errors of the system that come while the folder is written.
+    """Turn system errors while a folder is written into errors that name the folder, or the file in it.
 
-    Libraries write into it, too: an error that names no file is taken for one of theirs.
+    Libraries write files into the folder too. An error that names no file is taken for one of theirs.
 
     Args:
-        named: the folder as the user calls it.
+        named: the folder's path as the user gave it.
     """
     try:
         yield
@@ -192,7 +192,7 @@ def _naming_folder(named: Path, folder: Path, temporary: Path) -> Iterator[None]
             raise
         raise error.changed(path=path, kept=_kept(folder, "folder")) from error
     except OSError as error:
-        if error.errno is None:  # not of the system, but of a library that reads
+        if error.errno is None:  # Not a system error, but one of a library that reads.
             raise
         unnamed = folder if error.filename is None else Path(os.fsdecode(error.filename))
         path = _as_named(unnamed, named, folder, temporary)
@@ -202,7 +202,7 @@ def _naming_folder(named: Path, folder: Path, temporary: Path) -> Iterator[None]
 
 
 def _as_named(path: Path, named: Path, folder: Path, temporary: Path) -> Path | None:
-    """What the user calls a path that is part of writing a folder; None for any other."""
+    """The user's path for a path that is used while the folder is written; None for any other path."""
     if path.is_relative_to(temporary):
         return named / path.relative_to(temporary)
     if path == folder or (path.parent == folder.parent and path.name.startswith(f".{folder.name}.nmt.")):
@@ -220,17 +220,13 @@ def _locked(folder: Path, named: Path) -> Iterator[None]:
         yield
 
 
-def take_place(folder: Path, temporary: Path, outgoing: Path) -> None:
-    """Rename a finished folder, and let the earlier one, if any, make way: both, or neither.
-
-    Args:
-        outgoing: where the earlier one then is.
-    """
+def swap_folders(folder: Path, temporary: Path, outgoing: Path) -> None:
+    """Rename the earlier folder, if any, to ``outgoing``, and a finished folder to its name: both or neither."""
     try:
         if folder.exists():
             folder.rename(outgoing)
         temporary.rename(folder)
-        flush_folder(folder.parent)  # before anything of the earlier one goes
+        flush_folder(folder.parent)  # Before any file of the earlier folder is removed.
     except BaseException:
         if not temporary.exists():
             folder.rename(temporary)
@@ -240,33 +236,33 @@ def take_place(folder: Path, temporary: Path, outgoing: Path) -> None:
 
 
 def _remove_outgoing(folder: Path, outgoing: Path, kind: Kind) -> None:
-    """Remove the earlier folder, once another one stands in its place."""
-    with contextlib.suppress(OSError):  # the next process removes what is left
+    """Remove the earlier folder once the new one has its name."""
+    with contextlib.suppress(OSError):  # The next process removes the rest.
         if folder.exists():
             remove_own(outgoing, kind)
 
 
 def _recover(folder: Path, outgoing: Path, kind: Kind) -> None:
-    """Clear up after a process that died. The lock is held, so none is at work."""
-    for left in (
+    """Clean up after a process that died. The lock is held, so no process is writing."""
+    for abandoned in (
         *temporary_paths(folder.with_name(f"{folder.name}.nmt")),
-        folder.with_name(f".{folder.name}.nmt.tmp"),  # of earlier versions
+        folder.with_name(f".{folder.name}.nmt.tmp"),  # The name in earlier versions.
     ):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
+        if abandoned.is_dir() and not abandoned.is_symlink():
+            shutil.rmtree(abandoned, ignore_errors=True)
     if outgoing.exists() and not folder.exists() and kind.is_ours(outgoing):
         outgoing.rename(folder)
-    elif outgoing.exists() and not remove_own(outgoing, kind):  # half of it may be gone, so is_ours may be false
+    elif outgoing.exists() and not remove_own(outgoing, kind):  # It may be partly removed, so is_ours may be false.
         raise OutputError(
-            f"{outgoing}: is left from {kind.name} that was replaced, but also holds other things. Move it away."
+            f"{outgoing}: is the rest of {kind.name} that was replaced, but also holds other files. Move it away."
         )
     check_replaceable(folder, kind)
 
 
 def put_back(parent: Path) -> None:
-    """Put back the folders of a folder that a process renamed before it died, without bringing their successors.
+    """Restore the folders in ``parent`` that a process renamed before it died, without putting new ones in their place.
 
-    To be called by a process that nobody else writes these folders beside.
+    Call it only if no other process is writing these folders.
     """
     for outgoing in parent.glob(".*.nmt.old"):
         folder = parent / outgoing.name.removeprefix(".").removesuffix(".nmt.old")
@@ -275,7 +271,7 @@ def put_back(parent: Path) -> None:
 
 
 def _finish(folder: Path) -> None:
-    """Give files the mode that the umask allows (some libraries write them for their owner alone), and flush all."""
+    """Give all files the mode that the umask allows (some libraries write private files), and flush them to disk."""
     mode = stat.S_IMODE(folder.stat().st_mode) & 0o666
     for path in folder.iterdir():
         path.chmod(mode)
@@ -285,7 +281,7 @@ def _finish(folder: Path) -> None:
 
 
 def free_name(path: Path) -> Path:
-    """A path where nothing stands: this one, or the first free one of ``NAME-2`` and so on."""
+    """A path that does not exist: this one, or the first free one of ``NAME-2``, ``NAME-3`` and so on."""
     free, number = path, 1
     while free.exists() or free.is_symlink():
         number += 1
@@ -294,9 +290,9 @@ def free_name(path: Path) -> Path:
 
 
 def flush_folder(folder: Path) -> None:
-    """Bring the names in a folder to disk, where the file system can do that.
+    """Flush the names in a folder to disk, if the file system supports it.
 
-    What is renamed or removed afterwards, in this folder or another, is then so later on the disk, too.
+    Later renames and removals, in this folder or another, then also reach the disk later.
     """
     try:
         _flush(folder)

@@ -1,11 +1,11 @@
-"""The checksum by which this program knows a file again."""
+"""The sha256 of a file, by which this program recognises it."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
-# A thread that hashes must ask for the interpreter after each block, and may wait milliseconds for it.
+# A hashing thread must acquire Python's global lock after each block, which may take milliseconds.
 _BLOCK = 16 * 2**20
 
 
@@ -13,7 +13,7 @@ def sha256_of(path: Path) -> str:
     """The sha256 of a file, in hexadecimal.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as stream:

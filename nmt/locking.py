@@ -1,4 +1,4 @@
-"""One process at a time: a lock that leaves no file behind and that dies with its holder."""
+"""A lock between processes: it ends with its holder and leaves no file behind."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ try:
 except ImportError:  # Windows
     raise NmtError("nmt runs on Linux and macOS. On Windows run it within WSL.") from None
 
-# The name of a holder, or what a power cut leaves of it: nothing, or zeros.
+# The name of the holder. A power cut may leave an empty file or zeros instead.
 _CONTENT = re.compile(rb"(\d+ on \S*)?\0*")
-_MOST_BYTES = 300
-# A network or cluster file system that is mounted without locks.
+_MAX_BYTES = 300
+# Errors of network or cluster file systems that are mounted without locks.
 _WITHOUT_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
 
 
 @contextmanager
 def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock that a path names.
+    """Hold the lock at a path.
 
-    The lock belongs to the open file, so that a killed process gives it up. The file is removed on leaving; a
-    process that waited on the removed one notices, and locks the next. Where the file system has no locks, a
-    :class:`NmtWarning` says so and the body runs without one.
+    The lock belongs to the open file, so a killed process releases it. The file is removed at the end. A process that
+    waited for the removed file notices, and locks the next one. If the file system has no locks, a
+    :class:`NmtWarning` says so, and the body runs without a lock.
 
     Args:
-        path: the file to lock; it is made, and removed again. A link is not followed.
-        wait: wait for another holder, instead of raising.
+        path: the file to lock; it is created and removed. A link is not followed.
+        wait: wait for another holder instead of raising an error.
 
     Raises:
         BlockingIOError: another process holds the lock and ``wait`` is false.
-        FileExistsError: a link stands at the path, or a file that holds something that no lock holds.
-        OSError: the file cannot be made.
+        FileExistsError: the path is a link, or a file that is not a lock.
+        OSError: the file cannot be created.
     """
     while True:
         descriptor, is_writable = _open(path)
@@ -66,8 +66,8 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def _open(path: Path) -> tuple[int, bool]:
-    """A descriptor of the file, and whether the file may be written: another user's may not, but can be locked."""
-    flags = os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe in its place would be waited for
+    """A descriptor of the file, and whether it is writable. Another user's file may be read-only; it can be locked."""
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK  # Otherwise a pipe at the path would block.
     try:
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666), True
@@ -77,7 +77,7 @@ def _open(path: Path) -> tuple[int, bool]:
             raise error from None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise FileExistsError(errno.EEXIST, "a link stands in its place", str(path)) from None
+            raise FileExistsError(errno.EEXIST, "its place is taken by a link", str(path)) from None
         raise
 
 
@@ -97,17 +97,21 @@ def _lock(path: Path, descriptor: int, *, wait: bool) -> None:
 
 def _check_is_lock(path: Path, descriptor: int) -> None:
     found = os.fstat(descriptor)
-    is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink <= 1  # written through another name, it would be lost
-    if not is_plain or not _CONTENT.fullmatch(os.pread(descriptor, _MOST_BYTES, 0)):
-        raise _no_lock(path)
+    is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink <= 1  # Writing would change a file with another name.
+    if not is_plain or not _CONTENT.fullmatch(os.pread(descriptor, _MAX_BYTES, 0)):
+        raise _not_a_lock(path)
 
 
-def _no_lock(path: Path) -> FileExistsError:
-    return FileExistsError(errno.EEXIST, "a file that is no lock stands in its place", str(path))
+def _not_a_lock(path: Path) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, "its place is taken by a file that is not a lock", str(path))
 
 
 def _removed(path: Path) -> bool:
-    """Remove the file of a lock that is held; whether it is gone. In some shared folders only its owner may."""
+    """Remove the file of a lock that is held, if permitted: in some shared folders, only its owner may remove it.
+
+    Returns:
+        Whether the file is gone.
+    """
     try:
         path.unlink(missing_ok=True)
     except PermissionError:
@@ -116,15 +120,15 @@ def _removed(path: Path) -> bool:
 
 
 def is_lock(path: Path) -> bool:
-    """Whether a file is a lock, or the leaving of one whose holder was killed."""
+    """Whether a file is a lock, possibly left by a holder that was killed."""
     if not (path.name.startswith(".") and path.name.endswith(".lock") and stat.S_ISREG(path.lstat().st_mode)):
         return False
     with path.open("rb") as stream:
-        return bool(_CONTENT.fullmatch(stream.read(_MOST_BYTES)))
+        return bool(_CONTENT.fullmatch(stream.read(_MAX_BYTES)))
 
 
 def holder(path: Path) -> str:
-    """Who holds the lock that a path names, for people."""
+    """The holder of the lock at a path, for messages."""
     try:
         return path.read_text("utf-8") or "unknown"
     except OSError:
@@ -132,21 +136,21 @@ def holder(path: Path) -> str:
 
 
 def is_held(path: Path) -> bool:
-    """Whether the process that a lock names is alive; false where it runs on another machine, or none is named."""
+    """Whether the process named in a lock is alive; false if it runs on another machine, or none is named."""
     try:
         match = re.fullmatch(r"(\d+) on (\S*)", path.read_text("utf-8"))
         if match is None or match[2] != socket.gethostname():
             return False
         os.kill(int(match[1]), 0)
     except PermissionError:
-        return True  # of another user
+        return True  # The process belongs to another user.
     except (OSError, ValueError, OverflowError):
         return False
     return True
 
 
 def _names(path: Path, descriptor: int) -> bool:
-    """Whether the path still leads to the open file."""
+    """Whether the path is still that of the open file."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:

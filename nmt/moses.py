@@ -1,4 +1,4 @@
-"""The punctuation normaliser of Moses as sacremoses brings it, with linear patterns."""
+"""The punctuation normaliser of Moses, as in sacremoses, with patterns that take linear time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 _DOTS_BEFORE_QUOTE = r'(\.+)"(\s*[^<])'
-# What it finds at the beginning of a stretch of dots; else the whole stretch, so that no dot is read twice.
+# Matches like the pattern above, or else a whole stretch of dots, so that no dot is read twice.
 _DOTS = re.compile(r'(\.++)(?:"(\s*[^<]))?')
-# What may become a quotation mark; a line without any is spared the look at its dots.
+# Characters that may become a quotation mark. In a line without any, the step for dots is skipped.
 _QUOTE = re.compile("[\"'`´„“”‘’‚«»]")
 
 

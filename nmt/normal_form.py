@@ -1,4 +1,4 @@
-"""Unicode's normal form C, in time that does not grow with the square of a line's length."""
+"""Unicode normal form C, without quadratic time on long lines."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import functools
 import re
 import unicodedata
 
-# Python sorts the marks of a letter by insertion, which takes a shorter line a millisecond at most.
+# Python sorts the marks of a letter by insertion sort. For shorter lines, that takes at most a millisecond.
 _LONG_LINE = 1_000
 _MANY_MARKS = 30
-"""No writing has so many on one letter (Unicode Standard Annex 15, Stream-Safe Text Format)."""
+"""More marks than any script puts on one letter (Unicode Standard Annex 15, Stream-Safe Text Format)."""
 _BLOCKS_OF_MARKS = range(0x300, 0x20000)
-# Without a combining class, but decomposed into marks that have one.
+# They have no combining class, but decompose into marks that have one.
 _COMPOSED_MARKS = "\u0f73\u0f75\u0f81"
 
 
@@ -25,7 +25,7 @@ def nfc(line: str) -> str:
 
 
 def marks() -> str:
-    """All characters that normalisation moves past each other."""
+    """All characters that normalisation may reorder."""
     return "".join(filter(unicodedata.combining, map(chr, _BLOCKS_OF_MARKS))) + _COMPOSED_MARKS
 
 

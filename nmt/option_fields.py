@@ -1,9 +1,8 @@
-"""Options, each defined once: a field of a settings dataclass, with its help and its bounds as metadata.
+"""Options, each defined once: a field of a settings dataclass, with its help and bounds as metadata.
 
-From such fields the rest is derived: the options of the command line (:mod:`nmt.cli.options`), the checks and their
-errors (:mod:`nmt.config.option_values`), the documentation of the Python API (:mod:`nmt.api`), and the record of what
-an output was made with (:mod:`nmt.translation.line_settings`). This module imports nothing that takes time, so that
-``--help`` answers at once.
+The fields determine the command-line options (:mod:`nmt.cli.options`), the checks and their errors
+(:mod:`nmt.config.option_values`), the documentation of the Python API (:mod:`nmt.api`), and the record of an output's
+options (:mod:`nmt.translation.line_settings`). This module imports nothing slow, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -29,28 +28,28 @@ GROUPS = (STREAMS, SETTINGS, SEARCH, SAMPLING, FORMAT, HARDWARE)
 
 @dataclass(frozen=True)
 class Option:
-    """What makes a field an option: ``beam: Annotated[int, Option("Beam size.", at_least=1)] = 4``."""
+    """Metadata that makes a field an option: ``beam: Annotated[int, Option("Beam size.", at_least=1)] = 4``."""
 
     help: str
     """What the option does, in at most ten words. Other options are named in braces: ``{beam}``."""
     _: KW_ONLY
     in_python: str | None = None
-    """What the documentation of the Python API says, if it is not the help."""
+    """The text in the documentation of the Python API, if it differs from the help."""
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
     unset: str | None = None
-    """What holds if the option is not given, in words. Without it the field's default is shown."""
+    """The default in words. Without it, the field's default is shown."""
     group: str = SEARCH
     """The heading of the option in the help."""
     letter: str | None = None
     """A short form on the command line, such as ``b``."""
     word: str | None = None
-    """The name on the command line, if it is not the field's."""
+    """The name on the command line, if it differs from the field's."""
     is_recorded: bool = True
     """Whether outputs depend on the option: it is recorded, and compared when an output is resumed."""
     applies_to_scoring: bool = False
-    """Whether the option has an effect when given targets are scored, rather than searched for."""
+    """Whether the option has an effect when given targets are scored."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,12 @@ class OptionField:
 
     @property
     def default_value(self) -> Any:
-        """The default; None if words say what holds instead."""
+        """The default; None if it is described in words."""
         return self.default if self.option.unset is None else None
 
     @property
     def value_type(self) -> Any:
-        """The type of a value that is given: without None."""
+        """The type of a given value: without None."""
         if get_origin(self.type) not in (Union, UnionType):
             return self.type
         kinds = [kind for kind in get_args(self.type) if kind is not type(None)]
@@ -78,7 +77,7 @@ class OptionField:
 
     @property
     def parts(self) -> tuple[OptionField, ...]:
-        """The options of a value that is a settings dataclass itself, such as a sampling."""
+        """The options of a value that is itself a settings dataclass, such as ``Sampling``."""
         kind = self.value_type
         return option_fields(kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else ()
 
@@ -89,7 +88,7 @@ class OptionField:
 
     @property
     def range(self) -> str:
-        """The bounds in short: ``1<=x<=4096``, or nothing."""
+        """The bounds as ``1<=x<=4096``; empty without bounds."""
         option = self.option
         low = f"{plain_number(option.at_least)}<=" if option.at_least is not None else ""
         if option.above is not None:
@@ -117,7 +116,7 @@ class OptionField:
         return " ".join(filter(None, (_spelled(text, "``{}``".format), _in_brackets(default, self.range))))
 
     def flag_for(self, value: Any) -> str:
-        """The option that gives a value: a switch that is off is ``--no-guard``."""
+        """The flag for a value: ``--no-guard`` for a switch that is off."""
         word = self.flag.removeprefix("--")
         return f"--{'no-' if value is False else ''}{word}"
 
@@ -140,12 +139,12 @@ def option_fields(settings: type) -> tuple[OptionField, ...]:
 
 
 def flag_of(name: str) -> str:
-    """A field's name as an option of the command line: ``--min-length`` of ``min_length``."""
+    """The flag of a field: ``--min-length`` for ``min_length``."""
     return "--" + name.replace("_", "-")
 
 
 def flags_unused_in_scoring(settings: type, given: Mapping[str, Any]) -> list[str]:
-    """Options that have no effect when given targets are scored, but were given other values than their defaults.
+    """Flags of options that have no effect when given targets are scored, but were changed from their defaults.
 
     Args:
         given: values by field.
@@ -158,7 +157,7 @@ def flags_unused_in_scoring(settings: type, given: Mapping[str, Any]) -> list[st
 
 
 def _spelled(text: str, spelled: Callable[[str], str]) -> str:
-    """A text with the options that it names in braces as they are spelled somewhere."""
+    """A text whose option names in braces are replaced by their spelling."""
     return re.sub(r"\{(\w+)\}", lambda found: spelled(found[1]), text)
 
 

@@ -1,7 +1,7 @@
 """The one rule about what may be replaced or removed.
 
-A path that exists is replaced only when it is a thing of that very kind that this program wrote, and, of a folder, only
-when it holds nothing else. Each kind is declared where its things are written, as a :class:`Kind`.
+An existing path is replaced only if this program wrote it, and it is of the same kind as its replacement. A folder must
+also hold nothing else. Each :class:`Kind` is declared in the module that writes it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from nmt.errors import OutputError
 from nmt.locking import is_lock
 
-# What a folder most likely is, by a file in it: for messages alone.
-_TELLING = (
+# The most likely kind of a folder, by an entry in it; only for messages.
+_LIKELY_KINDS = (
     ("manifest.json", "a data set"),
     ("training.json", "a checkpoint"),
     ("model.safetensors", "a bundle"),
@@ -25,24 +25,24 @@ _TELLING = (
     ("checkpoints", "a run"),
 )
 _NAMED = 3
-_IS_CURRENT = "is the current folder, or holds it"
+_IS_CURRENT = "is the current folder, or a parent of it"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file or folder that this program writes, and how one is told from everything else."""
+    """A kind of file or folder that this program writes, and how to recognise it."""
 
     name: str
-    """With its article: ``a data set``."""
+    """The name with its article: ``a data set``."""
     is_ours: Callable[[Path], bool]
-    """Whether a file, or a folder, is of this kind and was written by this program."""
+    """Whether a file or folder is of this kind and was written by this program."""
     is_folder: bool = False
     holds: tuple[str, ...] = ()
-    """Patterns of the names of all files in such a folder, which has no folders. Empty where the folder may hold other
-    things too, since they are left alone or brought over."""
+    """Patterns for the names of all files in such a folder, which has no subfolders. Empty if the folder may hold other
+    files too, which are left alone or moved to the new folder."""
 
     def foreign_entries(self, folder: Path) -> list[str]:
-        """Names of what is in a folder and not part of such a thing."""
+        """Names of entries of a folder that do not belong to this kind."""
         return sorted(entry.name for entry in folder.iterdir() if self.holds and not self._is_part(entry))
 
     def _is_part(self, entry: Path) -> bool:
@@ -51,29 +51,29 @@ class Kind:
 
 
 def check_replaceable(path: Path, kind: Kind, *, option: str | None = "--out", in_place: bool = False) -> None:
-    """Apply the rule to a path that a thing of some kind is to be written to.
+    """Check that a file or folder of some kind may be written to a path.
 
     Args:
-        option: names the path on the command line, for the message; None where no option does.
-        in_place: what stands there is added to rather than replaced.
+        option: the command-line option for the path, for the message; None if there is none.
+        in_place: an existing folder is added to, not replaced.
 
     Raises:
-        OutputError: something else stands there; or a folder is to be replaced that the current folder lies in.
+        OutputError: the path holds something else, or a folder to be replaced contains the current folder.
     """
     problem = _obstacle(path, kind, in_place=in_place)
     if problem is None:
         return
     remedies = [f"name another {'folder' if kind.is_folder else 'file'} with {option}"] if option else []
     if problem != _IS_CURRENT:
-        remedies.append("move away what is there")
+        remedies.append("move it away")
     raise OutputError(f"{path}: {problem}. It is left as it is: {', or '.join(remedies)}.")
 
 
 def remove_own(folder: Path, kind: Kind) -> bool:
-    """Remove a folder that holds nothing but files of a kind, complete or not. All else, also a link, is left alone.
+    """Remove a folder that holds only files of a kind, complete or not. Anything else, such as a link, is left alone.
 
     Returns:
-        Whether it is gone.
+        Whether the folder is gone.
 
     Raises:
         ValueError: the kind does not say which files it holds.
@@ -97,25 +97,25 @@ def remove_own(folder: Path, kind: Kind) -> bool:
 
 
 def check_removable(kind: Kind) -> None:
-    """Refuse a kind whose folders may hold anything: all of it would pass for ours."""
+    """Refuse a kind whose folders may hold any files: the user's files would be removed with them."""
     if not kind.holds:
-        raise ValueError(f"{kind.name}: no folder of a kind that may hold other things is removed.")
+        raise ValueError(f"{kind.name}: cannot be removed, since it may hold other files.")
 
 
 def _obstacle(path: Path, kind: Kind, *, in_place: bool) -> str | None:
-    """Why a thing of some kind may not be written to a path; None where it may."""
+    """Why a file or folder of some kind may not be written to a path; None if it may."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
     if not kind.is_folder:
         if stat.S_ISDIR(mode):
-            return f"is a folder, and {kind.name} is a file"
+            return f"is a folder, but {kind.name} is a file"
         if not stat.S_ISREG(mode):
-            return "is no regular file"
+            return "is not a regular file"
         return None if kind.is_ours(path) else f"is a file, but not {kind.name} that nmt wrote"
     if not stat.S_ISDIR(mode):
-        return f"is a file, and {kind.name} is a folder"
+        return f"is a file, but {kind.name} is a folder"
     if not in_place and _holds_current_folder(path):
         return _IS_CURRENT
     if all(is_lock(entry) for entry in path.iterdir()):
@@ -132,8 +132,8 @@ def _holds_current_folder(folder: Path) -> bool:
 
 
 def _described(folder: Path, wanted: Kind) -> str:
-    """What a folder is that is not of the wanted kind, as far as its entries tell."""
-    what = next((what for name, what in _TELLING if (folder / name).exists()), None)
+    """A description of a folder that is not of the wanted kind, by its entries."""
+    what = next((what for name, what in _LIKELY_KINDS if (folder / name).exists()), None)
     if what == wanted.name:
         return f"looks like {what}, but is damaged or was not written by nmt"
     if what is not None:

@@ -1,11 +1,11 @@
-"""The sentences of a line: where a new one begins, in many languages.
+"""Splitting a line into sentences, in many languages.
 
-Wikimedia's ``sentencex`` proposes the ends of sentences. It is maintained, knows about 300 languages and their
+Wikimedia's ``sentencex`` proposes the ends of sentences. It is maintained, has about 300 languages and their
 abbreviations, keeps every character, needs no model, and reads 300,000 captions per second. The Moses splitter is the
-reference in the field: its lists of words that end in a full stop inside a sentence (``Dr.``, French ``M.``, German
-``3. Oktober``), which ``sacremoses`` brings, overrule a proposal, and so does its rule that a sentence does not begin
-in lower case. The splitter of Moses itself (``sentence-splitter`` in Python) was no choice: it reads 5,000 lines per
-second, squeezes white space, and knows neither Chinese nor Hindi. ``pysbd`` is slower still.
+reference in the field. Two of its rules overrule a proposal: its lists (in ``sacremoses``) of words that end in a full
+stop inside a sentence (``Dr.``, French ``M.``, German ``3. Oktober``), and that no sentence begins in lower case.
+The Moses splitter itself (``sentence-splitter`` in Python) is not used: it reads 5,000 lines per second, squeezes white
+space, and has neither Chinese nor Hindi. ``pysbd`` is slower still.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ import sentencex
 
 from nmt.text import primary_language
 
-# The library reads beside no-break spaces in some languages and fails, as of version 1.0.32.
+# As of version 1.0.32, the library fails on no-break spaces in some languages.
 _OTHER_WHITE_SPACE = re.compile(r"[^\S ]")
 _NUMERIC_ONLY = "#NUMERIC_ONLY#"
 _OPENING = "\"'“”„«»‘’([{¿¡"
 _FIRST_CHARACTER = re.compile(r"\w")
-# The library's time grows with the square of a text's length where quotation marks are never closed.
+# The library takes quadratic time on text with quotation marks that are never closed.
 _WINDOW = 4_096
-# Characters of any word in the lists of Moses, with the quotation marks and brackets that may stand before it.
+# Maximum length of a word in the lists of Moses, with quotation marks and brackets before it.
 _LONGEST_PREFIX = 64
 
 
 def sentences(line: str, language: str) -> list[str]:
-    """Cut a line into its sentences.
+    """Split a line into its sentences.
 
-    The sentences joined are the line: white space between two stands at the end of the first. A line without text in
-    it is its own only sentence.
+    The joined sentences are the line: white space between two sentences is at the end of the first. A line without text
+    is one sentence.
 
     Args:
-        language: code, with or without a region. Without a known code, rules that suit most languages apply.
+        language: code, with or without a region. For unknown codes, rules that suit most languages apply.
     """
     language = primary_language(language)
     proposed = list(_proposed_ends(_OTHER_WHITE_SPACE.sub(" ", line), language or "en"))
@@ -45,11 +45,11 @@ def sentences(line: str, language: str) -> list[str]:
         return [line]
     may_begin_in_lower_case = line == line.lower()
     begins = [0]
-    has_words, text_end = False, 0  # of the last sentence so far
+    has_words, text_end = False, 0  # Facts about the last sentence so far.
     for place, end in itertools.pairwise([0, *proposed]):
         following = line[place:end]
         first = _FIRST_CHARACTER.search(following)
-        if first is not None and has_words:  # neither is punctuation alone
+        if first is not None and has_words:  # Neither part is only punctuation.
             may_begin = may_begin_in_lower_case or not first[0].islower()
             if may_begin and _ends(line, begins[-1], text_end, first[0], language):
                 begins.append(place)
@@ -60,7 +60,7 @@ def sentences(line: str, language: str) -> list[str]:
 
 
 def _proposed_ends(text: str, language: str) -> Iterator[int]:
-    """Where sentences end that the library proposes, window by window; the last is the end of the text.
+    """The ends of sentences that the library proposes, window by window; the last is the end of the text.
 
     A window begins with a sentence, unless a sentence is longer than half a window.
     """
@@ -78,11 +78,11 @@ def _proposed_ends(text: str, language: str) -> Iterator[int]:
 
 
 def _ends(line: str, begin: int, end: int, following: str, language: str) -> bool:
-    """Whether a sentence ends, and its last full stop is not that of an abbreviation.
+    """Whether a sentence ends here: its last full stop is not part of an abbreviation.
 
     Args:
-        begin, end: of the sentence in the line, without the white space behind it.
-        following: the first letter or digit behind it.
+        begin, end: the sentence in the line, without the white space after it.
+        following: the first letter or digit after it.
     """
     if line[end - 1] != ".":
         return True
@@ -95,10 +95,10 @@ def _ends(line: str, begin: int, end: int, following: str, language: str) -> boo
 
 @functools.cache
 def _prefixes(language: str) -> dict[str, bool]:
-    """The words of Moses' list behind which a full stop ends no sentence; True where only before a number."""
+    """The words of Moses' list after which a full stop ends no sentence; True if this holds only before a number."""
     from sacremoses.corpus import NonbreakingPrefixes
 
     lists = NonbreakingPrefixes()
-    if language not in lists.available_langs:  # which would give the list of English
+    if language not in lists.available_langs:  # The library would return the English list.
         return {}
     return {word.removesuffix(_NUMERIC_ONLY).strip(): _NUMERIC_ONLY in word for word in lists.words(language)}

@@ -1,7 +1,7 @@
-"""Lines of text in and out, as bytes: the one place that reads a line of text.
+"""Reading and writing lines of text: the one place that reads a line.
 
-A line ends at ``\\n`` and nowhere else. U+2028, U+0085, ``\\v`` and ``\\f`` are characters like any other, so two
-files that other tools wrote line by line stay parallel here. A ``\\r`` before the ``\\n`` is dropped.
+A line ends at ``\\n`` and nowhere else. U+2028, U+0085, ``\\v`` and ``\\f`` are ordinary characters, so files that
+other tools wrote in parallel stay parallel. A ``\\r`` before the ``\\n`` is dropped.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MAX_LINE_BYTES = 1 << 22
 _BLOCK = 1 << 18
 
 ARCHIVES = SUFFIXES
-"""Endings of files that are unpacked when they are read."""
+"""Endings of files that are decompressed when they are read."""
 
-# UTF-32 before UTF-16, whose mark it begins with.
+# UTF-32 comes first: its little-endian mark begins with that of UTF-16.
 _OTHER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -39,7 +39,7 @@ _OTHER_MARKS = {
     codecs.BOM_UTF16_BE: "UTF-16",
 }
 
-# Languages whose writing does not put spaces between words.
+# Languages that are written without spaces between words.
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "km", "lo", "my"})
 
 
@@ -47,10 +47,10 @@ class InvalidUtf8Error(DataError):
     """Bytes that are not UTF-8."""
 
     def __init__(self, found: str, advice: str = "Convert the file to UTF-8, for example with iconv.") -> None:
-        """Put the message together.
+        """Join the two sentences of the message.
 
         Args:
-            found: where they are, as a sentence.
+            found: where the bytes are, as a sentence.
             advice: what to do about them, as a sentence.
         """
         super().__init__(f"{found} {advice}")
@@ -61,7 +61,7 @@ def decode_line(raw: bytes, *, name: str, number: int, invalid: InvalidUtf8 = "e
     """Turn the bytes of one line, with or without its ending, into text.
 
     Raises:
-        InvalidUtf8Error: the bytes are not UTF-8 (and ``invalid`` is not ``"replace"``); names file, line and byte.
+        InvalidUtf8Error: the bytes are not UTF-8 (and ``invalid`` is ``"error"``); names file, line and byte.
     """
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if invalid == "replace":
@@ -75,14 +75,14 @@ def decode_line(raw: bytes, *, name: str, number: int, invalid: InvalidUtf8 = "e
 
 
 def iter_lines(stream: IO[bytes], *, name: str, invalid: InvalidUtf8 = "error") -> Iterator[str]:
-    """Serve the lines of an open stream one by one, each as soon as it is complete.
+    """Yield the lines of an open stream, each as soon as it is complete.
 
-    A byte order mark before the first is left out. The lines before an invalid one are served before its error is
-    raised. Of a line that is too long, no more is read (and unpacked) than the limit.
+    A byte order mark at the beginning is skipped. The lines before an invalid one are yielded before the error is
+    raised. A line that is too long is read (and decompressed) only up to the limit.
 
     Raises:
-        DataError: a line is not UTF-8 (see :func:`decode_line`) or longer than :data:`MAX_LINE_BYTES`, or the mark is
-            that of UTF-16 or UTF-32.
+        DataError: a line is not UTF-8 (see :func:`decode_line`) or longer than :data:`MAX_LINE_BYTES`, or the byte
+            order mark is that of UTF-16 or UTF-32.
     """
     with_ending = MAX_LINE_BYTES + 1
     read_line = functools.partial(stream.readline, with_ending)
@@ -113,10 +113,10 @@ def _without_mark(first: bytes, name: str) -> bytes:
 
 
 def open_bytes(path: Path | str) -> BinaryIO:
-    """Open a file for reading, unpacked if it is compressed (gzip, xz, bzip2 or zstd); ``-`` is standard input.
+    """Open a file for reading, decompressed if needed (gzip, xz, bzip2 or zstd); ``-`` is standard input.
 
     Raises:
-        DataError: there is no such file, or it may not be read.
+        DataError: the file does not exist or cannot be read.
     """
     if str(path) == STDIN:
         return unpacked(sys.stdin.buffer)
@@ -127,7 +127,7 @@ def open_bytes(path: Path | str) -> BinaryIO:
 
 
 def read_lines(path: Path | str, *, invalid: InvalidUtf8 = "error") -> Iterator[str]:
-    """Serve the lines of a file, compressed or not; ``-`` is standard input.
+    """Yield the lines of a file, compressed or not; ``-`` is standard input.
 
     Raises:
         DataError: the file cannot be read, is a damaged archive, or holds invalid UTF-8.
@@ -137,22 +137,22 @@ def read_lines(path: Path | str, *, invalid: InvalidUtf8 = "error") -> Iterator[
         with open_bytes(path) as stream:
             yield from iter_lines(stream, name=name, invalid=invalid)
     except IsADirectoryError:
-        raise DataError(f"{name}: is a folder, not a file of text.") from None
+        raise DataError(f"{name}: is a folder, not a text file.") from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise DataError(f"{name}: cannot be read ({error.strerror}).") from error
         if not is_damage(error):
             raise
-        raise DataError(f"{name}: damaged or truncated archive ({error}). Fetch or pack it again.") from None
+        raise DataError(f"{name}: damaged or truncated archive ({error}). Fetch or compress it again.") from None
 
 
 def can_be_read_again(path: Path | str) -> bool:
-    """Whether a path leads to a file, and not to standard input or another pipe."""
+    """Whether a path is a regular file, not standard input or a pipe."""
     return str(path) != STDIN and Path(path).is_file()
 
 
 def count_lines(path: Path | str) -> int | None:
-    """How many lines a file has; None where only unpacking it, or using it up, would tell."""
+    """The number of lines of a file; None if it would have to be decompressed, or is a pipe."""
     if not can_be_read_again(path):
         return None
     try:
@@ -165,7 +165,7 @@ def count_lines(path: Path | str) -> int | None:
 
 
 def _count_newlines(stream: IO[bytes]) -> int:
-    """How many lines there are, the last with or without an ending. Memory does not grow with their length."""
+    """The number of lines, the last with or without an ending. Memory does not grow with their length."""
     lines, last = 0, b"\n"
     while block := stream.read(_BLOCK):
         lines += block.count(b"\n")
@@ -176,10 +176,10 @@ def _count_newlines(stream: IO[bytes]) -> int:
 def read_parallel(
     source: Path | str, target: Path | str, *, invalid: InvalidUtf8 = "error"
 ) -> Iterator[tuple[str, str]]:
-    """Serve the pairs of two parallel files.
+    """Yield the pairs of two parallel files.
 
     Raises:
-        DataError: the files differ in their number of lines; names both counts, as far as they can be known.
+        DataError: the files differ in their number of lines; names both counts, as far as they are known.
     """
     lines = (read_lines(path, invalid=invalid) for path in (source, target))
     end = can_be_read_again(source) and can_be_read_again(target)
@@ -189,14 +189,14 @@ def read_parallel(
 def parallel(
     first: Iterable[str], second: Iterable[str], *, names: tuple[str, str], counted: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Serve lines in pairs.
+    """Yield lines in pairs.
 
     Args:
-        names: of the two, for errors.
-        counted: read the longer one to its end to count it. A stream may have no end.
+        names: the names of both sides, for errors.
+        counted: read the longer side to its end to count it. A stream may be endless.
 
     Raises:
-        DataError: there are more of one than of the other; names both counts.
+        DataError: the sides differ in their number of lines; names both counts.
     """
     sources, targets = iter(first), iter(second)
     missing = object()
@@ -214,10 +214,11 @@ def parallel(
 
 
 def not_parallel(first: tuple[str, int], second: tuple[str, int], *, counted: bool = True) -> DataError:
-    """What is wrong with two files, or the like, that have so many lines.
+    """The error about two sides with different numbers of lines.
 
     Args:
-        counted: the longer was counted to its end; otherwise it has at least so many.
+        first, second: name and number of lines of each side.
+        counted: whether the longer side was counted to its end; otherwise it has at least this many.
     """
     more = max(first[1], second[1])
     counts = [count if counted or count < more else count - 1 for _, count in (first, second)]
@@ -232,7 +233,7 @@ def not_parallel(first: tuple[str, int], second: tuple[str, int], *, counted: bo
 
 
 def encode_line(line: str) -> bytes:
-    """The bytes of one line, its ``\\n`` included. A ``\\n`` inside becomes a space: one line stays one line."""
+    """The bytes of one line with its ``\\n``. A ``\\n`` inside becomes a space, so one line stays one line."""
     return line.replace("\n", " ").encode("utf-8", errors="replace") + b"\n"
 
 
@@ -242,7 +243,7 @@ def is_unspaced(language: str) -> bool:
 
 
 def primary_language(code: str) -> str:
-    """The language of a code, without region or script: ``pt`` of ``pt-BR``."""
+    """A language code without region or script: ``pt`` for ``pt-BR``."""
     return code.replace("_", "-").split("-")[0].lower()
 
 
@@ -254,7 +255,7 @@ def sentence_length(line: str, language: str) -> int:
 
 
 def comparison_key(line: str) -> str:
-    """What makes two lines the same sentence: NFC, with white space folded and trimmed."""
+    """The form in which equal sentences are equal: NFC, with white space folded and trimmed."""
     return " ".join(normal_form.nfc(line).split())
 
 
@@ -266,8 +267,8 @@ def normalizer(
     Args:
         nfc: Unicode normal form C.
         punctuation: the Moses steps: normalise punctuation, then remove non-printing characters.
-        language: code of the language, which the Moses rules depend on.
-        rule: of SentencePiece, applied last; spaces are left as they are.
+        language: language code, which selects the Moses rules.
+        rule: SentencePiece's rule, applied last; spaces are left as they are.
     """
     steps: list[Callable[[str], str]] = []
     if nfc:

@@ -1,6 +1,6 @@
-"""The one way to write a file: where the system refuses, the error names the file and says what was kept.
+"""Opening, writing and flushing files: if the system refuses, the error names the file and says what was kept.
 
-Functions that replace files and folders are in :mod:`nmt.files`; they are built on these.
+The functions in :mod:`nmt.files`, which replace files and folders, use these.
 """
 
 from __future__ import annotations
@@ -44,51 +44,51 @@ FAULTS = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM, errno.EROFS}
     | {errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ENXIO, errno.ENODEV}
 )
-"""Codes of errors that come from the user's disks, quotas and permissions, and not from a mistake of ours."""
+"""Codes of errors that are caused by the user's disks, quotas and permissions, not by a bug of this program."""
 
 
 class WriteError(NmtError):
-    """The system refused to write a file or folder: the disk is full, the quota used up, the disk broken and so on."""
+    """The system refused to write a file or folder: the disk is full or broken, the quota is exceeded, and so on."""
 
     def __init__(
         self, path: Path | str, reason: str, *, code: int | None = None, kept: str = "", then: str = _AGAIN
     ) -> None:
-        """Put the message together.
+        """Join the sentences of the message.
 
         Args:
             path: the file or folder that could not be written.
-            reason: what the system says.
-            code: its number (``errno``), which the advice depends on.
+            reason: the system's message.
+            code: the system's error number (``errno``), which selects the advice.
             kept: what was lost and what was kept, as sentences.
-            then: what to do once the cause is gone, as a sentence.
+            then: what to do once the cause is fixed, as a sentence.
         """
         self.path = Path(path)
         """The file or folder that could not be written."""
         self.reason = reason
-        """What the system says."""
+        """The system's message."""
         self.code = code
-        """The system's number for the reason; None where it gave none."""
+        """The system's error number; None if unknown."""
         self.kept = kept
-        """What was lost and what was kept."""
+        """What was lost and what was kept, as sentences."""
         self.then = then
-        """What to do once the cause is gone."""
+        """What to do once the cause is fixed, as a sentence."""
         sentences = [f"{path}: cannot be written ({reason}).", kept, _ADVICE.get(code or 0, ""), then]
         super().__init__(" ".join(filter(None, sentences)))
 
     @classmethod
     def of(cls, error: OSError, path: Path | str, *, kept: str = "") -> WriteError:
-        """The error of a path that the system's error is about."""
+        """The error for a path, made from the system's error."""
         return cls(path, error.strerror or str(error), code=error.errno, kept=kept)
 
     @classmethod
     def of_native(cls, error: Exception, path: Path) -> WriteError:
-        """The error of a path that a library of compiled code was to write; the code is in the library's message."""
+        """The error for a path that a compiled library could not write; the code is read from the library's message."""
         found = _NATIVE_CODE.search(str(error))
         code = int(found[1]) if found else None
         return cls(path, os.strerror(code) if code is not None else str(error), code=code)
 
     def changed(self, *, path: Path | None = None, kept: str | None = None, then: str | None = None) -> WriteError:
-        """The same error with some parts put in place of its own."""
+        """A copy of the error with some parts replaced."""
         error = WriteError(
             self.path if path is None else path,
             self.reason,
@@ -103,7 +103,7 @@ class WriteError(NmtError):
 
 @contextmanager
 def writing(path: Path, *, kept: str = "") -> Iterator[None]:
-    """Name a file or folder in the system's errors. To be put around calls that write it, and around nothing else.
+    """Turn system errors into errors that name a file or folder. Put it only around calls that write that path.
 
     Raises:
         WriteError: the system refused.
@@ -118,10 +118,10 @@ def writing(path: Path, *, kept: str = "") -> Iterator[None]:
 
 @contextmanager
 def written_as(path: Path, temporary: Path, kept: Callable[[], str]) -> Iterator[None]:
-    """Name the path that a file or folder will have in errors that name its temporary one.
+    """Replace a temporary path in errors by the path that the file or folder will have.
 
     Args:
-        kept: what was lost and what was kept, asked for when an error has come.
+        kept: returns what was lost and what was kept; called after an error.
     """
     try:
         yield
@@ -132,7 +132,7 @@ def written_as(path: Path, temporary: Path, kept: Callable[[], str]) -> Iterator
 
 
 class _NamingFile(io.FileIO):
-    """A file whose errors in writing name it."""
+    """A file whose write errors name it."""
 
     def __init__(self, path: Path, mode: Mode, *, follow: bool) -> None:
         self._path = path
@@ -150,25 +150,25 @@ class _NamingFile(io.FileIO):
             return super().truncate(size)
 
     def close(self) -> None:
-        with writing(self._path):  # a network file system may tell only now
+        with writing(self._path):  # A network file system may report an error only now.
             super().close()
 
 
 def open_to_write(path: Path, mode: Mode, *, follow: bool = True) -> BinaryIO:
-    """Open a file, every write to which either succeeds or names the file.
+    """Open a file whose write errors name it.
 
     Args:
-        mode: as of :func:`open`; with ``xb`` no file stands there before.
-        follow: write to what a symbolic link leads to; if false, a link is an error.
+        mode: as for :func:`open`; with ``xb`` the file must not exist.
+        follow: follow a symbolic link; if false, a link is an error.
 
     Raises:
-        WriteError: the file cannot be opened, here; and from the methods of the stream.
+        WriteError: the file cannot be opened. The stream's methods raise it too.
     """
     return cast(BinaryIO, io.BufferedWriter(_NamingFile(path, mode, follow=follow), _BUFFER_BYTES))
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file that is part of a folder which is not complete yet. No file stands there before.
+    """Write a file into a folder that is not complete yet. The file must not exist.
 
     Raises:
         WriteError: the system refused.
@@ -178,10 +178,10 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def append(path: Path, content: bytes) -> None:
-    """Append to a file, all or nothing; the bytes are handed to the system when the call returns.
+    """Append to a file, all or nothing. When the call returns, the system has the bytes.
 
     Raises:
-        WriteError: the system refused; the file is as it was.
+        WriteError: the system refused; the file is unchanged.
     """
     with _NamingFile(path, "ab", follow=True) as stream:
         before = stream.seek(0, os.SEEK_END)
@@ -196,7 +196,7 @@ def append(path: Path, content: bytes) -> None:
 
 
 def flush_to_disk(stream: BinaryIO, path: Path) -> None:
-    """Bring what was written to a stream of :func:`open_to_write` to disk.
+    """Flush a stream of :func:`open_to_write` to disk.
 
     Raises:
         WriteError: the system refused.
@@ -208,10 +208,10 @@ def flush_to_disk(stream: BinaryIO, path: Path) -> None:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder of one's own in the place for temporary files, removed in the end.
+    """A private temporary folder, removed at the end.
 
     Raises:
-        WriteError: the system refused to make it or to write into it.
+        WriteError: the system refused to make the folder or to write into it.
     """
     then = "Then run the same command again. The variable TMPDIR may name a folder on another disk."
     try:
@@ -224,12 +224,12 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def temporary_path(path: Path, ending: str = "tmp") -> Path:
-    """A path beside another one that no other process will choose, whatever machine it runs on."""
+    """A path beside another one that no other process on any machine will choose."""
     return path.with_name(f".{path.name}.{secrets.token_hex(_RANDOM_BYTES)}.{ending}")
 
 
 def temporary_paths(path: Path, ending: str = "tmp") -> list[Path]:
-    """What stands beside a path under names that :func:`temporary_path` gave: of other processes, dead or alive."""
+    """The temporary paths beside a path that :func:`temporary_path` gave to any process, running or dead."""
     name = re.compile(rf"\.{re.escape(path.name)}\.{_RANDOM}\.{re.escape(ending)}")
     try:
         return [entry for entry in path.parent.iterdir() if name.fullmatch(entry.name)]

@@ -51,13 +51,13 @@ def test_the_trial_takes_the_fastest_tries_of_both_types_on_one_thread(monkeypat
     assert torch.get_num_threads() == 2
 
 
-def test_a_trial_where_bf16_is_emulated_ends_after_a_glance(monkeypatch):
+def test_the_trial_is_short_where_bf16_is_emulated(monkeypatch):
     shapes = []
     monkeypatch.setattr(device, "_bf16_speedup", lambda *shape: shapes.append(shape) or 0.02)
     bf16_speedup.cache_clear()
     assert bf16_speedup(512, 2048) == 0.02
     bf16_speedup.cache_clear()
-    assert shapes == [device._GLANCE]
+    assert shapes == [device._SMALL_TRIAL]
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "fp64"])
@@ -71,7 +71,7 @@ def test_a_precision_that_the_device_has_no_products_in_is_refused(monkeypatch, 
 
     assert choose_hardware("cpu", precision).precision == precision
     monkeypatch.setattr(torch, "mm", refusing)
-    with pytest.raises(ConfigError, match=f"does not compute in {precision}.*--precision auto"):
+    with pytest.raises(ConfigError, match=f"does not support {precision}.*--precision auto"):
         choose_hardware("cpu", precision)
 
 

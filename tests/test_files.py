@@ -198,8 +198,8 @@ def test_the_rule(tmp_path):
         check_replaceable(tmp_path / name, BOX)
     for name, kind, what in (
         ("list", LETTER, "is a file, but not a letter that nmt wrote"),
-        ("box", LETTER, "is a folder, and a letter is a file"),
-        ("letter", BOX, "is a file, and a box is a folder"),
+        ("box", LETTER, "is a folder, but a letter is a file"),
+        ("letter", BOX, "is a file, but a box is a folder"),
         ("full", BOX, r"is a box, but also holds cat\.txt"),
         ("linked", BOX, r"also holds b\.thing"),
         ("nested", BOX, r"also holds c\.thing"),

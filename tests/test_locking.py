@@ -55,7 +55,7 @@ def test_an_error_gives_it_up(tmp_path):
 def test_a_file_that_is_no_lock_is_left_as_it_is(tmp_path):
     path = tmp_path / ".mine.lock"
     path.write_text("dependencies:\n  - one\n")
-    with pytest.raises(FileExistsError, match="no lock"), exclusive(path):
+    with pytest.raises(FileExistsError, match="not a lock"), exclusive(path):
         pass
     assert path.read_text() == "dependencies:\n  - one\n"
 
@@ -76,7 +76,7 @@ def test_a_link_is_not_followed(tmp_path):
     victim.touch()
     path = tmp_path / ".x.lock"
     path.symlink_to(victim)
-    with pytest.raises(FileExistsError, match="a link stands in its place"), exclusive(path):
+    with pytest.raises(FileExistsError, match="its place is taken by a link"), exclusive(path):
         pass
     path.unlink()
     path.symlink_to(tmp_path / "new")
@@ -89,7 +89,7 @@ def test_a_link_is_not_followed(tmp_path):
 def test_a_file_with_a_second_name_is_left_as_it_is(tmp_path):
     (tmp_path / "victim").touch()
     (tmp_path / ".x.lock").hardlink_to(tmp_path / "victim")
-    with pytest.raises(FileExistsError, match="no lock"), exclusive(tmp_path / ".x.lock"):
+    with pytest.raises(FileExistsError, match="not a lock"), exclusive(tmp_path / ".x.lock"):
         pass
     assert (tmp_path / "victim").read_bytes() == b""
 
@@ -97,7 +97,7 @@ def test_a_file_with_a_second_name_is_left_as_it_is(tmp_path):
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
 def test_what_is_no_file_is_an_error_and_not_waited_for(make, tmp_path):
     make(tmp_path / ".x.lock")
-    with pytest.raises(OSError, match=r"no lock|Is a directory"), exclusive(tmp_path / ".x.lock"):
+    with pytest.raises(OSError, match=r"not a lock|Is a directory"), exclusive(tmp_path / ".x.lock"):
         pass
     assert (tmp_path / ".x.lock").exists()
 

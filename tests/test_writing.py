@@ -57,7 +57,7 @@ def test_what_was_finished_of_long_work_is_kept_and_named(tmp_path, monkeypatch)
         patch.setattr(os, "write", failing("EDQUOT"))
         stream.write(b"second\n")
     assert f"{path}: cannot be written (Disk quota exceeded)." in str(error.value)
-    assert f"The part that was finished is kept in {path}.partial." in str(error.value)
+    assert f"The finished part is kept in {path}.partial." in str(error.value)
     assert (tmp_path / "out.txt.partial").read_text() == "first\n"
 
 

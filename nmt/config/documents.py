@@ -1,7 +1,7 @@
-"""YAML and JSON that anybody may have written, read within limits.
+"""YAML and JSON from untrusted files, read within limits.
 
-YAML is more than settings need: dates, tags, aliases that multiply, numbers of any length. What is read here holds the
-types of JSON alone, so that whoever checks the values afterwards knows all that can come.
+YAML allows more than settings need: dates, tags, aliases that multiply, numbers of any length. Only JSON's types are
+accepted here, so later checks need to handle no others.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 LARGEST_FILE = 256 * 2**10
-"""The maximum size of a file of YAML, in bytes."""
+"""The maximum size of a YAML file, in bytes."""
 LARGEST_TREE = 20_000
-"""The maximum number of keys and values in a file of YAML, each alias counted as all that it stands for."""
+"""The maximum number of keys and values in a YAML file, after aliases are expanded."""
 DEEPEST_TREE = 40
-"""The maximum number of mappings and lists within each other in a file of YAML."""
+"""The maximum nesting of mappings and lists in a YAML file."""
 
 _LONGEST_INTEGER_BITS = 63
 _PREFIX = "tag:yaml.org,2002:"
@@ -28,21 +28,21 @@ _LONGEST_SHOWN = 40
 
 
 class DocumentError(ValueError):
-    """Text that is not YAML or JSON, or that is beyond the limits. The message is one sentence with the place."""
+    """Text that is not YAML or JSON, or exceeds the limits. The message is one sentence with line and column."""
 
 
 def parse_yaml(text: str) -> Any:
     """The value of a YAML document: null, true or false, a number, text, or lists and mappings of these.
 
     Raises:
-        DocumentError: it is not YAML; it has a date, a tag, a key that is not text, or a number of more than 63 bits;
-            or it has too many keys and values, or too many of them within each other.
+        DocumentError: the text is not YAML; it has a date, a tag, a key that is not text, or a number of more than 63
+            bits; or it is too large or nested too deeply.
     """
     try:
         return yaml.load(text, _PlainLoader)
     except yaml.YAMLError as error:
         raise DocumentError(_problem(error, text)) from None
-    except (ValueError, OverflowError) as error:  # of an escape that stands for no character
+    except (ValueError, OverflowError) as error:  # An escape sequence is not a character.
         raise DocumentError(f"it cannot be read ({error}).") from None
 
 
@@ -50,7 +50,7 @@ def parse_json(text: str | bytes) -> Any:
     """The value of a JSON document.
 
     Raises:
-        DocumentError: it is not JSON, or deeper than the interpreter's stack, or a number has thousands of digits.
+        DocumentError: the text is not JSON, is nested too deeply for Python, or has a number of thousands of digits.
     """
     try:
         return json.loads(text)
@@ -59,14 +59,14 @@ def parse_json(text: str | bytes) -> Any:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Reads what JSON could hold, too; everything else is a YAMLError with its place."""
+    """Reads values that JSON could hold; all others raise a YAMLError with line and column."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
         self._size = 0
         self._sizes: dict[Node, int] = {}
-        """Of the nodes that are complete, their aliases expanded."""
+        """The size of each complete node, with aliases expanded."""
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
         """The next node of the document."""
@@ -75,13 +75,13 @@ class _PlainLoader(yaml.SafeLoader):
         if self.check_event(yaml.AliasEvent):
             node: Node | None = super().compose_node(parent, index)
             if node not in self._sizes:
-                raise ComposerError(None, None, "an alias stands within what it stands for", mark)
+                raise ComposerError(None, None, "an alias contains itself", mark)
             self._size += self._sizes[node]
         else:
             self._size += 1
             self._depth += 1
             if self._depth > DEEPEST_TREE:
-                raise ComposerError(None, None, f"more than {DEEPEST_TREE} lists and mappings in each other", mark)
+                raise ComposerError(None, None, f"more than {DEEPEST_TREE} nested lists and mappings", mark)
             node = super().compose_node(parent, index)
             self._depth -= 1
             if node is not None:
@@ -97,7 +97,7 @@ class _PlainLoader(yaml.SafeLoader):
         try:
             value = super().construct_object(node, deep=deep)
             if isinstance(value, str):
-                value.encode()  # half of a surrogate pair is no text
+                value.encode()  # Half of a surrogate pair is not text.
         except (ValueError, KeyError, AttributeError, TypeError, OverflowError):
             raise ConstructorError(
                 None, None, f"{_shown(node)} is not a valid {_type(node)}", node.start_mark
@@ -141,7 +141,7 @@ def _problem(error: yaml.YAMLError, text: str) -> str:
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
     if mark is not None:
         line, column = mark.line + 1, mark.column + 1
-    else:  # a character that YAML does not allow anywhere
+    else:  # YAML does not allow the character anywhere.
         problem = getattr(error, "reason", None)
         before = text[: getattr(error, "position", 0)]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")

@@ -1,4 +1,4 @@
-"""Settings as YAML, and what differs between two of them."""
+"""Settings as YAML, and the differences between two configurations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from nmt.config.mistakes import as_yaml
 from nmt.config.sections import Config
 
-# What may differ when a run goes on: it changes how long, where and how visibly it runs, not what is learnt.
+# Settings that may change on resume: they decide how long, where and how visibly a run trains, not what it learns.
 _CHANGEABLE_ON_RESUME = (
     "training.max_updates",
     "training.max_minutes",
@@ -27,7 +27,11 @@ _CHANGEABLE_ON_RESUME = (
 
 
 def dump_config(config: Config, *, described: bool = False) -> str:
-    """The settings as YAML, every default resolved; with comments that say what each is for, if asked."""
+    """The settings as YAML, every default resolved.
+
+    Args:
+        described: add each setting's description as a comment.
+    """
     if not described:
         return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     lines = []
@@ -52,8 +56,8 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 def differences(before: Config, after: Config) -> list[tuple[str, str, str]]:
     """Settings that differ, as (key, before, after), the values as YAML.
 
-    ``data.lines`` is left out: it follows from the text and the vocabulary, whose fingerprints are compared, and
-    bundles of earlier versions do not have it.
+    ``data.lines`` is left out: the text and the vocabulary, whose fingerprints are compared, determine it. Bundles of
+    earlier versions do not have it.
     """
     old, new = (
         dict(flatten(config.model_dump(mode="json", exclude={"data": {"lines"}}))) for config in (before, after)

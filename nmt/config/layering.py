@@ -1,4 +1,4 @@
-"""Settings from several places, one laid over the other; each error names the place that its value comes from."""
+"""Settings from several sources, where later ones override earlier ones; each error names the source of its value."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from nmt.errors import ConfigError
 
 @dataclass(frozen=True)
 class Layer:
-    """Some settings, and where they come from."""
+    """Settings from one source."""
 
     name: str
-    """For errors: ``preset tiny``, ``my.yaml``, ``--set model.heads=2``."""
+    """The name of the source in errors: ``preset tiny``, ``my.yaml``, ``--set model.heads=2``."""
     values: Mapping[str, Any]
-    """By section."""
+    """The settings by section."""
     is_option: bool = False
-    """Whether it is an option of the command line, rather than a preset or a file."""
+    """Whether the source is a command-line option, not a preset or a file."""
 
 
 def parse_layers(layers: Sequence[Layer]) -> Config:
-    """Lay settings over each other, the last on top, check them, and fill in every default.
+    """Merge layers, where later ones override earlier ones, check the result, and fill in every default.
 
     Raises:
-        ConfigError: names each key that is unknown (with the nearest known one) or has a value that does not fit, and
-            where it comes from.
+        ConfigError: a key is unknown or its value is invalid. Each such key is named with its source, and unknown ones
+            with the nearest known key.
     """
     values: dict[str, Any] = {}
     for layer in layers:
@@ -43,7 +43,7 @@ def parse_layers(layers: Sequence[Layer]) -> Config:
 
 
 def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """A tree of values with another laid over it, key by key. A section that is left empty changes nothing."""
+    """Merge two trees of values; ``above`` overrides ``below`` key by key. An empty section changes nothing."""
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)
@@ -55,15 +55,15 @@ def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def origin(layers: Sequence[Layer], key: str) -> str:
-    """Where a setting comes from; of a section, or of the whole (``""``), all places that have a part in it."""
+    """The source of a setting. For a section, or all settings (``""``): every source of a value in it."""
     path = key.split(".") if key else []
     found = [(layer, _value(layer.values, path)) for layer in layers]
-    there = [(layer, value) for layer, value in found if value is not _MISSING] or found[:1]
-    last, value = there[-1]
+    having = [(layer, value) for layer, value in found if value is not _MISSING] or found[:1]
+    last, value = having[-1]
     if not isinstance(value, Mapping):
         return last.name
-    files = [layer.name for layer, _ in there if not layer.is_option]
-    options = [layer.name for layer, _ in there if layer.is_option]
+    files = [layer.name for layer, _ in having if not layer.is_option]
+    options = [layer.name for layer, _ in having if layer.is_option]
     return " with ".join(filter(None, (" over ".join(reversed(files)), ", ".join(options))))
 
 
@@ -71,7 +71,7 @@ _MISSING = object()
 
 
 def _value(values: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """What lies at a path, or on the way to it where the way ends early; missing if nothing does."""
+    """The value at a path, or the value where the path ends early; ``_MISSING`` if there is none."""
     node: Any = values
     for part in path:
         if not isinstance(node, Mapping):

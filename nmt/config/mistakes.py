@@ -1,4 +1,4 @@
-"""What is wrong with typed input (settings, options, a recipe, a manifest): one sentence per problem, with its key."""
+"""Validation errors of typed input (settings, options, a recipe, a manifest) as sentences, one per key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = {
     "tuple": "expected a list, as in [one, another]",
     "dict": "expected a mapping, as in {key: value}",
 }
-"""By the first word of pydantic's name for a problem of type."""
+"""Messages by the first word of pydantic's name for a type error."""
 _BOUNDS = {
     "greater_than": "must be greater than {gt}",
     "greater_than_equal": "must be at least {ge}",
@@ -50,35 +50,35 @@ def mistakes(
     Args:
         problems: as pydantic reports them.
         root: the model that the input was read as.
-        origin: where a key's value comes from: a file, a preset, an option. If values contradict each other, the key is
-            that of their section, or ``""`` for the root.
-        noun: what a key is called.
+        origin: returns the source of a key's value: a file, a preset, an option. If values contradict each other, the
+            key is their section's, or ``""`` for the root.
+        noun: the word for a key.
     """
-    for key, ones in _by_key(problems, root):
-        if ones[0]["type"] == "extra_forbidden":
+    for key, of_key in _by_key(problems, root):
+        if of_key[0]["type"] == "extra_forbidden":
             yield f"{origin(key)}: {_unknown(root, key, noun)}"
-        elif ones[0]["type"] == "missing":
+        elif of_key[0]["type"] == "missing":
             yield f"{origin(key)}: the key {key!r} is missing."
         else:
             source = origin(key)
-            # An option names its key already.
+            # The source --set KEY=VALUE contains the key.
             named = "" if not key or f" {key}=" in f" {source}" else f"{key}: "
-            yield f"{source}: {named}{_message(root, key, ones, as_yaml)}."
+            yield f"{source}: {named}{_message(root, key, of_key, as_yaml)}."
 
 
 def option_mistakes(
     problems: Sequence[Any], root: type[BaseModel], called: Callable[[str], str] = str
 ) -> Iterator[str]:
-    """As :func:`mistakes`, for options of the command line or keywords of the Python API.
+    """As :func:`mistakes`, for command-line options or keywords of the Python API.
 
     Args:
-        called: what the user calls an option, by its key: ``--beam``, or ``beam``.
+        called: returns the user's name of an option, given its key: ``--beam`` or ``beam``.
     """
-    for key, ones in _by_key(problems, root):
-        if ones[0]["type"] == "extra_forbidden":
+    for key, of_key in _by_key(problems, root):
+        if of_key[0]["type"] == "extra_forbidden":
             yield _unknown(root, key, "option")
         else:
-            yield f"{called(key)}: {_message(root, key, ones, repr)}."
+            yield f"{called(key)}: {_message(root, key, of_key, repr)}."
 
 
 def _by_key(problems: Sequence[Any], root: type[BaseModel]) -> Iterator[tuple[str, list[Any]]]:
@@ -90,20 +90,20 @@ def _by_key(problems: Sequence[Any], root: type[BaseModel]) -> Iterator[tuple[st
 
 
 def first_mistake(error: ValidationError) -> str:
-    """What is wrong with a file that nobody writes by hand: the first problem, without a full stop."""
+    """The first problem in a file that is not written by hand, without a full stop."""
     problem = error.errors(include_url=False)[0]
     key = ".".join(map(str, problem["loc"]))
     return (f"{key}: " if key else "") + _message(None, key, [problem], repr)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'tiny'?)``, or nothing if no known word is near."""
+    """`` (did you mean 'tiny'?)``, or empty if no known word is similar."""
     nearest = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
 def as_yaml(value: Any) -> str:
-    """A value as in a file of settings."""
+    """A value as YAML on one line."""
     if isinstance(value, tuple):
         value = list(value)
     return (
@@ -122,7 +122,7 @@ def _message(root: type[BaseModel] | None, key: str, problems: Sequence[Any], sh
 
 
 def _words(root: type[BaseModel] | None, key: str, problem: Any) -> str:
-    """What was expected, in our words; in pydantic's for rare kinds of problems."""
+    """A phrase for what was expected; pydantic's own for rare kinds of problems."""
     kind = problem["type"]
     if root is not None and kind in ("model_type", "model_attributes_type"):
         return f"is a section: set its keys, as in {key}.{next(iter(_section(root, key.split('.')).model_fields))}"
@@ -149,7 +149,7 @@ def _given(problem: Any, shown: Callable[[Any], str]) -> str:
     text = without_secrets(repr(value) if isinstance(value, str) else shown(value))
     if len(text) > _LONGEST_VALUE:
         text = text[:_LONGEST_VALUE] + " …"
-    # YAML reads an unquoted `no`, which is also the code of a language, as false.
+    # YAML reads an unquoted `no`, which is also a language code, as false.
     hint = "; put it in quotes to make it text" if isinstance(value, bool) and problem["type"] == "string_type" else ""
     return f", got {text}{hint}"
 
@@ -168,7 +168,7 @@ def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
 
 
 def _key_path(root: type[BaseModel], path: list[str]) -> list[str]:
-    """The part of a location that names a key. pydantic appends the type that did not fit, if there are several."""
+    """The part of a location that names a key. For a value of several types, pydantic appends the type it tried."""
     for depth, step in enumerate(path):
         field = _section(root, path[:depth]).model_fields.get(step)
         if field is not None and _has_several_types(field.annotation):

@@ -18,7 +18,7 @@ _INSTANCE_OF: Any = InstanceOf
 
 
 class _Values(Section):
-    """Values as they are: a text is not a number, and a number is not a switch."""
+    """Values are not converted: text is not a number, and a number is not a Boolean."""
 
     model_config = ConfigDict(strict=True)
 
@@ -26,18 +26,18 @@ class _Values(Section):
 def check_options(
     settings: type | tuple[type, ...], values: Mapping[str, Any], called: Callable[[str], str] = str
 ) -> dict[str, Any]:
-    """Check values of options; those that are not given are not checked.
+    """Check the values of the given options.
 
     Args:
         settings: one or several dataclasses whose fields are options.
-        values: by field.
-        called: what the user calls a field.
+        values: values by field.
+        called: returns the user's name of a field.
 
     Returns:
-        The values, with numbers of other libraries as Python's own.
+        The values; numbers of other libraries are converted to Python's.
 
     Raises:
-        ConfigError: names each option that is unknown (with the nearest known one) or has a value that is not allowed.
+        ConfigError: an option is unknown (the nearest known one is named) or its value is not allowed.
     """
     model = _model(settings if isinstance(settings, tuple) else (settings,))
     try:
@@ -57,7 +57,7 @@ def _model(settings: tuple[type, ...]) -> type[_Values]:
 
 def _checked_type(field: OptionField) -> Any:
     if field.parts:
-        # The value checked its own fields when it was made.
+        # The value's own fields were checked when it was created.
         return _INSTANCE_OF[field.value_type] | None
     option = field.option
     return Annotated[field.type, Field(ge=option.at_least, gt=option.above, le=option.at_most)]

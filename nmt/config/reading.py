@@ -1,4 +1,4 @@
-"""Settings from presets, from YAML files and from ``--set a.b=value``, checked."""
+"""Reading settings from presets, YAML files and ``--set a.b=value``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def load_preset(name: str) -> dict[str, Any]:
     if name not in preset_names():
         raise ConfigError(
             f"there is no preset {name!r}{did_you_mean(name, preset_names())}; "
-            f"presets are {', '.join(preset_names())}. For a file of your own use --config."
+            f"presets are {', '.join(preset_names())}. For your own file use --config."
         )
     return _parse_yaml(_PRESETS.joinpath(f"{name}.yaml").read_text("utf-8"), name)
 
@@ -71,10 +71,10 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
 
 
 def setting_layer(setting: str) -> Layer:
-    """A setting ``a.b=value`` of the command line, its value read as YAML.
+    """The layer of one ``--set a.b=value``; the value is read as YAML.
 
     Raises:
-        ConfigError: it has no ``=``, or its value is not YAML.
+        ConfigError: the setting has no ``=``, or its value is not YAML.
     """
     key, equals, text = setting.partition("=")
     if not equals or not key.strip() or key.count(".") > DEEPEST_TREE:
@@ -87,7 +87,7 @@ def setting_layer(setting: str) -> Layer:
 
 
 def option_layer(key: str, value: Any) -> Layer:
-    """A setting that has an option of its own, called as the setting is: ``--max-updates`` of training.max_updates."""
+    """The layer of a setting with its own option: ``--max-updates`` for training.max_updates."""
     name = key.rpartition(".")[2].replace("_", "-")
     return Layer(f"--{name} {value}", _tree(key, value), is_option=True)
 
@@ -100,7 +100,7 @@ def _tree(key: str, value: Any) -> dict[str, Any]:
 
 
 def apply_settings(values: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
-    """Lay ``a.b=value`` settings over a tree of values; the values are read as YAML.
+    """Override a tree of values by ``a.b=value`` settings; the values are read as YAML.
 
     Raises:
         ConfigError: a setting has no ``=``, or its value is not YAML.
@@ -116,9 +116,9 @@ def parse_config(values: Mapping[str, Any], *, name: str) -> Config:
 
     Args:
         values: settings by section.
-        name: where they come from, for errors.
+        name: the source of the values, for errors.
 
     Raises:
-        ConfigError: names each key that is unknown (with the nearest known one) or has a value that does not fit.
+        ConfigError: a key is unknown (the nearest known one is named) or its value is invalid.
     """
     return parse_layers([Layer(name, values)])

@@ -1,6 +1,6 @@
-"""Every setting, typed: its default, its bounds, and what it is for.
+"""Every setting, with its type, default, bounds and description.
 
-The whole configuration goes only to the function that a command calls; that hands each part its own.
+Only the function that a command calls receives the whole configuration. It passes each part its own section.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, values never change once read."""
+    """A part of the configuration: immutable; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -55,13 +55,13 @@ class ModelConfig(Section):
 
 
 class BatchingConfig(Section):
-    """How pairs are put together. Tokens are target pieces with eos."""
+    """Sizes of updates and batches. Tokens are target pieces with eos."""
 
-    update_tokens: int = Field(25_000, ge=1, description="target tokens of an update, over all ranks")
-    group_tokens: int = Field(4_096, ge=1, description="target tokens of a group of pairs of like length")
+    update_tokens: int = Field(25_000, ge=1, description="target tokens per update, over all ranks")
+    group_tokens: int = Field(4_096, ge=1, description="target tokens per group of pairs of similar length")
     micro_batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         8_192,
-        description="padded positions, source or target, that a device takes at once; auto: the most that fits",
+        description="maximum padded positions per micro-batch, source or target; auto: as many as fit",
     )
 
 
@@ -71,7 +71,7 @@ class OptimizerConfig(Section):
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.98, ge=0, lt=1)
     epsilon: float = Field(1e-9, gt=0)
-    clip_norm: float | None = Field(None, gt=0, description="longer gradients are scaled down to it; none in the paper")
+    clip_norm: float | None = Field(None, gt=0, description="maximum norm of the gradient; none in the paper")
 
 
 class ScheduleConfig(Section):
@@ -81,19 +81,19 @@ class ScheduleConfig(Section):
     factor: float = Field(1.0, gt=0)
     decay: Literal["inverse_sqrt", "linear", "cosine", "wsd"] = Field(
         "inverse_sqrt",
-        description="after the warmup: the paper's; down to 0 at decay_updates in a straight line or half a cosine; "
-        "or constant, and down in a straight line over the last decay_share of the run (warmup-stable-decay)",
+        description="after the warm-up. inverse_sqrt: as in the paper; linear, cosine: down to 0 at decay_updates; "
+        "wsd: constant, then linear down to 0 over the last decay_share of the run (warmup-stable-decay)",
     )
     decay_updates: int | None = Field(
-        None, ge=2, description="where the rate reaches 0; wsd may land on training.max_minutes instead"
+        None, ge=2, description="the update where the rate reaches 0; wsd may end at training.max_minutes instead"
     )
-    decay_share: float = Field(0.2, gt=0, lt=1, description="of the run, that wsd comes down in")
+    decay_share: float = Field(0.2, gt=0, lt=1, description="the final share of the run in which wsd decays")
 
     @model_validator(mode="after")
     def _decay_has_an_end(self) -> Self:
         if self.decay == "inverse_sqrt" and self.decay_updates is not None:
             raise ValueError(
-                "decay_updates belongs to another decay: set decay: linear, cosine or wsd, or leave it out"
+                "decay_updates does not apply to decay: inverse_sqrt; set decay: linear, cosine or wsd, or leave it out"
             )
         if self.decay in ("linear", "cosine") and self.decay_updates is None:
             raise ValueError(f"a {self.decay} decay needs decay_updates, greater than warmup {self.warmup}")
@@ -103,7 +103,7 @@ class ScheduleConfig(Section):
 
 
 class TrainingConfig(Section):
-    """The run as a whole."""
+    """Limits, hardware and methods of a run."""
 
     seed: int = Field(1, ge=0)
     label_smoothing: float = Field(0.1, ge=0, lt=1)
@@ -112,22 +112,28 @@ class TrainingConfig(Section):
     patience: int | None = Field(10, ge=1, description="validations without a better score before the run ends")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp64"] = "auto"
-    threads: int | None = Field(None, ge=1, description="CPU threads; all cores, shared by a machine's ranks, if unset")
+    threads: int | None = Field(None, ge=1, description="CPU threads; if unset, the machine's ranks share all cores")
     compile: bool = Field(False, description="torch.compile: one graph for batches of any shape")
-    max_skipped: int = Field(10, ge=1, description="updates in a row with a gradient that is not finite end the run")
+    max_skipped: int = Field(10, ge=1, description="consecutive updates with a non-finite gradient that end the run")
     freeze: Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)] = (
-        Field((), description="parameters that keep their values, by name: encoder.*, embedding.*")
+        Field((), description="parameters that are not trained, by name: encoder.*, embedding.*")
     )
     ema_decay: float | None = Field(
-        None, gt=0, lt=1, description="average the weights as they are learnt; validated and saved in their place"
+        None,
+        gt=0,
+        lt=1,
+        description="decay of an exponential moving average of the weights, which is validated and saved",
     )
     subword_sampling: float = Field(
-        0.0, ge=0, lt=1, description="each epoch cuts words anew: BPE-dropout with this probability; unigram: its alpha"
+        0.0,
+        ge=0,
+        lt=1,
+        description="random segmentation per epoch: BPE-dropout's probability, or alpha of a unigram model",
     )
 
 
 class DecodingConfig(Section):
-    """Beam search as section 6.1 has it."""
+    """Beam search; the defaults are those of section 6.1."""
 
     beam: int = Field(4, ge=1)
     length_penalty: float = Field(0.6, ge=0)
@@ -138,8 +144,8 @@ class ValidationConfig(Section):
     """Loss and BLEU on the valid set."""
 
     every_updates: int = Field(1_000, ge=1)
-    bleu: bool = Field(True, description="translate and score too, through the path of translate and score")
-    bleu_sentences: int | None = Field(None, ge=1, description="only the first so many; all if unset")
+    bleu: bool = Field(True, description="also translate and score, as nmt translate and nmt score do")
+    bleu_sentences: int | None = Field(None, ge=1, description="number of sentences, from the first; all if unset")
     decoding: DecodingConfig = DecodingConfig()
 
 
@@ -150,14 +156,14 @@ class CheckpointsConfig(Section):
     every_minutes: float | None = Field(None, gt=0)
     keep_last: int = Field(5, ge=1)
     keep_best: int = Field(1, ge=0)
-    keep_every: int | None = Field(None, ge=1, description="also keep every checkpoint whose update it divides")
+    keep_every: int | None = Field(None, ge=1, description="also keep checkpoints at multiples of this update")
 
 
 class LoggingConfig(Section):
-    """What is told while the run goes on."""
+    """What is logged during the run."""
 
     every_updates: int = Field(50, ge=1)
-    tensorboard: bool = Field(False, description="write RUN/tensorboard/ too; needs the extra of that name")
+    tensorboard: bool = Field(False, description="also write RUN/tensorboard/; needs the extra tensorboard")
 
 
 class CorpusShare(Section):
@@ -165,11 +171,11 @@ class CorpusShare(Section):
 
     name: str
     fingerprint: str
-    weight: float = Field(1.0, gt=0, description="how often an epoch takes each of its pairs")
+    weight: float = Field(1.0, gt=0, description="times that each of its pairs comes per epoch")
 
 
 class PieceCounts(Section):
-    """How long lines are, in pieces: so many or fewer in half of them, in 90%, 99% and 99.9%, and at most."""
+    """Percentiles (50, 90, 99 and 99.9) and maximum of the number of pieces per line."""
 
     p50: int = Field(ge=0)
     p90: int = Field(ge=0)
@@ -182,10 +188,10 @@ class SideLines(Section):
     """The lines of one side of a training text."""
 
     sentences: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        description="lines of 1, 2, 3 ... sentences; longer ones count with the last"
+        description="numbers of lines with 1, 2, 3 ... sentences; the last includes longer lines"
     )
     pieces: PieceCounts
-    byte_pieces: float | None = Field(None, ge=0, le=1, description="share of pieces that stand for single bytes")
+    byte_pieces: float | None = Field(None, ge=0, le=1, description="share of pieces that are single bytes")
 
 
 class LengthRatio(Section):
@@ -199,7 +205,7 @@ class LengthRatio(Section):
 
 
 class LineStatistics(Section):
-    """What training lines are like, so that translate knows which lines are not."""
+    """Statistics of training lines, by which translate recognises lines that are unlike them."""
 
     max_length: int = Field(ge=1, description="pieces; longer pairs were left out of training")
     source: SideLines
@@ -208,7 +214,7 @@ class LineStatistics(Section):
 
 
 class DataConfig(Section):
-    """What the model was trained on. Filled in by train from the data's manifest and vocabulary."""
+    """The training data of a model. ``nmt train`` fills it in from the data's manifest and vocabulary."""
 
     name: str = ""
     source_lang: str = ""
@@ -216,14 +222,14 @@ class DataConfig(Section):
     fingerprint: str = Field("", description="of the prepared text, as in its manifest")
     vocab_fingerprint: str = ""
     vocab_size: int = Field(0, ge=0)
-    nfc: bool = Field(False, description="source text is brought to Unicode NFC before it is encoded")
-    punctuation: bool = Field(False, description="source text goes through the Moses punctuation steps")
+    nfc: bool = Field(False, description="convert source text to Unicode NFC before it is encoded")
+    punctuation: bool = Field(False, description="apply the Moses punctuation steps to source text")
     source_normalization: Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"] = Field(
-        "identity", description="SentencePiece's rule that source text goes through before it is encoded"
+        "identity", description="SentencePiece's rule that is applied to source text before it is encoded"
     )
-    weight: float = Field(1.0, gt=0, description="how often an epoch takes each pair")
-    mixed_with: tuple[CorpusShare, ...] = Field((), description="further data sets, where several were given")
-    lines: LineStatistics | None = Field(None, description="what the training lines are like; unknown if unset")
+    weight: float = Field(1.0, gt=0, description="times that each pair comes per epoch")
+    mixed_with: tuple[CorpusShare, ...] = Field((), description="further data sets, if several were given")
+    lines: LineStatistics | None = Field(None, description="statistics of training lines; unknown if unset")
 
 
 class Config(Section):
@@ -242,12 +248,12 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _rate_lasts(self) -> Self:
-        end, most = self.schedule.decay_updates, self.training.max_updates
-        if end is not None and (most is None or most > end):
+        end, limit = self.schedule.decay_updates, self.training.max_updates
+        if end is not None and (limit is None or limit > end):
             raise ValueError(
                 f"the learning rate is 0 from update {end:,} on (schedule.decay_updates), but training.max_updates is "
-                f"{'unset' if most is None else f'{most:,}'}: set it to {end:,} too (--max-updates), or let the rate "
-                "fall for longer"
+                f"{'unset' if limit is None else f'{limit:,}'}: set it to {end:,} too (--max-updates), or increase "
+                "decay_updates"
             )
         if self.schedule.decay == "wsd" and end is None and self.training.max_minutes is None:
             raise ValueError("a wsd decay needs an end: set schedule.decay_updates, or training.max_minutes")

@@ -1,4 +1,4 @@
-"""Members of archives, taken out one by one: an archive never decides where a file goes, nor how much is unpacked."""
+"""Safe unpacking: an archive cannot choose where its members are written, nor how many bytes are unpacked."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from nmt.printable import has_control_characters
 from nmt.writing import WriteError
 
 FETCH_AGAIN = " Delete it and fetch it again."
-"""Ends the message about a damaged archive."""
+"""The advice at the end of a message about a damaged archive."""
 
 _BLOCK = 1 << 20
 _READ_AHEAD = 1 << 17
-# An archive may unpack to this many times its size, or to this many bytes where that is more. Text packs 3 to 10 times.
+# An archive may unpack to this many times its size, or to this many bytes if that is more. Text: 3 to 10 times.
 _MAX_RATIO = 100
 _ALWAYS_ALLOWED = 256 << 20
-# Headers of tar that hold names and comments are read into memory.
+# tarfile reads headers with names and comments into memory.
 _LONGEST_HEADER = 1 << 20
 _HELD_IN_MEMORY = (
     tarfile.XHDTYPE,
@@ -39,21 +39,21 @@ _ENDINGS = (".tar", ".tgz", ".tbz2", ".txz", ".zip", *SUFFIXES)
 
 
 def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[Path]:
-    """Take members out of a tar (plain or packed in any way) or zip archive.
+    """Unpack members of a tar (plain or compressed) or zip archive.
 
-    The whole archive is looked through, so that one which holds a dangerous name is refused however it is ordered.
+    All names in the archive are checked, so an archive with a dangerous name is refused wherever the name is.
 
     Args:
         archive: the file.
-        members: the names of those to take, or None for every regular file.
-        folder: where they go, each below it under its own name.
+        members: the names of the members to unpack, or None for every regular file.
+        folder: each member is written below it, under its own name.
 
     Returns:
         The files, in the order of ``members`` (of the archive, if None).
 
     Raises:
-        DownloadError: the archive is damaged or encrypted, packed by an unknown method, lacks a member, holds a name
-            that leads out of the folder, or unpacks to far more than its own size.
+        DownloadError: the archive is damaged or encrypted, uses an unknown compression method, lacks a member, holds a
+            name that leads outside the folder, or unpacks to far more than its own size.
     """
     taken: dict[str, Path] = {}
     budget = Budget(archive)
@@ -66,8 +66,7 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
     except NmtError as error:
         _remove(taken)
         if isinstance(error, WriteError) and error.code in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
-            clash = f"{archive}: holds two members of which one is a folder of the other's name."
-            raise DownloadError(clash) from None
+            raise DownloadError(f"{archive}: holds a file and a folder with the same name.") from None
         raise
     wanted = list(taken) if members is None else list(members)
     missing = [name for name in wanted if name not in taken]
@@ -78,18 +77,18 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
 
 
 def check_whole(path: Path, *, name: str | None = None) -> bool:
-    """Read an archive or a compressed file to its end, to see whether all of it is there.
+    """Read an archive or a compressed file to its end, to check that it is complete.
 
     Args:
-        name: of the file, where the path has another; its ending tells what the file should be.
+        name: the file's name if the path has another one; its ending says what kind of file is expected.
 
     Returns:
-        False for a plain file, which does not tell where it should end.
+        False for a plain file, which cannot be checked.
 
     Raises:
         DownloadError: the file is damaged or truncated, or not what its name says.
     """
-    with _explained(path):
+    with _as_download_error(path):
         if is_recognised(path):
             with _Unpacked(path) as unpacked:
                 _drain(unpacked)
@@ -98,7 +97,7 @@ def check_whole(path: Path, *, name: str | None = None) -> bool:
             with path.open("rb") as plain:
                 plain.seek(-2 * tarfile.BLOCKSIZE, io.SEEK_END)
                 if any(plain.read()):
-                    raise tarfile.ReadError("it ends without the two empty blocks of a tar archive")
+                    raise tarfile.ReadError("the two empty blocks at the end are missing")
             return True
         if zipfile.is_zipfile(path):
             budget = Budget(path)
@@ -113,7 +112,7 @@ def check_whole(path: Path, *, name: str | None = None) -> bool:
 
 
 def safe_member(name: str) -> bool:
-    """Whether a member's name stays below the folder that it is taken out to."""
+    """Whether a member's name stays inside the folder that it is unpacked to, and is printable."""
     path = PurePosixPath(name)
     return (
         bool(path.parts)
@@ -133,7 +132,7 @@ class Budget:
         self._left = self._allowed
 
     def check(self, size: int, what: str) -> None:
-        """Refuse what declares more bytes than are left, before any of them is unpacked."""
+        """Refuse a member whose declared size exceeds the remaining budget, before it is unpacked."""
         if size > self._left:
             raise self._exceeded(f"its member {what} has {size:,} bytes")
 
@@ -141,17 +140,17 @@ class Budget:
         """Count bytes that were unpacked."""
         self._left -= size
         if self._left < 0:
-            raise self._exceeded("there is more after those")
+            raise self._exceeded("more bytes follow")
 
     def _exceeded(self, found: str) -> DownloadError:
         return DownloadError(
-            f"{self._archive}: would unpack to more than {self._allowed:,} bytes, too many for its size ({found}). If "
-            "you trust it, unpack it yourself and use its files with kind: local."
+            f"{self._archive}: unpacks to more than {self._allowed:,} bytes, too many for its size ({found}). If you "
+            "trust it, unpack it yourself and use its files with kind: local."
         )
 
 
 class _Unpacked(io.RawIOBase):
-    """A file, unpacked if it is compressed, as a stream that ends with an error where it unpacks to too many bytes."""
+    """A file as a stream, decompressed if needed; reading raises an error once it unpacks to too many bytes."""
 
     def __init__(self, path: Path) -> None:
         self._stream = open_unpacked(path)
@@ -172,14 +171,14 @@ class _Unpacked(io.RawIOBase):
 
 
 class _Header(tarfile.TarInfo):
-    """A header of tar that is refused where the standard library takes a bad one for the archive's end."""
+    """A tar header that raises an error if it is bad; the standard library takes it for the archive's end."""
 
     @classmethod
     def frombuf(cls, buf: Any, encoding: str, errors: str) -> Any:
         try:
             header = super().frombuf(buf, encoding, errors)
         except tarfile.HeaderError as error:
-            if not any(buf):  # The end: empty blocks, or none.
+            if not any(buf):  # The archive's end: an empty block, or no block.
                 raise
             raise tarfile.ReadError(f"bad header: {error}") from None
         if header.size < 0 or (header.type in _HELD_IN_MEMORY and header.size > _LONGEST_HEADER):
@@ -188,10 +187,10 @@ class _Header(tarfile.TarInfo):
 
 
 def _copy(archive: Path, stream: IO[bytes], path: Path) -> None:
-    """Write a member to a file; what goes wrong in reading is told apart from what goes wrong in writing."""
+    """Write a member to a file; only errors in reading are reported as faults of the archive."""
     with replacing(path) as out:
         while True:
-            with _explained(archive):
+            with _as_download_error(archive):
                 block = stream.read(_BLOCK)
             if not block:
                 return
@@ -209,18 +208,18 @@ def _drain(stream: IO[bytes] | io.RawIOBase) -> None:
 
 
 def _regular_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, int, IO[bytes]]]:
-    """Each regular file among the members as its name, without a leading ``./``, its size and its open content.
+    """The regular files among the members: name without a leading ``./``, size, and open stream.
 
-    All names of the archive are checked, also of those that are not among the members.
+    All names in the archive are checked, including those of other members.
     """
-    with _explained(archive):
-        # A tar whose last member is a zip archive, unpacked, ends as a zip archive does.
+    with _as_download_error(archive):
+        # A tar file whose last member is a stored zip archive ends like a zip archive.
         is_zip = not _is_tar(archive) and zipfile.is_zipfile(archive)
     yield from _zipped_files(archive, members) if is_zip else _tarred_files(archive, members)
 
 
 def _is_tar(path: Path) -> bool:
-    """Whether a file, unpacked, begins with a header of tar."""
+    """Whether a file, decompressed if needed, begins with a tar header."""
     try:
         with _Unpacked(path) as stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header):
             return True
@@ -233,7 +232,7 @@ def _is_tar(path: Path) -> bool:
 
 
 def _zipped_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, int, IO[bytes]]]:
-    with _explained(archive):
+    with _as_download_error(archive):
         zipped = zipfile.ZipFile(archive)
     with zipped:
         for entry in zipped.infolist():
@@ -243,50 +242,49 @@ def _zipped_files(archive: Path, members: Sequence[str] | None) -> Iterator[tupl
                 continue
             if entry.flag_bits & _ZIP_ENCRYPTED:
                 raise DownloadError(
-                    f"{archive}: its member {name} is encrypted, and nmt asks for no passwords. Unpack it yourself, "
+                    f"{archive}: its member {name} is encrypted, which nmt does not support. Unpack it yourself, "
                     "and use its files with kind: local."
                 )
-            with _explained(archive):
+            with _as_download_error(archive):
                 stream = zipped.open(entry)
             with stream:
                 yield name, entry.file_size, stream
 
 
 def _tarred_files(archive: Path, members: Sequence[str] | None) -> Iterator[tuple[str, int, IO[bytes]]]:
-    # Read as a stream: a packed archive is unpacked once, from front to back.
-    with _explained(archive):
+    # Read as a stream, so that a compressed archive is decompressed only once.
+    with _as_download_error(archive):
         stream = _Unpacked(archive)
     with stream:
-        with _explained(archive):
+        with _as_download_error(archive):
             tar = tarfile.open(fileobj=stream, mode="r|", bufsize=_READ_AHEAD, tarinfo=_Header)  # noqa: SIM115
         with tar:
             while True:
-                with _explained(archive):
+                with _as_download_error(archive):
                     member = tar.next()
-                    tar.members.clear()  # type: ignore[attr-defined]  # All are remembered, of perhaps millions.
+                    tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps all members, perhaps millions.
                 if member is None:
                     return
                 _check_name(archive, member.name)
                 name = str(PurePosixPath(member.name))
                 if member.isreg() and (members is None or name in members):
-                    with _explained(archive):
+                    with _as_download_error(archive):
                         content = tar.extractfile(member)
                     if content is not None:
                         yield name, member.size, content
 
 
 @contextmanager
-def _explained(archive: Path) -> Iterator[None]:
-    """Turn what the readers of archives raise into one kind of error.
+def _as_download_error(archive: Path) -> Iterator[None]:
+    """Turn the errors of archive readers into DownloadError.
 
-    They raise almost anything on bad headers: struct.error, RecursionError, UnicodeDecodeError, errors of the system
-    without a number.
+    On bad headers they raise almost anything: struct.error, RecursionError, UnicodeDecodeError, OSError without errno.
     """
     try:
         yield
     except NotImplementedError as error:
         raise DownloadError(
-            f"{archive}: is packed by a method that nmt cannot read ({error}). Pack it anew, for example as .tar.gz."
+            f"{archive}: uses a compression method that nmt cannot read ({error}). Repack it, for example as .tar.gz."
         ) from None
     except NmtError:
         raise
@@ -298,13 +296,13 @@ def _explained(archive: Path) -> Iterator[None]:
 
 
 def _is_of_system(error: OSError) -> bool:
-    """Whether an error is about the file as the system has it, not about its content, such as an offset below 0."""
+    """Whether the system could not read the file; otherwise its content is wrong, such as a negative offset."""
     return error.errno not in (None, errno.EINVAL)
 
 
 def _check_name(archive: Path, name: str) -> None:
     if not safe_member(name):
         raise DownloadError(
-            f"{archive}: holds a member {name!r}, which leads out of the folder that it is unpacked to, or holds a "
-            "control character. It is refused as a whole."
+            f"{archive}: refused, since its member {name!r} would be unpacked outside the folder, or contains a "
+            "control character."
         )

@@ -1,7 +1,7 @@
-"""Cleaning of training text: filters, each with its count. Valid and test never come here.
+"""Cleaning of training text: filters, each with its count. Valid and test are never cleaned.
 
-Pairs are looked at in chunks, by several processes if asked; what must be remembered of all of them (which pairs have
-come by) is kept as hashes on disk, so that memory does not grow with the corpus.
+Pairs are filtered in chunks, by several processes if asked. To find repetitions, the pairs seen so far are kept as
+hashes on disk, so memory does not grow with the corpus.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Mask = NDArray[np.bool_]
 
 REPLACEMENT_CHARACTER = "\ufffd"
 KEPT = "_kept"
-"""Ending of the counts of pairs that a filter counts and does not drop."""
+"""Ending of the name of a count of pairs that a filter counts but does not drop."""
 
 # NUL and zero-width characters without a use in text: word joiner, invisible operators, byte order mark. U+200C and
-# U+200D (non-joiner and joiner) are not among them: Persian, Indic scripts and emoji need both.
+# U+200D (non-joiner and joiner) are excluded: Persian, Indic scripts and emoji need both.
 _INVISIBLE = re.compile("[\0\u2060-\u2064\ufeff]")
 _INVISIBLE_OR_ZERO_WIDTH_SPACE = re.compile("[\0\u200b\u2060-\u2064\ufeff]")
 # Languages that may put U+200B between words.
 _ZERO_WIDTH_SPACED = frozenset({"km", "lo", "my", "th"})
 
-# Pairs of a chunk: large enough that handing it to a process costs little beside looking at it.
+# Pairs per chunk. Filtering a chunk must take far longer than sending it to a process.
 _CHUNK = 20_000
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What cleaning is to do, for which languages."""
+    """The filters and the normalisation of a language pair."""
 
     source_lang: str
     target_lang: str
@@ -51,27 +51,27 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Sentences that are kept for evaluation, as sorted hashes of their comparison keys."""
+class EvaluationSentences:
+    """The sentences of valid and test, as sorted hashes of their comparison keys."""
 
     sources: Hashes = field(default_factory=no_hashes)
     targets: Hashes = field(default_factory=no_hashes)
     held_out: Hashes = field(default_factory=no_hashes)
-    """Pairs that were taken out of the training text itself."""
+    """Hashes of the cleaned pairs that were taken out of the training text."""
 
     @classmethod
-    def of(cls, pairs: Iterable[Pair]) -> Evaluation:
-        """The sentences of valid and test sets. Empty ones count for nothing."""
+    def of(cls, pairs: Iterable[Pair]) -> EvaluationSentences:
+        """The sentences of these pairs. Empty sentences are ignored."""
         sources, targets = [], []
         for source, target in pairs:
             sources.append(comparison_key(source))
             targets.append(comparison_key(target))
         return cls(hash_set([hash_lines(filter(None, sources))]), hash_set([hash_lines(filter(None, targets))]))
 
-    def and_held_out(self, pairs: list[Pair], hashes: Hashes) -> Evaluation:
-        """These sentences and held-out pairs, given as text (as read) and as the hashes of cleaned pairs."""
-        more = Evaluation.of(pairs)
-        return Evaluation(
+    def with_held_out(self, pairs: list[Pair], hashes: Hashes) -> EvaluationSentences:
+        """Add held-out pairs: their text as read, and the hashes of the cleaned pairs."""
+        more = EvaluationSentences.of(pairs)
+        return EvaluationSentences(
             hash_set([self.sources, more.sources]),
             hash_set([self.targets, more.targets]),
             hash_set([self.held_out, hashes]),
@@ -80,7 +80,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Pairs that passed the filters so far, side by side with what the next filters need of them."""
+    """Pairs that passed the filters so far, with the values that the next filters need."""
 
     pairs: list[Pair]
     """As cleaned."""
@@ -94,7 +94,7 @@ class Chunk:
 
     @property
     def copied(self) -> Mask:
-        """Whether source and target are equal, but for white space and composition."""
+        """Whether source and target are equal, ignoring white space and Unicode composition."""
         return np.equal(self.source_hashes, self.target_hashes)
 
     def keep(self, mask: Mask) -> Chunk:
@@ -115,25 +115,25 @@ class Chunk:
 def clean(
     pairs: Iterable[Pair],
     rules: Rules,
-    evaluation: Evaluation,
+    evaluation: EvaluationSentences,
     counts: dict[str, int],
     *,
     scratch: Path,
     workers: int = 1,
 ) -> Iterator[Chunk]:
-    """Serve what is left of training text, in its order.
+    """Yield the training pairs that pass the filters, in their order.
 
-    A pair that several filters would drop is counted by the first, in this order: ``invalid_utf8``, ``empty``,
+    A pair that fails several filters is counted by the first in this order: ``invalid_utf8``, ``empty``,
     ``too_long``, ``ratio``, ``duplicate``, ``held_out``, ``leaked``, ``copied``, ``invisible``.
 
     Args:
-        pairs: source and target lines. Bytes that were not UTF-8 stand in them as U+FFFD.
+        pairs: source and target lines. U+FFFD replaces bytes that were not UTF-8.
         rules: filters and normalisation.
         evaluation: the sentences of valid and test.
-        counts: takes each filter's count. Pairs that a filter only counts are under ``leaked_kept``, ``copied_kept``
-            or ``invisible_kept``; filters that are off are left out.
-        scratch: a folder for what is remembered of the pairs; the caller removes it.
-        workers: processes.
+        counts: receives the count of each filter that is on. Pairs that a filter only counts are under
+            ``leaked_kept``, ``copied_kept`` or ``invisible_kept``.
+        scratch: a folder for the hashes of pairs; the caller removes it.
+        workers: number of processes.
     """
     for name in filter_names(rules.filters, held_out=len(evaluation.held_out) > 0):
         counts.setdefault(name, 0)
@@ -149,7 +149,7 @@ def clean(
         counts[f"{name}{KEPT}"] += int(found.sum())
         return chunk
 
-    for chunk, dropped in map_in_order(partial(_examine, rules=rules), _chunks(pairs), workers):
+    for chunk, dropped in map_in_order(partial(_filter_chunk, rules=rules), _chunks(pairs), workers):
         for name, count in dropped.items():
             counts[name] += count
         if seen is not None:
@@ -163,7 +163,7 @@ def clean(
 
 
 def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
-    """The filters that are on, in the order in which they look at a pair."""
+    """The filters that are on, in the order in which they are applied."""
     switches = {
         "invalid_utf8": filters.invalid_utf8 == "drop",
         "empty": True,
@@ -181,8 +181,8 @@ def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
     return [name for name, on in switches.items() if on]
 
 
-def _examine(pairs: list[Pair], *, rules: Rules) -> tuple[Chunk, dict[str, int]]:
-    """Normalise pairs, and apply the filters that look at one pair alone."""
+def _filter_chunk(pairs: list[Pair], *, rules: Rules) -> tuple[Chunk, dict[str, int]]:
+    """Normalise pairs, and apply the filters that need only the pair itself."""
     filters = rules.filters
     settings = rules.normalisation.model_dump()
     normalize_source = normalizer(**settings, language=rules.source_lang)
@@ -202,16 +202,16 @@ def _examine(pairs: list[Pair], *, rules: Rules) -> tuple[Chunk, dict[str, int]]
         kept,
         originals,
         hash_lines(f"{source}\n{target}" for source, target in kept),
-        # Valid and test are not normalised, so it is text as read that is compared with them.
+        # Valid and test are not normalised, so they are compared with the text as read.
         hash_lines(comparison_key(source) for source, _ in originals),
         hash_lines(comparison_key(target) for _, target in originals),
-        np.array([_is_invisible(pair, rules) for pair in kept], dtype=bool),
+        np.array([_has_invisible_characters(pair, rules) for pair in kept], dtype=bool),
     )
     return chunk, dropped
 
 
 def _fault(pair: Pair, rules: Rules, filters: Filters) -> str | None:
-    """The name of the first filter that drops a pair, None if it passes."""
+    """The name of the first filter that drops a pair; None if it passes all."""
     source, target = pair
     if filters.invalid_utf8 == "drop" and (REPLACEMENT_CHARACTER in source or REPLACEMENT_CHARACTER in target):
         return "invalid_utf8"
@@ -227,7 +227,7 @@ def _fault(pair: Pair, rules: Rules, filters: Filters) -> str | None:
     return None
 
 
-def _is_invisible(pair: Pair, rules: Rules) -> bool:
+def _has_invisible_characters(pair: Pair, rules: Rules) -> bool:
     """Whether a side holds NUL or zero-width characters."""
     languages = rules.source_lang, rules.target_lang
     return any(

@@ -1,4 +1,4 @@
-"""User names and passwords for downloads: from the address itself, the environment or netrc. None is ever written."""
+"""User names and passwords for downloads: from the address, the environment or netrc. They are never written."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from urllib.parse import unquote, urlsplit
 from nmt.errors import DownloadError
 
 VARIABLE = "NMT_CREDENTIALS"
-"""Holds ``user:password@host`` or ``user:password@host:port``, percent-encoded, several separated by white space."""
+"""Entries ``user:password@host`` or ``user:password@host:port``, percent-encoded, separated by white space."""
 
 Credentials = tuple[str, str]
 
 
 def credentials_for(address: str) -> Credentials | None:
-    """User and password for an address; those of a host are given to that host alone.
+    """User and password for an address; a host's credentials are sent only to that host.
 
-    They come from the address, else from ``$NMT_CREDENTIALS``, else from ``$NETRC`` or ``~/.netrc``. An entry
-    ``default`` of netrc is ignored: a recipe may name any host.
+    They come from the address, else from ``$NMT_CREDENTIALS``, else from ``$NETRC`` or ``~/.netrc``. netrc's
+    ``default`` entry is ignored: a recipe may name any host.
 
     Raises:
         DownloadError: the variable or the file cannot be read.
@@ -57,7 +57,7 @@ def _of_netrc(host: str) -> Credentials | None:
     except OSError as error:
         raise DownloadError(f"{path}: cannot be read ({error.strerror}).") from None
     except netrc.NetrcParseError as error:
-        # Its message quotes the file.
+        # The original message quotes the file.
         raise DownloadError(f"{path}, line {error.lineno}: is not in the format of netrc.") from None
     except UnicodeDecodeError:
         raise DownloadError(f"{path}: is not text in UTF-8.") from None

@@ -1,7 +1,7 @@
-"""Files from elsewhere: fetch, resume, verify.
+"""Downloads: fetch, resume, verify.
 
-A file counts as fetched only when its checksum is right; until then it lies beside its place as ``NAME.part``, from
-which the next attempt goes on. Mirrors are tried before the file's own address.
+A file is written as ``NAME.part`` and renamed once its checksum is verified. The next attempt resumes from the part.
+Mirrors are tried before the file's own address.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nmt.locking import exclusive
 from nmt.writing import WriteError, open_to_write
 
 Notify = Callable[[str], None]
-"""Told, in a sentence, what a user should know but need not act upon."""
+"""Called with a notice: a sentence that a user should know but need not act upon."""
 
 
 def fetch(
@@ -35,28 +35,29 @@ def fetch(
     notify: Notify | None = None,
     name: str | None = None,
 ) -> Path:
-    """Bring a file into a folder, unless it lies there already, and verify it either way.
+    """Fetch a file into a folder, unless the folder has it, and verify it in both cases.
 
     Args:
-        file: what to fetch. Without any checksum, the sha256 of the first copy is kept beside it (``NAME.sha256``)
-            and holds from then on, once the file is known to be whole: its length was sent, or it unpacks to its end.
+        file: what to fetch. If no checksum is known, the sha256 of the first complete copy is recorded beside it
+            (``NAME.sha256``) and expected from then on. A copy is known to be complete if the server sent its length,
+            or it unpacks to its end.
         cache: the folder.
         mirrors: folders or URLs that hold files by their base names, tried in this order before the file's address.
             Credentials come from the address, the environment or netrc; they are never written.
-        offline: touch no network; folders among the mirrors are still read.
+        offline: do not use the network; folders among the mirrors are still read.
         progress: called for every block that arrives.
-        notify: called with notices, for example of a checksum that was pinned.
-        name: what to call the file in the cache; its base name if unset.
+        notify: called with notices, for example about a recorded checksum.
+        name: the file's name in the cache; its base name if unset.
 
     Returns:
         The verified file in the cache.
 
     Raises:
-        DownloadError: no place has the file, or none has the right one; says where each attempt ended, and where to
+        DownloadError: no mirror or address has the right file. The message says how each attempt failed, and where to
             put the file by hand.
         WriteError: the system refused to write it.
     """
-    tell = notify or _silent
+    tell = notify or _ignore_notice
     places = _places(file, mirrors)
     path = cache / (name or file.name)
     try:
@@ -69,7 +70,7 @@ def fetch(
         try:
             stack.enter_context(exclusive(path.with_name(f".{path.name}.lock")))
         except OSError as error:
-            # A cache that others fill may be for reading alone; one process that only reads needs no lock.
+            # The cache may be read-only. A process that only reads needs no lock.
             if path.is_file() and _fault(file, path, path) is None:
                 return path
             raise DownloadError(
@@ -86,14 +87,14 @@ def fetch(
             except DownloadError as error:
                 fault = _without_name(error, path)
             failures.append(f"{path}: {fault}")
-            tell(f"{path}: {fault}. Looking for the right file; this one is then kept as {path.name}.wrong.")
+            tell(f"{path}: {fault}. Fetching the right file; this one will be kept as {path.name}.wrong.")
         for place in places:
             shown = public_address(str(place))
             if offline and not isinstance(place, Path):
-                failures.append(f"{shown}: not asked (offline)")
+                failures.append(f"{shown}: not tried (offline)")
                 continue
             try:
-                is_whole = _bring(file, place, path, progress or _unseen)
+                is_whole = _fetch_from(place, file, path, progress or _ignore_progress)
             except UnavailableError as error:
                 failures.append(f"{shown}: {error}")
             except WriteError as error:
@@ -108,8 +109,8 @@ def fetch(
                         _pin(path, tell)
                     else:
                         tell(
-                            f"{file.name}: no checksum is known of it, and the server did not send its length: whether "
-                            "it is whole is unknown, so its sha256 is not noted."
+                            f"{file.name}: has no known checksum, and the server did not send its length. It may be "
+                            "incomplete, so its sha256 is not recorded."
                         )
                 return path
     tried = "".join(f"\n  {failure}" for failure in failures)
@@ -120,10 +121,10 @@ def fetch(
 
 
 def _places(file: RemoteFile, mirrors: Sequence[str]) -> list[str | Path]:
-    """Where the file may be: paths of files, and URLs.
+    """The paths and URLs to try, in order.
 
     Raises:
-        DownloadError: a mirror is neither a folder nor an address on the web.
+        DownloadError: a mirror is neither a folder nor a web address.
     """
     places: list[str | Path] = []
     for mirror in mirrors:
@@ -135,7 +136,7 @@ def _places(file: RemoteFile, mirrors: Sequence[str]) -> list[str | Path]:
             places.append(beside(mirror, file.name))
         elif "://" in (folder := mirror.removeprefix("file://")):
             raise DownloadError(
-                f"--mirror {public_address(mirror)}: is neither a folder nor an address that begins with http:// or "
+                f"--mirror {public_address(mirror)}: must be a folder, or an address that begins with http:// or "
                 "https://."
             )
         else:
@@ -143,11 +144,14 @@ def _places(file: RemoteFile, mirrors: Sequence[str]) -> list[str | Path]:
     return [*places, file.url]
 
 
-def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) -> bool:
-    """Put the file at one place into the cache, if it is there and right.
+def _fetch_from(place: str | Path, file: RemoteFile, path: Path, progress: Progress) -> bool:
+    """Fetch the file from one place into the cache, and verify it.
 
     Returns:
-        Whether it is known to be whole: by its checksum, its length, or since it unpacks to its end.
+        Whether the file is known to be complete: by its checksum, by its length, or because it unpacks to its end.
+
+    Raises:
+        UnavailableError: the place does not have the right file.
     """
     is_whole = True
     part = _part(path)
@@ -160,13 +164,13 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
         progress(file.name, part.stat().st_size, part.stat().st_size)
     else:
         if not _verifiable(file, path):
-            # Nothing would tell whether the two halves belong together.
+            # There would be no way to check that the part and the rest belong together.
             part.unlink(missing_ok=True)
         resumed = part.exists()
         is_whole = download(place, part, file, progress)
         fault = _fault(file, part, path)
         if fault is not None and resumed:
-            # The part may have been of another copy.
+            # The part may have come from another copy.
             part.unlink()
             is_whole = download(place, part, file, progress)
             fault = _fault(file, part, path)
@@ -174,12 +178,12 @@ def _bring(file: RemoteFile, place: str | Path, path: Path, progress: Progress) 
             try:
                 is_whole = check_whole(part, name=file.name)
             except DownloadError as error:
-                fault = f"came without its length, and {_without_name(error, part)}"
+                fault = f"was sent without its length, and {_without_name(error, part)}"
     if fault is not None:
         part.unlink()
         raise UnavailableError(fault)
     if path.exists():
-        # Its checksum is wrong, so it may be a user's own.
+        # Its checksum is wrong, so it may be the user's own file.
         path.rename(free_name(path.with_name(f"{path.name}.wrong")))
     part.replace(path)
     return is_whole
@@ -194,10 +198,10 @@ def _copy(place: Path, part: Path) -> None:
 
 
 def _kept(file: RemoteFile, path: Path) -> str:
-    """What there is of a file that could not be written."""
+    """What remains of a file that could not be written, as a sentence; empty if nothing."""
     part = _part(path)
     if size_of(part) and _verifiable(file, path):
-        return f"What was fetched is kept in {part}, from where the next attempt resumes."
+        return f"The part that was fetched is kept as {part}; the next attempt resumes it."
     return ""
 
 
@@ -206,22 +210,22 @@ def _part(path: Path) -> Path:
 
 
 def _without_name(error: DownloadError, path: Path) -> str:
-    """A message about a file whose name is told already."""
+    """The message of an error without the file's name and the advice, to quote in another message."""
     return str(error).removeprefix(f"{path}: ").removesuffix(FETCH_AGAIN).rstrip(".")
 
 
 def _fault(file: RemoteFile, candidate: Path, path: Path) -> str | None:
     """Why a candidate is not the file that belongs at the path; None if it is."""
     if file.size is not None and candidate.stat().st_size != file.size:
-        return f"has {candidate.stat().st_size:,} bytes, not the {file.size:,} of the file that was asked for"
+        return f"has {candidate.stat().st_size:,} bytes, expected {file.size:,}"
     for kind, expected, digest in (("sha256", file.sha256, sha256_of), ("md5", file.md5, _md5_of)):
         if expected is not None and (found := digest(candidate)) != expected.lower():
-            return f"its {kind} is {found}, not {expected.lower()}: not the file that was asked for"
+            return f"its {kind} is {found}, expected {expected.lower()}"
     if file.sha256 is None and file.md5 is None:
         pinned = _pinned(path)
         if pinned is not None and (found := sha256_of(candidate)) != pinned:
             return (
-                f"its sha256 is {found}, but the file first fetched had {pinned}; "
+                f"its sha256 is {found}, but that of the first download was {pinned}; "
                 f"delete {_pin_path(path)} to accept another"
             )
     return None
@@ -236,7 +240,7 @@ def _pin_path(path: Path) -> Path:
 
 
 def _pinned(path: Path) -> str | None:
-    """The checksum that was noted when the file was first fetched."""
+    """The sha256 that was recorded when the file was first fetched."""
     try:
         return _pin_path(path).read_text("utf-8").split()[0]
     except (OSError, IndexError):
@@ -244,22 +248,22 @@ def _pinned(path: Path) -> str | None:
 
 
 def _pin(path: Path, tell: Notify) -> None:
-    """Note the checksum of a file of which none is known, in the form that ``sha256sum --check`` reads."""
+    """Record the sha256 of a file without a known checksum, in the format of ``sha256sum --check``."""
     found = sha256_of(path)
     with replacing(_pin_path(path)) as stream:
         stream.write(f"{found}  {path.name}\n".encode())
-    tell(f"{path.name}: no checksum is known of it; its sha256, {found}, is noted and expected from now on.")
+    tell(f"{path.name}: has no known checksum; its sha256, {found}, is recorded and expected from now on.")
 
 
 def _md5_of(path: Path) -> str:
-    """What some publishers give: here it guards against accidents, not against forgery."""
+    """The only checksum that some publishers give. It detects accidents, not forgery."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def _unseen(description: str, done: int, total: int | None) -> None:
-    """Progress that nobody watches."""
+def _ignore_progress(description: str, done: int, total: int | None) -> None:
+    """The default of ``progress``."""
 
 
-def _silent(notice: str) -> None:
-    """A notice that nobody reads."""
+def _ignore_notice(notice: str) -> None:
+    """The default of ``notify``."""

@@ -1,4 +1,4 @@
-"""Text as 64-bit hashes, and sets of them that lie on disk: what cleaning remembers instead of strings."""
+"""Text as 64-bit hashes, and sets of hashes on disk: cleaning remembers these instead of strings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nmt.writing import WriteError, open_to_write
 
 Hashes = npt.NDArray[np.uint64]
 
-# Hashes: 2 MB of each array that is merged.
+# Hashes per block: 2 MB of each array that is merged.
 _BLOCK = 1 << 18
 
 
 def hash_lines(lines: Iterable[str]) -> Hashes:
-    """A hash for each line, shape (lines,). Among 40 million lines, two meet by chance once in 20,000 corpora."""
+    """A hash per line, shape (lines,). One corpus of 40 million lines in 20,000 has two lines with equal hashes."""
     digests = (hashlib.blake2b(line.encode("utf-8", "replace"), digest_size=8).digest() for line in lines)
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64, copy=False)
 
@@ -30,7 +30,7 @@ def no_hashes() -> Hashes:
 
 
 def hash_set(hashes: Iterable[Hashes]) -> Hashes:
-    """Arrays of hashes as one, sorted and without repetition."""
+    """The union of arrays of hashes, sorted."""
     return np.unique(np.concatenate([no_hashes(), *hashes]))
 
 
@@ -43,24 +43,24 @@ def contains(sorted_hashes: Hashes, hashes: Hashes) -> npt.NDArray[np.bool_]:
 
 
 class SeenHashes:
-    """Which hashes have come by, in files that are mapped for reading: 8 bytes a hash, on disk.
+    """The set of hashes seen so far, in memory-mapped files of 8 bytes per hash.
 
-    Sorted runs, each at least twice as long as the next: a newcomer is merged with its neighbours as they come to be
-    of its size, so that there are few runs to search and each hash is moved few times.
+    The files are sorted runs, each at least twice as long as the next. A new run is merged with the last ones until
+    this holds again, so there are few runs to search and each hash is moved few times.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Args: folder: where the files go; the caller removes it in the end."""
+        """Args: folder: for the files; the caller removes it."""
         self._folder = folder
         self._folder.mkdir(parents=True, exist_ok=True)
         self._names = itertools.count()
         self._runs: list[tuple[Path, Hashes]] = []
 
     def add(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Remember hashes; tell for each, shape (hashes,), whether this is the first time that it comes by.
+        """Add hashes; return for each, shape (hashes,), whether it is seen for the first time.
 
         Raises:
-            WriteError: there is no room for them.
+            WriteError: the system refused to write them.
         """
         first = np.zeros(len(hashes), dtype=np.bool_)
         unique, places = np.unique(hashes, return_index=True)
@@ -81,8 +81,7 @@ class SeenHashes:
             retired.append(path)
         path = self._folder / f"{next(self._names)}.u64"
         _write(path, merge_sorted(merged))
-        # As a plain array over the same memory, which is mapped for reading alone: to write to a page of a mapped file
-        # for which the disk has no room ends the process.
+        # Mapped read-only and viewed as a plain array: a write to a mapped page without room on disk kills the process.
         self._runs.append((path, np.asarray(np.memmap(path, dtype=np.uint64, mode="r"))))
         del merged
         for old in retired:
@@ -96,18 +95,17 @@ def _write(path: Path, blocks: Iterable[Hashes]) -> None:
                 stream.write(block.data)
     except WriteError as error:
         raise error.changed(
-            kept="Cleaning remembers each pair in 8 to 16 bytes beside the data set; what stood there before is "
-            "unchanged.",
+            kept="Cleaning keeps 8 to 16 bytes per pair beside the data set; an earlier data set is unchanged.",
             then="Make room, or name a folder on another disk with --out, then run the same command again.",
         ) from error
 
 
 def merge_sorted(parts: Sequence[Hashes], block: int = _BLOCK) -> Iterator[Hashes]:
-    """Sorted arrays as one, in sorted pieces of at most ``block`` hashes of each array."""
+    """Merge sorted arrays; yields sorted pieces with at most ``block`` hashes from each array."""
     places = [0] * len(parts)
     while open_parts := [index for index, part in enumerate(parts) if places[index] < len(part)]:
         ends = {index: min(places[index] + block, len(parts[index])) for index in open_parts}
-        # Up to the smallest of the blocks' last hashes, nothing is missing.
+        # All hashes up to the smallest of the blocks' last hashes are in the blocks.
         limit = min(parts[index][end - 1] for index, end in ends.items())
         taken = []
         for index, end in ends.items():

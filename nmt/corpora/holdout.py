@@ -1,4 +1,4 @@
-"""Valid and test sets taken out of training text, where a user has none."""
+"""Valid and test sets taken out of the training text, for users who have none."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nmt.corpora.schema import HeldOut
 
 @dataclass(frozen=True)
 class HeldOutPairs:
-    """Pairs that leave the training text."""
+    """Pairs that are taken out of the training text."""
 
     pairs: list[Pair]
     """As read: valid and test are never changed."""
     pair_hashes: Hashes
-    """Of the same pairs as cleaned, by which the cleaning knows them."""
+    """Hashes of the same pairs as cleaned, by which cleaning recognises them."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class _Candidate:
 
 
 def hold_out(chunks: Iterable[Chunk], wanted: Mapping[str, HeldOut]) -> dict[str, HeldOutPairs]:
-    """Choose pairs for each split that wants some, no source sentence for two of them.
+    """Choose the held-out pairs of each split; no source sentence is in two splits.
 
-    The sources with the smallest hashes are taken: the same in every run, spread over the whole corpus, and hardly
-    others when the corpus grows. They are served in the order of the corpus.
+    The sources with the smallest hashes are taken. They are the same in every run, spread over the whole corpus, and
+    hardly change when the corpus grows. Pairs keep the order of the corpus.
 
     Args:
         chunks: training pairs that passed the filters.
-        wanted: how many pairs each split is to have.
+        wanted: how many pairs to hold out for each split.
     """
     room = sum(share.pairs for share in wanted.values())
     candidates: dict[int, _Candidate] = {}

@@ -1,4 +1,4 @@
-"""Text of the user's own: two files by their common prefix, or named one by one; a pipe is read once."""
+"""The user's own text: two files given by a common prefix or one by one. A pipe is read once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class LocalText:
     """The user's files of a recipe."""
 
     records: list[SourceRecord]
-    """Every file; of a pipe, what was read of it."""
+    """One per file; for a pipe, size and checksum of what was read."""
     copies: dict[str, Path]
-    """Where the content of each pipe lies, by the pipe's path."""
+    """The copy of each pipe's content, by the pipe's path."""
 
     def path(self, corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
-        """The file to read one side of a corpus from."""
+        """The file that holds one side of a corpus."""
         path = local_file(corpus, language)
         return self.copies.get(str(path), path)
 
@@ -36,10 +36,10 @@ class LocalText:
 def take_local_text(recipe: Recipe, folder: Path) -> LocalText:
     """Find the user's files of a recipe, with their checksums.
 
-    A pipe, such as that of ``<(zcat corpus.gz)``, can be read only once: its content is copied into a folder.
+    A pipe, such as ``<(zcat corpus.gz)``, can be read only once, so its content is copied into a folder.
 
     Args:
-        folder: for the content of pipes; the caller removes it.
+        folder: for copies of pipes; the caller removes it.
 
     Raises:
         DataError: a file is missing.
@@ -54,39 +54,39 @@ def take_local_text(recipe: Recipe, folder: Path) -> LocalText:
             records[name] = SourceRecord(file=name, sha256=sha256_of(path), bytes=path.stat().st_size)
         else:
             copies[name] = folder / name.strip("/").replace("/", "-")
-            records[name] = _copied(path, copies[name])
+            records[name] = _copy_pipe(path, copies[name])
     return LocalText(list(records.values()), copies)
 
 
 def local_file(corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
-    """The file of a corpus and a language.
+    """The file that holds one language of a corpus.
 
     Raises:
-        DataError: there is none, or there are two that differ.
+        DataError: no file exists, or several exist with different text.
     """
     if isinstance(corpus, LocalFilesCorpus):
         path = Path(corpus.files[language])
         if path.exists() and not path.is_dir():
             return path
-        found = "is a folder, not a file of text" if path.is_dir() else "does not exist"
-        raise DataError(f"{path}: {found}. --train-source, --train-target and their like take the files themselves.")
+        found = "is a folder, not a text file" if path.is_dir() else "does not exist"
+        raise DataError(f"{path}: {found}. --train-source, --train-target and the like take the files themselves.")
     candidates = [Path(f"{corpus.prefix}.{language}{ending}") for ending in ("", *ARCHIVES)]
-    there = [path for path in candidates if path.is_file()]
-    if not there:
+    existing = [path for path in candidates if path.is_file()]
+    if not existing:
         *others, last = ARCHIVES
         raise DataError(f"there is no {candidates[0]} (nor {', '.join(others)} or {last}). {_advice(corpus.prefix)}")
-    if len(there) > 1 and len({_text_digest(path, *_state(path)) for path in there}) > 1:
+    if len(existing) > 1 and len({_text_digest(path, *_size_and_time(path)) for path in existing}) > 1:
         raise DataError(
-            f"{' and '.join(map(str, there))} hold different text: it is unclear which is meant. Remove or rename one, "
-            "or name both files (for --train: with --train-source and --train-target)."
+            f"{' and '.join(map(str, existing))} hold different text, so it is unclear which one to read. "
+            "Remove or rename one, or name both files (for --train: with --train-source and --train-target)."
         )
-    return there[0]
+    return existing[0]
 
 
 def _advice(prefix: str) -> str:
-    """What to give in place of a prefix that no files have."""
+    """What to give instead of a prefix without files."""
     path = Path(prefix)
-    if prefix.endswith("."):  # where the shell's completion of two names stops
+    if prefix.endswith("."):  # The shell completes two file names up to this point.
         return f"--train, --valid and --test take prefixes: leave off the . at the end and write {prefix.rstrip('.')}."
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path
     if path.is_file() and plain.suffix:
@@ -105,8 +105,8 @@ def _files(recipe: Recipe) -> Iterator[Path]:
                 yield local_file(corpus, language)
 
 
-def _copied(pipe: Path, copy: Path) -> SourceRecord:
-    """Read a pipe to its end into a file."""
+def _copy_pipe(pipe: Path, copy: Path) -> SourceRecord:
+    """Copy all that a pipe delivers into a file."""
     digest, size = hashlib.sha256(), 0
     copy.parent.mkdir(parents=True, exist_ok=True)
     with open_bytes(pipe) as stream, open_to_write(copy, "xb", follow=False) as out:
@@ -117,14 +117,14 @@ def _copied(pipe: Path, copy: Path) -> SourceRecord:
     return SourceRecord(file=str(pipe), sha256=digest.hexdigest(), bytes=size)
 
 
-def _state(path: Path) -> tuple[int, int]:
+def _size_and_time(path: Path) -> tuple[int, int]:
     status = path.stat()
     return status.st_size, status.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=32)
 def _text_digest(path: Path, size: int, modified: int) -> str:
-    """sha256 of a file's text, unpacked; size and time of change make sure that it is of the present file."""
+    """sha256 of a file's unpacked text. Size and modification time are part of the cache's key."""
     digest = hashlib.sha256()
     with open_bytes(path) as stream:
         while block := stream.read(_BLOCK):

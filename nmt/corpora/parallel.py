@@ -1,4 +1,4 @@
-"""Work shared out to processes, in order and in bounded memory."""
+"""A function applied to items by several processes, in order and in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 from nmt.errors import DataError
-from nmt.processes import how_it_ended
+from nmt.exit_codes import how_it_ended
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -25,12 +25,12 @@ _WORTH_PROCESSES = 4
 
 
 def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Apply a function to each item, with no more of them in flight than keep the workers busy.
+    """Apply a function to each item, with about two items per worker in flight.
 
     Args:
-        function: at the top level of its module, so that a process finds it.
+        function: defined at the top level of its module, so that a process can import it.
         items: read as they are needed.
-        workers: processes; with one, or with few items, the work is done in this one.
+        workers: number of processes. With one worker or few items, no process is started.
 
     Raises:
         DataError: a worker process was killed, or ended on its own.
@@ -48,9 +48,9 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], work
         started.extend(set(active_children()) - others - set(started))
         return future
 
-    # A fresh interpreter for each worker: a fork would copy whatever threads the caller has, half-way through.
+    # Each worker is a fresh interpreter: a fork would copy locks that the caller's threads hold.
     try:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin_worker) as pool:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_initialise_worker) as pool:
             try:
                 waiting = deque(map(submit, beginning))
                 for item in items:
@@ -62,11 +62,11 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], work
             finally:
                 pool.shutdown(cancel_futures=True)
     except BrokenProcessPool:
-        raise DataError(_what_broke(started)) from None
+        raise DataError(_describe_failure(started)) from None
 
 
-def _what_broke(workers: Iterable[BaseProcess]) -> str:
-    """Name the worker that ended, and how. The pool ends all others by SIGTERM."""
+def _describe_failure(workers: Iterable[BaseProcess]) -> str:
+    """Which worker ended, and how. (The pool then ends all others by SIGTERM.)"""
     ended = [worker for worker in workers if worker.exitcode]
     first = min(ended, key=lambda worker: worker.exitcode == -signal.SIGTERM, default=None)
     what = "A worker process ended unexpectedly"
@@ -75,8 +75,8 @@ def _what_broke(workers: Iterable[BaseProcess]) -> str:
     return f"{what}. Run the same command again, with fewer --workers if memory ran out."
 
 
-def _begin_worker() -> None:
-    """Leave Ctrl-C to the parent, and end with it, however it ends."""
+def _initialise_worker() -> None:
+    """Ignore Ctrl-C, which the parent handles, and exit when the parent ends for any reason."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:

@@ -1,7 +1,7 @@
 """The pipeline from a recipe to parallel text and its manifest.
 
-Everything is written into a hidden folder beside the data set's place and renamed once it is whole, so that whoever
-looks sees the old data set or the new one.
+Everything is written to a hidden folder beside the data set's, which is renamed once it is complete. So a reader sees
+the old data set or the new one, never a mixture.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.cores import usable_cores
 from nmt.corpora.download import Notify
 from nmt.corpora.local import take_local_text
 from nmt.corpora.schema import Recipe
@@ -32,25 +33,24 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.errors import DataError, OutputError
-from nmt.files import flush_folder, free_name, take_place, why_not_made
+from nmt.files import flush_folder, free_name, swap_folders, why_not_made
 from nmt.hashing import sha256_of
 from nmt.locking import exclusive
 from nmt.ownership import check_replaceable
-from nmt.processor import usable_cores
 from nmt.writing import WriteError, temporary_path, temporary_paths, writing, written_as
 
-# What lies in a data set's folder while it is made.
-_WORK = re.compile(r"\.scratch|(train|valid|test)\.[^.]+|\.?manifest\.json.*")
+# Names in the workspace of a data set.
+_WORKSPACE_NAMES = re.compile(r"\.scratch|(train|valid|test)\.[^.]+|\.?manifest\.json.*")
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A data set that stands ready."""
+    """A complete data set."""
 
     manifest: Manifest
     folder: Path
     changed: bool
-    """False if it stood there already, made from the same inputs."""
+    """False if the data set was up to date."""
 
 
 def prepare(
@@ -68,43 +68,42 @@ def prepare(
 ) -> Prepared:
     """Make a data set: ``{train,valid,test}.LANGUAGE`` and ``manifest.json``.
 
-    A data set that stands there already, made by the same recipe from the same files, is left as it is. One made
-    otherwise is replaced; a vocabulary and shards that were made from its text go with it, unless the text is the same
-    after all. A vocabulary that was given, rather than trained on the text, is kept as ``vocab.model.before``.
-    Whatever else lies in its folder is brought over: files of the user's, and text of the data set that was changed
-    since, under another name where its own is taken.
+    An existing data set is left as it is if the same recipe made it from the same files. Otherwise it is replaced.
+    Its vocabulary and shards are removed with it, unless the text stays the same. A vocabulary that was given, not
+    trained on the text, is kept as ``vocab.model.before``. All other files in the folder are moved to the new one: the
+    user's files, and text that was edited. A file whose name is taken gets another name.
 
     Args:
         recipe: where the text comes from and what is done to it.
         out: the data set's folder.
         cache: where downloads are kept; see :func:`nmt.corpora.sources.default_cache`.
         mirrors: folders or URLs that hold the downloads by their base names, tried first. User information and
-            queries of addresses are not written down.
-        offline: touch no network.
-        workers: processes that clean; one for each core if unset.
-        force: make the data set even if it stands there already, or another one does.
-        progress: told of every block that is downloaded.
-        pairs_progress: told of the pairs that were read, and of how many there are where it is known.
-        notify: told of notices: what a user should know but need not act upon.
+            queries of addresses are not recorded.
+        offline: do not use the network.
+        workers: cleaning processes; one per core if unset.
+        force: make the data set even if it is up to date, or the folder holds another data set.
+        progress: called for every downloaded block.
+        pairs_progress: called with the number of pairs read, and their total if known.
+        notify: called with notices: what a user should know but need not act upon.
 
     Raises:
         DownloadError: a file could not be fetched, or is damaged.
-        DataError: text cannot be used as it is.
-        OutputError: something that is no data set, or one of another name or other languages, stands in its place.
-        WriteError: the system refused to write; the data set that stood there still stands.
+        DataError: the text cannot be used.
+        OutputError: the folder holds something other than a data set, or one of another name or other languages.
+        WriteError: the system refused to write; the existing data set is unchanged.
     """
     check_replaceable(out, DATA_SET, in_place=True)
     folder = out.resolve()
     tell = notify or (lambda notice: None)
-    with _alone(folder):
-        _settle(folder, tell)
+    with _locked(folder):
+        _finish_replacement(folder, tell)
         if not force:
             _refuse_other(folder, out, recipe)
         with _workspace(folder) as workspace:
             scratch = workspace / ".scratch"
             local = take_local_text(recipe, scratch / "pipes")
-            if not force and (standing := _standing(folder, recipe, unfetched_records(recipe, local))):
-                return Prepared(standing, out, changed=False)
+            if not force and (manifest := _up_to_date(folder, recipe, unfetched_records(recipe, local))):
+                return Prepared(manifest, out, changed=False)
             check_replaceable(folder, DATA_SET)
             sources = fetch_sources(
                 recipe,
@@ -122,33 +121,33 @@ def prepare(
                 scratch=scratch,
                 workers=workers or usable_cores(),
                 progress=pairs_progress or (lambda description, done, total: None),
-                tell=tell,
+                notify=tell,
             )
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours
             with writing(workspace):
                 flush_folder(workspace)
-                take_place(folder, workspace, _replaced(folder))
+                swap_folders(folder, workspace, _replaced(folder))
         with writing(folder, kept=f"The data set is complete; some of the earlier one is in {_replaced(folder)}."):
-            _settle(folder, tell)
+            _finish_replacement(folder, tell)
     return Prepared(manifest, out, changed=True)
 
 
 def _refuse_other(folder: Path, out: Path, recipe: Recipe) -> None:
-    """Refuse a folder that holds a data set of another name or of other languages."""
+    """Refuse a folder that holds a data set of another name or other languages."""
     found = recorded_name(folder)
     if found not in (None, (recipe.name, recipe.source_lang, recipe.target_lang)):
         name, source_lang, target_lang = found
         raise OutputError(
-            f"{out}: holds a data set of {name} from {source_lang} to {target_lang}, not of {recipe.name} from "
+            f"{out}: holds the data set {name} from {source_lang} to {target_lang}, not {recipe.name} from "
             f"{recipe.source_lang} to {recipe.target_lang}. Name another folder with --out, "
-            "or add --force to replace it, its vocabulary and shards included."
+            "or add --force to replace the data set with its vocabulary and shards."
         )
 
 
-def _standing(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Manifest | None:
-    """The manifest of the data set that stands in a folder, if it is whole and made from these inputs."""
+def _up_to_date(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Manifest | None:
+    """The manifest of the data set in a folder, if it is complete and made from these inputs; else None."""
     if not DataFolder(folder).manifest.is_file():
         return None
     try:
@@ -166,7 +165,7 @@ def _standing(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Manife
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Keep other processes from making the same data set."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -183,12 +182,12 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _workspace(folder: Path) -> Iterator[Path]:
-    """A hidden folder beside the data set's; what is left in it in the end, or of a process that died, goes."""
-    of_earlier_versions = folder.with_name(f".{folder.name}.preparing")
-    for left in (*temporary_paths(folder, "preparing"), of_earlier_versions):
-        _remove_workspace(left)
+    """A hidden folder beside the data set's, removed at the end, as are workspaces of processes that died."""
+    name_in_earlier_versions = folder.with_name(f".{folder.name}.preparing")
+    for abandoned in (*temporary_paths(folder, "preparing"), name_in_earlier_versions):
+        _remove_abandoned(abandoned)
     workspace = temporary_path(folder, "preparing")
-    with written_as(folder, workspace, lambda: _kept(folder)), _named(folder, workspace):
+    with written_as(folder, workspace, lambda: _what_remains(folder)), _naming(folder, workspace):
         with writing(workspace):
             workspace.mkdir()
         try:
@@ -197,19 +196,19 @@ def _workspace(folder: Path) -> Iterator[Path]:
             shutil.rmtree(workspace, ignore_errors=True)
 
 
-def _remove_workspace(left: Path) -> None:
-    """Remove what a process that died left; nobody else is at work, since the data set is locked."""
-    if left.is_symlink() or not left.is_dir():
+def _remove_abandoned(workspace: Path) -> None:
+    """Remove the workspace of a process that died. No process can be using it, since the data set is locked."""
+    if workspace.is_symlink() or not workspace.is_dir():
         return
-    foreign = [path.name for path in left.iterdir() if not _WORK.fullmatch(path.name)]
+    foreign = [path.name for path in workspace.iterdir() if not _WORKSPACE_NAMES.fullmatch(path.name)]
     if foreign:
-        raise OutputError(f"{left}: holds {foreign[0]}, where the data set is to be made. Move it away.")
-    shutil.rmtree(left, ignore_errors=True)
+        raise OutputError(f"{workspace}: must be empty to make the data set, but holds {foreign[0]}. Move it away.")
+    shutil.rmtree(workspace, ignore_errors=True)
 
 
 @contextmanager
-def _named(folder: Path, workspace: Path) -> Iterator[None]:
-    """Name the data set in errors of the system about its workspace, and in those that name no file."""
+def _naming(folder: Path, workspace: Path) -> Iterator[None]:
+    """Turn system errors about the workspace, or about no named file, into errors that name the data set."""
     try:
         yield
     except OSError as error:
@@ -219,19 +218,19 @@ def _named(folder: Path, workspace: Path) -> Iterator[None]:
         raise WriteError.of(error, path) from error
 
 
-def _kept(folder: Path) -> str:
-    """What there is of a data set that could not be written."""
+def _what_remains(folder: Path) -> str:
+    """What remains of a data set that could not be written, as a sentence."""
     what = "The earlier data set is unchanged" if folder.exists() else "No data set was left behind"
     return f"{what}; downloads are kept in the cache."
 
 
 def _replaced(folder: Path) -> Path:
-    """Where the earlier data set waits while the new one takes its place."""
+    """The hidden folder that the earlier data set is moved to while the new one takes its place."""
     return folder.with_name(f".{folder.name}.replaced")
 
 
-def _settle(folder: Path, tell: Notify) -> None:
-    """Finish a replacement: bring over what still holds, remove the rest. Also after a process that died on the way."""
+def _finish_replacement(folder: Path, tell: Notify) -> None:
+    """Finish a replacement, possibly one that was interrupted: move files that are still valid, remove the rest."""
     replaced = _replaced(folder)
     if not replaced.exists():
         return
@@ -242,7 +241,7 @@ def _settle(folder: Path, tell: Notify) -> None:
     text = recorded_text(replaced) or {}
     if not _holds_encoded_text(folder, replaced, text):
         if kept := keep_given_vocabulary(replaced):
-            tell(f"{DataFolder(folder).vocab.name}: was given with --vocab, and is kept as {kept.name}.")
+            tell(f"{DataFolder(folder).vocab.name}: was given with --vocab; it is kept as {kept.name}.")
         stale = own_derived(replaced)
         remove_derived(replaced, stale)
         if stale:
@@ -251,17 +250,17 @@ def _settle(folder: Path, tell: Notify) -> None:
         if _is_as_recorded(entry, text.get(entry.name)):
             entry.unlink()
         elif entry != DataFolder(replaced).manifest:
-            _bring_over(entry, folder, tell)
-    # The manifest last: by it the rest is known, should this be interrupted. A folder that is not empty stays.
+            _move_over(entry, folder, tell)
+    # The manifest is removed last: it names the other files if this is interrupted. A folder that is not empty stays.
     DataFolder(replaced).manifest.unlink(missing_ok=True)
     replaced.rmdir()
 
 
 def _holds_encoded_text(folder: Path, replaced: Path, text: dict[str, str]) -> bool:
-    """Whether a new data set holds the text that the vocabulary and shards of the one before were made from.
+    """Whether the new data set holds the text that the vocabulary and shards of the replaced one were made from.
 
     Args:
-        text: the checksums of the text as it was prepared before. It may have been edited by hand since, and encoded.
+        text: the checksums of the replaced text as it was prepared. It may have been edited by hand and encoded since.
     """
     new = recorded_text(folder) or {}
     return new == text and all(new.get(name) == checksum for name, checksum in encoded_text(replaced).items())
@@ -271,12 +270,12 @@ def _is_as_recorded(path: Path, checksum: str | None) -> bool:
     return checksum is not None and path.is_file() and not path.is_symlink() and sha256_of(path) == checksum
 
 
-def _bring_over(entry: Path, folder: Path, tell: Notify) -> None:
-    """Move what is not of the data set that was replaced, or no longer, to the one in its place."""
+def _move_over(entry: Path, folder: Path, tell: Notify) -> None:
+    """Move a file that the replaced data set did not write, or that was edited, to the new data set."""
     kept = folder / entry.name
     is_taken = kept.exists() or kept.is_symlink()
     if is_taken:
         kept = free_name(kept.with_name(f"{kept.name}.before"))
     entry.rename(kept)
     if is_taken:
-        tell(f"{entry.name}: was not as `nmt prepare-data` wrote it, and is kept as {kept.name}.")
+        tell(f"{entry.name}: differs from what `nmt prepare-data` wrote; it is kept as {kept.name}.")

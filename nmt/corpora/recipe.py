@@ -1,4 +1,4 @@
-"""Recipes by name, from files, and for files of the user's own; :mod:`nmt.corpora.schema` says what they may hold.
+"""Recipes by name, from YAML files, and for the user's own text. :mod:`nmt.corpora.schema` defines their keys.
 
 The built-in recipes are the YAML files beside this module; each also works with its languages reversed.
 """
@@ -21,7 +21,7 @@ from nmt.errors import ConfigError
 
 OwnText = str | tuple[str, str]
 """A prefix that two files share, or the source file and the target file."""
-# A language, with its script and region: scripts and regions have a capital or are numbers, languages are neither.
+# A language, with script and region. A language is in lower case; a script or region has a capital or is a number.
 _CODE = r"[a-z]{2,3}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
 _RECIPES = resources.files("nmt.corpora") / "recipes"
 
@@ -54,7 +54,7 @@ def load_recipe(dataset: str) -> Recipe:
             return reverse(recipe)
     raise ConfigError(
         f"there is no built-in data set {dataset!r}{did_you_mean(dataset, names)}; there are {', '.join(names)}, each "
-        "also with its languages reversed. For your own text, name its files with --train PREFIX, or a recipe file "
+        "also with its languages reversed. For your own text, give its files with --train PREFIX, or a recipe file "
         "NAME.yaml."
     )
 
@@ -63,7 +63,7 @@ def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
     """Check the settings of a recipe.
 
     Raises:
-        ConfigError: names each key that is unknown or has a value that does not fit.
+        ConfigError: a key is unknown or its value is invalid; each such key is named.
     """
     try:
         return Recipe.model_validate(values)
@@ -72,7 +72,7 @@ def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
 
 
 def reverse(recipe: Recipe) -> Recipe:
-    """The same text with source and target exchanged, under the reversed name."""
+    """The recipe with source and target exchanged, under the reversed name."""
     pair, reversed_pair = f"{recipe.source_lang}-{recipe.target_lang}", f"{recipe.target_lang}-{recipe.source_lang}"
     name = recipe.name.removesuffix(pair) + reversed_pair if recipe.name.endswith(pair) else f"{recipe.name}-reversed"
     return recipe.model_copy(
@@ -89,10 +89,10 @@ def own_recipe(
     valid: Sequence[OwnText] = (),
     test: Sequence[OwnText] = (),
 ) -> Recipe:
-    """A recipe for files of the user's own; what is not given of valid and test is held out of train.
+    """A recipe for the user's own files. Without files for valid or test, pairs are held out of train.
 
     Args:
-        name: of the data set. Languages that are not given are read from its end (``mine-en-de``, ``mine-en-pt_BR``).
+        name: of the data set. Its end gives missing languages (``mine-en-de``, ``mine-en-pt_BR``).
         source_lang: code of the source language.
         target_lang: code of the target language.
         train: prefixes of the files, or pairs of source and target file; relative to the current folder.
@@ -135,7 +135,7 @@ def own_recipe(
 
 
 def _absolute(file: str) -> str:
-    """A file's absolute path; that of a pipe (``/dev/fd/63``) stays, since what it leads to is no path."""
+    """A file's absolute path. A pipe (``/dev/fd/63``) is not resolved: its link leads to no path."""
     path = Path(file)
     return str(path.absolute() if path.exists() and not path.is_file() else path.resolve())
 
@@ -144,7 +144,7 @@ def with_filters(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """The recipe with some of its filters changed.
 
     Raises:
-        ConfigError: a value does not fit.
+        ConfigError: a value is invalid.
     """
     values = recipe.model_dump(mode="json")
     values["filters"] |= changes
@@ -152,19 +152,19 @@ def with_filters(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 
 
 def checksums(recipe: Recipe) -> str:
-    """Which downloads of a recipe are known by their sha256, for people."""
+    """Which downloads of a recipe have a known sha256, as a phrase."""
     without = [key for key, download in recipe.downloads.items() if download.sha256 is None]
     if not recipe.downloads:
         return "no download"
     if not without:
         return "sha256 of every download known"
     named = ", ".join(f"{key} (md5 only)" if recipe.downloads[key].md5 else key for key in without)
-    pinned = "" if all(recipe.downloads[key].md5 for key in without) else "; that of the first copy is expected later"
-    return f"no sha256 known of {named}{pinned}"
+    pinned = "" if all(recipe.downloads[key].md5 for key in without) else "; recorded at the first download"
+    return f"no sha256 known for {named}{pinned}"
 
 
 def dump_recipe(recipe: Recipe) -> str:
-    """The recipe as YAML, every default resolved; addresses are without user information and queries."""
+    """The recipe as YAML, every default resolved; addresses without user information and query."""
     return yaml.safe_dump(recipe.record(), sort_keys=False, allow_unicode=True, width=110)
 
 

@@ -1,4 +1,4 @@
-"""What a recipe may say: its keys, their types and defaults, and how they must fit together."""
+"""The keys of a recipe: types, defaults, and checks that they fit together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _one_line(text: str) -> str:
 
 
 Label = Annotated[str, AfterValidator(_one_line)]
-"""Text that is printed."""
+"""Text that is printed: one line without control characters."""
 Format = Literal["plain", "ted-tags", "ted-segments"]
 
 
@@ -34,8 +34,8 @@ class Download(Section):
     """A file to fetch."""
 
     url: str
-    sha256: str | None = Field(None, pattern="^[0-9a-fA-F]{64}$", description="noted on first use if unset")
-    md5: str | None = Field(None, pattern="^[0-9a-fA-F]{32}$", description="where no sha256 is published")
+    sha256: str | None = Field(None, pattern="^[0-9a-fA-F]{64}$", description="recorded at the first download if unset")
+    md5: str | None = Field(None, pattern="^[0-9a-fA-F]{32}$", description="if no sha256 is published")
     size: int | None = Field(None, ge=0, description="bytes")
 
     @field_validator("url")
@@ -48,34 +48,33 @@ class Download(Section):
         return url
 
     def remote(self) -> RemoteFile:
-        """The file as the downloader takes it."""
+        """The file in the downloader's form."""
         return RemoteFile(self.url, sha256=self.sha256, md5=self.md5, size=self.size)
 
 
 class ArchiveCorpus(Section):
-    """Two members of an archive, one a language."""
+    """Two members of an archive, one per language."""
 
     kind: Literal["archive"]
     name: Label
     download: str = Field(description="a key of downloads")
     members: dict[str, str] = Field(description="by language; a compressed member is unpacked too")
     format: Format = "plain"
-    lines: int | None = Field(None, ge=0, description="as published; a difference is told")
+    lines: int | None = Field(None, ge=0, description="as published; a difference is reported")
 
     @field_validator("members")
     @classmethod
-    def _stay_below(cls, members: dict[str, str]) -> dict[str, str]:
+    def _are_inside_the_folder(cls, members: dict[str, str]) -> dict[str, str]:
         for member in members.values():
             if not safe_member(member):
                 raise ValueError(
-                    f"the member {member!r} leads out of the folder that the archive is unpacked to, or holds a "
-                    "control character"
+                    f"the member {member!r} would be unpacked outside its folder, or contains a control character"
                 )
         return members
 
 
 class FilesCorpus(Section):
-    """Two downloads, one a language."""
+    """Two downloads, one per language."""
 
     kind: Literal["files"]
     name: Label
@@ -85,16 +84,16 @@ class FilesCorpus(Section):
 
 
 class TestSetCorpus(Section):
-    """A test set as sacreBLEU knows it: same text, same checksum, same name in the score's signature."""
+    """One of sacreBLEU's test sets: same text, same checksum, same name in the score's signature."""
 
     kind: Literal["test-set"]
     name: Label = Field(description="sacreBLEU's name, for example wmt14/full")
-    download: str | None = Field(None, description="a key of downloads; where sacreBLEU says it is, if unset")
+    download: str | None = Field(None, description="a key of downloads; sacreBLEU's address if unset")
     lines: int | None = Field(None, ge=0)
 
 
 class ToyCorpus(Section):
-    """The embedded pair: this split of the toy grammar."""
+    """The built-in toy pair: one split of the toy grammar."""
 
     kind: Literal["toy"]
     name: Label = "toy"
@@ -102,7 +101,7 @@ class ToyCorpus(Section):
 
 
 class LocalCorpus(Section):
-    """Files of the user's own: PREFIX.LANGUAGE, plain or compressed (``.gz``, ``.xz``, ``.bz2``, ``.zst``)."""
+    """The user's own files: PREFIX.LANGUAGE, plain or compressed (``.gz``, ``.xz``, ``.bz2``, ``.zst``)."""
 
     kind: Literal["local"]
     prefix: str = Field(description="relative to the recipe's folder")
@@ -114,7 +113,7 @@ class LocalCorpus(Section):
 
 
 class LocalFilesCorpus(Section):
-    """Two files of the user's own, which may be pipes."""
+    """Two of the user's own files, which may be pipes."""
 
     kind: Literal["local-files"]
     files: dict[str, str] = Field(description="by language; relative to the recipe's folder")
@@ -126,13 +125,15 @@ class LocalFilesCorpus(Section):
 
 
 class HeldOut(Section):
-    """Pairs taken out of the training text: those whose source has the smallest hashes, so that the choice is the
-    same in every run and hardly changes as the corpus grows."""
+    """Pairs taken out of the training text: those with the smallest hashes of the source sentence.
+
+    So the choice is the same in every run and hardly changes as the corpus grows.
+    """
 
     kind: Literal["held-out"]
     name: Label = "held-out"
     pairs: int = Field(2_000, ge=1)
-    max_share: float = Field(0.05, gt=0, le=0.5, description="of the training pairs, at most; rounded up")
+    max_share: float = Field(0.05, gt=0, le=0.5, description="maximum share of the training pairs; rounded up")
 
 
 TextCorpus = Annotated[
@@ -146,20 +147,20 @@ AnyCorpus = Annotated[
 
 
 class Normalisation(Section):
-    """Changes to training text, both sides, which translate does again to its input. Raw text needs none."""
+    """Changes to both sides of the training text. ``nmt translate`` repeats them on its input."""
 
     nfc: bool = Field(False, description="Unicode normal form C")
     punctuation: bool = Field(False, description="Moses: normalise punctuation, remove non-printing characters")
 
 
 class Filters(Section):
-    """Which training pairs are dropped. Pairs with an empty side always are. Valid and test are never filtered."""
+    """Which training pairs are dropped. An empty side always drops its pair. Valid and test are never filtered."""
 
-    invalid_utf8: Literal["error", "drop"] = Field("error", description="what becomes of text that is not UTF-8")
-    max_length: int | None = Field(250, ge=1, description="words (characters for zh, ja, th, km, lo, my) of a side")
-    max_ratio: float | None = Field(4.0, ge=1, description="of the longer side to the shorter")
+    invalid_utf8: Literal["error", "drop"] = Field("error", description="what to do with text that is not UTF-8")
+    max_length: int | None = Field(250, ge=1, description="words (characters for zh, ja, th, km, lo, my) per side")
+    max_ratio: float | None = Field(4.0, ge=1, description="length of the longer side over that of the shorter")
     dedup: bool = Field(True, description="drop exact repetitions of a pair")
-    leakage: Literal["drop", "count"] = Field("drop", description="pairs of which a side stands in valid or test")
+    leakage: Literal["drop", "count"] = Field("drop", description="pairs with a side that is also in valid or test")
     copied: Literal["drop", "count"] = Field("count", description="pairs whose source equals their target")
     invisible: Literal["drop", "count"] = Field("count", description="pairs with NUL or zero-width characters")
 
@@ -172,7 +173,7 @@ class Recipe(Section):
     licence: str = ""
     source_lang: str
     target_lang: str
-    vocab_size: int | None = Field(None, ge=1, description="what build-vocab takes without --size")
+    vocab_size: int | None = Field(None, ge=1, description="the vocabulary size of build-vocab without --size")
     downloads: dict[str, Download] = Field(default_factory=dict)
     train: list[TextCorpus] = Field(min_length=1)
     valid: list[AnyCorpus] = Field(min_length=1)
@@ -204,7 +205,7 @@ class Recipe(Section):
             if sides is not None and set(sides) != languages:
                 raise ValueError(
                     f"{split}, {corpus.name}: has text for {', '.join(sorted(sides))}; "
-                    f"needed are {' and '.join(sorted(languages))}"
+                    f"expected {' and '.join(sorted(languages))}"
                 )
             for key in _downloads_of(corpus):
                 if key not in self.downloads:
@@ -214,14 +215,14 @@ class Recipe(Section):
             place = (*folder_parts(download.url), download.remote().name)
             other = places.setdefault(place, key)
             if self.downloads[other] != download:
-                raise ValueError(f"the downloads {other} and {key} differ, but would be the same file in the cache")
+                raise ValueError(f"the downloads {other} and {key} differ, but have the same path in the cache")
         for split, corpora in (("valid", self.valid), ("test", self.test)):
             if len(corpora) > 1 and any(isinstance(corpus, HeldOut) for corpus in corpora):
                 raise ValueError(f"{split}: held-out pairs cannot be mixed with other text")
         return self
 
     def record(self) -> dict[str, Any]:
-        """The recipe as it is written down: every default resolved, no user information and queries in addresses."""
+        """The recipe for the manifest: every default resolved, addresses without user information and query."""
         values = self.model_dump(mode="json")
         for download in values["downloads"].values():
             download["url"] = public_address(download["url"])
@@ -234,13 +235,13 @@ class Recipe(Section):
                 yield split, corpus
 
     def used_downloads(self) -> dict[str, RemoteFile]:
-        """The files that corpora are read from, by their keys, in the order of use; test sets are not among them."""
+        """The files that corpora are read from, by key, in the order of use; without those of test sets."""
         corpora = (corpus for _, corpus in self.corpora() if not isinstance(corpus, TestSetCorpus))
         keys = [key for corpus in corpora for key in _downloads_of(corpus)]
         return {key: self.downloads[key].remote() for key in dict.fromkeys(keys)}
 
     def test_sets(self) -> dict[str, RemoteFile | None]:
-        """The names of sacreBLEU's test sets among the corpora, and the files to read them from if given."""
+        """sacreBLEU's test sets among the corpora, by name, each with the file to read it from if one is given."""
         return {
             corpus.name: self.downloads[corpus.download].remote() if corpus.download else None
             for _, corpus in self.corpora()
@@ -249,7 +250,7 @@ class Recipe(Section):
 
 
 def _sides(corpus: AnyCorpus) -> Mapping[str, str] | None:
-    """What a corpus names for each language; None if it finds both by itself."""
+    """A corpus's member or file per language; None if it finds both by itself."""
     if isinstance(corpus, ArchiveCorpus):
         return corpus.members
     return corpus.files if isinstance(corpus, FilesCorpus | LocalFilesCorpus) else None

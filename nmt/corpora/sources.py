@@ -1,4 +1,4 @@
-"""Where the pairs of a recipe's corpora come from: one way of reading for each kind."""
+"""The pairs of a recipe's corpora: how each kind of corpus is fetched and read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TITLE = re.compile(r"<(title|description)>(.*?)</\1>")
 
 @dataclass(frozen=True)
 class Sources:
-    """A recipe, and what was fetched for it."""
+    """A recipe and the files that were fetched for it."""
 
     recipe: Recipe
     scratch: Path
@@ -53,11 +53,11 @@ class Sources:
     downloads: dict[str, Path]
     test_sets: dict[str, TestSet]
     records: list[SourceRecord]
-    """Every file that it is read from."""
+    """Every file that the recipe's text is read from."""
     local: LocalText
 
     def pairs(self, corpus: TextCorpus, split: str) -> Iterator[Pair]:
-        """Serve the source and target lines of a corpus.
+        """Yield the source and target lines of a corpus.
 
         Raises:
             DataError: a file is missing or damaged, or the two sides differ in their number of lines.
@@ -65,7 +65,7 @@ class Sources:
         source, target = self.recipe.source_lang, self.recipe.target_lang
         invalid: InvalidUtf8 = "error"
         if split == "train" and self.recipe.filters.invalid_utf8 == "drop":
-            invalid = "replace"  # The cleaning finds what was replaced.
+            invalid = "replace"  # Cleaning drops the pairs with replaced characters.
         match corpus:
             case ToyCorpus():
                 yield from _toy_pairs(corpus, split, source, target)
@@ -101,13 +101,13 @@ def fetch_sources(
     progress: Progress | None,
     notify: Notify | None,
 ) -> Sources:
-    """Fetch all that a recipe is made of; the arguments are those of :func:`nmt.corpora.prepare.prepare`.
+    """Fetch every file of a recipe; the arguments are those of :func:`nmt.corpora.prepare.prepare`.
 
     Args:
         local: the user's own files.
 
     Raises:
-        DownloadError: names every file that is missing when offline, the first that fails otherwise.
+        DownloadError: names every missing file when offline, else the first file that fails.
     """
     root = cache or default_cache()
     downloads: dict[str, Path] = {}
@@ -131,7 +131,7 @@ def fetch_sources(
         else:
             fetched.append((file, downloads[key]))
     for name, given in recipe.test_sets().items():
-        # sacreBLEU's own cache takes only what sacreBLEU itself would put there.
+        # Only files that sacreBLEU itself would download may be put into its cache.
         foreign = given is not None and given.md5 not in [listed.md5 for listed in listed_files(name)]
         try:
             test_sets[name] = fetch_test_set(
@@ -162,7 +162,7 @@ def fetch_sources(
 
 
 def unfetched_records(recipe: Recipe, local: LocalText) -> list[SourceRecord]:
-    """What a recipe reads that needs no fetching: the user's files, and the toy grammar's program."""
+    """The files of a recipe that are not downloaded: the user's files, and the source code of the toy grammar."""
     records = list(local.records)
     if any(isinstance(corpus, ToyCorpus) for _, corpus in recipe.corpora()):
         from nmt.corpora import toy
@@ -176,7 +176,7 @@ def unfetched_records(recipe: Recipe, local: LocalText) -> list[SourceRecord]:
 
 @functools.lru_cache(maxsize=1)
 def _toy(seed: int) -> ToyPairs:
-    """The toy corpus, of which three splits are read one after another."""
+    """The toy corpus; cached, since its three splits are read one after another."""
     from nmt.corpora.toy import generate
 
     return generate(seed)
@@ -184,7 +184,7 @@ def _toy(seed: int) -> ToyPairs:
 
 def _toy_pairs(corpus: ToyCorpus, split: str, source: str, target: str) -> Iterator[Pair]:
     if {source, target} != {"en", "de"}:
-        raise DataError(f"the toy grammar speaks en and de, not {source} and {target}.")
+        raise DataError(f"the toy grammar has en and de, not {source} and {target}.")
     pairs = getattr(_toy(corpus.seed), split)
     return iter(pairs) if source == "en" else ((german, english) for english, german in pairs)
 
@@ -201,13 +201,13 @@ def _read(source: Path, target: Path, form: Format, invalid: InvalidUtf8) -> Ite
     sides = [list(strip(_bounded(read_lines(path, invalid=invalid), path))) for path in (source, target)]
     if len(sides[0]) != len(sides[1]):
         raise DataError(
-            f"{source} has {len(sides[0]):,} sentences, but {target} has {len(sides[1]):,}: the two must be parallel."
+            f"{source} has {len(sides[0]):,} sentences, but {target} has {len(sides[1]):,}: both need the same number."
         )
     yield from zip(*sides, strict=True)
 
 
 def _bounded(lines: Iterable[str], path: Path) -> Iterator[str]:
-    """The lines of a file, unless it unpacks to far more than its size."""
+    """The lines of a file; an error if it unpacks to far more than its size."""
     budget = Budget(path)
     for line in lines:
         budget.spend(len(line))
@@ -227,7 +227,7 @@ def _ted_tags(lines: Iterable[str]) -> Iterator[str]:
 def _ted_segments(lines: Iterable[str]) -> Iterator[str]:
     """Sentences of an IWSLT development or test file, which is XML."""
     for line in lines:
-        # Where the first tag has no end, none behind it has one.
+        # If the first tag is not closed, no later tag is.
         segment = _SEGMENT.match(line, max(0, line.find("<seg")))
         if segment:
             yield html.unescape(segment[1]).strip()

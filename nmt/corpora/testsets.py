@@ -1,7 +1,7 @@
-"""Test sets as sacreBLEU knows them: fetched by our downloader into its cache, read by sacreBLEU itself.
+"""sacreBLEU's test sets: fetched by our downloader into sacreBLEU's cache, read by sacreBLEU itself.
 
-sacreBLEU's own downloads are not atomic and end the process when they fail; its list of test sets, with addresses and
-checksums, and its reading of their formats are what others compare with, and so are used as they are.
+sacreBLEU's own downloads are not atomic and end the process when they fail. Its list of test sets and its readers of
+their formats are used unchanged, so that scores compare with published ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TestSet:
     source: list[str]
     references: list[list[str]]
     files: list[tuple[RemoteFile, Path]]
-    """What it was read from: each file as it is known, and where it lies."""
+    """The files that it was read from: each with its address and its path in the cache."""
 
 
 def fetch_test_set(
@@ -49,24 +49,24 @@ def fetch_test_set(
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> TestSet:
-    """A test set by sacreBLEU's name, fetched unless sacreBLEU's cache has it.
+    """A test set by sacreBLEU's name, downloaded if it is not in sacreBLEU's cache.
 
     Args:
         name: for example ``wmt14/full``.
         langpair: for example ``en-de``.
-        file: what to read the test set from, in place of the files that sacreBLEU has listed.
-        cache: a folder laid out as sacreBLEU's; that of ``$SACREBLEU``, else ``~/.sacrebleu``, if unset.
-        mirrors: see :func:`nmt.corpora.download.fetch`, as for the rest.
-        offline: touch no network.
-        progress: told of every block that arrives.
-        notify: told of notices.
+        file: read the test set from this file instead of those that sacreBLEU lists.
+        cache: a folder laid out like sacreBLEU's; if unset, ``$SACREBLEU`` or ``~/.sacrebleu``.
+        mirrors: as for :func:`nmt.corpora.download.fetch`.
+        offline: do not use the network.
+        progress: called for every downloaded block.
+        notify: called with notices.
 
     Raises:
-        DataError: sacreBLEU knows no such test set, or not for these languages.
+        DataError: sacreBLEU has no such test set, or not for these languages.
         DownloadError: a file could not be fetched.
     """
     dataset = _dataset(name, langpair)
-    # Absolute, since sacreBLEU puts its folder in front of the same file's path twice.
+    # Absolute, since sacreBLEU joins its folder to the same file's path twice.
     folder = (Path(dataset._outdir) if cache is None else cache / name).absolute()
     raw = folder / "raw"
     files = []
@@ -94,7 +94,7 @@ def listed_files(name: str) -> list[RemoteFile]:
     """The files of a test set as sacreBLEU lists them.
 
     Raises:
-        DataError: sacreBLEU knows no such test set.
+        DataError: sacreBLEU has no such test set.
     """
     dataset = _dataset(name)
     checksums = dataset.md5 or [None] * len(dataset.data)
@@ -102,12 +102,12 @@ def listed_files(name: str) -> list[RemoteFile]:
 
 
 def _dataset(name: str, langpair: str | None = None) -> Any:
-    """sacreBLEU's own object for a test set, which must have the languages if given."""
+    """sacreBLEU's object for a test set; an error if it lacks the language pair."""
     from sacrebleu.dataset import DATASETS
 
     if name not in DATASETS:
         raise DataError(
-            f"sacreBLEU knows no test set {name!r}{did_you_mean(name, DATASETS)}; `sacrebleu --list` shows all."
+            f"sacreBLEU has no test set {name!r}{did_you_mean(name, DATASETS)}; `sacrebleu --list` shows all."
         )
     dataset = DATASETS[name]
     if langpair is not None and langpair not in dataset.langpairs:
@@ -117,9 +117,9 @@ def _dataset(name: str, langpair: str | None = None) -> Any:
 
 
 def _convert_linearly(dataset: Any) -> None:
-    """Let sacreBLEU's object for a test set take its segments by :func:`segments`.
+    """Make sacreBLEU's object for a test set extract segments by :func:`segments`.
 
-    The library's own pattern gives the same, but its time grows with the cube of a line without ``</seg>``.
+    sacreBLEU's own pattern gives the same text, but takes cubic time on a long line without ``</seg>``.
     """
     from sacrebleu.dataset.fake_sgml import FakeSGMLDataset, WMTAdditionDataset
 
@@ -138,7 +138,7 @@ def _convert_linearly(dataset: Any) -> None:
 
 
 def segments(lines: Iterable[str]) -> Iterator[str]:
-    """The text of each line of a test set in SGML that is a segment: without its tag, and without the last end."""
+    """The text of each segment line of an SGML test set, without its opening tag and its last closing tag."""
     for line in lines:
         if line.startswith("<seg "):
             begin = line.find(">") + 1
@@ -148,9 +148,9 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _read(original: Any, langpair: str, folder: Path, raw: Path) -> tuple[list[str], list[list[str]]]:
-    """The lines of a test set whose files lie in place, turned into text anew.
+    """The lines of a test set, converted to text from its downloaded files.
 
-    Text that is in the cache already may be half of it, left by a process that was killed, so it is replaced.
+    Text that is already in the cache is replaced: a process that was killed may have left it incomplete.
     """
     dataset = copy.copy(original)
     dataset._rawdir = str(raw)

@@ -1,4 +1,4 @@
-"""From sources to the text of a data set: read each split, hold out, clean, write, count."""
+"""The text files of a data set: read each split, hold out pairs, clean, write, count."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from nmt.corpora.cleaning import KEPT, Evaluation, Pair, Rules, clean
+from nmt.corpora.cleaning import KEPT, EvaluationSentences, Pair, Rules, clean
 from nmt.corpora.download import Notify
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.schema import HeldOut
@@ -18,35 +18,35 @@ from nmt.errors import DataError
 from nmt.text import encode_line
 from nmt.writing import flush_to_disk, open_to_write
 
-# Pairs between two calls of the progress.
+# Pairs between two calls of ``progress``.
 _PROGRESS_EVERY = 10_000
 
 
 def write_text(
-    sources: Sources, folder: Path, *, scratch: Path, workers: int, progress: Progress, tell: Notify
+    sources: Sources, folder: Path, *, scratch: Path, workers: int, progress: Progress, notify: Notify
 ) -> Manifest:
     """Write ``{train,valid,test}.LANGUAGE`` into a folder.
 
     Args:
-        sources: the recipe, and its files.
-        folder: where the text goes.
-        scratch: a folder for what is remembered on the way; the caller removes it.
-        workers: processes that clean.
-        progress: told of the pairs that were read.
-        tell: told of notices.
+        sources: the recipe and its files.
+        folder: for the text.
+        scratch: a folder for temporary files; the caller removes it.
+        workers: number of cleaning processes.
+        progress: called with the number of pairs read.
+        notify: called with notices.
 
     Returns:
         The manifest, not yet written.
 
     Raises:
-        DataError: text cannot be used as it is, or a split is left without a pair.
+        DataError: the text cannot be used, or a split has no pairs left.
         WriteError: the system refused to write a file.
     """
     recipe = sources.recipe
     read: dict[str, list[CorpusRecord]] = {}
 
     def pairs_of(split: str) -> Iterator[Pair]:
-        """The pairs of a split as they are read, counted."""
+        """Read the pairs of a split, and count them."""
         read[split] = []
         for corpus in getattr(recipe, split):
             count = 0
@@ -57,7 +57,7 @@ def write_text(
             progress(f"{split}: {corpus.name}", count, count)
             read[split].append(CorpusRecord(split=split, name=corpus.name, pairs=count))
 
-    # Valid and test come first, since training text is compared with them.
+    # Valid and test are read first, since training text is compared with them.
     evaluation_pairs: dict[str, list[Pair]] = {}
     wanted: dict[str, HeldOut] = {}
     for split, corpora in (("valid", recipe.valid), ("test", recipe.test)):
@@ -65,7 +65,7 @@ def write_text(
             wanted[split] = corpora[0]
         else:
             evaluation_pairs[split] = list(pairs_of(split))
-    evaluation = Evaluation.of(pair for pairs in evaluation_pairs.values() for pair in pairs)
+    evaluation = EvaluationSentences.of(pair for pairs in evaluation_pairs.values() for pair in pairs)
 
     rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
     if wanted:
@@ -73,9 +73,9 @@ def write_text(
         held = hold_out(chunks, wanted)
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
-            evaluation = evaluation.and_held_out(share.pairs, share.pair_hashes)
+            evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes)
             if share.pairs:
-                tell(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
+                notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
 
     filters: dict[str, int] = {}
     chunks = clean(pairs_of("train"), rules, evaluation, filters, scratch=scratch / "train", workers=workers)
@@ -85,7 +85,7 @@ def write_text(
         files |= _write(folder, split, languages, evaluation_pairs[split])
 
     corpora_read = [record for split in ("train", "valid", "test") for record in read.get(split, [])]
-    _check_counts(sources, corpora_read, filters, files, tell)
+    _check_counts(sources, corpora_read, filters, files, notify)
     return Manifest(
         name=recipe.name,
         source_lang=recipe.source_lang,
@@ -107,15 +107,15 @@ def _check_counts(
     read: list[CorpusRecord],
     filters: dict[str, int],
     files: dict[str, FileRecord],
-    tell: Notify,
+    notify: Notify,
 ) -> None:
-    """Tell of corpora that are not as long as published; raise where a split is left empty."""
+    """Report corpora whose length differs from the published one; raise an error if a split is empty."""
     recipe = sources.recipe
     published = {(split, corpus.name): getattr(corpus, "lines", None) for split, corpus in recipe.corpora()}
     for record in read:
         expected = published[record.split, record.name]
         if expected is not None and record.pairs != expected:
-            tell(f"{record.split}: {record.name} has {record.pairs:,} pairs, where {expected:,} are published.")
+            notify(f"{record.split}: {record.name} has {record.pairs:,} pairs; the published number is {expected:,}.")
     for split in ("train", "valid", "test"):
         if files[f"{split}.{recipe.source_lang}"].lines == 0:
             found = sum(record.pairs for record in read if record.split == split)
@@ -123,11 +123,11 @@ def _check_counts(
                 f"{name} {count:,}" for name, count in filters.items() if count and not name.endswith(KEPT)
             )
             because = f" Dropped: {dropped}." if split == "train" and dropped else ""
-            raise DataError(f"{recipe.name}: of {found:,} {split} pairs none is left.{because}")
+            raise DataError(f"{recipe.name}: none of {found:,} {split} pairs is left.{because}")
 
 
 class _TextFile:
-    """A file of lines that knows their number and its checksum."""
+    """A text file that counts its lines and computes its checksum."""
 
     def __init__(self, path: Path, stack: ExitStack) -> None:
         self._path = path
@@ -142,13 +142,13 @@ class _TextFile:
         self._lines += 1
 
     def finish(self) -> FileRecord:
-        """Bring the file to disk."""
+        """Flush the file to disk."""
         flush_to_disk(self._stream, self._path)
         return FileRecord(lines=self._lines, sha256=self._digest.hexdigest())
 
 
 def _write(folder: Path, split: str, languages: tuple[str, str], pairs: Iterable[Pair]) -> dict[str, FileRecord]:
-    """Write the two sides of a split, and say what the files hold."""
+    """Write the two sides of a split; return the records of the two files."""
     names = [f"{split}.{language}" for language in languages]
     with ExitStack() as stack:
         source, target = (_TextFile(folder / name, stack) for name in names)

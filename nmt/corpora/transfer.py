@@ -1,4 +1,4 @@
-"""One file over HTTP: what is there of it already is completed, over as many connections as it takes."""
+"""One file over HTTP, resumed after a broken connection or an earlier attempt."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from nmt.errors import DownloadError
 from nmt.writing import open_to_write
 
 Progress = Callable[[str, int, int | None], None]
-"""Told what is being fetched, the bytes so far, and the bytes in all where they are known."""
+"""Called with a description, the amount done so far, and the total if known."""
 
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
 _HEADERS = {
     "User-Agent": "nmt",
-    # An archive must arrive as it lies on the server: its checksum is that of the packed bytes.
+    # An archive must arrive unchanged: its checksum is that of the compressed bytes.
     "Accept-Encoding": "identity",
 }
 
-# Waits, in seconds, before an attempt that follows one which brought nothing new.
+# Seconds to wait after the first, second, … attempt without new bytes.
 _BACKOFF = (0.5, 1.0, 2.0, 4.0)
-_MOMENTARY_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)")
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file at an address, and what is known of its content."""
+    """A file at an address, with its checksums and size if known."""
 
     url: str = field(repr=False)
-    """May hold secrets: messages and records take :attr:`public_url`."""
+    """May hold secrets: messages and records use :attr:`public_url`."""
     sha256: str | None = None
     md5: str | None = None
     size: int | None = None
@@ -44,10 +44,10 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """The last part of the address, by which mirrors hold the file.
+        """The last part of the address, which is the file's name on mirrors.
 
         Raises:
-            DownloadError: it is no plain file name.
+            DownloadError: it is not a plain file name.
         """
         try:
             return file_name(self.url)
@@ -65,10 +65,10 @@ class UnavailableError(Exception):
 
 
 def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool:
-    """Add to the part what is missing, over as many connections as it takes while each brings something.
+    """Complete a partial file, over as many connections as needed while each one adds bytes.
 
     Returns:
-        Whether the server told how long the file is, and all of it came.
+        Whether the server sent the file's length, and all of it arrived.
 
     Raises:
         UnavailableError: the server does not have the file, or cannot be reached.
@@ -85,14 +85,14 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
             try:
                 with client.stream("GET", url, auth=auth, headers=_range(size_of(part), validator)) as response:
                     if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                        return False  # Nothing lies beyond the part: it is whole, or its checksum will tell.
+                        return False  # The server has no bytes after the part. The checksum shows whether it is right.
                     response.raise_for_status()
                     validator = _strong_validator(response)
                     return _receive(response, part, file, progress)
             except httpx.HTTPStatusError as error:
                 status = error.response.status_code
-                if status not in _MOMENTARY_STATUS or attempt >= len(_BACKOFF):
-                    reason = f"the server answers {status} {error.response.reason_phrase}".rstrip()
+                if status not in _TRANSIENT_STATUS or attempt >= len(_BACKOFF):
+                    reason = f"the server returned {status} {error.response.reason_phrase}".rstrip()
                     if status == httpx.codes.UNAUTHORIZED:
                         reason += f"; give user and password in {VARIABLE} or ~/.netrc"
                     raise UnavailableError(reason) from None
@@ -104,9 +104,9 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
                     furthest = size_of(part)
                     attempt = 0
                 if attempt >= len(_BACKOFF):
-                    raise UnavailableError(f"the connection breaks off ({error})") from None
+                    raise UnavailableError(f"the connection was lost ({error})") from None
             if validator is None and not checked:
-                # Nothing would tell whether the rest is of the same copy.
+                # There would be no way to check that the rest comes from the same copy.
                 part.unlink(missing_ok=True)
             time.sleep(_BACKOFF[attempt])
             attempt += 1
@@ -116,7 +116,7 @@ def _client() -> httpx.Client:
     try:
         return httpx.Client(follow_redirects=True, timeout=_TIMEOUT, headers=_HEADERS)
     except (ValueError, ImportError, httpx.InvalidURL):
-        # Their words may quote an address with a password.
+        # The original message may quote an address with a password.
         raise DownloadError(
             "the proxy of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used: give it as http://HOST:PORT (for "
             "socks5:// install httpx[socks]), or unset it."
@@ -130,36 +130,36 @@ def _range(have: int, validator: str | None) -> dict[str, str]:
 
 
 def _strong_validator(response: httpx.Response) -> str | None:
-    """What names the very copy that a server sends, so that the rest can be asked of that copy alone."""
+    """The strong ETag of a response, if any: it makes sure that the rest comes from the same copy."""
     tag: str = response.headers.get("ETag", "")
     return tag if tag.startswith('"') else None
 
 
 def _receive(response: httpx.Response, part: Path, file: RemoteFile, progress: Progress) -> bool:
-    """Write an answer's body behind what the part holds, or from the start where the server sends the whole file.
+    """Append a response's body to the part, or replace the part if the server sends the whole file.
 
     Returns:
-        Whether the answer told the length of the whole file.
+        Whether the response gave the length of the whole file.
     """
     done, total = _extent(response, part)
     with open_to_write(part, "ab" if done else "wb", follow=False) as stream:
-        # Blocks as they arrive: gathered into larger ones, the last of them would be lost with the connection.
+        # Blocks are written as they arrive: a lost connection would lose a larger block that is not full.
         for block in response.iter_raw():
             stream.write(block)
             done += len(block)
             if file.size is not None and done > file.size:
-                break  # A body may have no end.
+                break  # A body may be endless.
             progress(file.name, done, file.size if total is None else total)
     if file.size is not None and done > file.size:
         part.unlink()
-        raise UnavailableError(f"sends more than the {file.size:,} bytes of the file that was asked for")
+        raise UnavailableError(f"the server sent more than the expected {file.size:,} bytes")
     if total is not None and done != total:
         raise httpx.RemoteProtocolError(f"{done:,} of {total:,} bytes arrived")
     return total is not None
 
 
 def _extent(response: httpx.Response, part: Path) -> tuple[int, int | None]:
-    """How many bytes of the part an answer's body follows, and how long the whole file is, if the answer tells.
+    """The offset at which a response's body starts, and the length of the whole file if the response gives it.
 
     Raises:
         httpx.RemoteProtocolError: the body is neither the rest of the part nor the whole file; the part is removed.
@@ -171,7 +171,7 @@ def _extent(response: httpx.Response, part: Path) -> tuple[int, int | None]:
     start = int(found[1]) if found else None
     if found is None or start not in (0, size_of(part)):
         part.unlink(missing_ok=True)
-        raise httpx.RemoteProtocolError("the server sends another range than was asked for")
+        raise httpx.RemoteProtocolError("the server sent a range that was not requested")
     if found[2] != "*":
         return int(found[1]), int(found[2])
     return int(found[1]), None if length is None else int(found[1]) + int(length)

@@ -1,4 +1,4 @@
-"""Rows of unequal lengths that lie one after the other in one array."""
+"""Rows of unequal lengths, concatenated in one array."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def starts_of(lengths: Indices) -> NDArray[np.int64]:
 
 
 def gather_rows(values: NDArray[Any], starts: Indices, lengths: Indices) -> NDArray[Any]:
-    """The rows that begin at ``starts``, one after the other, in one gather."""
-    # Where each value lies: its place in the result, shifted by what lies between the two in ``values``.
+    """The rows that begin at ``starts``, concatenated, in one gather."""
+    # The index of each value in ``values`` is its index in the result plus its row's shift.
     shifts = np.repeat(starts - starts_of(lengths), lengths)
     gathered: NDArray[Any] = values[np.arange(len(shifts)) + shifts]
     return gathered

@@ -1,4 +1,4 @@
-"""Length groups, updates of so many target tokens, the plan of an epoch, and what each rank gets of it.
+"""The plan of an epoch (pairs grouped by length, updates of a number of target tokens), micro-batches, and batches.
 
 Lengths are in pieces; tokens count eos, so a sentence of n pieces has n + 1 tokens.
 """
@@ -18,12 +18,12 @@ from nmt.data.vocab import Vocabulary
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """Which pairs each update of an epoch takes, in order; 4 bytes a pair (8 from two billion pairs on)."""
+    """The pairs of each update of an epoch, in order; 4 bytes per pair (8 from two billion pairs on)."""
 
     pairs: Indices
-    """Every pair once, or as often as the population of the epoch has it."""
+    """Every pair once, or as often as it is in the epoch's population."""
     starts: NDArray[np.int64]
-    """Where in ``pairs`` each update begins; one more entry for the end."""
+    """The index in ``pairs`` where each update begins, and the end of the last."""
     tokens: NDArray[np.int64]
     """Target tokens of each update."""
 
@@ -51,19 +51,19 @@ def plan_epoch(
 ) -> EpochPlan:
     """Plan an epoch: a pure function of its arguments, the same for any number of ranks.
 
-    Pairs are sorted by length, equal ones in random order, and cut into groups of ``group_tokens`` target tokens
-    (section 5.1: batched together by approximate sequence length). The groups are shuffled, and each update takes
-    groups until it has ``update_tokens``. A group or update ends with the pair that fills it.
+    Pairs are sorted by length, pairs of equal lengths in random order, and cut into groups of ``group_tokens`` target
+    tokens (section 5.1: batched together by approximate sequence length). The groups are shuffled, and each update
+    takes groups until it has ``update_tokens``. A group or update ends with the pair that fills it.
 
     Args:
-        pairs: what the epoch consists of, as indices into the lengths, a pair as often as it is to come; every pair
-            once if not given.
+        pairs: the epoch's population, as indices into the lengths, repeated for pairs that occur several times; every
+            pair once if not given.
     """
     random = np.random.default_rng([seed, epoch])
     count = len(target_lengths) if pairs is None else len(pairs)
     index_type = np.int32 if max(count, len(target_lengths)) <= np.iinfo(np.int32).max else np.int64
-    # Two sort keys, packed into one integer: the longer side decides what padding costs, then the target. The
-    # pairs come shuffled and the sort is stable, so pairs of equal lengths meet in another order each epoch.
+    # Two sort keys, packed into one integer: the length of the longer side, which determines the padding, then that of
+    # the target. The sort is stable and its input is shuffled, so the order of pairs of equal lengths is random.
     longer = np.maximum(source_lengths, target_lengths).astype(np.int64)
     key = longer * (int(longer.max(initial=0)) + 1) + target_lengths
     shuffled = random.permutation(count).astype(index_type)
@@ -89,9 +89,9 @@ def plan_epoch(
 
 
 def _cuts(tokens: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
-    """Where to cut a row of items into stretches that come nearest to a budget; the ends of the stretches.
+    """Cut a sequence of items into stretches with token counts close to a budget; returns the stretches' ends.
 
-    Cutting at multiples of the budget of the running total keeps every stretch within half an item at either end.
+    The total is divided evenly, and each cut is at most half an item away from the even division.
     """
     if len(tokens) == 0:
         return np.zeros(0, np.int64)
@@ -116,8 +116,8 @@ def rank_micro_batches(
 ) -> list[Indices]:
     """The micro-batches of one rank in one update.
 
-    The update's pairs are sorted by length and dealt out so that the ranks get like numbers of tokens; a rank may get
-    none. Each share is cut as :func:`micro_batches` does.
+    The update's pairs are sorted by length and divided so that the ranks get similar numbers of tokens; a rank may get
+    none. :func:`micro_batches` cuts each share.
     """
     pairs = plan.update(index)
     longest = np.maximum(source_lengths[pairs], target_lengths[pairs]).astype(np.int64) + 1
@@ -128,8 +128,10 @@ def rank_micro_batches(
 
 
 def micro_batches(pairs: Indices, max_tokens: int, source_lengths: Indices, target_lengths: Indices) -> list[Indices]:
-    """Cut pairs, sorted by length, into stretches of at most ``max_tokens`` padded positions (rows times the longest
-    side); a single pair may have more."""
+    """Sort pairs by length and cut them into micro-batches of at most ``max_tokens`` padded positions.
+
+    Positions are rows times the longest side. A micro-batch of one pair may have more.
+    """
     longest = np.maximum(source_lengths[pairs], target_lengths[pairs]).astype(np.int64) + 1
     order = np.argsort(longest, kind="stable")
     pairs, longest = pairs[order], longest[order]
@@ -145,7 +147,7 @@ def micro_batches(pairs: Indices, max_tokens: int, source_lengths: Indices, targ
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs as padded arrays (int64, pad 0, padding on the right), with the lengths that pack them into rows."""
+    """Pairs as padded arrays (int64, pad 0, padding on the right), with the lengths needed to pack them."""
 
     source_BS: NDArray[np.int64]
     """Pieces + eos."""
@@ -170,12 +172,12 @@ class Batch:
 
     @property
     def positions(self) -> int:
-        """Rows times the longer side: what counts towards ``micro_batch_tokens``."""
+        """Rows times the longer side, which ``micro_batch_tokens`` limits."""
         return len(self.source_BS) * int(max(self.source_BS.shape[1], self.target_input_BT.shape[1]))
 
 
 def halves(batch: Batch) -> tuple[Batch, Batch]:
-    """A batch of at least two pairs as two, each without the padding that it no longer needs."""
+    """Split a batch of at least two pairs into two, each padded only to its own longest sentence."""
     middle = len(batch.source_BS) // 2
     first, second = (_trimmed(batch, rows) for rows in (slice(None, middle), slice(middle, None)))
     return first, second
@@ -209,11 +211,11 @@ def collate(shards: PairSource, pairs: Indices) -> Batch:
 def _padded(
     tokens: NDArray[Any], lengths: Indices, *, before: int | None = None, after: int | None = None
 ) -> NDArray[np.int64]:
-    """Sentences that lie one after the other, as rows of one array."""
+    """Concatenated sentences as the rows of a padded array."""
     longest = int(lengths.max(initial=0))
     padded = np.full((len(lengths), longest + 1), Vocabulary.PAD, dtype=np.int64)
     pieces = padded[:, :-1] if before is None else padded[:, 1:]
-    # A mask is filled row by row, which is the order that the tokens lie in.
+    # Assignment through a mask fills it row by row, which is the order of the tokens.
     pieces[np.arange(longest) < lengths[:, None]] = tokens
     if before is not None:
         padded[:, 0] = before

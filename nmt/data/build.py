@@ -1,4 +1,4 @@
-"""From prepared text to vocabulary and shards: what ``nmt build-vocab`` does."""
+"""``nmt build-vocab``: from prepared text to vocabulary and shards."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from nmt.files import restoring
 from nmt.text import NormalizationRule, normalizer, read_lines
 
 SAMPLE_LINES = 2_000_000
-"""Of each side, at most, that a vocabulary is trained on: more changes little and costs memory."""
+"""Maximum number of lines per side to train a vocabulary on: more change little and cost memory."""
 _COUNTED_LINES = 500_000
-"""Of each side, at most, in which the changes of a normaliser are counted."""
+"""Maximum number of lines per side in which the changes of a normaliser are counted."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class BuiltVocabulary:
     vocab: Vocabulary
     index: ShardIndex
     trained: TrainedVocabulary | None
-    """None where an existing vocabulary was used."""
+    """None if an existing vocabulary was used."""
     changed: bool
-    """False where all was up to date."""
+    """False if everything was up to date."""
     kept: Path | None = None
-    """The file of the vocabulary that was in use before, if it was a given one."""
+    """The file that keeps the replaced vocabulary, if that was a given one."""
     edited: tuple[str, ...] = ()
-    """Names of the files whose text has changed since it was encoded the last time."""
+    """Names of the files whose text has changed since it was last encoded."""
 
 
 def build_vocabulary(
@@ -65,26 +65,26 @@ def build_vocabulary(
     max_length: int = 256,
     threads: int | None = None,
 ) -> BuiltVocabulary:
-    """Train a vocabulary on a data set's training text, or take an existing one, and encode train and valid with it.
+    """Train a vocabulary on a data set's training text, or use an existing one, and encode train and valid with it.
 
-    Nothing is trained where the data set's vocabulary was trained on this text with these settings. A given vocabulary
-    that another one replaces is kept as ``vocab.model.before``. Vocabulary and shards are replaced together, once the
-    whole text is encoded; after an error they are as they were.
+    No vocabulary is trained if the data set's was trained on this text with these settings. A replaced vocabulary that
+    had been given is kept as ``vocab.model.before``. Vocabulary and shards are replaced together, once the whole text
+    is encoded; an error leaves both unchanged.
 
     Args:
-        size: pieces; chosen by the recipe or the size of the corpus where not given.
-        existing: a SentencePiece model to encode with.
-        normalization: the rule of the vocabulary itself, which changes both sides.
-        source_normalization: the rule that the source goes through before it is encoded, here and in translation. If
-            not given, that of the data set in whose folder ``existing`` lies, or none.
+        size: number of pieces; by default the recipe's, or chosen by the size of the corpus.
+        existing: a SentencePiece model to use.
+        normalization: the vocabulary's own rule, which changes both sides.
+        source_normalization: the rule for source text, here and in translation. By default that of the data set whose
+            folder holds ``existing``, or none.
         byte_fallback: see :func:`nmt.data.vocab.train_vocabulary`.
         threads: all usable cores if not given.
 
     Raises:
-        DataError: the data set is not there, or cannot be read, or its two sides are not parallel.
-        VocabularyError: no vocabulary can be trained, or the existing one does not suit.
-        OutputError: the data set's folder holds a vocabulary or shards that are not this program's.
-        WriteError: the system refused to write; vocabulary and shards are as they were.
+        DataError: the data set does not exist, cannot be read, or its two sides are not parallel.
+        VocabularyError: no vocabulary can be trained, or the existing one is unsuitable.
+        OutputError: the data set's folder holds a vocabulary or shards that this program did not write.
+        WriteError: the system refused to write; vocabulary and shards are unchanged.
     """
     manifest = read_manifest(data)
     text = examine_text(data, manifest, ENCODED_SPLITS)
@@ -99,22 +99,22 @@ def build_vocabulary(
         settings = VocabularySettings(
             size or _chosen_size(data, manifest), model_type, character_coverage, normalization, rule, byte_fallback
         )
-        standing = _trained_before(data, manifest, settings, text)
-        if standing is None:
+        trained_before = _trained_before(data, manifest, settings, text)
+        if trained_before is None:
             trained = _train(data, manifest, settings)
             vocab = trained.vocab
         else:
-            vocab = standing
+            vocab = trained_before
     path = DataFolder(data).vocab
     is_same = path.is_file() and path.read_bytes() == vocab.model_bytes
-    made_with = asdict(settings) if settings is not None else None
-    if is_same and are_current(data, vocab, max_length, rule, text=text) and read_index(data).vocabulary == made_with:
+    recorded = asdict(settings) if settings is not None else None
+    if is_same and are_current(data, vocab, max_length, rule, text=text) and read_index(data).vocabulary == recorded:
         return BuiltVocabulary(vocab, read_index(data), trained, changed=False)
     edited = _edited(data, text)
     kept = None
 
     def save() -> None:
-        # The vocabulary first: shards that do not match it are refused, so that a crash in between is noticed.
+        # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
         nonlocal kept
         kept = None if is_same else keep_given_vocabulary(data)
         vocab.save(path)
@@ -127,19 +127,19 @@ def build_vocabulary(
                 max_length=max_length,
                 threads=threads,
                 source_normalization=rule,
-                vocabulary=made_with,
+                vocabulary=recorded,
                 text=text,
                 once_complete=save,
             )
     except BaseException:
-        if kept is not None:  # it has its own name again
+        if kept is not None:  # ``restoring`` has put the vocabulary back under its own name.
             kept.unlink(missing_ok=True)
         raise
     return BuiltVocabulary(vocab, index, trained, changed=True, kept=kept, edited=edited)
 
 
 def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:
-    """The source rule of a data set that was encoded with a vocabulary; identity if the folder holds none."""
+    """The source rule of the data set in a folder; identity if it was not encoded with this vocabulary."""
     try:
         index = read_index(folder)
     except DataError:
@@ -150,12 +150,12 @@ def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:
 def _chosen_size(data: Path, manifest: Manifest) -> int:
     chosen = manifest.recipe.get("vocab_size") or default_size(manifest.files[f"train.{manifest.source_lang}"].lines)
     if not isinstance(chosen, int):
-        raise VocabularyError(f"{data}: the recipe's vocab_size is {chosen!r}, not a number.")
+        raise VocabularyError(f"{data}: the recipe's vocab_size must be a number, not {chosen!r}.")
     return chosen
 
 
 def _edited(data: Path, text: Mapping[str, TextFile]) -> tuple[str, ...]:
-    """Names of the files that hold other text than the data set's shards were encoded from, as far as that is known."""
+    """Names of the files whose text has changed since the shards were encoded, if the shards recorded it."""
     try:
         index = read_index(data)
     except DataError:
@@ -166,13 +166,13 @@ def _edited(data: Path, text: Mapping[str, TextFile]) -> tuple[str, ...]:
 def _trained_before(
     data: Path, manifest: Manifest, settings: VocabularySettings, text: Mapping[str, TextFile]
 ) -> Vocabulary | None:
-    """The data set's vocabulary, if it was trained on the present text with these settings."""
+    """The data set's vocabulary if it was trained on the current text with these settings; else None."""
     try:
         index, vocab = read_index(data), Vocabulary.load(DataFolder(data).vocab)
     except (DataError, VocabularyError):
         return None
     is_same = index.vocabulary == asdict(settings) and index.data_fingerprint == manifest.fingerprint
-    # Shards of earlier versions do not tell their text.
+    # Shards of earlier versions do not record their text.
     is_same = is_same and (index.text is None or is_same_text(index.text, text))
     return vocab if is_same and index.vocab_fingerprint == vocab.fingerprint else None
 
@@ -193,7 +193,7 @@ def _train(data: Path, manifest: Manifest, settings: VocabularySettings) -> Trai
 
 
 def _training_lines(data: Path, manifest: Manifest, side: Side, rule: NormalizationRule, limit: int) -> Iterator[str]:
-    """Lines of one side of the training text, evenly spread if there are too many; the source after its rule."""
+    """At most ``limit`` lines of one side of the training text, evenly spread; the rule is applied to the source."""
     name = f"train.{manifest.source_lang if side == 'source' else manifest.target_lang}"
     lines = sample(read_lines(data / name), manifest.files[name].lines, limit)
     return lines if side == "target" else map(_rule(rule), lines)
@@ -204,10 +204,10 @@ def _rule(rule: NormalizationRule) -> Callable[[str], str]:
 
 
 def normalization_changes(data: Path, built: BuiltVocabulary) -> dict[Side, Changes]:
-    """What the normalisers of a new vocabulary change in the training text, by side.
+    """What the normalisation rules of a new vocabulary change in the training text, by side.
 
-    The source goes through its own rule and the vocabulary's, the target through the vocabulary's. A side that no
-    rule was chosen for is left out, unless a given vocabulary changes it.
+    The vocabulary's rule changes both sides; the source rule is applied to the source first. A side for which no rule
+    was chosen is left out, unless a given vocabulary changes it.
     """
     manifest = read_manifest(data)
     vocab, rule, trained_with = built.vocab, built.index.source_normalization, built.index.vocabulary
@@ -226,7 +226,7 @@ def normalization_changes(data: Path, built: BuiltVocabulary) -> dict[Side, Chan
 
 
 def warnings(built: BuiltVocabulary) -> list[str]:
-    """What looks wrong in a vocabulary's figures."""
+    """Warnings about a vocabulary's statistics."""
     found = []
     train = built.index.splits["train"]
     for side in SIDES:

@@ -1,4 +1,4 @@
-"""The names of all that lies in a data set's folder."""
+"""The names of the files in a data set's folder."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A folder with ``{train,valid,test}.LANGUAGE``, and what is made from them."""
+    """A folder with ``{train,valid,test}.LANGUAGE``, and the files made from them."""
 
     path: Path
 
     @property
     def manifest(self) -> Path:
-        """What the data set says about itself."""
+        """Sources, filters, counts and checksums of the data set."""
         return self.path / "manifest.json"
 
     @property

@@ -1,4 +1,4 @@
-"""What ``nmt build-vocab`` writes into a data set's folder, and how it is told from files of the user's."""
+"""The files that ``nmt build-vocab`` writes into a data set's folder, and how to tell them from the user's files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nmt.ownership import Kind, check_replaceable, remove_own
 
 
 def _is_our_list(path: Path) -> bool:
-    """Whether a file lists pieces as :meth:`Vocabulary.save` does."""
+    """Whether :meth:`Vocabulary.save` wrote a list of pieces."""
     beginning = "".join(f"{piece}\n" for piece in SPECIAL_PIECES).encode()
     with path.open("rb") as stream:
         if stream.read(len(beginning)) == beginning:
             return True
-    # A vocabulary from elsewhere may call its special pieces otherwise.
+    # A vocabulary that was not trained here may have other names for its special pieces.
     return _lists_pieces_of(path, DataFolder(path.parent).vocab)
 
 
@@ -34,7 +34,7 @@ def _lists_pieces_of(path: Path, model: Path) -> bool:
 
 
 def _is_our_model(path: Path) -> bool:
-    """Whether the list of pieces beside a model, or the shards, tell that it was written with them."""
+    """Whether this program wrote a model: the list of pieces or the shards beside it were made with it."""
     listed = DataFolder(path.parent).pieces
     if listed.is_file() and _lists_pieces_of(listed, path):
         return True
@@ -52,7 +52,7 @@ def _index_of_model(path: Path) -> dict[str, Any] | None:
 
 
 def _index(data: Path) -> dict[str, Any] | None:
-    """The index of a data set's shards, of any version; None if there is none that can be read."""
+    """The index of a data set's shards, of any version; None if there is none or it cannot be read."""
     try:
         index = parse_json((DataFolder(data).shards / INDEX_NAME).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -61,7 +61,7 @@ def _index(data: Path) -> dict[str, Any] | None:
 
 
 def _derived(data: Path) -> dict[Path, Kind]:
-    """What ``nmt build-vocab`` writes."""
+    """The files and folders that ``nmt build-vocab`` writes."""
     folder = DataFolder(data)
     return {
         folder.vocab: Kind("a vocabulary", _is_our_model),
@@ -71,23 +71,23 @@ def _derived(data: Path) -> dict[Path, Kind]:
 
 
 def check_derived_replaceable(data: Path, *, vocab: Vocabulary | None = None) -> None:
-    """See that what is to be replaced in a data set's folder was made by this program.
+    """Check that this program wrote the files that are to be replaced in a data set's folder.
 
     Args:
-        vocab: what is to be written, where it is known: a file with the very same bytes is nobody's loss.
+        vocab: the vocabulary to be written, if known: a file with the same bytes may be replaced.
 
     Raises:
-        OutputError: the user has put something of their own there.
+        OutputError: a file or folder is the user's own.
     """
     for path, kind in _derived(data).items():
         is_model = path == DataFolder(data).vocab
-        same = vocab is not None and is_model and path.is_file() and path.read_bytes() == vocab.model_bytes
-        if not same:
+        is_same = vocab is not None and is_model and path.is_file() and path.read_bytes() == vocab.model_bytes
+        if not is_same:
             check_replaceable(path, kind, option=None)
 
 
 def encoded_text(data: Path) -> dict[str, str]:
-    """The sha256 of each file that a data set's shards were encoded from; empty where the shards do not tell."""
+    """The sha256 of each file that a data set's shards were encoded from; empty if the shards do not record it."""
     index = _index(data) or {}
     try:
         return {str(name): str(file["sha256"]) for name, file in index["text"].items()}
@@ -96,7 +96,7 @@ def encoded_text(data: Path) -> dict[str, str]:
 
 
 def own_derived(data: Path) -> list[str]:
-    """Names of what this program derived from the text of a data set and wrote beside it."""
+    """Names of the files and folders that this program derived from the text of a data set."""
     own = []
     for path, kind in _derived(data).items():
         is_right = path.is_dir() if kind.is_folder else path.is_file()
@@ -110,10 +110,10 @@ def _foreign(path: Path, kind: Kind) -> list[str]:
 
 
 def keep_given_vocabulary(data: Path) -> Path | None:
-    """Rename a data set's vocabulary to ``vocab.model.before`` if it was given, and not trained on the data set's text.
+    """Rename a data set's vocabulary to ``vocab.model.before`` if it was given, not trained on the data set's text.
 
     Returns:
-        Where it is kept, or None where the vocabulary was not given, or there is none.
+        The new path, or None if there is no vocabulary or it was not given.
     """
     path = DataFolder(data).vocab
     index = _index_of_model(path)
@@ -125,7 +125,7 @@ def keep_given_vocabulary(data: Path) -> Path | None:
 
 
 def remove_derived(data: Path, names: list[str]) -> None:
-    """Remove what :func:`own_derived` named."""
+    """Remove files and folders that :func:`own_derived` named."""
     for path, kind in _derived(data).items():
         if path.name in names:
             if kind.is_folder:

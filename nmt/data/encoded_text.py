@@ -1,4 +1,4 @@
-"""The text that shards were encoded from: what its files held, and whether they still hold it."""
+"""The text files that shards were encoded from, and whether they have changed since."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file of text, as it was when it was encoded."""
+    """The state of a text file when it was encoded."""
 
     sha256: str
     bytes: int
     modified_ns: int
-    """The time of its last change, in nanoseconds since 1970."""
+    """The modification time, in nanoseconds since 1970."""
 
 
 def examine_text(data: Path, manifest: Manifest, splits: Iterable[str]) -> dict[str, TextFile]:
@@ -52,7 +52,7 @@ def _read(path: Path) -> tuple[TextFile, int]:
     """The state of a file, and its number of lines."""
     digest, lines, last = hashlib.sha256(), 0, b"\n"
     with open_bytes(path) as stream:
-        # Before the text is read: a change while it is read makes the state an old one.
+        # Recorded before the text is read, so that a change during reading is noticed later.
         size, modified = _size_and_time(path)
         while block := stream.read(_BLOCK):
             digest.update(block)
@@ -70,14 +70,14 @@ def check_unchanged(data: Path, examined: Mapping[str, TextFile]) -> None:
     """Check that no file has changed since :func:`examine_text`.
 
     Raises:
-        DataError: one has.
+        DataError: a file has changed.
     """
     for name in touched_files(data, examined):
         raise DataError(f"{data / name}: was changed while it was encoded. Run the same command again.")
 
 
 def touched_files(data: Path, encoded: Mapping[str, TextFile]) -> list[str]:
-    """Names of the files whose size or time of change is another; missing files are left out."""
+    """Names of the files whose size or modification time has changed; missing files are left out."""
     return [
         name
         for name, file in encoded.items()
@@ -86,18 +86,18 @@ def touched_files(data: Path, encoded: Mapping[str, TextFile]) -> list[str]:
 
 
 def changed_files(data: Path, encoded: Mapping[str, TextFile]) -> list[str]:
-    """Names of the files that hold other text than was encoded; missing files are left out.
+    """Names of the files whose text has changed since it was encoded; missing files are left out.
 
-    Only a file whose size or time of change is another is read, since a copy may have another time.
+    A file is read only if its size or modification time has changed. A copy may differ in its time alone.
     """
     return [name for name in touched_files(data, encoded) if _read(data / name)[0].sha256 != encoded[name].sha256]
 
 
 def is_same_text(encoded: Mapping[str, TextFile] | None, text: Mapping[str, TextFile]) -> bool:
-    """Whether what was encoded is this text, by its checksums alone."""
+    """Whether the encoded text is this text, by checksums only."""
     return encoded is not None and differing_files(encoded, text) == [] and encoded.keys() == text.keys()
 
 
 def differing_files(encoded: Mapping[str, TextFile], text: Mapping[str, TextFile]) -> list[str]:
-    """Names of the files of a text that hold something else than was encoded."""
+    """Names of the files whose checksum differs from that of the encoded text."""
     return [name for name, file in text.items() if name in encoded and encoded[name].sha256 != file.sha256]

@@ -1,5 +1,7 @@
-"""What the lines of a training text are like: how many sentences they hold, how long they are, and how their lengths
-relate. A model translates such lines well, and others less so."""
+"""Statistics of training lines: sentences per line, pieces per line, and the ratio of target to source length.
+
+A model translates lines like its training lines well, and others less so.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,18 @@ from numpy.typing import NDArray
 from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
 from nmt.data.shards import SIDES, ParallelShards, ShardIndex, Side, SideStatistics, SplitStatistics, read_index
 
-# More change the percentiles of the ratio by less than a hundredth, and cost memory.
-_MOST_RATIOS = 1_000_000
+# More ratios change the percentiles by less than 0.01, and cost memory.
+_MAX_RATIOS = 1_000_000
 
 
 def line_statistics(data: Sequence[Path], *, vocab: Path | None = None) -> LineStatistics | None:
-    """Summarize the training lines of data sets, all together.
+    """Summarise the training lines of several data sets together.
 
     Args:
         vocab: as for :meth:`ParallelShards.open`.
 
     Returns:
-        None where a data set's shards were written by a version that did not count sentences, or hold no pair.
+        None if a version that did not count sentences wrote a data set's shards, or no data set has a pair.
 
     Raises:
         DataError: a data set has no shards, or they are damaged.
@@ -63,7 +65,7 @@ def _byte_share(sides: Sequence[SideStatistics]) -> float:
 
 
 def _sentences(train: SplitStatistics, side: Side) -> list[float] | None:
-    """Lines of 1, 2, 3 ... sentences, as many in all as there are pairs, of which only some may have been counted."""
+    """Numbers of lines with 1, 2, 3 ... sentences, scaled from the counted lines to all pairs."""
     counts = train.sides[side].sentences
     if counts is None:
         return None
@@ -81,7 +83,7 @@ def _piece_counts(lengths: Sequence[NDArray[np.int32]]) -> PieceCounts:
     shares = np.cumsum(histogram) / histogram.sum()
 
     def percentile(share: float) -> int:
-        """The least number of pieces that this share of lines does not exceed."""
+        """The smallest number of pieces that this share of lines does not exceed."""
         return min(int(np.searchsorted(shares, share)), longest)
 
     return PieceCounts(
@@ -90,7 +92,7 @@ def _piece_counts(lengths: Sequence[NDArray[np.int32]]) -> PieceCounts:
 
 
 def _ratio(shards: Sequence[ParallelShards]) -> LengthRatio:
-    step = -(-sum(map(len, shards)) // _MOST_RATIOS)
+    step = -(-sum(map(len, shards)) // _MAX_RATIOS)
     ratios = np.concatenate([part.target_lengths[::step] / part.source_lengths[::step] for part in shards])
     p1, p10, p50, p90, p99 = (round(float(value), 3) for value in np.percentile(ratios, [1, 10, 50, 90, 99]))
     return LengthRatio(p1=p1, p10=p10, p50=p50, p90=p90, p99=p99)

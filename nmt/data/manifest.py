@@ -1,4 +1,4 @@
-"""What a prepared data set says of itself: ``manifest.json`` beside its text."""
+"""``manifest.json``: the record of a prepared data set, beside its text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SourceRecord(Record):
 
 
 class CorpusRecord(Record):
-    """A corpus that a split was read from, before any filter."""
+    """A corpus that a split was read from, with its number of pairs before any filter."""
 
     split: str
     name: str
@@ -49,7 +49,7 @@ class FileRecord(Record):
 
 
 class Manifest(Record):
-    """Where a prepared data set comes from, what was dropped on the way, and what it holds."""
+    """The sources of a prepared data set, the pairs that were dropped, and the files that it holds."""
 
     version: int = 1
     name: str
@@ -57,18 +57,19 @@ class Manifest(Record):
     target_lang: str
     licence: str = ""
     recipe: dict[str, Any]
-    """The recipe, whole: run again, it gives the same data set. Addresses are without user information and queries."""
+    """The full recipe, which makes the same data set again. Addresses are without user information and query."""
     sources: list[SourceRecord]
     corpora: list[CorpusRecord] = []
     filters: dict[str, int]
     """Pairs that each filter dropped (or only counted, if the name ends in ``_kept``), in the order of the filters."""
     files: dict[str, FileRecord]
-    """``train.en`` and so on."""
+    """The text files by name: ``train.en`` and so on."""
     nfc: bool
+    """Whether text is brought to Unicode normal form C; ``nmt translate`` repeats it on the source."""
     punctuation: bool
-    """Normalisation of source text, which translate does again."""
+    """Whether punctuation is normalised; ``nmt translate`` repeats it on the source."""
     fingerprint: str
-    """Of the text alone: two data sets with the same lines have the same."""
+    """Identifies the text: data sets with the same lines have the same fingerprint."""
 
 
 def fingerprint(files: dict[str, FileRecord]) -> str:
@@ -80,7 +81,7 @@ def fingerprint(files: dict[str, FileRecord]) -> str:
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
-    """Write ``manifest.json`` into a data set's folder, whole or not at all."""
+    """Write ``manifest.json`` into a data set's folder, atomically."""
     with replacing(DataFolder(folder).manifest) as stream:
         stream.write((manifest.model_dump_json(indent=2) + "\n").encode())
 
@@ -89,7 +90,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Read a data set's manifest.
 
     Raises:
-        DataError: the folder holds none, or one that this version cannot read.
+        DataError: the folder holds no manifest, or one that this version cannot read.
     """
     path = DataFolder(folder).manifest
     try:
@@ -104,7 +105,7 @@ def read_manifest(folder: Path) -> Manifest:
     except ValidationError as error:
         problem = next(mistakes(error.errors(), Manifest, lambda _: str(path), noun="key"))
         command = "the `nmt prepare-data` command that made it"
-        # A folder that is not known as a data set of ours is never replaced.
+        # A folder is never replaced if it is not known to be a data set of this program.
         advice = (
             f"Run {command} again, with --force."
             if DATA_SET.is_ours(folder)
@@ -114,10 +115,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def recorded_text(folder: Path) -> dict[str, str] | None:
-    """The sha256 of each file of a data set's text, as its manifest tells it, even if of another version.
+    """The sha256 of each text file of a data set, as recorded in its manifest, which may be of another version.
 
     Returns:
-        None where the folder holds no manifest of ours.
+        None if the folder holds no manifest of this program.
     """
     try:
         manifest = parse_json(DataFolder(folder).manifest.read_bytes())
@@ -129,10 +130,10 @@ def recorded_text(folder: Path) -> dict[str, str] | None:
 
 
 def recorded_name(folder: Path) -> tuple[str, str, str] | None:
-    """The name and the two languages of a data set, as its manifest tells them, even if of another version.
+    """The name and the two languages of a data set, as recorded in its manifest, which may be of another version.
 
     Returns:
-        None where the folder holds no manifest that tells them.
+        None if the folder holds no manifest with these values.
     """
     try:
         manifest = parse_json(DataFolder(folder).manifest.read_bytes())
@@ -145,10 +146,10 @@ DATA_SET = Kind("a data set", lambda folder: recorded_text(folder) is not None, 
 
 
 def newest_data_set(root: Path = Path("data")) -> Path:
-    """The data set below a folder that was prepared last.
+    """The data set below ``root`` that was prepared last.
 
     Raises:
-        DataError: there is none.
+        DataError: there is no data set.
     """
     found = data_sets_below(root)
     if not found:
@@ -159,7 +160,7 @@ def newest_data_set(root: Path = Path("data")) -> Path:
 
 
 def data_sets_below(root: Path) -> list[Path]:
-    """The data sets below a folder, the one that was prepared last first."""
-    # A folder with a dot is one that prepare-data has not finished.
+    """The data sets below ``root``, the most recently prepared first."""
+    # A name that begins with a dot belongs to an unfinished data set.
     folders = [folder for folder in root.glob("[!.]*") if DataFolder(folder).manifest.is_file()]
     return sorted(folders, key=lambda folder: DataFolder(folder).manifest.stat().st_mtime, reverse=True)

@@ -1,4 +1,4 @@
-"""Several data sets mixed by weight: a corpus of weight w gives each of its pairs w times an epoch on average."""
+"""Several data sets mixed by weight: each pair of a corpus of weight w comes w times per epoch on average."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nmt.errors import DataError
 
 
 class MixedShards:
-    """The pairs of several corpora, one corpus after the other: those of each follow those of all before it."""
+    """The pairs of several corpora, concatenated and numbered from 0."""
 
     def __init__(self, parts: Sequence[ParallelShards]) -> None:
         self.parts = tuple(parts)
@@ -33,26 +33,26 @@ class MixedShards:
 
     @property
     def sizes(self) -> list[int]:
-        """Pairs of each corpus."""
+        """The number of pairs of each corpus."""
         return [len(part) for part in self.parts]
 
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
-        """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``."""
+        """The pieces of one side of some pairs, concatenated in the order of ``pairs``."""
         lengths = (self.source_lengths if side == "source" else self.target_lengths)[pairs]
         owners = np.searchsorted(self._starts, pairs, side="right") - 1
-        # One vocabulary, so the tokens of all corpora are of one type.
+        # All corpora share one vocabulary, so their tokens have the same type.
         tokens = np.empty(int(lengths.sum()), dtype=self.parts[0].tokens(side, pairs[:0]).dtype)
         for owner in np.unique(owners):
-            is_its = owners == owner
-            its_pairs = pairs[is_its].astype(np.int64) - self._starts[owner]
-            tokens[np.repeat(is_its, lengths)] = self.parts[owner].tokens(side, its_pairs)
+            is_own = owners == owner
+            own_pairs = pairs[is_own].astype(np.int64) - self._starts[owner]
+            tokens[np.repeat(is_own, lengths)] = self.parts[owner].tokens(side, own_pairs)
         return tokens
 
 
 def open_mixture(parts: Sequence[tuple[Path, float]], split: str = "train") -> ParallelShards | MixedShards:
-    """Map a split of each data set of a mixture of folders and weights.
+    """Map a split of each data set of a mixture, given as folders and weights.
 
-    The weights take effect through :func:`epoch_population`; here one data set of weight 1 is no mixture.
+    :func:`epoch_population` applies the weights. One data set of weight 1 is not wrapped in :class:`MixedShards`.
 
     Raises:
         DataError: a data set cannot be read, or two were encoded with different vocabularies.
@@ -75,19 +75,19 @@ def open_mixture(parts: Sequence[tuple[Path, float]], split: str = "train") -> P
 
 
 def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> Indices | None:
-    """The pairs that an epoch of a mixture consists of, each as often as it comes in it.
+    """The pairs of one epoch of a mixture, repeated by weight.
 
-    Every pair of a corpus of weight 2.5 comes twice, and a random half of them a third time. What is random is a pure
-    function of the seed, the epoch and the corpus's place among the others; where its share is no whole number of
-    pairs, chance decides between the two next to it, so that the mean over epochs is the weight.
+    Every pair of a corpus of weight 2.5 comes twice, and a random half of the pairs a third time. The random choice is
+    a pure function of the seed, the epoch and the corpus's position. A share that is not a whole number of pairs is
+    rounded up or down at random, so that the mean over epochs is the weight.
 
     Args:
-        sizes: pairs of each corpus.
-        weights: positive, one a corpus.
+        sizes: number of pairs of each corpus.
+        weights: positive, one per corpus.
 
     Returns:
-        Indices into the mixture, in order; 4 bytes each (8 from two billion pairs on). None where every weight is 1,
-        and so every pair comes once.
+        Indices into the mixture, in order; 4 bytes each (8 from two billion pairs on). None if every weight is 1: every
+        pair comes once.
 
     Raises:
         DataError: the weights are so small that no pair is left.
@@ -97,7 +97,7 @@ def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, 
     index_type = np.int32 if sum(sizes) <= np.iinfo(np.int32).max else np.int64
     population, start = [], 0
     for position, (size, weight) in enumerate(zip(sizes, weights, strict=True), start=1):
-        # Counted from 1: NumPy takes a missing number of a seed for 0, and [seed, epoch] is the plan's own.
+        # Positions count from 1: to NumPy, [seed, epoch, 0] is [seed, epoch], which is the seed of the epoch's plan.
         random = np.random.default_rng([seed, epoch, position])
         times = math.floor(weight)
         more = math.floor((weight - times) * size + random.random())
@@ -112,7 +112,7 @@ def epoch_population(sizes: Sequence[int], weights: Sequence[float], seed: int, 
 
 
 def parse_weighted(text: str) -> tuple[Path, float]:
-    """Read ``DIR[:WEIGHT]``; a folder whose name holds the colon comes first. The weight is 1 if not given.
+    """Parse ``DIR[:WEIGHT]``; the weight defaults to 1. If a folder has the whole text as its name, it is meant.
 
     Raises:
         DataError: the weight is not a positive number.
@@ -127,6 +127,6 @@ def parse_weighted(text: str) -> tuple[Path, float]:
     if not (folder and math.isfinite(value) and value > 0):
         raise DataError(
             f"{text}: is neither a folder nor FOLDER:WEIGHT. Give DIR, or DIR:WEIGHT with a positive, finite number: "
-            "data/own:4 takes each pair of data/own four times an epoch, data/own:0.5 half of them once."
+            "data/own:4 takes each pair of data/own four times per epoch, data/own:0.5 half of them once."
         )
     return Path(folder), value

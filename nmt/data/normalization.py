@@ -12,7 +12,7 @@ _EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Example:
-    """A stretch of text that a normaliser changes, and how often it occurs."""
+    """A character that a normaliser changes, with its combining marks, and how often it occurs."""
 
     before: str
     after: str
@@ -28,11 +28,11 @@ class Changes:
     """What a normaliser changes in some lines."""
 
     characters: int
-    """The number of characters of the lines."""
+    """The number of characters in the lines."""
     changed: int
-    """The number of characters that do not stay as they are."""
+    """The number of characters that are changed."""
     examples: tuple[Example, ...]
-    """The most frequent changes, the most frequent first."""
+    """The most frequent changes, most frequent first."""
 
     @property
     def share(self) -> float:
@@ -67,7 +67,7 @@ def _with_marks(line: str) -> Iterator[str]:
 
 
 def _visible(text: str) -> str:
-    """Text with the code points of characters that cannot be seen."""
+    """Text with invisible characters shown as code points."""
     if not text.strip(" "):
         return "space" if text else "nothing"
     return "".join(

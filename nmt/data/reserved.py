@@ -1,9 +1,9 @@
-"""Characters of a text that SentencePiece reserves for itself, encoded as bytes so that they survive.
+"""Characters that SentencePiece reserves for itself, encoded as bytes so that they survive.
 
 U+2581 marks a space inside SentencePiece, and some of its versions end a string at a NUL. A vocabulary with byte pieces
-can spell both, but SentencePiece never gets that far. So a *stand-in*, a private-use character that occurs neither in
-the line nor in the vocabulary, takes the character's place; SentencePiece spells it in bytes, and those bytes are then
-exchanged for the bytes of the character itself.
+can spell both, but SentencePiece does not use the byte pieces for them. So each is replaced by a *stand-in*: a
+private-use character that occurs neither in the line nor in the vocabulary. SentencePiece spells the stand-in in bytes,
+which are then replaced by the bytes of the reserved character.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ReservedCharacters:
         self._known = set(itertools.chain.from_iterable(pieces))
 
     def hide(self, line: str) -> tuple[str, dict[str, str]]:
-        """The line with stand-ins for its reserved characters, and the character that each stands for.
+        """The line with stand-ins for its reserved characters, and the character of each stand-in.
 
         Without byte pieces a NUL becomes a space, and U+2581 stays: SentencePiece reads it as a space.
         """
@@ -40,22 +40,22 @@ class ReservedCharacters:
         return line, stand_ins
 
     def restore(self, ids: Sequence[int], stand_ins: dict[str, str]) -> list[int]:
-        """The ids of a line with the bytes of the reserved characters in place of those of their stand-ins."""
+        """The ids of a line, with the bytes of stand-ins replaced by those of the reserved characters."""
         restored = list(ids)
         for stand_in, character in stand_ins.items():
-            restored = _exchanged(restored, self._spelt(stand_in), self._spelt(character))
+            restored = _replaced(restored, self._bytes_of(stand_in), self._bytes_of(character))
         return restored
 
-    def _spelt(self, character: str) -> list[int]:
+    def _bytes_of(self, character: str) -> list[int]:
         return [self.byte_ids[byte] for byte in character.encode()]
 
 
-def _exchanged(ids: list[int], old: list[int], new: list[int]) -> list[int]:
-    """The ids with every occurrence of one sequence exchanged for another."""
-    exchanged: list[int] = []
+def _replaced(ids: list[int], old: list[int], new: list[int]) -> list[int]:
+    """The ids with every occurrence of one sequence replaced by another."""
+    replaced: list[int] = []
     place = 0
     while place < len(ids):
         found = ids[place : place + len(old)] == old
-        exchanged += new if found else ids[place : place + 1]
+        replaced += new if found else ids[place : place + 1]
         place += len(old) if found else 1
-    return exchanged
+    return replaced

@@ -1,6 +1,6 @@
-"""Subword regularisation: the training text segmented anew each epoch, at random, and encoded ahead of the training.
+"""Subword regularisation: the training text is segmented at random for each epoch and encoded ahead of time.
 
-Encoding takes a processor's whole attention, so the next epoch is encoded by another process while this one trains.
+Encoding keeps a core busy, so another process encodes the next epoch while this process trains.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from nmt.errors import DataError, NmtError
 _POLL_SECONDS = 0.2
 _NICENESS = 10
 _VOCAB_NAME = "vocab.model"
-"""A copy for the process that encodes."""
+"""A copy of the vocabulary for the encoding process."""
 
 
 def write_sampled_shards(
     data: Path, folder: Path, vocab: Vocabulary, *, dropout: float, seed: int, epoch: int
 ) -> ShardIndex:
-    """Encode the training text of a data set with random segmentations, both sides, as shards in ``folder``.
+    """Encode both sides of a data set's training text with random segmentations, as shards in ``folder``.
 
-    The bytes are a pure function of the text, the vocabulary, the dropout, the seed and the epoch. Pairs with too many
-    pieces are left out and counted, by the limit of the data set's own shards; which these are differs from epoch to
-    epoch, so a pair's number is its own in each. The folder takes its name only once it is complete.
+    The bytes are a pure function of the text, the vocabulary, the dropout, the seed and the epoch. Pairs with more
+    pieces than the limit of the data set's shards are left out and counted. They differ between epochs, so a pair may
+    have another number in each epoch. The folder gets its name only once it is complete.
 
     Args:
         dropout: as in :meth:`Vocabulary.encode_sampled`.
@@ -46,7 +46,7 @@ def write_sampled_shards(
     """
 
     def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
-        # The 1 sets it apart from shorter seeds, as of the epoch's plan, whose missing numbers NumPy takes for 0.
+        # The final 1 keeps it distinct from shorter seeds, such as that of the epoch's plan: NumPy pads seeds with 0.
         return vocab.encode_sampled(lines, dropout=dropout, seed=[seed, epoch, SIDES.index(side), chunk, 1])
 
     index = read_index(data)
@@ -58,12 +58,12 @@ def write_sampled_shards(
         ["train"],
         max_length=index.max_length,
         source_normalization=index.source_normalization,
-        beside={SAMPLING_NAME: _settings_text(data, vocab, dropout, seed, epoch).encode()},
+        extra_files={SAMPLING_NAME: _settings_text(data, vocab, dropout, seed, epoch).encode()},
     )
 
 
 def _settings_text(data: Path, vocab: Vocabulary, dropout: float, seed: int, epoch: int) -> str:
-    """What sampled shards depend on; those of an earlier run are taken only where it is the same."""
+    """The inputs of sampled shards, as JSON. Existing shards are used only if their inputs are the same."""
     index = read_index(data)
     settings = {
         "data_fingerprint": read_manifest(data).fingerprint,
@@ -79,9 +79,9 @@ def _settings_text(data: Path, vocab: Vocabulary, dropout: float, seed: int, epo
 
 
 class SampledEpochs:
-    """The sampled shards of one epoch after the other, each made in the background while the one before is trained on.
+    """The sampled shards of successive epochs; those of the next epoch are made in the background.
 
-    Used as a context manager, or closed by :meth:`close`.
+    Use it as a context manager, or call :meth:`close`.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class SampledEpochs:
         keep: int = 0,
         timeout_seconds: float = 3_600,
     ) -> None:
-        """Nothing is made before the first :meth:`open`.
+        """No shards are made before the first :meth:`open`.
 
         Args:
-            folder: of the run; holds ``epoch-00003`` and so on, of which the present and the next are kept.
-            writer: whether this process makes the shards. Of all processes that share a folder one must; the others
-                wait for what it makes.
-            keep: epochs before the present one that stay, for processes that have not come as far.
-            timeout_seconds: how long the others wait.
+            folder: for the shards of the current and the next epoch, named ``epoch-00003`` and so on.
+            writer: whether this process makes the shards. Of all processes that share a folder, exactly one must; the
+                others wait for its shards.
+            keep: number of earlier epochs to keep, for processes that are behind.
+            timeout_seconds: how long the other processes wait.
         """
         self._data, self._folder, self._vocab = data, folder, vocab
         self._dropout, self._seed = dropout, seed
@@ -111,13 +111,13 @@ class SampledEpochs:
         self._child: _Child | None = None
         if writer:
             vocab.save(self._folder / _VOCAB_NAME)
-            self._remove_unfinished()  # of a run that was killed
+            self._remove_unfinished()  # A run that was killed may have left some.
 
     def open(self, epoch: int) -> ParallelShards:
-        """The shards of an epoch, counted from 0; those of the next are begun, those of all others removed.
+        """The shards of an epoch, counted from 0. Starts making those of the next, and removes all others.
 
         Raises:
-            DataError: they could not be made, or did not come in time.
+            DataError: the shards could not be made, or not in time.
         """
         folder = self._path(epoch)
         if not self._writer:
@@ -125,7 +125,7 @@ class SampledEpochs:
             return ParallelShards.open_folder(folder, "train")
         self._make(epoch)
         shards = ParallelShards.open_folder(folder, "train")
-        # Whoever still reads an epoch before has mapped it, and its files last until that ends.
+        # A process that still reads an earlier epoch has mapped its files, so they stay readable after their removal.
         needed = [self._path(number) for number in range(epoch - self._keep, epoch + 2)]
         for other in self._folder.glob("epoch-*"):
             if other not in needed:
@@ -134,7 +134,7 @@ class SampledEpochs:
         return shards
 
     def close(self) -> None:
-        """End what is being made in the background; what is complete stays."""
+        """End the process in the background; complete shards stay."""
         if self._child is not None:
             self._child.end()
             self._child = None
@@ -158,7 +158,7 @@ class SampledEpochs:
             else:
                 leftover.unlink(missing_ok=True)
 
-    def _is_there(self, epoch: int) -> bool:
+    def _exists(self, epoch: int) -> bool:
         try:
             settings = (self._path(epoch) / SAMPLING_NAME).read_text("utf-8")
         except OSError:
@@ -166,16 +166,16 @@ class SampledEpochs:
         return settings == _settings_text(self._data, self._vocab, self._dropout, self._seed, epoch)
 
     def _begin(self, epoch: int) -> None:
-        if self._child is None and not self._is_there(epoch):
+        if self._child is None and not self._exists(epoch):
             self._child = _Child(
                 epoch, self._data, self._path(epoch), self._folder / _VOCAB_NAME, self._dropout, self._seed
             )
 
     def _make(self, epoch: int) -> None:
-        makes_it = self._child is not None and self._child.epoch == epoch
-        if not makes_it and self._is_there(epoch):
+        is_running = self._child is not None and self._child.epoch == epoch
+        if not is_running and self._exists(epoch):
             return
-        if not makes_it:
+        if not is_running:
             self.close()
             self._begin(epoch)
         if self._child is not None:
@@ -186,24 +186,24 @@ class SampledEpochs:
 
     def _wait_for(self, epoch: int) -> None:
         end = time.monotonic() + self._timeout_seconds
-        while not self._is_there(epoch):
+        while not self._exists(epoch):
             if time.monotonic() > end:
                 raise DataError(
                     f"{self._path(epoch)}: was not written within {self._timeout_seconds:g} seconds. The first rank on "
-                    "this machine writes it: look at its messages."
+                    "this machine writes it: see its messages."
                 )
             time.sleep(_POLL_SECONDS)
 
 
 class _Child:
-    """A process that writes the sampled shards of one epoch, and ends when this process does, however that comes."""
+    """A process that writes the sampled shards of one epoch. It ends when this process ends for any reason."""
 
     def __init__(self, epoch: int, data: Path, folder: Path, vocab: Path, dropout: float, seed: int) -> None:
         self.epoch = epoch
         self._folder = folder
-        # An ordinary process rather than one of multiprocessing, which would run the caller's main module again. A
-        # session of its own keeps Ctrl-C from it, which is this process's to act on. Its input is never written to:
-        # it ends when this process closes it or dies, and then so does the child.
+        # Not a process of multiprocessing, which would run the caller's main module again. A session of its own keeps
+        # Ctrl-C away from the child: this process handles it. Nothing is written to the child's stdin, which closes
+        # when this process ends; then the child ends too.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, data, folder, vocab, repr(float(dropout)), str(seed), str(epoch)],
             stdin=subprocess.PIPE,
@@ -220,13 +220,15 @@ class _Child:
             DataError: the process failed.
         """
         assert self._process.stderr is not None
-        said = self._process.stderr.read().decode("utf-8", errors="replace").strip()
+        message = self._process.stderr.read().decode("utf-8", errors="replace").strip()
         code = self._process.wait()
         if code != 0:
-            raise DataError(f"{self._folder}: the sampled shards could not be made. {said or f'Exit status {code}.'}")
+            raise DataError(
+                f"{self._folder}: the sampled shards could not be made. {message or f'Exit status {code}.'}"
+            )
 
     def end(self) -> None:
-        """End the process, if it still runs."""
+        """Kill the process if it is still running."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stderr):
@@ -240,7 +242,7 @@ def _end_with_parent() -> None:
 
 
 def _run_child(data: str, folder: str, vocab: str, dropout: str, seed: str, epoch: str) -> int:
-    """What the child does; its exit status."""
+    """The child's main function; returns its exit status."""
     os.nice(_NICENESS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:

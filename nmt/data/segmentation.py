@@ -1,9 +1,8 @@
 """Random segmentations of a text into pieces: subword regularisation.
 
-BPE-dropout (Provilkov et al. 2020) for BPE models; for unigram models, segmentations drawn by their probability (Kudo
-2018). SentencePiece draws them too, but mixes what the system's entropy source gives into every seed (0.2.3 does), so
-that no seed gives the same pieces in two processes, and a run could not be repeated. Here all that is random comes from
-the generator that the caller gives, and many words are segmented at once, array by array.
+BPE models use BPE-dropout (Provilkov et al. 2020); unigram models draw segmentations by their probability (Kudo 2018).
+SentencePiece can draw them too, but mixes the system's entropy into every seed (as of 0.2.3), so a run could not be
+repeated. Here all randomness comes from the caller's generator, and many words are segmented at once as arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from nmt.data.arrays import gather_rows, starts_of
 _SPACE = "▁"
 _NEVER = np.iinfo(np.int32).max
 _BLOCK_SYMBOLS = 1 << 18
-"""Segmented at once, about: bounds the memory, and keeps the arrays near the processor."""
+"""Approximate number of symbols segmented at once: bounds the memory, and keeps the arrays in the CPU's caches."""
 
 Ids = NDArray[np.int32]
 Integers = NDArray[np.int64]
@@ -29,8 +28,8 @@ Integers = NDArray[np.int64]
 class SegmentationSampler:
     """Draws segmentations into the pieces of one SentencePiece model.
 
-    Works on *symbols*, the ids of single characters. What cannot be taken apart (unknown characters, bytes, pieces with
-    a character that is no piece itself) is a symbol of its own, which merges with nothing.
+    It works on *symbols*: the ids of single characters. A piece that cannot be split (an unknown character, a byte, a
+    piece with a character that is not itself a piece) is one symbol, and is never merged.
     """
 
     def __init__(self, processor: SentencePieceProcessor) -> None:
@@ -55,22 +54,22 @@ class SegmentationSampler:
         self._symbols = np.array(list(itertools.chain.from_iterable(symbols)), dtype=np.int32)
         self._symbol_counts = np.array([len(ids) for ids in symbols], dtype=np.int64)
         self._symbol_starts = starts_of(self._symbol_counts)
-        # A word is what no piece reaches beyond. Where pieces may span spaces, that is the whole line.
+        # No piece crosses the border of a word. If pieces may span spaces, the whole line is one word.
         spanning = any(_SPACE in piece.lstrip(_SPACE) for piece in normal)
         self._begins_word = np.array([piece.startswith(_SPACE) and not spanning for piece in pieces])
         scores = np.array([processor.get_score(index) for index in range(size)])
-        # SentencePiece does not tell the type of its model. In BPE a score is the place in the order of the merges,
-        # negated; in a unigram model it is a log-probability.
+        # SentencePiece does not expose the type of its model. In a BPE model, a score is the negated rank of the merge;
+        # in a unigram model, it is a log-probability.
         is_bpe = all(float(scores[index]).is_integer() for index in normal.values())
         self._model: _Merges | _Lattice = _Merges(normal, scores) if is_bpe else _Lattice(symbols, scores)
 
     def sample(self, encoded: Sequence[Sequence[int]], amount: float, random: np.random.Generator) -> list[list[int]]:
-        """Segment lines anew.
+        """Draw a new segmentation of each line.
 
         Args:
             encoded: the ids of each line's pieces, in any segmentation.
-            amount: probability that a merge is dropped, of a BPE model; of a unigram model the exponent (α) that the
-                probabilities of segmentations are raised to.
+            amount: for a BPE model, the probability that a merge is dropped; for a unigram model, the exponent α of
+                the probabilities of segmentations.
         """
         counts = np.array([len(ids) for ids in encoded], dtype=np.int64)
         ids = np.fromiter(itertools.chain.from_iterable(encoded), dtype=np.int32, count=int(counts.sum()))
@@ -94,20 +93,20 @@ class SegmentationSampler:
 
 
 def _blocks(lengths: Integers) -> Iterator[tuple[int, int]]:
-    """Stretches of words of about so many symbols together."""
+    """Cut words into stretches of about ``_BLOCK_SYMBOLS`` symbols; yields each stretch's start and end."""
     numbers = np.cumsum(lengths) // _BLOCK_SYMBOLS
     ends = [*np.flatnonzero(np.diff(numbers)) + 1, len(lengths)]
     yield from itertools.pairwise([0, *map(int, ends)])
 
 
 class _PairTable:
-    """A value for each of some pairs of numbers."""
+    """A map from pairs of numbers to values, looked up as arrays."""
 
     def __init__(self, pairs: dict[tuple[int, int], int], width: int, missing: int) -> None:
-        """``width`` is more than any second number; ``missing`` the value of other pairs."""
+        """``width`` exceeds every second number; ``missing`` is the value of pairs that are not in the map."""
         keys = np.array([left * width + right for left, right in pairs], dtype=np.int64)
         order = np.argsort(keys)
-        # One key more that no pair has, so that a search always ends at a key.
+        # A sentinel key, so that every search ends at a key.
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
         self._values = np.append(np.array(list(pairs.values()), dtype=np.int32)[order], np.int32(missing))
         self._width, self._missing = width, np.int32(missing)
@@ -120,14 +119,16 @@ class _PairTable:
 
 
 class _Merges:
-    """BPE-dropout: at each step every possible merge is dropped with some probability, and the first of those that are
-    left, in the order in which they were learnt, is made; a word is done when none is left (algorithm 1 of the paper).
+    """BPE-dropout (algorithm 1 of the paper).
+
+    At each step, every possible merge is dropped with some probability. Of the rest, the merge that was learnt first is
+    applied. A word is done when no merge is left.
     """
 
     def __init__(self, normal: dict[str, int], scores: NDArray[np.float64]) -> None:
         ordered = sorted(normal.items(), key=lambda item: -scores[item[1]])
         self._merged = np.array([index for _, index in ordered], dtype=np.int32)
-        # As SentencePiece does, any two pieces merge whose text together is a piece.
+        # As in SentencePiece, two pieces can merge if their joined text is a piece.
         pairs = {
             (normal[piece[:cut]], normal[piece[cut:]]): rank
             for rank, (piece, _) in enumerate(ordered)
@@ -139,11 +140,11 @@ class _Merges:
     def segment(
         self, symbols: Ids, lengths: Integers, dropout: float, random: np.random.Generator
     ) -> tuple[Ids, Integers]:
-        """The pieces of all words, one word after the other, and the number of each word's."""
+        """The pieces of all words, concatenated, and the number of pieces of each word."""
         starts, widest = starts_of(lengths), int(lengths.max())
         done: list[tuple[Integers, Ids]] = []
-        # Every step merges one pair of every word that is not done, so all that are under way are equally wide, and
-        # words of that width join them.
+        # Every step merges one pair in every unfinished word, so all unfinished words have the same number of symbols.
+        # Words of that length join them.
         words, ids = np.zeros(0, np.int64), np.zeros((0, widest), np.int32)
         ranks = np.zeros((0, widest - 1), np.int32)
         for width in range(widest, 0, -1):
@@ -159,9 +160,9 @@ class _Merges:
             rank = offered[np.arange(len(best)), best]
             is_done = rank == _NEVER
             done.append((words[is_done], ids[is_done]))
-            goes_on = ~is_done
-            words, best = words[goes_on], best[goes_on]
-            ids, ranks = self._merge(ids[goes_on], ranks[goes_on], best, self._merged[rank[goes_on]])
+            is_open = ~is_done
+            words, best = words[is_open], best[is_open]
+            ids, ranks = self._merge(ids[is_open], ranks[is_open], best, self._merged[rank[is_open]])
 
         counts = np.empty(len(lengths), np.int64)
         for finished, pieces in done:
@@ -172,7 +173,7 @@ class _Merges:
         return flat, counts
 
     def _merge(self, ids: Ids, ranks: Ids, at: Integers, merged: Ids) -> tuple[Ids, Ids]:
-        """Each row with the pair at its place made one, and the ranks of its pairs."""
+        """Merge the pair at position ``at`` of each row; returns the rows and the ranks of their pairs."""
         rows, width = np.arange(len(ids)), ids.shape[1]
         ids[rows, at] = merged
         is_kept = np.ones(ids.shape, bool)
@@ -181,7 +182,7 @@ class _Merges:
         is_kept = np.ones(ranks.shape, bool)
         is_kept[rows, at] = False
         ranks = ranks[is_kept].reshape(len(ids), width - 2)
-        # The pairs on either side of the new piece.
+        # Update the pairs on both sides of the new piece.
         for has_pair, left in ((at > 0, at - 1), (at < width - 2, at)):
             row, column = rows[has_pair], left[has_pair]
             ranks[row, column] = self._ranks.look_up(ids[row, column], ids[row, column + 1])
@@ -189,12 +190,14 @@ class _Merges:
 
 
 class _Lattice:
-    """Unigram sampling: a segmentation is drawn with its probability to the power α, over all that there are, by
-    summing forwards and drawing backwards (Kudo 2018, section 3.2)."""
+    """Unigram sampling: draws from all segmentations with their probabilities to the power α.
+
+    Forward filtering and backward sampling, as in Kudo 2018, section 3.2.
+    """
 
     def __init__(self, symbols: list[list[int]], scores: NDArray[np.float64]) -> None:
         self._scores = scores
-        # All beginnings of pieces, as a tree: from a node and a symbol to the next node.
+        # The trie of all pieces: a map from a node and a symbol to the next node.
         nodes: dict[tuple[int, int], int] = {}
         pieces = [-1]
         for index, ids in enumerate(symbols):
@@ -207,13 +210,13 @@ class _Lattice:
             pieces[node] = index
         self._nodes = _PairTable(nodes, len(scores), missing=-1)
         self._pieces = np.array([*pieces, -1], dtype=np.int32)
-        """Of each node, or -1; so is the last, which stands for no node."""
+        """The piece that ends at each node, or -1. The last entry is for index -1: no node."""
         self._longest = max(map(len, symbols))
 
     def segment(
         self, symbols: Ids, lengths: Integers, alpha: float, random: np.random.Generator
     ) -> tuple[Ids, Integers]:
-        """The pieces of all words, one word after the other, and the number of each word's."""
+        """The pieces of all words, concatenated, and the number of pieces of each word."""
         starts, counts = starts_of(lengths), np.empty(len(lengths), np.int64)
         drawn: list[tuple[Integers, Ids]] = []
         for width in np.unique(lengths):
@@ -223,23 +226,23 @@ class _Lattice:
             drawn.append((words, pieces))
         flat, places = np.empty(int(counts.sum()), np.int32), starts_of(counts)
         for words, pieces in drawn:
-            # Padding is on the left, so that a word's pieces end where its row does.
+            # Padding is on the left, so a word's pieces end at the end of its row.
             columns = np.arange(pieces.shape[1]) - (pieces.shape[1] - counts[words, None])
             flat[(places[words, None] + columns)[pieces >= 0]] = pieces[pieces >= 0]
         return flat, counts
 
     def _draw(self, symbols: Ids, alpha: float, random: np.random.Generator) -> Ids:
-        """Pieces of words of one width, padded on the left with -1."""
+        """Draw the pieces of words of equal width; rows are padded on the left with -1."""
         words, width = symbols.shape
         longest = min(self._longest, width)
-        # The piece that ends behind a symbol and holds so many symbols, less one; -1 where there is none.
+        # pieces[word, end, n]: the piece of n + 1 symbols whose last symbol is ``end``; -1 if there is none.
         pieces = np.full((words, width, longest), -1, np.int32)
         nodes = np.zeros_like(symbols)
         for length in range(1, longest + 1):
             nodes = self._nodes.look_up(nodes[:, : width - length + 1], symbols[:, length - 1 :])
             pieces[:, length - 1 :, length - 1] = self._pieces[nodes]
         log_weights = np.where(pieces >= 0, alpha * self._scores[pieces], -np.inf)
-        # The sum over all segmentations of the first so many symbols, with each last piece.
+        # totals[word, end]: log of the summed weights of all segmentations of the first ``end`` symbols.
         totals = np.zeros((words, width + 1))
         for end in range(1, width + 1):
             lengths = np.arange(1, min(longest, end) + 1)
@@ -250,7 +253,7 @@ class _Lattice:
         rows, ends = np.arange(words), np.full(words, width)
         for column in range(width - 1, -1, -1):
             shares = np.exp(log_weights[rows, ends - 1] - totals[rows, ends, None]).cumsum(axis=1)
-            # Drawn below the last sum, which need not be 1 to the last digit, so that a piece is always hit.
+            # The random number is scaled by the last sum, which may not be exactly 1, so that a piece is always chosen.
             chosen = np.argmax(shares > random.random(len(rows))[:, None] * shares[:, -1:], axis=1)
             out[rows, column] = pieces[rows, ends - 1, chosen]
             ends = ends - chosen - 1

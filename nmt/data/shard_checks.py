@@ -1,7 +1,7 @@
-"""Whether the files of shards are as they were written.
+"""Checks for damaged shard files.
 
-A disk that was full, a copy that broke off or a power cut leaves files that are short, long, or zeroed in places.
-Sizes and offsets tell the first two at no cost. Zeros are not ids of pieces: 0 is padding, which is never stored.
+A full disk, an interrupted copy or a power cut leaves files that are too short, too long, or partly zeroed. Sizes and
+offsets reveal the first two at no cost. Zeros are detected because id 0 is padding, which is never stored.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 
 from nmt.hashing import sha256_of
 
-# Where tokens begin that are ids of pieces: before it is padding.
+# The smallest id of a piece: 0 is padding.
 _FIRST_ID = 1
 _SAMPLED_BLOCKS = 64
 _BLOCK = 2_048
-"""In tokens; two blocks to a page of the disk's at most."""
+"""Tokens per sampled block: one or two pages of 4 kB."""
 _SCANNED = 1 << 22
-"""Tokens that are looked at in one piece where all are."""
+"""Tokens per step when all tokens are checked."""
 
 
 class Damage(Exception):  # noqa: N818
-    """What is wrong with a file, as a sentence; whoever knows what makes the file anew adds it."""
+    """What is wrong with a file, as a sentence. The caller adds how to make the file again."""
 
 
 def file_names(split: str, side: str) -> tuple[str, str]:
-    """The names of the tokens and the offsets of one side of a split."""
+    """The names of the token and offset files of one side of a split."""
     return f"{split}.{side}.tokens", f"{split}.{side}.offsets"
 
 
@@ -38,43 +38,43 @@ def mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     """A file of ``count`` numbers, mapped for reading.
 
     Raises:
-        Damage: the file cannot be read, or is of another size.
+        Damage: the file cannot be read, or has another size.
     """
     expected = count * dtype.itemsize
     try:
         size = path.stat().st_size
         if size != expected:
             raise Damage(f"{path}: is damaged: it has {size:,} bytes, not {expected:,}.")
-        if size == 0:  # which cannot be mapped
+        if size == 0:  # An empty file cannot be mapped.
             return np.zeros(0, dtype)
-        # As a plain array over the same memory: indexing a memmap is slower.
+        # Viewed as a plain array: indexing a memmap is slower.
         return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
     except (OSError, ValueError) as error:
         raise Damage(f"{path}: cannot be read ({error}).") from None
 
 
 def check_lengths(path: Path, offsets: NDArray[np.int64], max_length: int) -> None:
-    """Check that offsets begin at 0 and that no sentence has fewer than 0 pieces or more than the limit.
+    """Check that offsets begin at 0 and never decrease, and that no sentence is longer than the limit.
 
     Raises:
-        Damage: they do not.
+        Damage: the offsets fail a check.
     """
     if offsets[0] != 0:
         raise Damage(f"{path}: is damaged: the first offset is {offsets[0]:,}, not 0.")
-    # By comparisons alone, since differences of any 64 bits may overflow.
+    # Compared, not subtracted: differences of damaged 64-bit numbers may overflow.
     falls = offsets[1:] < offsets[:-1]
     if falls.any():
         raise Damage(f"{path}: is damaged: the offsets fall at sentence {int(falls.argmax()) + 1:,}.")
     longest = int(np.diff(offsets).max(initial=0))
     if longest > max_length:
-        raise Damage(f"{path}: is damaged: a sentence has {longest:,} pieces, where {max_length:,} are the maximum.")
+        raise Damage(f"{path}: is damaged: a sentence has {longest:,} pieces; the maximum is {max_length:,}.")
 
 
 def check_sample(path: Path, tokens: NDArray[Any], vocab_size: int | None) -> None:
-    """Check some blocks of tokens, spread evenly, the first and the last among them: at most 256 kB of a file.
+    """Check evenly spread blocks of tokens, including the first and the last: at most 512 kB of a file.
 
     Raises:
-        Damage: they hold what is no id of a piece.
+        Damage: a token is not the id of a piece.
     """
     last = max(0, len(tokens) - _BLOCK)
     for start in sorted({round(number * last / (_SAMPLED_BLOCKS - 1)) for number in range(_SAMPLED_BLOCKS)}):
@@ -85,19 +85,17 @@ def check_tokens(path: Path, tokens: NDArray[Any], vocab_size: int | None) -> No
     """Check that tokens are ids of pieces.
 
     Args:
-        vocab_size: every id is smaller; None where it is not known.
+        vocab_size: every id must be smaller; None if unknown.
 
     Raises:
-        Damage: they are not.
+        Damage: a token is not the id of a piece.
     """
     if not len(tokens):
         return
     if tokens.min() < _FIRST_ID:
         raise Damage(f"{path}: is damaged: it holds the id 0, which is padding.")
     if vocab_size is not None and (largest := int(tokens.max())) >= vocab_size:
-        raise Damage(
-            f"{path}: is damaged: it holds the id {largest:,}, where the vocabulary has {vocab_size:,} pieces."
-        )
+        raise Damage(f"{path}: is damaged: it holds the id {largest:,}, but the vocabulary has {vocab_size:,} pieces.")
 
 
 def checksums(folder: Path) -> dict[str, str]:
@@ -111,10 +109,10 @@ def check_content(
     """Check all bytes of the shards of some splits.
 
     Args:
-        recorded: the checksum of each file; where None, each token is checked instead.
+        recorded: the checksum of each file; if None, every token is checked instead.
 
     Raises:
-        Damage: a file cannot be read, or is not as it was written.
+        Damage: a file cannot be read, or has changed since it was written.
     """
     for split, side in itertools.product(splits, ("source", "target")):
         if recorded is None:
@@ -122,7 +120,7 @@ def check_content(
             continue
         for name in file_names(split, side):
             if _sha256(folder / name) != recorded.get(name):
-                raise Damage(f"{folder / name}: is damaged: its sha256 is not the one in the index.")
+                raise Damage(f"{folder / name}: is damaged: its sha256 differs from the one in the index.")
 
 
 def _check_all_tokens(path: Path, dtype: np.dtype[Any], vocab_size: int) -> None:

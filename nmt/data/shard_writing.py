@@ -1,4 +1,4 @@
-"""Writing shards: the text of a data set encoded, what is too long left out, everything counted."""
+"""Writing shards: encodes the text of a data set, leaves out pairs that are too long, and counts everything."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from nmt.text import NormalizationRule, normalizer, read_parallel, sentence_leng
 from nmt.writing import open_to_write, write_file
 
 SENTENCES_COUNTED = 200_000
-"""The maximum number of pairs per split, spread evenly, whose sentences are counted. A share of 0.1% is then known to
-about 7% of it, and counting takes some seconds whatever the size of the corpus."""
+"""The maximum number of pairs per split, evenly spread, whose sentences are counted. A share of 0.1% then has a
+relative error of about 7%, and counting takes some seconds for a corpus of any size."""
 _CHUNK_PAIRS = 50_000
-# Lines of more sentences count with these.
-_MOST_SENTENCES = 20
+# Lines with more sentences are counted as lines with this many.
+_MAX_SENTENCES = 20
 
 Encode = Callable[[Sequence[str], Side, int], list[list[int]]]
-"""From the lines of one side of a chunk of pairs, and the chunk's number, to their ids."""
+"""Encodes the lines of one side of a chunk of pairs, given the side and the chunk's number."""
 
 
 def write_shards(
@@ -58,18 +58,18 @@ def write_shards(
 ) -> ShardIndex:
     """Encode train and valid; the shards are replaced only when the new ones are complete.
 
-    Pairs with a side of more than ``max_length`` pieces are left out and counted. In valid that concerns the loss
-    alone: BLEU is measured on its text, which is never filtered.
+    Pairs with a side of more than ``max_length`` pieces are left out and counted. In valid, this affects only the
+    loss: BLEU is measured on its text, which is never filtered.
 
     Args:
-        source_normalization: the rule that source text goes through first.
+        source_normalization: the rule that is applied to source text first.
         vocabulary: the settings that the vocabulary was trained with, for the index.
-        text: the files that are encoded, where they have been read already.
+        text: the state of the encoded files, if they have been read already.
         once_complete: called when the new shards are complete, just before they replace the earlier ones.
 
     Raises:
-        DataError: a file of the data set cannot be read, or was changed meanwhile; the two sides are not parallel.
-        OutputError: something other than shards stands in their place.
+        DataError: a file of the data set cannot be read, or changed meanwhile, or the two sides are not parallel.
+        OutputError: the place of the shards holds something else.
     """
 
     def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
@@ -101,25 +101,25 @@ def write_encoded(
     counted: Sequence[str] = (),
     source_normalization: NormalizationRule = "identity",
     vocabulary: dict[str, Any] | None = None,
-    beside: Mapping[str, bytes] | None = None,
+    extra_files: Mapping[str, bytes] | None = None,
     text: Mapping[str, TextFile] | None = None,
     once_complete: Callable[[], object] = lambda: None,
 ) -> ShardIndex:
-    """Write shards of some splits of a data set into a folder, which takes its name only once it is complete.
+    """Write shards of some splits of a data set into a folder, which gets its name only once it is complete.
 
     Args:
-        encode: from lines to ids.
+        encode: encodes lines as ids.
         max_length: pairs with a side of more pieces are left out and counted.
-        counted: splits whose lines' sentences are counted.
-        source_normalization: the rule that source text goes through before ``encode``.
+        counted: the splits in which sentences per line are counted.
+        source_normalization: the rule that is applied to source text before ``encode``.
         vocabulary: the settings that the vocabulary was trained with, for the index.
-        beside: further files, by name, to stand in the folder from the first.
-        text: the files that are encoded, for the index.
+        extra_files: further files for the folder: content by name.
+        text: the state of the encoded files, for the index.
         once_complete: called when the new shards are complete, just before they replace the earlier ones.
 
     Raises:
         DataError: a file of the data set cannot be read.
-        OutputError: something other than shards stands in their place.
+        OutputError: the place of the shards holds something else.
     """
     manifest = read_manifest(data)
     dtype: Literal["uint16", "uint32"] = "uint16" if vocab.size <= 1 << 16 else "uint32"
@@ -139,7 +139,7 @@ def write_encoded(
             )
             for split in splits
         }
-        for name, content in (beside or {}).items():
+        for name, content in (extra_files or {}).items():
             write_file(temporary / name, content)
         index = ShardIndex(
             VERSION,
@@ -175,8 +175,8 @@ def _write_split(
 ) -> SplitStatistics:
     languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}
     names = {side: DataFolder(data).text(split, language) for side, language in languages.items()}
-    # The recipe's steps were done to train when it was prepared. Valid is kept as it came, so they are done here, as
-    # translate does them. The rule is done to the source of both.
+    # The recipe's normalisation was applied to train when it was prepared. Valid is never changed, so it is applied
+    # here, as in translation. The source rule is applied to both.
     normalize = normalizer(
         nfc=manifest.nfc and split != "train",
         punctuation=manifest.punctuation and split != "train",
@@ -186,7 +186,7 @@ def _write_split(
     is_byte = np.zeros(vocab.size, bool)
     is_byte[list(vocab.byte_ids)] = True
     statistics = SplitStatistics()
-    # Every so many pairs: the whole text would take long, and the first lines may be of another kind than the last.
+    # Count in every ``step``-th pair: all pairs would take long, and the first ones may not be typical.
     step = -(-manifest.files[f"{split}.{manifest.source_lang}"].lines // SENTENCES_COUNTED) if counts else 0
     sentence_counts: dict[Side, Counter[int]] = {side: Counter() for side in SIDES}
     writers = {side: _SideWriter(folder, split, side, dtype) for side in SIDES}
@@ -221,10 +221,10 @@ def _write_split(
 
 
 def _by_number(counts: Counter[int]) -> list[int]:
-    """How many there are of 1, 2, 3 ..., those of very many together with the last."""
-    numbers = [0] * min(max(counts, default=0), _MOST_SENTENCES)
+    """Numbers of lines with 1, 2, 3 ... sentences; the last counts lines with ``_MAX_SENTENCES`` or more."""
+    numbers = [0] * min(max(counts, default=0), _MAX_SENTENCES)
     for number, count in counts.items():
-        numbers[min(number, _MOST_SENTENCES) - 1] += count
+        numbers[min(number, _MAX_SENTENCES) - 1] += count
     return numbers
 
 

@@ -1,10 +1,10 @@
 """Shards: a split's pieces as flat arrays on disk, mapped into memory and read by offset.
 
-``shards/`` holds, for each split and side, ``SPLIT.SIDE.tokens`` (uint16 or uint32) and ``SPLIT.SIDE.offsets``
-(int64, one more than there are sentences), and ``index.json``.
+``shards/`` holds ``index.json`` and, for each split and side, ``SPLIT.SIDE.tokens`` (uint16 or uint32) and
+``SPLIT.SIDE.offsets`` (int64, sentences + 1).
 
-What is checked, and when (``shard_checks.py``): opening reads the index and all offsets, and samples the tokens; each
-batch checks the tokens that it takes; ``nmt build-vocab`` reads every file before it says that shards are up to date.
+Checks for damage (``shard_checks.py``): opening reads the index and all offsets, and samples the tokens; each batch
+checks its own tokens; ``nmt build-vocab`` reads every file before it reports shards as up to date.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nmt.text import NormalizationRule
 
 INDEX_NAME = "index.json"
 SAMPLING_NAME = "sampled.json"
-"""Beside shards of one epoch: what they were sampled with."""
+"""The file beside sampled shards of one epoch that records their inputs."""
 Side = Literal["source", "target"]
 SIDES: tuple[Side, ...] = get_args(Side)
 ENCODED_SPLITS = ("train", "valid")
@@ -45,7 +45,7 @@ _Count = Annotated[int, Field(ge=0, le=_LARGEST)]
 
 
 def _is_our_shards(folder: Path) -> bool:
-    """Whether a folder holds shards, also damaged ones: their files have names that nothing else has."""
+    """Whether a folder holds shards, possibly damaged; they are recognised by the names of their files."""
     if any(folder.glob("*.tokens")) or any(folder.glob("*.offsets")):
         return True
     try:
@@ -66,34 +66,34 @@ SHARDS = Kind(
 
 @dataclass
 class SideStatistics:
-    """One side of a split."""
+    """Statistics of one side of a split."""
 
     words: _Count = 0
     pieces: _Count = 0
     unknown: _Count = 0
     longest: _Count = 0
-    """In pieces."""
+    """Pieces of the longest sentence."""
     sentences: list[_Count] | None = None
-    """Lines of 1, 2, 3 ... sentences among those counted of the pairs in the shards; None where none were counted."""
+    """Numbers of lines with 1, 2, 3 ... sentences, counted in some of the pairs; None if they were not counted."""
     byte_pieces: _Count = 0
-    """Pieces that stand for single bytes."""
+    """Number of pieces that are single bytes."""
 
 
 @dataclass
 class SplitStatistics:
-    """A split as it was encoded."""
+    """Statistics of an encoded split."""
 
     pairs: _Count = 0
     too_long: _Count = 0
-    """Pairs left out since a side has more pieces than the limit."""
+    """Pairs that were left out because a side has more pieces than the limit."""
     empty: _Count = 0
-    """Pairs left out since a side has no pieces."""
+    """Pairs that were left out because a side has no pieces."""
     sides: dict[Side, SideStatistics] = field(default_factory=lambda: {side: SideStatistics() for side in SIDES})
 
 
 @dataclass(frozen=True)
 class ShardIndex:
-    """``index.json``."""
+    """The content of ``index.json``."""
 
     version: int
     vocab_fingerprint: str
@@ -102,22 +102,22 @@ class ShardIndex:
     dtype: Literal["uint16", "uint32"]
     splits: dict[str, SplitStatistics]
     source_normalization: NormalizationRule = "identity"
-    """The rule that source text goes through before it is encoded."""
+    """The rule that is applied to source text before it is encoded."""
     vocabulary: dict[str, Any] | None = None
     """The settings that the vocabulary was trained with; None if it was not trained on this data set."""
     vocab_size: Annotated[int, Field(ge=1, le=1 << 32)] | None = None
-    """Every id is smaller; None in shards of earlier versions."""
+    """The number of pieces; every id is smaller. None in shards of earlier versions."""
     checksums: dict[str, str] | None = None
-    """The sha256 of every file beside the index; None in shards of earlier versions."""
+    """The sha256 of every other file in the folder; None in shards of earlier versions."""
     text: dict[str, TextFile] | None = None
-    """The files that were encoded, by name; None in shards of earlier versions, and of a sampled epoch."""
+    """The encoded files by name; None in shards of earlier versions and in sampled shards."""
 
 
 _INDEX = TypeAdapter(ShardIndex)
 
 
 class PairSource(Protocol):
-    """Encoded pairs, numbered from 0: what plans and batches are made of."""
+    """Encoded pairs, numbered from 0, from which plans and batches are made."""
 
     @property
     def source_lengths(self) -> NDArray[np.int32]:
@@ -130,11 +130,11 @@ class PairSource(Protocol):
     def __len__(self) -> int: ...
 
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
-        """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``."""
+        """The pieces of one side of some pairs, concatenated in the order of ``pairs``."""
 
 
 class ParallelShards:
-    """The pairs of one split."""
+    """The encoded pairs of one split."""
 
     def __init__(
         self,
@@ -145,11 +145,11 @@ class ParallelShards:
         name: str = "shards",
         remedy: str = "",
     ) -> None:
-        """Take arrays that are in memory or mapped.
+        """Use arrays in memory or mapped arrays.
 
         Args:
             name: where the arrays come from, for errors.
-            remedy: what makes them anew, for errors.
+            remedy: how to make the arrays again, for errors.
         """
         self.vocab_fingerprint = index.vocab_fingerprint
         self.data_fingerprint = index.data_fingerprint
@@ -168,7 +168,7 @@ class ParallelShards:
         """Map a split of a data set.
 
         Args:
-            vocab: what the data set must be encoded with, for errors; a new vocabulary where not given.
+            vocab: the vocabulary to encode with, for the command in errors; if None, the command trains a new one.
 
         Raises:
             DataError: there are no shards, or they are damaged.
@@ -178,7 +178,7 @@ class ParallelShards:
 
     @classmethod
     def open_folder(cls, folder: Path, split: str) -> ParallelShards:
-        """Map a split of shards that lie elsewhere than in their data set.
+        """Map a split of shards in any folder.
 
         Raises:
             DataError: there are no shards, or they are damaged.
@@ -219,10 +219,10 @@ class ParallelShards:
         return source, target
 
     def tokens(self, side: Side, pairs: Indices) -> NDArray[Any]:
-        """The pieces of one side of some pairs, one sentence after the other, in the order of ``pairs``.
+        """The pieces of one side of some pairs, concatenated in the order of ``pairs``.
 
         Raises:
-            DataError: they are not ids of pieces, so the file is damaged.
+            DataError: the file is damaged: it holds numbers that are not ids of pieces.
         """
         starts = self._offsets[side][pairs]
         gathered = gather_rows(self._tokens[side], starts, self._offsets[side][pairs + 1] - starts)
@@ -234,20 +234,20 @@ class ParallelShards:
 
 
 def build_command(data: Path, vocab: Path | None = None) -> str:
-    """What makes a data set's shards: with an existing vocabulary, or with one that is trained on its text."""
+    """The command that makes a data set's shards, with an existing vocabulary or a new one."""
     if vocab is None:
         return f"`nmt build-vocab --data {data}`"
     return f"`nmt build-vocab --data {data} --vocab {vocab}`"
 
 
 def read_index(data: Path, *, vocab: Path | None = None) -> ShardIndex:
-    """What the shards of a data set say of themselves.
+    """Read the index of a data set's shards.
 
     Args:
         vocab: as for :meth:`ParallelShards.open`.
 
     Raises:
-        DataError: there are none, or they are of another version.
+        DataError: there are no shards, or they are damaged or of another version.
     """
     try:
         return _read_index(DataFolder(data).shards, f"Run {build_command(data, vocab)} again.")
@@ -277,7 +277,7 @@ def _read_index(folder: Path, remedy: str) -> ShardIndex:
 
 
 def _other_version(content: bytes) -> str | None:
-    """Of which version an index is that this one cannot read."""
+    """A phrase that names the version of an index if it is another one; else None."""
     try:
         values = json.loads(content)
     except (ValueError, RecursionError):
@@ -294,13 +294,13 @@ def are_current(
     *,
     text: Mapping[str, TextFile] | None = None,
 ) -> bool:
-    """Whether a data set's shards are made from its present text, with this vocabulary, limit and rule, and are whole.
+    """Whether a data set's shards are undamaged and were made from its current text with these settings.
 
-    All of their bytes are read. Shards of a version that did not count sentences, or did not record their text, are
-    good to train with, but not current.
+    All their bytes are read. Shards of versions that did not count sentences or did not record their text can be
+    trained on, but are not current.
 
     Args:
-        text: the present text, where it has been read already.
+        text: the state of the current text, if it has been read already.
     """
     try:
         index = read_index(data)

@@ -1,4 +1,4 @@
-"""The vocabulary: a SentencePiece model, trained, loaded, and used both ways."""
+"""The vocabulary: training and loading SentencePiece models, encoding and decoding."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from typing import Literal
 import numpy as np
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor, SentencePieceTrainer
 
+from nmt.cores import usable_cores
 from nmt.data.reserved import RESERVED, ReservedCharacters
 from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
 from nmt.files import replacing
-from nmt.processor import usable_cores
 from nmt.text import NormalizationRule
 
 ModelType = Literal["bpe", "unigram"]
 
-# SentencePiece leaves out longer training lines without a word.
+# SentencePiece silently skips longer training lines.
 _LONGEST_TRAINING_LINE_BYTES = 4_192
 _TOO_HIGH = re.compile(r"<= (\d+)")
-_ERRORS_ALONE = 2
+_LOG_ERRORS_ONLY = 2
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 _BYTES = 256
 SMALLEST_WITH_BYTES = 4 * _BYTES
-"""In a smaller vocabulary, byte pieces would take more than a quarter of the places."""
-# The trainer takes U+2581 for a space, ends a line at a NUL, and leaves out lines with U+2585.
+"""In a smaller vocabulary, byte pieces would be more than a quarter of the pieces."""
+# SentencePiece's trainer reads U+2581 as a space, ends a line at a NUL, and skips lines with U+2585.
 _AS_SPACES = str.maketrans(dict.fromkeys(f"{RESERVED}\u2585", " "))
 
 
@@ -46,22 +46,22 @@ class Vocabulary:
         """Read a serialised SentencePiece model.
 
         Raises:
-            VocabularyError: it is none, or its first ids are others than ours.
+            VocabularyError: the bytes are not a SentencePiece model, or its special pieces have other ids.
         """
         self.model_bytes = model_bytes
         self.threads = usable_cores()
-        """How many threads encode and decode where a call does not say."""
+        """The default number of threads for encoding and decoding."""
         try:
             self._processor = SentencePieceProcessor(model_proto=model_bytes)
             self._pieces: list[str] = self._processor.id_to_piece(list(range(self.size)))
-        except (RuntimeError, ValueError):  # ValueError: its error quotes bytes that are not UTF-8, or pieces are not
+        except (RuntimeError, ValueError):  # ValueError: the error message or the pieces are not UTF-8.
             raise VocabularyError(f"{name}: is not a SentencePiece model.") from None
         processor = self._processor
         ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         if ids != (self.PAD, self.UNK, self.BOS, self.EOS):
             raise VocabularyError(
-                f"{name}: has pad, unk, bos and eos at {ids}, where 0, 1, 2, 3 are needed. Leave --vocab out, so "
-                "that `nmt build-vocab` trains one, or train it with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
+                f"{name}: has the ids {ids} for pad, unk, bos and eos, but 0, 1, 2, 3 are needed. Leave --vocab out, "
+                "so that `nmt build-vocab` trains one, or train it with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
             )
 
     @classmethod
@@ -69,7 +69,7 @@ class Vocabulary:
         """Read a SentencePiece model from a file.
 
         Raises:
-            VocabularyError: the file cannot be read, or is no such model.
+            VocabularyError: the file cannot be read, or is not a usable model.
         """
         try:
             return cls(path.read_bytes(), name=str(path))
@@ -77,8 +77,8 @@ class Vocabulary:
             raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
 
     def save(self, path: Path) -> None:
-        """Write the model, and beside it ``vocab.txt`` with a piece a line, in the order of the ids."""
-        # The list first, by which the model is known as one of ours.
+        """Write the model, and beside it ``vocab.txt`` with one piece per line, in the order of the ids."""
+        # The list is written first: it shows that the model was written by this program.
         with replacing(path.with_suffix(".txt")) as stream:
             stream.writelines(piece.encode() + b"\n" for piece in self.pieces(range(self.size)))
         with replacing(path) as stream:
@@ -95,10 +95,10 @@ class Vocabulary:
         return hashlib.sha256(self.model_bytes).hexdigest()
 
     def encode(self, lines: Sequence[str], *, threads: int | None = None) -> list[list[int]]:
-        """Ids of each line's pieces, without bos and eos.
+        """The ids of each line's pieces, without bos and eos.
 
         Args:
-            threads: of SentencePiece; :attr:`threads` if None.
+            threads: number of threads; :attr:`threads` if None.
         """
         prepared, stand_ins = list(lines), {}
         for index, line in enumerate(lines):
@@ -112,26 +112,26 @@ class Vocabulary:
     def encode_sampled(
         self, lines: Sequence[str], *, dropout: float, seed: int | Sequence[int], threads: int = 1
     ) -> list[list[int]]:
-        """Ids of a random segmentation of each line, for subword regularisation: a pure function of its arguments.
+        """The ids of a random segmentation of each line, for subword regularisation: a pure function of its arguments.
 
         Args:
-            dropout: 0 for none, which is :meth:`encode`. With a BPE model the probability that a merge is dropped
-                (BPE-dropout, Provilkov et al. 2020); with a unigram model the α of Kudo (2018): the nearer to 0, the
-                more even are the probabilities of all segmentations.
-            threads: of SentencePiece.
+            dropout: 0 disables sampling, as :meth:`encode`. With a BPE model, the probability that a merge is dropped
+                (BPE-dropout, Provilkov et al. 2020). With a unigram model, the α of Kudo (2018): values near 0 make
+                all segmentations about equally likely.
+            threads: number of threads.
 
         Raises:
             VocabularyError: ``dropout`` is not from 0 to 1.
         """
         if not 0 <= dropout <= 1:
-            raise VocabularyError(f"a dropout of {dropout:g} was asked of the segmentation: give a number from 0 to 1.")
+            raise VocabularyError(f"the dropout of the segmentation is {dropout:g}: give a number from 0 to 1.")
         encoded = self.encode(lines, threads=threads)
         if dropout == 0:
             return encoded
         return self._sampler.sample(encoded, dropout, np.random.default_rng(seed))
 
     def normalize(self, line: str) -> str:
-        """What the model's own normaliser makes of a line; spaces are left as they are."""
+        """A line after the model's own normaliser; spaces are left as they are."""
         normalized: str = self._normalizer.normalize(line)
         return normalized
 
@@ -158,7 +158,7 @@ class Vocabulary:
         return SegmentationSampler(self._processor)
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each row of ids: one line each, so that a line end among its bytes becomes a space."""
+        """The text of each row of ids, as one line: a line end among its bytes becomes a space."""
         if not sentences:
             return []
         decoded: list[str] = self._processor.decode([list(ids) for ids in sentences], num_threads=self.threads)
@@ -169,24 +169,24 @@ class Vocabulary:
         return [self._pieces[index] for index in ids]
 
     def ids(self, pieces: Iterable[str]) -> list[int]:
-        """The ids of pieces; that of unk for what is none."""
+        """The ids of pieces; that of unk for strings that are not pieces."""
         ids: list[int] = self._processor.piece_to_id(list(pieces))
         return ids
 
 
 @dataclass(frozen=True)
 class TrainedVocabulary:
-    """A new vocabulary, and what came up in training it."""
+    """A new vocabulary, and facts about its training."""
 
     vocab: Vocabulary
     lines: int
-    """That it was trained on."""
+    """The number of lines that the vocabulary was trained on."""
     skipped_lines: int
-    """Left out, since they are too long for SentencePiece's trainer."""
+    """The number of lines that were too long for SentencePiece's trainer."""
     asked_size: int
-    """Larger than ``vocab.size`` where the text could not fill it."""
+    """The requested size; larger than ``vocab.size`` if the text could not fill it."""
     too_small_for_bytes: bool
-    """Whether byte fallback was left out, since the size is below :data:`SMALLEST_WITH_BYTES`."""
+    """Whether byte fallback was turned off because the size is below :data:`SMALLEST_WITH_BYTES`."""
 
 
 def train_vocabulary(
@@ -198,19 +198,19 @@ def train_vocabulary(
     normalization: NormalizationRule = "identity",
     byte_fallback: bool | None = None,
 ) -> TrainedVocabulary:
-    """Train a vocabulary; the same lines and settings give the same one.
+    """Train a vocabulary; the same lines and settings give the same vocabulary.
 
     Args:
-        lines: of both languages; held in memory.
-        size: pieces to aim at; lowered to what the text can fill.
-        character_coverage: share of the characters' occurrences that get pieces of their own; the rest are spelt in
-            bytes, or become unk without byte fallback.
+        lines: text of both languages; held in memory.
+        size: number of pieces; lowered if the text cannot fill it.
+        character_coverage: the share of character occurrences whose characters get pieces of their own. Other
+            characters are spelt in bytes, or become unk without byte fallback.
         normalization: SentencePiece's rule; ``identity`` is lossless.
-        byte_fallback: include a piece for each of the 256 bytes, which spell characters that have no piece; if None,
-            from a size of :data:`SMALLEST_WITH_BYTES` on.
+        byte_fallback: include a piece for each of the 256 bytes, which spell characters without a piece. By default,
+            if the size is at least :data:`SMALLEST_WITH_BYTES`.
 
     Raises:
-        VocabularyError: there is no text, or the size cannot even hold the characters.
+        VocabularyError: there is no text, or the size is too small for the characters.
     """
     kept, skipped = [], 0
     for line in lines:
@@ -219,7 +219,7 @@ def train_vocabulary(
         elif line.strip():
             kept.append(line.translate(_AS_SPACES))
     if not kept:
-        raise VocabularyError("there is no text to train a vocabulary on: every line is blank or far too long.")
+        raise VocabularyError("there is no text to train a vocabulary on: every line is blank or too long.")
     asked = size
     with_bytes = asked >= SMALLEST_WITH_BYTES if byte_fallback is None else byte_fallback
     while True:
@@ -228,7 +228,7 @@ def train_vocabulary(
         except (RuntimeError, OSError) as error:
             match = _TOO_HIGH.search(str(error))
             if match is None or int(match[1]) >= size:
-                raise _explained(error, kept, size, with_bytes) from None
+                raise _training_error(error, kept, size, with_bytes) from None
             size = int(match[1])
         else:
             return TrainedVocabulary(
@@ -240,8 +240,8 @@ def _train(
     lines: list[str], size: int, model_type: str, coverage: float, normalization: str, byte_fallback: bool
 ) -> bytes:
     out = io.BytesIO()
-    # The trainer passes over text that looks like a special piece, and over tabs. The characters of both are required
-    # here, so that they have pieces.
+    # The trainer ignores text that looks like a special piece, and tabs. Their characters are listed as required, so
+    # that they get pieces.
     special = [piece for piece in SPECIAL_PIECES if any(piece in line for line in lines)]
     if normalization == "identity" and not byte_fallback and any("\t" in line for line in lines):
         special.append("\t")
@@ -259,12 +259,12 @@ def _train(
         max_sentence_length=_LONGEST_TRAINING_LINE_BYTES,
         required_chars="".join(sorted(set("".join(special)))),
         byte_fallback=byte_fallback,
-        minloglevel=_ERRORS_ALONE,
+        minloglevel=_LOG_ERRORS_ONLY,
     )
     return out.getvalue()
 
 
-def _explained(error: Exception, lines: list[str], size: int, byte_fallback: bool) -> VocabularyError:
+def _training_error(error: Exception, lines: list[str], size: int, byte_fallback: bool) -> VocabularyError:
     text = str(error)
     if "required_chars" in text or "smaller than" in text:
         what, rare = (
@@ -280,13 +280,13 @@ def _explained(error: Exception, lines: list[str], size: int, byte_fallback: boo
 
 
 def _frequent_characters(lines: list[str], coverage: float) -> int:
-    """How many of the most frequent characters make up a share of the text."""
+    """The number of most frequent characters that cover a share of the text."""
     counts = sorted(Counter(itertools.chain.from_iterable(lines)).values(), reverse=True)
     return 1 + sum(covered < coverage * sum(counts) for covered in itertools.accumulate(counts))
 
 
 def sample(lines: Iterator[str], count: int, limit: int) -> Iterator[str]:
-    """At most ``limit`` of ``count`` lines, spread evenly over them."""
+    """At most ``limit`` of ``count`` lines, evenly spread."""
     step = max(1.0, count / limit)
     following = 0.0
     for index, line in enumerate(lines):
@@ -296,7 +296,7 @@ def sample(lines: Iterator[str], count: int, limit: int) -> Iterator[str]:
 
 
 def default_size(pairs: int) -> int:
-    """Pieces that suit a corpus of so many pairs."""
+    """The default vocabulary size for a corpus with this number of pairs."""
     for enough, size in ((3_000_000, 37_000), (1_000_000, 32_000), (200_000, 16_000), (20_000, 8_000), (5_000, 4_000)):
         if pairs >= enough:
             return size

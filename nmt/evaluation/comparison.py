@@ -1,4 +1,4 @@
-"""Several systems side by side: paired bootstrap resampling (Koehn 2004), as sacreBLEU does it."""
+"""Comparison of systems by paired bootstrap resampling (Koehn 2004), computed by sacreBLEU."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from nmt.evaluation.metrics import MetricName, TokenizerName, check_counts, make
 
 @dataclass(frozen=True)
 class SystemScore:
-    """One system by one metric."""
+    """The score of one system by one metric."""
 
     system: str
     value: float
     mean: float
-    """Over the resampled test sets."""
+    """The mean over the resampled test sets."""
     interval: float
     """Half of the 95 % confidence interval."""
     p_value: float | None
-    """Of the difference from the baseline; None for the baseline itself."""
+    """The p-value of the difference from the baseline; None for the baseline itself."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All systems by one metric; the first is the baseline."""
+    """The scores of all systems by one metric; the first system is the baseline."""
 
     name: str
     signature: str
@@ -41,15 +41,15 @@ def compare(
     lowercase: bool = False,
     samples: int = 1_000,
 ) -> list[Comparison]:
-    """Compare systems with the first of them, over test sets drawn again and again from the one there is.
+    """Compare systems with the first one, over test sets resampled from the given one.
 
     Args:
         systems: lines of each system by its name.
         references, target_lang, tokenize, lowercase: as for :func:`nmt.evaluation.metrics.score`.
-        samples: how many test sets to draw; seeded by ``$SACREBLEU_SEED``, 12345 if unset.
+        samples: number of resampled test sets; ``$SACREBLEU_SEED`` (default 12345) is the seed.
 
     Raises:
-        DataError: the counts of lines differ, or there are none.
+        DataError: the numbers of lines differ or are 0.
     """
     from sacrebleu.significance import PairedTest
 
@@ -63,7 +63,7 @@ def compare(
         Comparison(
             name,
             signatures[name].format(),
-            # sacreBLEU gives NumPy's numbers for some metrics, which JSON does not know.
+            # sacreBLEU returns NumPy's numbers for some metrics, which cannot be written as JSON.
             [
                 SystemScore(
                     system,

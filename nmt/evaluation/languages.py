@@ -17,8 +17,8 @@ ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml
 no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta
 te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
 """
-# ISO 639-2 and 639-3 codes of languages that have two letters, too. Most combinations of three letters are the code of
-# some language (src, tok, hyp), so a file name counts as one only if its code is here, or has a script or region.
+# ISO 639-2 and 639-3 codes of languages that also have a two-letter code. Most combinations of three letters are a
+# language code (src, tok, hyp), so the end of a file name is one only if it is listed here or has a script or region.
 _THREE_LETTER_CODES = """
 afr=af amh=am ara=ar arb=ar aze=az bel=be ben=bn bos=bs bul=bg cat=ca ces=cs cze=cs cmn=zh chi=zh cym=cy dan=da
 deu=de dut=nl ell=el eng=en epo=eo est=et eus=eu fas=fa fin=fi fra=fr fre=fr ger=de gle=ga glg=gl gre=el guj=gu
@@ -33,19 +33,19 @@ _THREE_LETTERS = dict(pair.split("=") for pair in _THREE_LETTER_CODES.split())
 
 
 def base_language(code: str) -> str:
-    """The language of a code without script and region, in two letters if it has them: ``zh`` of ``zho_Hans``."""
+    """A code without script and region, in two letters if possible: ``zh`` for ``zho_Hans``."""
     primary = primary_language(code)
     return _THREE_LETTERS.get(primary, primary)
 
 
 def is_language_code(code: str) -> bool:
-    """Whether a code is that of a language. Any three letters count: most are the code of one."""
+    """Whether a code is a language code. Any three letters are accepted: most are the code of a language."""
     primary = primary_language(code)
     return primary in _TWO_LETTERS or (len(primary) == 3 and primary.isascii() and primary.isalpha())
 
 
 def language_of_name(path: Path) -> str:
-    """The language code that a file name ends in, archives' endings aside; empty if it ends in none."""
+    """The language code at the end of a file name, before ``.gz`` and the like; empty if there is none."""
     suffix = (path.with_suffix("") if path.suffix in ARCHIVES else path).suffix.removeprefix(".")
     match = _CODE.fullmatch(suffix)
     if match is None:

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER, computed by sacreBLEU and named by its signatures."""
+"""BLEU, chrF and TER, computed by sacreBLEU and reported with its signatures."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ TokenizerName = Literal[
 ]
 """sacreBLEU's tokenisers for BLEU."""
 
-# Languages with a tokeniser of their own, and the extra of sacreBLEU that brings a tokeniser.
-_OF_LANGUAGES: dict[str, TokenizerName] = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+# The tokenisers of languages that need their own, and the extra of sacreBLEU that installs a tokeniser.
+_LANGUAGE_TOKENIZERS: dict[str, TokenizerName] = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 _EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 
 
 @dataclass(frozen=True)
 class Score:
-    """One figure and how it came about."""
+    """One score, and how it was computed."""
 
     name: str
     """``BLEU``, ``chrF2``, ``chrF2++``, ``TER``, ``paper BLEU``."""
     value: float
     signature: str
-    """sacreBLEU's, or what says the same: two figures compare only where these are equal."""
+    """sacreBLEU's signature, or an equivalent: scores are comparable only if their signatures are equal."""
     detail: str
-    """What sacreBLEU prints beside the figure, such as the n-gram precisions."""
+    """Details that sacreBLEU prints after the score, such as the n-gram precisions."""
 
 
 @dataclass(frozen=True)
 class SentenceScores:
-    """One figure per sentence by one metric."""
+    """One score per sentence by one metric."""
 
     signature: str
-    """As of the whole text; BLEU counts the orders of n-grams that a sentence has (``eff:yes``)."""
+    """The signature as for a whole text; BLEU uses only the n-gram orders that a sentence has (``eff:yes``)."""
     values: list[float]
 
 
@@ -55,13 +55,13 @@ def score(
     """Score a whole text.
 
     Args:
-        references: one list of lines, as many as hypotheses, for each reference translation.
-        target_lang: decides on the tokeniser for Chinese, Japanese and Korean; all others use 13a.
-        tokenize: the tokeniser of BLEU, whatever the language.
-        lowercase: compare without case; TER always does.
+        references: for each reference translation, a list with as many lines as hypotheses.
+        target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a.
+        tokenize: BLEU's tokeniser for any language.
+        lowercase: ignore case; TER always does.
 
     Raises:
-        DataError: the counts of lines differ, or there are none.
+        DataError: the numbers of lines differ or are 0.
         NmtError: the tokeniser is not installed.
     """
     check_counts(hypotheses, references)
@@ -106,7 +106,7 @@ def make_metric(
     """sacreBLEU's object for a metric.
 
     Args:
-        sentences: whether it is to score single sentences.
+        sentences: score single sentences, not a whole text.
 
     Raises:
         NmtError: the tokeniser is not installed.
@@ -116,11 +116,11 @@ def make_metric(
     language = base_language(target_lang)
     match metric:
         case "bleu":
-            return _bleu(tokenize or _OF_LANGUAGES.get(language, "13a"), lowercase, effective_order=sentences)
+            return _bleu(tokenize or _LANGUAGE_TOKENIZERS.get(language, "13a"), lowercase, effective_order=sentences)
         case "chrf" | "chrf++":
             return CHRF(word_order=2 if metric == "chrf++" else 0, lowercase=lowercase)
         case "ter":
-            return TER(asian_support=language in _OF_LANGUAGES)
+            return TER(asian_support=language in _LANGUAGE_TOKENIZERS)
         case _:
             assert_never(metric)
 
@@ -137,12 +137,12 @@ def _bleu(tokenizer: TokenizerName, lowercase: bool, *, effective_order: bool) -
             raise
         raise NmtError(
             f"the tokeniser {tokenizer} is not installed: pip install '{extra}', or choose another with --tokenize "
-            "(char needs nothing)."
+            "(char needs no installation)."
         ) from error
 
 
 def tokenizer_model(tokenizer: TokenizerName) -> tuple[str, Path] | None:
-    """The address of the model that a tokeniser needs, and where sacreBLEU looks for it; None if it needs none."""
+    """The address of a tokeniser's model, and the path where sacreBLEU looks for it; None if it needs no model."""
     from sacrebleu.tokenizers import tokenizer_spm
 
     if tokenizer not in tokenizer_spm.SPM_MODELS:
@@ -155,7 +155,7 @@ def _check_model(tokenizer: TokenizerName) -> None:
     """Refuse a tokeniser without its model, which sacreBLEU would download by itself, not atomically."""
     model = tokenizer_model(tokenizer)
     if model is not None and not model[1].is_file():
-        raise NmtError(f"the tokeniser {tokenizer} needs {model[1]}, which is not there. Fetch it from {model[0]}.")
+        raise NmtError(f"the tokeniser {tokenizer} needs {model[1]}, which does not exist. Fetch it from {model[0]}.")
 
 
 def check_counts(
@@ -164,10 +164,10 @@ def check_counts(
     """Refuse texts that cannot be parallel.
 
     Args:
-        name: what the error calls the hypotheses.
+        name: the name of the hypotheses in the error.
 
     Raises:
-        DataError: names both counts.
+        DataError: the numbers of lines differ or are 0.
     """
     if not hypotheses:
         raise DataError(f"{name} is empty: there is nothing to score.")
@@ -180,7 +180,8 @@ def check_counts(
 
 
 def _two_newstests(hypotheses: int, references: int) -> str:
-    """newstest2014 goes about in two sizes: filtered, and in full as the paper's figures use it."""
+    """A hint if the line counts are those of the two versions of newstest2014: the full one, as in the paper, and the
+    filtered one."""
     if (hypotheses, references) == (3_003, 2_737):
         return " These are translations of all of newstest2014: use --test-set wmt14/full."
     if (hypotheses, references) == (2_737, 3_003):

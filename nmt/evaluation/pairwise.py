@@ -1,6 +1,6 @@
-"""Sentence-level chrF and BLEU of each text against each other, as sacreBLEU computes them pair by pair.
+"""Sentence-level chrF and BLEU of every text against every other, equal to sacreBLEU's scores of each pair.
 
-Every text is counted once, and the n-grams that two texts share come from one matrix product for all pairs.
+N-grams are counted once per text. One matrix product gives the n-grams that two texts share, for all pairs.
 
 Shapes: N texts, O orders of n-grams, G n-grams; a pair (i, j) is hypothesis i against reference j.
 """
@@ -19,17 +19,17 @@ from nmt.evaluation.metrics import make_metric
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 PairwiseScores = Callable[[Sequence[str]], Floats]
-"""From texts to the score (N, N) from 0 to 100 of each, by row, were each, by column, the reference."""
+"""Returns scores (N, N) from 0 to 100: row i, column j is the score of text i against text j as the reference."""
 
 _CHARACTER_ORDER, _WORD_ORDER = 6, 4
 _BETA = 2
 
 
 def pairwise(metric: Literal["chrf", "bleu"], *, target_lang: str = "") -> PairwiseScores:
-    """The function that scores texts against one another.
+    """The function that scores texts against each other.
 
     Args:
-        target_lang: decides on the tokeniser of BLEU, as for :func:`nmt.evaluation.metrics.score`.
+        target_lang: selects BLEU's tokeniser, as for :func:`nmt.evaluation.metrics.score`.
 
     Raises:
         NmtError: the tokeniser of the target language is not installed.
@@ -41,8 +41,11 @@ def pairwise(metric: Literal["chrf", "bleu"], *, target_lang: str = "") -> Pairw
 
 
 def pairwise_chrf(texts: Sequence[str]) -> Floats:
-    """chrF2 of each text against each (Popović 2015): the F-score of mean precision and mean recall, over the orders of
-    character n-grams that both texts have. Spaces do not count."""
+    """chrF2 of every text against every other (Popović 2015).
+
+    It is the F-score of mean precision and mean recall, over the character n-gram orders that both texts have. Spaces
+    are ignored.
+    """
     characters = [np.frombuffer("".join(text.split()).encode("utf-32-le"), np.uint32) for text in texts]
     totals_NO, matches_ONN = _count(characters, _CHARACTER_ORDER)
     both_ONN = (totals_NO.T[:, :, None] > 0) & (totals_NO.T[:, None, :] > 0)
@@ -56,10 +59,10 @@ def pairwise_chrf(texts: Sequence[str]) -> Floats:
 
 
 def pairwise_bleu(tokens: Sequence[Sequence[str]]) -> Floats:
-    """BLEU of each tokenised text against each: the orders that the hypothesis has, exponentially smoothed.
+    """BLEU of every tokenised text against every other, over the n-gram orders that the hypothesis has.
 
-    The first order without a match counts as half a match, the second as a quarter, and so on (the method of
-    mteval-v13a). Without any match the score is 0.
+    Exponential smoothing as in mteval-v13a: the first order without a match counts as half a match, the second as a
+    quarter, and so on. Without any match the score is 0.
     """
     numbers: dict[str, int] = {}
     totals_NO, matches_ONN = _count(
@@ -81,8 +84,8 @@ def _count(texts: Sequence[NDArray[np.integer]], max_order: int) -> tuple[Intege
     """Count n-grams of the orders 1 to ``max_order`` in texts of numbered symbols.
 
     Returns:
-        How many each text has (N, O), and how many each two have in common, a repeated one as often as both have it
-        (O, N, N).
+        The number of n-grams of each text (N, O), and the number that each pair of texts has in common (O, N, N). A
+        repeated n-gram counts as often as both texts have it.
     """
     lengths = np.array([len(text) for text in texts], np.int64)
     ends = np.cumsum(lengths)
@@ -92,7 +95,7 @@ def _count(texts: Sequence[NDArray[np.integer]], max_order: int) -> tuple[Intege
     gram = np.zeros(len(row), np.int64)
     totals, matches = [], []
     for order in range(1, max_order + 1):
-        # An n-gram is the one that is shorter by its last symbol, and that symbol.
+        # An n-gram is numbered by its first n - 1 symbols, which form a numbered (n - 1)-gram, and its last symbol.
         fits = position + order <= ends[row]
         position, row, gram = position[fits], row[fits], gram[fits]
         _, gram = np.unique(gram * len(distinct) + symbols[position + order - 1], return_inverse=True)
@@ -102,16 +105,16 @@ def _count(texts: Sequence[NDArray[np.integer]], max_order: int) -> tuple[Intege
 
 
 def _in_common(row: Integers, gram: Integers, count: int) -> Floats:
-    """The sum over n-grams of the lesser of two texts' counts (N, N).
+    """The sum over n-grams of the smaller of two texts' counts (N, N).
 
-    The first occurrence of an n-gram in a text is told from its second, and so on: of these a text has each once or
-    not, so that what two have in common is a product of zeros and ones.
+    The first, second, … occurrence of an n-gram in a text count as different symbols. A text has each symbol once or
+    not at all, so a product of matrices of zeros and ones counts those that two texts share.
     """
     grams = int(gram.max(initial=0)) + 1
     keys, repeats = np.unique(row * grams + gram, return_counts=True)
     occurrence = np.arange(len(row)) - np.repeat(starts_of(repeats), repeats)
     row, gram = np.repeat(keys // grams, repeats), np.repeat(keys % grams, repeats)
     distinct, column = np.unique(gram * (int(repeats.max(initial=0)) + 1) + occurrence, return_inverse=True)
-    present_NG = np.zeros((count, len(distinct)), np.float32)  # counts are exact to 16 million
+    present_NG = np.zeros((count, len(distinct)), np.float32)  # exact for counts up to 16 million
     present_NG[row, column] = 1
     return (present_NG @ present_NG.T).astype(np.float64)

@@ -1,7 +1,7 @@
-"""BLEU as in the paper's table 2: tokenised, cased, with compounds split, by the authors' procedure.
+"""BLEU as in the paper's table 2: tokenised, case-sensitive, with compounds split, by the authors' procedure.
 
-Their script starts from a reference that is tokenised already. Here hypothesis and reference both go through the same
-steps: Unicode punctuation replaced, Moses tokeniser, hyphenated compounds split (German), multi-bleu without smoothing.
+The authors' script takes a tokenised reference. Here the same steps are applied to hypothesis and reference: replace
+Unicode punctuation, Moses tokeniser, split hyphenated compounds (German), multi-bleu without smoothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _SPLIT_LANGUAGES = frozenset({"de"})
 
 
 def paper_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, target_lang: str) -> Score:
-    """Tokenised BLEU for comparison with the paper's 27.3, 28.4 and 41.8; never with sacreBLEU's.
+    """Tokenised BLEU, comparable with the paper's 27.3, 28.4 and 41.8, but never with sacreBLEU's.
 
     Args:
-        references: one list of lines for each reference translation, not tokenised.
-        target_lang: of the Moses tokeniser, without its region; compounds are split for German alone.
+        references: one list of untokenised lines for each reference translation.
+        target_lang: the language of the Moses tokeniser; its region is ignored. Compounds are split only for German.
 
     Raises:
-        DataError: the counts of lines differ, or there are none.
+        DataError: the numbers of lines differ or are 0.
     """
     from sacrebleu.metrics import BLEU
 
@@ -44,7 +44,7 @@ def paper_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *
 
 
 def paper_tokenizer(target_lang: str) -> Callable[[str], str]:
-    """The steps before counting n-grams, as a function from line to line."""
+    """A function that applies all steps before n-grams are counted to a line."""
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     punctuation, tokenizer = MosesPunctNormalizer(lang=target_lang), MosesTokenizer(lang=target_lang)
@@ -58,5 +58,5 @@ def paper_tokenizer(target_lang: str) -> Callable[[str], str]:
 
 
 def split_compounds(tokens: str) -> str:
-    """Take hyphenated words apart: ``E-Mail`` becomes three tokens."""
+    """Split hyphenated words: ``E-Mail`` becomes three tokens."""
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", tokens)

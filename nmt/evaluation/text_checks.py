@@ -1,4 +1,4 @@
-"""What makes a score meaningless although it can be computed: subword marks, and tokenised text."""
+"""Checks for text whose score is meaningless: subword marks, tokenised text, scripts that a tokeniser cannot split."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 _SPACED_PUNCTUATION = re.compile(r"\s[.,!?;:](\s|$)")
 _ESCAPED = re.compile(r"&(quot|apos|amp|lt|gt|#124|#91|#93);")
 _ENOUGH = 0.2
-"""Share of lines from which on a habit is no accident."""
+"""The share of lines from which on a feature is not taken for chance."""
 _LINES_FOR_SCRIPT = 1_000
 _SCRIPTS = {
     "kana": (("\u3041", "\u30ff"), ("\uff66", "\uff9f")),
@@ -34,7 +34,7 @@ _SCRIPT_ADVICE = dict.fromkeys(("thai", "lao", "khmer", "burmese"), _BY_CHARACTE
 
 
 def hypothesis_warnings(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[str]:
-    """What looks wrong in a hypothesis, beside its references."""
+    """Warnings about a hypothesis that looks wrong compared with its references."""
     warnings = []
     for mark, meaning in (("▁", "pieces of SentencePiece"), ("@@", "pieces of subword-nmt")):
         count = sum(mark in line for line in hypotheses)
@@ -45,13 +45,13 @@ def hypothesis_warnings(hypotheses: Sequence[str], references: Sequence[Sequence
     reference_share = max((_tokenised_share(lines) for lines in references), default=0.0)
     if _tokenised_share(hypotheses) >= max(_ENOUGH, 3 * reference_share):
         warnings.append(
-            "the hypothesis looks tokenised, the reference does not: detokenise it, or the score is too low."
+            "the hypothesis looks tokenised, but the reference does not. Detokenise it: its score is too low."
         )
     return warnings
 
 
 def tokenizer_warnings(references: Sequence[Sequence[str]], tokenizer: str) -> list[str]:
-    """Whether BLEU's tokeniser leaves the script of the references as it is: whole sentences count as one word then.
+    """Warnings if BLEU's tokeniser cannot split the script of the references, so that sentences count as one word.
 
     Args:
         tokenizer: sacreBLEU's name, as in the signature.
@@ -68,16 +68,16 @@ def tokenizer_warnings(references: Sequence[Sequence[str]], tokenizer: str) -> l
     foreign = scripts.total() - scripts["other"]
     if foreign < _ENOUGH * scripts.total() or not foreign:
         return []
-    # Japanese is written in Han characters, too.
+    # Japanese text also has Han characters.
     found = "kana" if scripts["kana"] else max(_SCRIPTS, key=lambda script: scripts[script])
     return [
-        f"the reference is written in {_SCRIPT_NAMES[found]}, which the tokeniser {tokenizer} does not take apart: "
+        f"the reference is written in {_SCRIPT_NAMES[found]}, which the tokeniser {tokenizer} does not split: "
         f"BLEU means little. {_SCRIPT_ADVICE[found]}"
     ]
 
 
 def _script(character: str) -> str:
-    """Which of the scripts that 13a leaves whole, or other."""
+    """The script of a character if 13a does not split it; else ``other``."""
     for script, ranges in _SCRIPTS.items():
         if any(first <= character <= last for first, last in ranges):
             return script
@@ -85,7 +85,7 @@ def _script(character: str) -> str:
 
 
 def _tokenised_share(lines: Sequence[str]) -> float:
-    """Share of lines with a space before a mark of punctuation, or with escaped characters."""
+    """The share of lines with a space before punctuation, or with escaped characters."""
     if not lines:
         return 0.0
     return sum(bool(_SPACED_PUNCTUATION.search(line) or _ESCAPED.search(line)) for line in lines) / len(lines)

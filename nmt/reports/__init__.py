@@ -1,1 +1,1 @@
-"""Pages to look at: each is one HTML file that needs nothing beside it."""
+"""Reports: each page is one self-contained HTML file."""

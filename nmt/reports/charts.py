@@ -1,9 +1,8 @@
-"""Curves over a training run as inline SVG, drawn so that they are legible at any width.
+"""Charts of a training run as inline SVG, legible at any width.
 
-The curves lie in an SVG that is stretched to its place; all else stands at percentages of that place, so that text and
-strokes keep their size on a narrow screen. Each chart is drawn over updates and over minutes, and the page shows one of
-the two: that takes a style sheet (``assets/charts.css``), no script. ``assets/charts.js`` adds the read-out under the
-pointer.
+The curves are in an SVG that is stretched to the available width. Everything else is positioned in percent, so that
+text and strokes keep their size on a narrow screen. Each chart is drawn over updates and over minutes; a style sheet
+(``assets/charts.css``) shows one of the two. ``assets/charts.js`` adds the read-out under the pointer.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from typing import Literal, NamedTuple
 
 from nmt.reports.html import NOTHING, Html, element, join, text
 
-MOST_POINTS = 1_000
-"""Of a curve on a page; longer ones are thinned out."""
+MAX_POINTS = 1_000
+"""The maximum number of points per curve on a page; longer curves are thinned out."""
 
 COLOURS = 8
-"""How many there are, in ``assets/charts.css``; the ninth curve has the colour of the first."""
+"""The number of colours in ``assets/charts.css``; the ninth curve has the colour of the first."""
 
-# A noisy curve of more points than this is drawn faintly behind the means of so many stretches of it.
+# A long noisy curve is drawn faintly behind the means of this many stretches of it.
 _STRETCHES = 150
-# A curve of so few points shows each of them.
-_MOST_MARKERS = 40
+# A curve of at most this many points shows each of them as a marker.
+_MAX_MARKERS = 40
 # Curves are drawn on a square of this size, which the browser stretches.
 _SIZE = 1_000
-# Numbers from here on, and below, are written as powers of ten.
-_GREAT, _SMALL = 1e7, 1e-4
+# Larger and smaller numbers are written as powers of ten.
+_LARGE, _SMALL = 1e7, 1e-4
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Axis = Literal["update", "minutes"]
@@ -37,11 +36,11 @@ AXES: tuple[Axis, ...] = ("update", "minutes")
 
 
 class Point(NamedTuple):
-    """A value, and when it was measured."""
+    """A value, and the time when it was measured."""
 
     update: int
     minutes: float | None
-    """Since the run began; None where it was not recorded."""
+    """Minutes since the run began; None if not recorded."""
     value: float
 
 
@@ -51,38 +50,38 @@ class Series:
 
     label: str
     points: Sequence[Point]
-    """In the order of their updates."""
+    """The points, ordered by update."""
     colour: int = 0
-    """Counted from 0."""
+    """The number of the colour, from 0."""
     dashed: bool = False
     noisy: bool = False
-    """Whether its trend is hard to see among its points where there are many."""
+    """Whether many points hide the curve's trend, so that the trend is drawn too."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How far the x-axis reaches, which begins at 0: the same for all charts of a page, so that they compare."""
+    """The end of the x-axis, which begins at 0. It is the same for all charts of a page, so that they compare."""
 
     update: float
     minutes: float
 
 
 def extent(series: Iterable[Series]) -> Extent:
-    """The extent that holds all points."""
+    """The smallest extent that includes all points."""
     points = [point for each in series for point in each.points]
     update = max((point.update for point in points), default=0)
     minutes = max((point.minutes for point in points if point.minutes is not None), default=0.0)
     return Extent(float(update or 1), minutes or 1.0)
 
 
-def thin(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """At most so many points: the first, the last, and the least and greatest of each stretch between, in their order.
+def thin(points: Sequence[Point], maximum: int = MAX_POINTS) -> list[Point]:
+    """At most ``maximum`` points: the first, the last, and the extremes of each stretch between, in their order.
 
-    A spike that lasted one record is still there.
+    So a spike in a single record stays visible.
     """
-    if len(points) <= most:
+    if len(points) <= maximum:
         return list(points)
-    buckets = (most - 2) // 2
+    buckets = (maximum - 2) // 2
     inner = len(points) - 2
     kept = [points[0]]
     for bucket in range(buckets):
@@ -94,36 +93,36 @@ def thin(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
 
 
 def trend(points: Sequence[Point], stretches: int = _STRETCHES) -> list[Point]:
-    """The means of so many stretches of a curve, with its first and last point's place."""
+    """The means of equal stretches of a curve; the first and the last are at the ends of the curve."""
     means = []
     for number in range(stretches):
         stretch = points[number * len(points) // stretches : (number + 1) * len(points) // stretches]
-        # In the middle of the stretch, and at the ends of the curve at its ends.
-        place = stretch[0 if number == 0 else -1 if number == stretches - 1 else len(stretch) // 2]
-        means.append(place._replace(value=sum(point.value for point in stretch) / len(stretch)))
+        # The mean is drawn in the middle of its stretch; the first and the last at the ends of the curve.
+        position = stretch[0 if number == 0 else -1 if number == stretches - 1 else len(stretch) // 2]
+        means.append(position._replace(value=sum(point.value for point in stretch) / len(stretch)))
     return means
 
 
-def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers at even steps of 1, 2 or 5 times a power of ten, from below ``low`` to above ``high``."""
+def ticks(low: float, high: float, maximum: int) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten that span ``low`` to ``high``: about ``maximum`` at most."""
     size = max(abs(low), abs(high))
     if high - low <= size * 1e-9:
-        # All but one value: it is put in the middle, or on the ground if it is 0.
+        # There is practically one value: it is drawn in the middle, or at the bottom if it is 0.
         low, high = (low - size / 2, high + size / 2) if size else (0.0, 1.0)
-    finest = (high - low) / (most - 1)
+    finest = (high - low) / (maximum - 1)
     power = 10.0 ** math.floor(math.log10(finest))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= finest * (1 - 1e-9))
-    # A boundary that is met but for rounding is met.
+    # A boundary that is missed only by rounding counts as met.
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [number * step for number in range(first, last + 1)]
 
 
 def tick_label(value: float, step: float) -> str:
-    """A number at an axis, with the decimals that the step between two of them asks for."""
+    """A number at an axis, with the decimals that the step between two ticks needs."""
     if abs(value) < step / 2:
         return "0"
     step_exponent = math.floor(math.log10(step) + 1e-9)
-    if abs(value) >= _GREAT or step < _SMALL:
+    if abs(value) >= _LARGE or step < _SMALL:
         exponent = math.floor(math.log10(abs(value)) + 1e-9)
         mantissa = f"{value / 10.0**exponent:.{max(0, exponent - step_exponent)}f}"
         return f"{mantissa}×10{str(exponent).translate(_SUPERSCRIPT)}"
@@ -131,22 +130,22 @@ def tick_label(value: float, step: float) -> str:
 
 
 def chart(title: str, unit: str, series: Sequence[Series], extent: Extent, *, from_zero: bool, note: str = "") -> Html:
-    """A figure with its curves.
+    """A figure with curves.
 
     Args:
-        unit: of the values; may be empty.
-        from_zero: whether the y-axis begins at 0 in any case.
+        unit: unit of the values; may be empty.
+        from_zero: whether the y-axis always begins at 0.
         note: a remark below the chart.
 
     Returns:
-        The figure; nothing where no curve has a point.
+        The figure; empty if no curve has a point.
     """
     series = [replace(each, colour=each.colour % COLOURS) for each in series if each.points]
     if not series:
         return NOTHING
     shown = [replace(each, points=thin(each.points)) for each in series]
     values = [point.value for each in shown for point in each.points] + [0.0] * from_zero
-    y_ticks = ticks(min(values), max(values), most=6)
+    y_ticks = ticks(min(values), max(values), maximum=6)
     with_trend = [each.noisy and len(each.points) > 2 * _STRETCHES for each in series]
     faint = [each for each, noisy in zip(shown, with_trend, strict=True) if noisy]
     clear = [
@@ -184,17 +183,17 @@ def _plot(
     title: str, faint: Sequence[Series], clear: Sequence[Series], axis: Axis, x_end: float, y_ticks: Sequence[float]
 ) -> Html:
     low, high = y_ticks[0], y_ticks[-1]
-    # What is drawn later lies above: the dashed curves last, since what is below them is seen through their gaps.
+    # Dashed curves are drawn last, on top: the curves below them show through their gaps.
     clear = sorted(clear, key=lambda each: each.dashed)
     curves = [_curve(each, axis, x_end, low, high, faint=True) for each in faint]
     curves += [_curve(each, axis, x_end, low, high) for each in clear]
     markers = (
         element("circle", cx=_percent(x), cy=_percent(y), r="3", class_=f"marker colour-{each.colour}")
         for each in clear
-        if len(each.points) <= _MOST_MARKERS
+        if len(each.points) <= _MAX_MARKERS
         for x, y in _places(each, axis, x_end, low, high)
     )
-    # Nested, so that this part alone is stretched.
+    # A nested SVG, so that only the curves are stretched.
     stretched = element(
         "svg", *curves, width="100%", height="100%", viewBox=f"0 0 {_SIZE} {_SIZE}", preserveAspectRatio="none",
         class_="curves",
@@ -219,7 +218,7 @@ def _curve(series: Series, axis: Axis, x_end: float, low: float, high: float, *,
 
 
 def _places(series: Series, axis: Axis, x_end: float, low: float, high: float) -> list[tuple[float, float]]:
-    """The points of a curve as shares of the plot's width and height, from its upper left corner."""
+    """The points of a curve as fractions of the plot's width and height, from its upper left corner."""
     found = []
     for point in series.points:
         x = point.update if axis == "update" else point.minutes
@@ -243,12 +242,12 @@ def _y_axis(y_ticks: Sequence[float]) -> Html:
 
 
 def _x_axis(axis: Axis, end: float) -> Html:
-    x_ticks = [tick for tick in ticks(0.0, end, most=8) if tick <= end * (1 + 1e-9)]
+    x_ticks = [tick for tick in ticks(0.0, end, maximum=8) if tick <= end * (1 + 1e-9)]
     step = x_ticks[1] - x_ticks[0]
     parts = []
     for number, tick in enumerate(x_ticks):
         x = _percent(tick / end)
-        # On a narrow screen every second number is left out.
+        # On a narrow screen, every second number is hidden.
         kind = "spare" if number % 2 else None
         parts.append(element("line", x1=x, x2=x, y1="0", y2="100%", class_="grid"))
         label = text(tick_label(tick, step))
@@ -269,6 +268,6 @@ def _data(series: Sequence[Series]) -> Html:
         }
         for each in series
     ]
-    # A script's text is not escaped as other text is: only the beginning of a tag could end it.
+    # The text of a script element is not escaped like other text. Only "<" could begin a tag that ends it.
     content = Html(json.dumps(values, separators=(",", ":")).replace("<", "\\u003c"))
     return element("script", content, type="application/json")

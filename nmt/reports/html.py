@@ -1,7 +1,7 @@
-"""HTML as values: what was not escaped cannot get into a page.
+"""HTML as values, so that unescaped text cannot get into a page.
 
-:data:`Html` is a type of its own, and only the functions here make one. A plain string must go through :func:`text`
-first, and mypy sees to it.
+Only the functions here make values of the type :data:`Html`. mypy makes sure that a plain string goes through
+:func:`text` first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import resources
 from typing import NewType
 
 Html = NewType("Html", str)
-"""Markup that is safe to put into a page as it is."""
+"""Markup that is safe to put into a page unchanged."""
 
 NOTHING = Html("")
 _ASSETS = resources.files("nmt.reports") / "assets"
@@ -21,7 +21,7 @@ _VOID = frozenset({"br", "img", "input", "meta"})
 
 
 def text(value: object) -> Html:
-    """Anything as text: characters with a meaning in HTML are escaped."""
+    """A value as escaped text."""
     return Html(html.escape(str(value)))
 
 
@@ -29,8 +29,8 @@ def element(name: str, /, *children: Html, **attributes: str | bool | None) -> H
     """An element with its children.
 
     Args:
-        attributes: escaped here. ``class_`` is the attribute class, ``data_from`` is data-from. True gives an attribute
-            without a value; False and None leave it out.
+        attributes: escaped here. ``class_`` is the attribute class, ``data_from`` is data-from. True makes an attribute
+            without a value; False and None make none.
     """
     begin = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
     return Html(begin if name in _VOID else f"{begin}{''.join(children)}</{name}>")
@@ -44,29 +44,29 @@ def _attribute(key: str, value: str | bool | None) -> str:
 
 
 def join(parts: Iterable[Html]) -> Html:
-    """Parts one behind the other."""
+    """The concatenated parts."""
     return Html("".join(parts))
 
 
 def section(title: str, *children: Html) -> Html:
-    """A part of the page under its heading; nothing where it would be empty."""
+    """A part of the page with its heading; empty if it has no content."""
     return element("section", element("h2", text(title)), *children) if any(children) else NOTHING
 
 
 def details(summary: str, *children: Html, open_: bool = False) -> Html:
-    """A part that the reader unfolds."""
+    """A part that the reader can unfold."""
     return element("details", element("summary", text(summary)), *children, open=open_)
 
 
 def table(
     header: Sequence[str], rows: Iterable[Sequence[Html]], *, numbers: Container[int] = (), long: bool = False
 ) -> Html:
-    """A table that scrolls sideways by itself where it is wider than the page.
+    """A table that scrolls sideways if it is wider than the page.
 
     Args:
-        header: no header row where it is empty.
+        header: titles of the columns; if empty, there is no header row.
         numbers: the columns, from 0, that are aligned as numbers.
-        long: it may have many rows, and scrolls down by itself too.
+        long: whether the table may have many rows, and so scrolls vertically too.
     """
 
     def cells(name: str, row: Sequence[Html]) -> Html:
@@ -79,11 +79,11 @@ def table(
 
 
 def page(title: str, *body: Html, styles: Sequence[str] = (), scripts: Sequence[str] = ()) -> str:
-    """A whole page, which loads nothing from anywhere.
+    """A complete, self-contained page.
 
     Args:
-        styles: files of ``assets/`` to put in, behind the style that all pages share.
-        scripts: likewise. A page must be readable without them.
+        styles: files in ``assets/`` to include after the style that all pages share.
+        scripts: files in ``assets/`` to include. The page must be readable without them.
     """
     head = element(
         "head",

@@ -1,4 +1,4 @@
-"""The charts of a training run: what is drawn of which records."""
+"""The charts of training runs, and the fields of records that they show."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nmt.reports.run_history import Record, RunHistory, not_finite, number
 
 @dataclass(frozen=True)
 class _Curve:
-    """A field of a kind of records."""
+    """A curve of one field of one kind of record."""
 
     name: str
     kind: Literal["update", "validation"]
     field: str
     scale: float = 1.0
-    """From the field's unit to that of the chart."""
+    """The factor from the field's unit to the chart's."""
     noisy: bool = False
 
     def records(self, run: RunHistory) -> list[Record]:
@@ -59,7 +59,7 @@ _CHARTS = (
 
 
 def curves(runs: Sequence[RunHistory]) -> Html:
-    """Every chart that there is data for, and the choice of their x-axis."""
+    """All charts that have data, and the choice of their x-axis."""
     drawn = [(each, _series(each, runs)) for each in _CHARTS]
     whole = extent(series for _, each in drawn for series in each)
     figures = [
@@ -72,7 +72,7 @@ def curves(runs: Sequence[RunHistory]) -> Html:
 
 
 def _series(chart: _Chart, runs: Sequence[RunHistory]) -> list[Series]:
-    """A run has a colour; in a report about one run, each curve has. The second curve of a chart is dashed."""
+    """The curves of a chart, one colour per run, or per curve if there is one run. A second curve is dashed."""
     found = []
     for run_number, run in enumerate(runs):
         for curve_number, curve in enumerate(chart.curves):
@@ -97,7 +97,7 @@ def _points(curve: _Curve, run: RunHistory) -> list[Point]:
 
 def _note(chart: _Chart, runs: Sequence[RunHistory]) -> str:
     count = sum(not_finite(curve.records(run), curve.field) for run in runs for curve in chart.curves)
-    return f"Left out, being infinite or not a number: {count:,}." if count else ""
+    return f"Left out since infinite or not a number: {count:,}." if count else ""
 
 
 def _axis_choice() -> Html:

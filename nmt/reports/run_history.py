@@ -1,4 +1,4 @@
-"""What a run's folder tells of the run, read so that older, unfinished and slightly damaged ones tell what they can."""
+"""The records in a run's folder. Folders of older, unfinished and slightly damaged runs are read as far as possible."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RunHistory:
-    """A run as its files tell it. Any field of a record may be missing or null."""
+    """The records of a run. Any field of a record may be missing or null."""
 
     label: str
-    """What it is called on the page."""
+    """The run's name on the page."""
     settings: dict[str, Any]
-    """By full name, such as ``model.heads``."""
+    """Settings by full name, such as ``model.heads``."""
     starts: list[Record]
-    """One for each time that the run was started or went on."""
+    """One record per start or resume of the run."""
     updates: list[Record]
     validations: list[Record]
     events: list[Record]
     manifests: dict[str, Any]
-    """What the data sets say of themselves, by file name; None where a file is not JSON."""
+    """The manifests of the data sets by file name; None for a file that is not JSON."""
 
     @property
     def last_update(self) -> int:
-        """How far the run has come, as far as it is recorded."""
+        """The last recorded update."""
         records = (*self.starts, *self.updates, *self.validations, *self.events)
         return max((record["update"] for record in records), default=0)
 
     @property
     def seconds(self) -> float | None:
-        """How long the run has taken, resumes and validation included."""
+        """The duration of the run, including resumes and validation."""
         return max(values(self.updates, "seconds") + values(self.validations, "seconds"), default=None)
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Source and target; empty where they are not known."""
+        """Source and target language; empty if unknown."""
         return str(self.settings.get("data.source_lang") or ""), str(self.settings.get("data.target_lang") or "")
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunHistory]:
-    """Read several runs, each under a label of its own.
+    """Read several runs, each with a unique label.
 
     Raises:
-        CheckpointError: a folder is no run.
-        ConfigError: a run was named twice, or its settings cannot be read.
+        CheckpointError: a folder is not a run.
+        ConfigError: a run was given twice, or its settings cannot be read.
     """
     resolved = [folder.resolve() for folder in folders]
     if len(set(resolved)) < len(resolved):
-        raise ConfigError("a run was named twice. Name each once.")
+        raise ConfigError("a run was given twice. Give each run once.")
     names = [folder.name for folder in resolved]
-    # Runs of the same name in different places are told apart by their paths.
+    # Runs with the same name in different places are labelled by their paths.
     labels = [name if names.count(name) == 1 else str(folder) for name, folder in zip(names, folders, strict=True)]
     return [_read_run(folder, label) for folder, label in zip(folders, labels, strict=True)]
 
@@ -98,7 +98,7 @@ def _read_json(path: Path) -> Any:
 
 
 def number(record: Record, field: str) -> float | None:
-    """A finite number of a record; None where there is none."""
+    """A field of a record if it is a finite number; else None."""
     value = record.get(field)
     return float(value) if _is_number(value) and math.isfinite(value) else None
 
@@ -109,7 +109,7 @@ def values(records: Sequence[Record], field: str) -> list[float]:
 
 
 def not_finite(records: Sequence[Record], field: str) -> int:
-    """In how many records a field is a number that went wrong: infinite, or none at all (NaN)."""
+    """The number of records in which a field is infinite or NaN."""
     found = (record.get(field) for record in records)
     return sum(_is_number(value) and not math.isfinite(value) for value in found)
 

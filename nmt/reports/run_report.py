@@ -1,4 +1,4 @@
-"""The page about a training run, or about several side by side: ``nmt report``."""
+"""``nmt report``: the page about one training run or several."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FOOTER = "Written by nmt "
 
 def _is_report(path: Path) -> bool:
     with path.open("rb") as stream:
-        begins_so = f"<title>{_TITLE}".encode() in stream.read(1_000)
-        return begins_so and f"<footer>{_FOOTER}".encode() in stream.read()
+        has_title = f"<title>{_TITLE}".encode() in stream.read(1_000)
+        return has_title and f"<footer>{_FOOTER}".encode() in stream.read()
 
 
 REPORT = Kind("a report", _is_report)
@@ -32,8 +32,8 @@ def run_report(folders: Sequence[Path]) -> str:
     """The page about one or more runs.
 
     Raises:
-        CheckpointError: a folder is no run.
-        ConfigError: a run was named twice, or its settings cannot be read.
+        CheckpointError: a folder is not a run.
+        ConfigError: a run was given twice, or its settings cannot be read.
     """
     runs = read_runs(folders)
     title = f"{_TITLE}{', '.join(run.label for run in runs)}"
@@ -53,12 +53,12 @@ def run_report(folders: Sequence[Path]) -> str:
 
 
 def write_run_report(folders: Sequence[Path], out: Path) -> None:
-    """Write the page, whole or not at all.
+    """Write the page atomically.
 
     Raises:
-        CheckpointError: a folder is no run.
-        ConfigError: a run was named twice, or its settings cannot be read.
-        OutputError: what stands at ``out`` is no report.
+        CheckpointError: a folder is not a run.
+        ConfigError: a run was given twice, or its settings cannot be read.
+        OutputError: ``out`` exists and is not a report.
         WriteError: the file cannot be written.
     """
     check_replaceable(out, REPORT)
@@ -68,6 +68,6 @@ def write_run_report(folders: Sequence[Path], out: Path) -> None:
     with replacing(out) as stream:
         stream.write(content)
     if before is not None:
-        # The run that was at work last is found by the times of its files: to be looked at is no work.
+        # The most recent run is found by the times of its folder, which a report must not change.
         with contextlib.suppress(OSError):
             os.utime(parent, ns=(before.st_atime_ns, before.st_mtime_ns))

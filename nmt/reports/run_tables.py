@@ -1,4 +1,4 @@
-"""What the page about training runs tells in words and tables."""
+"""The text and the tables of the page about training runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from nmt.addresses import public_address
 from nmt.reports.html import NOTHING, Html, details, element, join, table, text
 from nmt.reports.run_history import Record, RunHistory, number, values
 
-# A run that went wrong may have an event at each of its updates.
-_MOST_EVENTS = 500
+# A failing run may have an event at each update.
+_MAX_EVENTS = 500
 
 _ABSENT = "–"
 
 
 def figures(runs: Sequence[RunHistory]) -> Html:
-    """What each run came to: tiles for one run, a table for several."""
+    """The main figures of each run: tiles for one run, a table for several."""
     found = [_figures(run) for run in runs]
     if len(runs) == 1:
         tiles = (
@@ -52,7 +52,7 @@ def _duration(seconds: float | None) -> str:
 
 
 def _best(validations: Sequence[Record], field: str, form: str, *, highest: bool) -> str:
-    """The best value and the first update that had it."""
+    """The best value, and the first update with it."""
     found = [(value, record["update"]) for record in validations if (value := number(record, field)) is not None]
     if not found:
         return _ABSENT
@@ -78,12 +78,12 @@ def _versions(start: Record) -> str:
 
 
 def _distinct(texts: Iterable[str]) -> str:
-    """Each once, in the order of their first use: a run may go on elsewhere than it began."""
+    """Distinct texts in their order: a run may be resumed on another machine."""
     return "; then ".join(dict.fromkeys(each for each in texts if each)) or _ABSENT
 
 
 def settings(runs: Sequence[RunHistory]) -> Html:
-    """All settings of one run; of several, those that differ, and behind them all of each to unfold."""
+    """All settings of one run. For several runs: those that differ, then all settings of each, folded."""
     if len(runs) == 1:
         return _all_settings(runs[0])
     names = dict.fromkeys(name for run in runs for name in run.settings)
@@ -98,7 +98,7 @@ def settings(runs: Sequence[RunHistory]) -> Html:
 
 
 def _all_settings(run: RunHistory) -> Html:
-    """A small table for each section of the settings."""
+    """One small table per section of the settings."""
     sections: dict[str, list[str]] = {}
     for name in run.settings:
         sections.setdefault(name.rpartition(".")[0], []).append(name)
@@ -114,7 +114,7 @@ def _all_settings(run: RunHistory) -> Html:
 
 
 def _setting(run: RunHistory, name: str) -> str:
-    """A value as YAML has it, and so as ``--set`` takes it."""
+    """A value in YAML, as ``--set`` takes it."""
     if name not in run.settings:
         return _ABSENT
     value = run.settings[name]
@@ -124,7 +124,7 @@ def _setting(run: RunHistory, name: str) -> str:
 
 
 def data_sets(runs: Sequence[RunHistory]) -> Html:
-    """What each data set says of itself; one that several runs share stands there once."""
+    """The manifest of each data set; one that several runs share is shown once."""
     users: dict[tuple[str, str], list[str]] = {}
     contents: dict[tuple[str, str], Any] = {}
     for run in runs:
@@ -169,7 +169,7 @@ def _data_set(file_name: str, manifest: Any, *, used_by: Sequence[str]) -> Html:
 
 
 def _source(entry: Mapping[str, Any]) -> Html:
-    """A file by its name, and where it was fetched from."""
+    """The name of a file, and the address that it was fetched from."""
     url = entry.get("url")
     name = text(entry.get("file", _ABSENT))
     return join([name, element("div", text(public_address(str(url))), class_="note")]) if url else name
@@ -192,7 +192,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def samples(runs: Sequence[RunHistory]) -> Html:
-    """Each sentence that validation shows, and how its translation came about: a row an update, a column a run."""
+    """The sample sentences of validation, with their translations over time: one row per update, one column per run."""
     found: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
     for run in runs:
         for record in run.validations:
@@ -230,7 +230,7 @@ def _sentence(sentence: str, language: str) -> Html:
 
 
 def events(runs: Sequence[RunHistory]) -> Html:
-    """When each run began and went on, and whatever happened to it; run by run, in the order of the updates."""
+    """Starts, resumes and other events of each run, in the order of their updates."""
     several = len(runs) > 1
     rows = []
     for run in runs:
@@ -241,15 +241,15 @@ def events(runs: Sequence[RunHistory]) -> Html:
     if not rows:
         return NOTHING
     header = ["run"] * several + ["update", "event", "what happened"]
-    more = len(rows) - _MOST_EVENTS
+    more = len(rows) - _MAX_EVENTS
     return join(
         [
-            table(header, rows[:_MOST_EVENTS], numbers={header.index("update")}, long=True),
+            table(header, rows[:_MAX_EVENTS], numbers={header.index("update")}, long=True),
             element("p", text(f"And {more:,} more.")) if more > 0 else NOTHING,
         ]
     )
 
 
 def _start(start: Record) -> tuple[str, str]:
-    name = "went on" if start["update"] else "started"
+    name = "resumed" if start["update"] else "started"
     return name, "; ".join(part for part in (str(start.get("hardware") or ""), _versions(start)) if part)

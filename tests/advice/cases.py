@@ -420,7 +420,7 @@ CASES = [
     *(
         Case(
             f"{OWN} --out data/a", then, ("corpora/prepare.py: --out", "corpora/prepare.py: --force"),
-            fixed="holds a data set of a from en to de",
+            fixed="holds the data set a from en to de",
         )
         for then in (f"{OWN} --out data/c", f"{OWN} --out data/a --force")
     ),

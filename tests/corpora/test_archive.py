@@ -55,7 +55,7 @@ def test_a_leading_dot_is_no_difference(tmp_path):
 @pytest.mark.parametrize("mode", ["w:gz", "zip"])
 def test_a_name_that_leads_out_condemns_the_archive(tmp_path, evil, members, mode):
     archive = pack(tmp_path / "a.tgz", MEMBERS | {evil: b"boo"}, mode)
-    with pytest.raises(DownloadError, match="leads out") as error:
+    with pytest.raises(DownloadError, match="outside the folder") as error:
         unpack(archive, members, tmp_path / "deep" / "out")
     assert repr(evil) in str(error.value)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a.tgz"]
@@ -122,7 +122,7 @@ def test_an_unknown_method_says_so(tmp_path):
     archive = pack(tmp_path / "a.zip", {"a": b"text"}, "zip")
     directory = archive.read_bytes().index(b"PK\x01\x02")
     patched(archive, {8: 97, directory + 10: 97})
-    assert "packed by a method that nmt cannot read" in only_error(archive)
+    assert "uses a compression method that nmt cannot read" in only_error(archive)
 
 
 def test_a_bad_header_in_the_middle_of_a_tar_is_not_its_end(tmp_path):
@@ -148,7 +148,7 @@ def test_headers_upon_headers_are_no_crash(tmp_path):
 
 def test_members_that_stand_in_each_other_s_place(tmp_path):
     archive = pack(tmp_path / "a.tar", {"a": b"text", "a/b": b"text"}, "w")
-    assert "a folder of the other's name" in only_error(archive, None)
+    assert "a file and a folder with the same name" in only_error(archive, None)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -196,10 +196,10 @@ def test_what_unpacks_to_far_more_than_its_size_is_refused_before_it_is_written(
     assert unpack(archive, ["a"], tmp_path / "fits")[0].stat().st_size == 3_000_000
     monkeypatch.setattr("nmt.corpora.archive._ALWAYS_ALLOWED", 1_000_000)
     message = only_error(archive)
-    assert "would unpack to more than 1,000,000 bytes" in message
+    assert "unpacks to more than 1,000,000 bytes" in message
     assert "a has 3,000,000 bytes" in message
     if mode not in ("sparse",):
-        with pytest.raises(DownloadError, match="would unpack to more"):
+        with pytest.raises(DownloadError, match="unpacks to more"):
             check_whole(archive)
 
 
@@ -207,7 +207,7 @@ def test_members_that_are_not_wanted_count_too(tmp_path, monkeypatch):
     """They are unpacked to be passed over, which takes time."""
     archive = zeros(tmp_path / "a.tgz", "w:gz", 3_000_000)
     monkeypatch.setattr("nmt.corpora.archive._ALWAYS_ALLOWED", 1_000_000)
-    assert "there is more after those" in only_error(archive, ["b"])
+    assert "more bytes follow" in only_error(archive, ["b"])
 
 
 def test_what_is_no_archive_is_refused(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.corpora import cleaning
-from nmt.corpora.cleaning import Evaluation, Rules, clean, filter_names
+from nmt.corpora.cleaning import EvaluationSentences, Rules, clean, filter_names
 from nmt.corpora.hashes import hash_lines
 from nmt.corpora.schema import Filters, Normalisation
 from nmt.text import comparison_key
@@ -18,7 +18,7 @@ LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
 def run(pairs, scratch, *, evaluation=(), languages=("en", "de"), normalisation=None, workers=1, **filters):
     rules = Rules(*languages, Filters(**filters), normalisation or Normalisation())
     counts = {}
-    chunks = clean(pairs, rules, Evaluation.of(evaluation), counts, scratch=scratch, workers=workers)
+    chunks = clean(pairs, rules, EvaluationSentences.of(evaluation), counts, scratch=scratch, workers=workers)
     return [pair for chunk in chunks for pair in chunk.pairs], counts
 
 
@@ -80,7 +80,9 @@ def test_leaks_are_found_on_either_side_whatever_their_spacing_and_composition(t
 def test_both_sides_of_held_out_pairs_leak(tmp_path):
     """A held-out source under another target is a leak, and so is a held-out target under another source."""
     held_out = [("a red house", "ein rotes Haus"), ("", "")]
-    evaluation = Evaluation.of([("one", "eins")]).and_held_out(held_out, hash_lines(["a red house\nein rotes Haus"]))
+    evaluation = EvaluationSentences.of([("one", "eins")]).with_held_out(
+        held_out, hash_lines(["a red house\nein rotes Haus"])
+    )
     pairs = [
         ("a red house", "ein rotes Haus"),
         ("a red house", "rotes Haus"),
@@ -184,7 +186,7 @@ def test_chunks_are_not_read_ahead_without_bound(tmp_path, monkeypatch):
             yield f"word {read}", "wort"
 
     rules = Rules("en", "de", Filters(**LOOSE), Normalisation())
-    chunks = clean(pairs(), rules, Evaluation(), {}, scratch=tmp_path, workers=2)
+    chunks = clean(pairs(), rules, EvaluationSentences(), {}, scratch=tmp_path, workers=2)
     next(chunks)
     assert read <= 100
     chunks.close()
@@ -238,7 +240,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
     program = """
 import sys
 from pathlib import Path
-from nmt.corpora.cleaning import Evaluation, Rules, clean
+from nmt.corpora.cleaning import EvaluationSentences, Rules, clean
 from nmt.corpora.schema import Filters, Normalisation
 
 def anonymous():
@@ -248,7 +250,7 @@ count = int(sys.argv[1])
 pairs = ((f"sentence {n} of many words that are there", f"Satz {n} aus vielen Woertern") for n in range(count))
 rules = Rules("en", "de", Filters(), Normalisation())
 peak = 0
-for _ in clean(pairs, rules, Evaluation(), {}, scratch=Path(sys.argv[2])):
+for _ in clean(pairs, rules, EvaluationSentences(), {}, scratch=Path(sys.argv[2])):
     peak = max(peak, anonymous())
 print(peak)
 """

@@ -83,7 +83,7 @@ def test_the_server_gets_them_and_another_host_does_not(file_server, tmp_path):
 
 def test_who_needs_a_password_is_told_where_to_give_it(file_server, tmp_path):
     file_server.statuses["a.gz"] = [401]
-    with pytest.raises(DownloadError, match=r"answers 401.*NMT_CREDENTIALS or ~/\.netrc"):
+    with pytest.raises(DownloadError, match=r"returned 401.*NMT_CREDENTIALS or ~/\.netrc"):
         fetch(RemoteFile(f"{file_server.url}/a.gz"), tmp_path)
 
 

@@ -135,7 +135,7 @@ def test_invalid_utf8_names_file_line_and_byte_or_is_dropped(own, tmp_path):
 
 def test_nothing_left_is_an_error_that_counts(own, tmp_path):
     write(tmp_path / "train.en", ["a b", "c d", "e f", "", "c d", "v w"])
-    with pytest.raises(DataError, match=r"of 6 train pairs none is left\. Dropped: empty 1, too_long 5\."):
+    with pytest.raises(DataError, match=r"none of 6 train pairs is left\. Dropped: empty 1, too_long 5\."):
         prepare(with_filters(own, {"max_length": 1}), tmp_path / "own")
     assert not (tmp_path / "own").exists()
 
@@ -253,7 +253,7 @@ def test_a_vocabulary_that_was_given_is_kept_when_the_text_changes(own, tmp_path
     assert (out / "vocab.model.before-2").read_text() == "model"
     assert (out / "vocab.model.before").read_text() == "an earlier one"
     assert not any((out / name).exists() for name in ("shards", "vocab.model", "vocab.txt"))
-    assert told[0] == "vocab.model: was given with --vocab, and is kept as vocab.model.before-2."
+    assert told[0] == "vocab.model: was given with --vocab; it is kept as vocab.model.before-2."
     assert told[1].startswith("removed vocab.txt, shards: ")
 
 
@@ -280,8 +280,8 @@ def test_files_of_the_users_stay_whatever_they_are_called(own, tmp_path):
     for name in ("train.en", "train.fr"):
         users[f"{name}.before"] = users.pop(name)
     assert {name: (out / name).read_text() for name in users} == users
-    assert [notice.split(",")[-1] for notice in told] == [
-        f" and is kept as {name}.before." for name in ("train.en", "train.fr")
+    assert [notice.split(";")[-1] for notice in told] == [
+        f" it is kept as {name}.before." for name in ("train.en", "train.fr")
     ]
     prepare(own, out, force=True)
     assert {name: (out / name).read_text() for name in users} == users
@@ -291,7 +291,7 @@ def test_a_data_set_whose_manifest_is_damaged_is_left_as_it_is(own, tmp_path):
     out = tmp_path / "own"
     prepare(own, out)
     (out / "manifest.json").write_text("{")
-    with pytest.raises(OutputError, match=r"damaged.*move away"):
+    with pytest.raises(OutputError, match=r"damaged.*move it away"):
         prepare(own, out)
     with pytest.raises(DataError, match=r"is not JSON.*Move .*own away"):
         read_manifest(out)
@@ -382,7 +382,7 @@ def test_a_folder_of_the_users_with_a_name_of_ours_is_left_as_it_is(own, tmp_pat
     prepare(own, tmp_path / "own")
     (tmp_path / name).mkdir()
     (tmp_path / name / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match=rf"{name}: holds thesis\.tex"):
+    with pytest.raises(OutputError, match=rf"{name}: .*holds thesis\.tex"):
         prepare(own, tmp_path / "own", force=True)
     assert (tmp_path / name / "thesis.tex").read_text() == "years of work"
     assert (tmp_path / "own" / "manifest.json").exists()
@@ -398,7 +398,7 @@ def test_a_data_set_of_another_name_is_replaced_by_force_alone(own, tmp_path, ch
     for path in list(tmp_path.glob("*.de")):
         path.with_suffix(".de_AT").write_bytes(path.read_bytes())
     other = own.model_copy(update=change)
-    with pytest.raises(OutputError, match=r"mine: holds a data set of own from en to de, not of .*--out.*--force"):
+    with pytest.raises(OutputError, match=r"mine: holds the data set own from en to de, not .*--out.*--force"):
         prepare(other, out)
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
     assert prepare(other, out, force=True).manifest.name == other.name
@@ -408,7 +408,7 @@ def test_a_data_set_of_another_name_is_replaced_by_force_alone(own, tmp_path, ch
 def test_nothing_is_told_of_no_held_out_pairs(tmp_path):
     train = corpus(tmp_path, "train", [""], [""])
     told = []
-    with pytest.raises(DataError, match="none is left"):
+    with pytest.raises(DataError, match="none of 1 train pairs is left"):
         recipe = own_recipe("x-en-de", source_lang=None, target_lang=None, train=[train])
         prepare(recipe, tmp_path / "out", notify=told.append)
     assert told == []
@@ -438,7 +438,7 @@ def test_published_counts_that_differ_are_told(tmp_path, file_server):
     )  # fmt: skip
     told = []
     prepared = prepare(recipe, tmp_path / "x", cache=tmp_path / "cache", notify=told.append)
-    assert [notice for notice in told if "published" in notice] == ["train: x has 2 pairs, where 3 are published."]
+    assert [notice for notice in told if "published" in notice] == ["train: x has 2 pairs; the published number is 3."]
     assert prepared.manifest.filters["leaked_kept"] == 2
     assert [record.url for record in prepared.manifest.sources] == [f"{file_server.url}/x.{name}" for name in text]
     json.loads((tmp_path / "x" / "manifest.json").read_text())

@@ -116,7 +116,7 @@ def test_an_integer_that_no_float_holds_is_left_out_like_infinity(make_run, pars
     metrics.write_text(metrics.read_text().replace('"loss": -7', f'"loss": {"1" * digits}'))
     page = parsed(run_report([run]))
     assert chart_data(page, "Loss")[0]["update"] == [10, 30]
-    assert "Left out, being infinite or not a number: 1." in page.text
+    assert "Left out since infinite or not a number: 1." in page.text
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, None, "7", True])
@@ -125,7 +125,7 @@ def test_values_that_are_no_numbers_are_left_out(make_run, parsed, wrong):
     assert chart_data(page, "Loss")[0]["update"] == [10, 30]
     assert chart_data(page, "Learning rate")[0]["minutes"] == [0.1, None, 0.3]
     assert "NaN" not in page.scripts[0] and "Infinity" not in page.scripts[0]
-    assert ("Left out, being infinite or not a number: 1." in page.text) == isinstance(wrong, float)
+    assert ("Left out since infinite or not a number: 1." in page.text) == isinstance(wrong, float)
 
 
 @pytest.mark.parametrize("records", [[], [start()], [{"kind": "update"}, {"kind": "other", "update": 1}, {}]])
@@ -301,8 +301,8 @@ def test_a_manifest_of_another_shape_does_no_harm(make_run, parsed, content):
 def test_events_are_told_in_the_order_of_their_updates(make_run, parsed):
     run = make_run("toy", [start(), event(15, "skipped", "first"), start(20), event(25, "skipped", "second")])
     words = parsed(run_report([run])).text.partition("\nEvents\n")[2].split("\n")
-    told = [word for word in words if word in ("started", "went on", "first", "second")]
-    assert told == ["started", "first", "went on", "second"]
+    told = [word for word in words if word in ("started", "resumed", "first", "second")]
+    assert told == ["started", "first", "resumed", "second"]
 
 
 def test_countless_events_are_cut_short(make_run, parsed):
@@ -325,7 +325,7 @@ def test_what_is_no_run_is_refused(make_run, tmp_path):
     with pytest.raises(CheckpointError, match=r"holds no metrics\.jsonl"):
         run_report([tmp_path / "bundle"])
     run = make_run("toy", TOY)
-    with pytest.raises(ConfigError, match="named twice"):
+    with pytest.raises(ConfigError, match="given twice"):
         run_report([run, run / ".." / "toy"])
 
 

@@ -67,7 +67,7 @@ def test_a_copied_recipe_from_a_mirror(nmt, mine, tmp_path):
     done = nmt("prepare-data", "mine.yaml", "--mirror", "mirror", "--offline")
     assert done.stdout == ""
     assert "train: 300 pairs" in done.stderr
-    assert "train has 300 pairs, where 29,000 are published" in done.stderr
+    assert "train has 300 pairs; the published number is 29,000" in done.stderr
     folder = tmp_path / "data" / "mine-en-de"
     assert (folder / "train.de").read_bytes() == captions("de", 0, 300)
     assert (folder / "test.en").read_bytes() == captions("en", 320, 10)
@@ -124,7 +124,7 @@ def test_own_files(nmt, own, tmp_path):
 
     assert "nothing to do" in nmt("prepare-data", "captions", *languages, *files).stderr
     shorter = nmt("prepare-data", "captions", *languages, *files, "--max-length", "5", expect=2)
-    assert "of 300 train pairs none is left. Dropped: too_long 300." in shorter.stderr
+    assert "none of 300 train pairs is left. Dropped: too_long 300." in shorter.stderr
     assert len((folder / "train.de").read_bytes().splitlines()) == 285
 
 
@@ -217,11 +217,11 @@ def test_the_embedded_pair_both_ways(nmt, tmp_path):
 def test_the_list(nmt):
     lines = [line.split("\t") for line in nmt("prepare-data", "--list").stdout.splitlines()]
     assert {name: checksums for name, _, checksums in lines} == {
-        "iwslt14-de-en": "no sha256 known of talks; that of the first copy is expected later",
+        "iwslt14-de-en": "no sha256 known for talks; recorded at the first download",
         "multi30k-en-de": "sha256 of every download known",
         "toy-en-de": "no download",
-        "wmt14-en-de": "no sha256 known of newstest2014-full (md5 only)",
-        "wmt14-en-fr": "no sha256 known of newstest2014-full (md5 only)",
+        "wmt14-en-de": "no sha256 known for newstest2014-full (md5 only)",
+        "wmt14-en-fr": "no sha256 known for newstest2014-full (md5 only)",
     }
 
 

@@ -30,7 +30,7 @@ def test_a_run_is_resumed_by_its_folder_alone(project, nmt):
     ("options", "message"),
     [
         (["--out", "docs"], "docs: holds notes, and is not a run"),
-        (["--out", "docs/notes"], "docs/notes: is a file, and a run is a folder"),
+        (["--out", "docs/notes"], "docs/notes: is a file, but a run is a folder"),
         (["--out", "docs/notes/run"], "docs/notes/run: cannot be written (docs/notes is a file)"),
         (["--set", "model.dropout=0.3"], "runs/toy-en-de-tiny began with other settings"),
     ],

@@ -250,7 +250,7 @@ def test_a_micro_batch_smaller_than_a_pair_is_told_as_it_is(run_training, tmp_pa
 
 def test_a_folder_that_cannot_be_written_is_an_error(run_training, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="is a file, and a run is a folder"):
+    with pytest.raises(OutputError, match="is a file, but a run is a folder"):
         run_training(tmp_path / "file")
     for name in ("run", "runs/run"):
         with pytest.raises(CheckpointError, match=r"cannot be written \(.*/file is a file\)"):
@@ -270,7 +270,7 @@ def test_pieces_beyond_the_vocabulary_are_an_error(run_training, tmp_path, rever
     shutil.copytree(reversed_words, data)
     tokens = data / "shards" / "train.target.tokens"
     tokens.write_bytes(b"\xff" * tokens.stat().st_size)
-    with pytest.raises(DataError, match="is damaged: it holds the id 65,535, where the vocabulary has"):
+    with pytest.raises(DataError, match="is damaged: it holds the id 65,535, but the vocabulary has"):
         run_training(tmp_path / "run", data=data)
 
 

@@ -1,6 +1,6 @@
-"""The embedded pair: a small synchronous grammar of English and German, written for this project.
+"""The built-in toy pair: a small synchronous grammar of English and German, written for this project.
 
-It has what makes the two languages differ: gender, number and case, strong, weak and mixed adjective endings,
+It covers differences between the two languages: gender, number and case, strong, weak and mixed adjective endings,
 verb-second main clauses, verb-final subordinate clauses, separable verbs, the perfect with haben and sein, modal verbs,
 nicht and kein, numerals. Each English sentence has exactly one German one, so a model can learn it whole.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nmt.corpora.toy.grammar import Speaker
+from nmt.corpora.toy.grammar import SentenceGenerator
 
 Pair = tuple[str, str]
 
@@ -28,13 +28,13 @@ class ToyCorpus:
 
 
 def generate(seed: int = 1, *, train: int = TRAIN_PAIRS, valid: int = VALID_PAIRS, test: int = TEST_PAIRS) -> ToyCorpus:
-    """Draw a corpus; the same seed and sizes give the same one."""
-    speaker = Speaker(seed)
+    """Draw a corpus; the same seed and sizes give the same corpus."""
+    generator = SentenceGenerator(seed)
     pairs: list[Pair] = []
     seen: set[str] = set()
     while len(pairs) < valid + test + train:
-        english, german = speaker.sentence()
-        # No German sentence twice either: its and their English readings would share a translation.
+        english, german = generator.sentence()
+        # German sentences are unique too: two English sentences must not share a translation.
         if english not in seen and german not in seen:
             seen.update((english, german))
             pairs.append((english, german))

@@ -1,8 +1,8 @@
 """Sentences of both languages from one derivation: a synchronous grammar.
 
-Every part of a sentence is drawn once and then said twice. English keeps its order; German puts the finite verb
-second in a main clause, first in a question and last in a subordinate clause, and what goes with it (prefix,
-participle, infinitive) at the end.
+Every part of a sentence is drawn once and then written in both languages. English keeps its word order. German puts
+the finite verb second in a main clause, first in a question and last in a subordinate clause; the rest of the verb
+(prefix, participle, infinitive) is at the end.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Nominal:
 
     @property
     def person(self) -> Person:
-        """What the verb agrees with; plural forms are alike for we and they."""
+        """The person that the verb agrees with; we and they share the plural forms."""
         if self.noun is None:
             return _PRONOUNS[self.pronoun].person
         return "plural" if self.plural else "third"
 
     def english(self, *, is_subject: bool = False) -> str:
-        """With a or an as the next sound wants it."""
+        """The English phrase, with a or an as the next sound requires."""
         if self.noun is None:
             return self.pronoun if is_subject else _PRONOUNS[self.pronoun].english_object
         words = [self.noun.english_plural if self.plural else self.noun.english]
@@ -66,7 +66,7 @@ class Nominal:
         return " ".join([article, *words])
 
     def german(self, case: Case) -> str:
-        """In a case."""
+        """The German phrase in a case."""
         if self.noun is None:
             return _PRONOUNS[self.pronoun].german[case]
         return noun_phrase(self.determiner, self.adjective, self.noun, plural=self.plural, case=case)
@@ -121,7 +121,7 @@ class Clause:
         return [self.time.english, *words] if time_first and self.time else words
 
     def english_question(self) -> list[str]:
-        """The words of a question that wants yes or no."""
+        """The words of a yes-no question."""
         auxiliary, verb = self._english_question_verb()
         return [auxiliary, self.subject.english(is_subject=True), verb, *self._english_rest(time_first=False)]
 
@@ -159,7 +159,7 @@ class Clause:
         return [*objects, *([self.place.english] if self.place else []), *when]
 
     def german(self, order: Literal["statement", "time first", "question", "subordinate"]) -> list[str]:
-        """The words, with the finite verb where the order puts it."""
+        """The words, with the finite verb in the place that the word order requires."""
         subject = self.subject.german("nominative")
         finite, end = self._german_verb()
         if order == "time first":
@@ -176,7 +176,7 @@ class Clause:
         return [subject, *middle, *end, finite]
 
     def _german_verb(self) -> tuple[str, list[str]]:
-        """The finite verb of a main clause, and what of the verb stands at its end."""
+        """The finite verb of a main clause, and the verb's words at the end of the clause."""
         verb, person = self.verb, self.subject.person
         if self.tense == "perfect":
             return (_SEIN if verb.with_sein else _HABEN)[person], [verb.participle]
@@ -186,7 +186,7 @@ class Clause:
         return finite, [verb.prefix] if verb.prefix else []
 
     def _german_middle(self) -> list[str]:
-        """Pronouns, time, dative, accusative, nicht, place: what stands between the verb's two halves."""
+        """The words between the verb's two parts: pronouns, time, dative, accusative, nicht, place."""
         both: tuple[tuple[Nominal | None, Case], ...] = ((self.dative, "dative"), (self.accusative, "accusative"))
         objects = [(nominal, case) for nominal, case in both if nominal is not None]
         is_kein = bool(self.negated and objects and objects[-1][0].determiner.is_indefinite)
@@ -204,8 +204,8 @@ class Clause:
         ]
 
 
-class Speaker:
-    """Draws sentences."""
+class SentenceGenerator:
+    """Draws random sentence pairs."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -307,7 +307,7 @@ class Speaker:
     def _object(self, kinds: frozenset[str], negated: bool) -> Nominal:
         if "person" in kinds and self._random.random() < 0.25:
             return Nominal(pronoun=self._random.choice(list(_PRONOUNS)))
-        # Negated numerals and the like would be said about something else than they say.
+        # Negation with other determiners, such as numerals, would mean different things in the two languages.
         return self._nominal(kinds, determiners=[THE, THE, A, A, *POSSESSIVES] if negated else None)
 
     def _nominal(self, kinds: frozenset[str], determiners: list[Determiner] | None = None) -> Nominal:
@@ -330,10 +330,10 @@ class Speaker:
 
 
 def _sensible(clause: Clause) -> Clause:
-    """Mend what the draw made odd.
+    """Fix what the random draw made odd.
 
-    A verb's own people do not act on themselves (I see me), a subject is not negated by kein, every day wants no
-    perfect, and must not says something else in English than in German.
+    Nobody acts on themselves (I see me), "every day" does not go with the perfect, and "must not" means something else
+    than "muss nicht".
     """
     subject = clause.subject
     taken = {subject.pronoun}

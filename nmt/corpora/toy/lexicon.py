@@ -1,7 +1,7 @@
 """The words of the toy pair, English and German side by side.
 
-What goes with what is told by kinds: a verb names the kinds of its subjects and objects, an adjective the kinds of
-nouns that it may describe, so that every sentence is one that a speaker would accept.
+Kinds say which words go together: a verb names the kinds of its subjects and objects, an adjective the kinds of nouns
+that it may describe. So every sentence makes sense to a speaker.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Noun:
     german_plural: str
     gender: Gender
     kinds: frozenset[str]
-    """What it is, and ``owned`` if it may be somebody's, ``single`` if one has one of it: my mother."""
+    """The noun's kinds; ``owned`` if it takes a possessive, ``single`` if a person has only one (my mother)."""
     weak: str = ""
-    """What a weak masculine noun ends in outside the nominative singular: der Junge, den Jungen."""
+    """The ending of a weak masculine noun outside the nominative singular: der Junge, den Jungen."""
 
 
 @dataclass(frozen=True)
 class Adjective:
-    """An adjective; ``stem`` is what the German endings are put to, ``german`` its form without one."""
+    """An adjective. German endings are added to ``stem``; ``german`` is the form without an ending."""
 
     english: str
     german: str

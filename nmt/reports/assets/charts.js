@@ -1,4 +1,4 @@
-// The values under the pointer. Without this the page has all the same curves.
+// Shows the values under the pointer. The page shows all curves without this script.
 "use strict";
 
 for (const figure of document.querySelectorAll("figure.chart")) {
@@ -32,14 +32,14 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     add(readOut, "div").textContent = axis === "update" ? `update ${shown(at)}` : `${shown(at)} minutes`;
     for (const { each, index } of found) {
       const line = add(readOut, "div", `value colour-${each.colour}`);
-      // Curves need not have a point at the same place: one that has its nearest elsewhere says where.
+      // Curves may have no point at this place: then the read-out says where their nearest point is.
       const elsewhere = each[axis][index] === at ? "" : ` (at ${shown(each[axis][index])})`;
       line.append(`${each.label}: ${shown(each.value[index])}${elsewhere}`);
     }
   }
 }
 
-// The index of the number that is closest to x, of ascending numbers with gaps; -1 where there is none.
+// The index of the number closest to x in ascending numbers with gaps; -1 if there is none.
 function nearest(numbers, x) {
   let best = -1;
   numbers.forEach((number, index) => {

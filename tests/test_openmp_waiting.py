@@ -1,4 +1,4 @@
-"""OpenMP's threads spin where the machine is quiet, and give way where it is not."""
+"""OpenMP's threads spin on an idle machine, and sleep on a busy one."""
 
 import itertools
 import json
@@ -10,8 +10,8 @@ import threading
 import pytest
 import torch  # loads OpenMP  # noqa: F401
 
-from nmt import neighbours
-from nmt.neighbours import give_way_to_neighbours, seconds_without_core
+from nmt import openmp_waiting
+from nmt.openmp_waiting import adapt_waiting_to_load, seconds_without_core
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="another OpenMP library")
 
@@ -25,34 +25,34 @@ def watchers(monkeypatch):
         def start(self):
             started.append(self.name)
 
-    monkeypatch.setattr(neighbours.threading, "Thread", Recorded)
+    monkeypatch.setattr(openmp_waiting.threading, "Thread", Recorded)
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
         monkeypatch.delenv(name, raising=False)
-    give_way_to_neighbours.cache_clear()
+    adapt_waiting_to_load.cache_clear()
     yield started
-    give_way_to_neighbours.cache_clear()
+    adapt_waiting_to_load.cache_clear()
 
 
 def test_one_watcher_starts_for_a_process(watchers):
-    give_way_to_neighbours()
-    give_way_to_neighbours()
-    assert watchers == ["neighbours"]
+    adapt_waiting_to_load()
+    adapt_waiting_to_load()
+    assert watchers == ["openmp-waiting"]
 
 
 @pytest.mark.parametrize("name", ["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"])
 def test_a_users_own_setting_of_openmp_wins(watchers, monkeypatch, name):
     monkeypatch.setenv(name, "7")
-    give_way_to_neighbours()
+    adapt_waiting_to_load()
     assert watchers == []
 
 
 def test_where_the_system_does_not_tell_nobody_watches(watchers, monkeypatch, tmp_path):
-    monkeypatch.setattr(neighbours, "_OWN_THREADS", tmp_path / "no-proc")
-    give_way_to_neighbours()
+    monkeypatch.setattr(openmp_waiting, "_OWN_THREADS", tmp_path / "no-proc")
+    adapt_waiting_to_load()
     (tmp_path / "tasks" / "1").mkdir(parents=True)
-    monkeypatch.setattr(neighbours, "_OWN_THREADS", tmp_path / "tasks")
-    give_way_to_neighbours.cache_clear()
-    give_way_to_neighbours()
+    monkeypatch.setattr(openmp_waiting, "_OWN_THREADS", tmp_path / "tasks")
+    adapt_waiting_to_load.cache_clear()
+    adapt_waiting_to_load()
     assert watchers == []
 
 
@@ -60,8 +60,8 @@ class SeenEnoughError(Exception):
     """Ends a watcher, which has no end."""
 
 
-def test_the_crowd_is_there_while_threads_wait_for_a_core(monkeypatch):
-    """Looks a second apart: how long all threads had waited by then, and whether the crowd is there afterwards."""
+def test_surplus_threads_run_while_threads_wait_for_a_core(monkeypatch):
+    """Checks a second apart: how long all threads had waited, and whether surplus threads run afterwards."""
     looks = [(0.0, False), (0.01, False), (0.7, True), (1.2, True), (1.21, False), (1.2, False), (1.9, True)]
     is_there, seen = False, []
 
@@ -70,7 +70,7 @@ def test_the_crowd_is_there_while_threads_wait_for_a_core(monkeypatch):
             nonlocal is_there
             is_there = True
 
-        def leave(self):
+        def end(self):
             nonlocal is_there
             is_there = False
 
@@ -84,11 +84,11 @@ def test_the_crowd_is_there_while_threads_wait_for_a_core(monkeypatch):
         if len(seen) == len(looks):
             raise SeenEnoughError
 
-    monkeypatch.setattr(neighbours, "Crowd", Watched)
-    monkeypatch.setattr(neighbours, "seconds_without_core", lambda: next(waited))
-    monkeypatch.setattr(neighbours.time, "sleep", sleep)
+    monkeypatch.setattr(openmp_waiting, "SurplusThreads", Watched)
+    monkeypatch.setattr(openmp_waiting, "seconds_without_core", lambda: next(waited))
+    monkeypatch.setattr(openmp_waiting.time, "sleep", sleep)
     with pytest.raises(SeenEnoughError):
-        neighbours._watch()
+        openmp_waiting._watch()
     assert seen == [there for _, there in looks]
 
 
@@ -100,14 +100,14 @@ def in_own_process(script: str) -> object:
     return json.loads(found.stdout)
 
 
-def test_openmp_keeps_a_crowd_until_it_leaves():
-    """More threads than cores, besides those that were there and the crowd's own."""
+def test_openmp_keeps_surplus_threads_until_their_end():
+    """More threads than cores, besides the earlier ones and the owner of the surplus threads."""
     before, during, after, cores = in_own_process("""
 import json, os, time, torch
-from nmt.neighbours import Crowd
+from nmt.openmp_waiting import SurplusThreads
 count = lambda: len(os.listdir("/proc/self/task"))
 torch.ones(1_000_000).add_(1)
-before = count(); crowd = Crowd(); during = count(); crowd.leave()
+before = count(); surplus = SurplusThreads(); during = count(); surplus.end()
 patience = time.monotonic() + 30
 while count() > before and time.monotonic() < patience: time.sleep(0.01)
 print(json.dumps([before, during, count(), len(os.sched_getaffinity(0))]))
@@ -120,7 +120,7 @@ def test_a_wait_for_a_core_is_seen():
     """Two busy processes share one core: each waits for about half of the time."""
     waited = in_own_process("""
 import json, os, subprocess, sys, time
-from nmt.neighbours import seconds_without_core
+from nmt.openmp_waiting import seconds_without_core
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
 try:

@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from nmt import processor
-from nmt.processor import usable_cores
+from nmt.cores import usable_cores
 
 
 @pytest.fixture
@@ -18,8 +17,8 @@ def machine(monkeypatch, tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
         (tmp_path / "self").write_text(membership)
-        monkeypatch.setattr(processor, "_CGROUPS", tmp_path / "cgroup")
-        monkeypatch.setattr(processor, "_OWN_CGROUP", tmp_path / "self")
+        monkeypatch.setattr("nmt.cores._CGROUPS", tmp_path / "cgroup")
+        monkeypatch.setattr("nmt.cores._OWN_CGROUP", tmp_path / "self")
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
 
     return make
@@ -53,5 +52,5 @@ def test_affinity_and_control_groups_limit_the_cores(machine, membership, files,
 
 def test_without_control_groups_the_affinity_counts(machine, monkeypatch, tmp_path):
     machine(3, "", {})
-    monkeypatch.setattr(processor, "_OWN_CGROUP", tmp_path / "not-there")
+    monkeypatch.setattr("nmt.cores._OWN_CGROUP", tmp_path / "not-there")
     assert usable_cores() == 3

@@ -1,4 +1,4 @@
-"""The cores that this process may use."""
+"""The number of cores that this process may use."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def usable_cores() -> int:
-    """The cores that this process may use: its affinity, and the quota of its control group, rounded up."""
+    """The number of cores in this process's affinity, or its control group's quota (rounded up) if that is smaller."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, math.ceil(min(cores, _cpu_quota())))
 
 
 def _cpu_quota() -> float:
-    """The processors' time that control groups grant this process, in cores; infinity without a limit."""
+    """The CPU time that control groups grant this process, in cores; infinity without a limit."""
     return min((_quota_of(folder) for folder in _cgroup_folders()), default=math.inf)
 
 
 def _cgroup_folders() -> list[Path]:
-    """The folders of this process's control groups, and of all above them, whose limits hold too."""
+    """The folders of this process's control groups and of their parents, whose limits also apply."""
     try:
         memberships = _OWN_CGROUP.read_text("utf-8").splitlines()
     except OSError:
@@ -32,7 +32,7 @@ def _cgroup_folders() -> list[Path]:
         _, controllers, path = membership.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        root = _CGROUPS / controllers  # version 2 names no controllers, and has one tree
+        root = _CGROUPS / controllers  # Version 2 has one tree and names no controllers.
         own = root / path.lstrip("/")
         folders += [folder for folder in (own, *own.parents) if folder.is_relative_to(root)]
     return folders
@@ -46,5 +46,5 @@ def _quota_of(folder: Path) -> float:
         else:
             quota, period = ((folder / f"cpu.cfs_{name}_us").read_text("ascii") for name in ("quota", "period"))
         return int(quota) / int(period) if int(quota) > 0 else math.inf
-    except (OSError, ValueError):  # "max" is no number: there is no limit
+    except (OSError, ValueError):  # "max" is not a number: there is no limit.
         return math.inf

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.processes import how_it_ended
+from nmt.exit_codes import how_it_ended
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,7 @@ from nmt.processes import how_it_ended
     [
         (3, "ended with exit code 3"),
         (-15, "was killed by SIGTERM"),
-        (-9, "was killed by SIGKILL (which is also what the system does when memory runs out)"),
+        (-9, "was killed by SIGKILL (the system also does this when memory runs out)"),
         (-41, "was killed by signal 41"),
     ],
 )
