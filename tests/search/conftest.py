@@ -1,3 +1,5 @@
-"""The search's tests run with the kernels of other devices too."""
+"""Searches run with the kernels of other devices too."""
 
-from tests.policies import every_policy  # noqa: F401
+from tests.policies import every_policy
+
+every_policy = every_policy("cpu", "cuda")

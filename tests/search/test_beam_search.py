@@ -13,7 +13,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.beam_search import BOS, EOS, Hypothesis, _Search, beam_search, length_penalty
 from nmt.search.extensions import largest
 from nmt.search.settings import Sampling, SearchSettings
-from tests.policies import EVERY_POLICY
+from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY
 
@@ -22,7 +22,7 @@ TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=
 
 def build(seed: int, vocab: int, spread: float = 3.0) -> Transformer:
     torch.manual_seed(seed)
-    model = Transformer(TINY, vocab).double().eval()
+    model = Transformer(TINY, vocab, chosen()).double().eval()
     torch.nn.init.normal_(model.embedding.weight, std=spread / 8**0.5)  # decided models: scores far apart
     return model
 

@@ -13,7 +13,7 @@ from nmt.search.beam_search import BOS, EOS, beam_search, length_penalty
 from nmt.search.diverse import choose_by_group
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
-from tests.policies import EVERY_POLICY
+from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY
 
@@ -22,7 +22,7 @@ TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=
 
 def build(seed: int, vocab: int) -> Transformer:
     torch.manual_seed(seed)
-    model = Transformer(TINY, vocab).double().eval()
+    model = Transformer(TINY, vocab, chosen()).double().eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.7)  # decided models, some of which end early
     return model

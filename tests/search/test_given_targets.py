@@ -13,7 +13,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.beam_search import BOS, EOS, PAD, UNK, beam_search
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
-from tests.policies import EVERY_POLICY
+from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY
 
@@ -26,7 +26,7 @@ def build(seed: int, *, layers: int = 2, max_positions: int = 40) -> Transformer
     config = ModelConfig(
         encoder_layers=1, decoder_layers=layers, d_model=16, d_ff=16, heads=2, dropout=0.0, max_positions=max_positions
     )
-    model = Transformer(config, VOCAB).eval()
+    model = Transformer(config, VOCAB, chosen()).eval()
     torch.nn.init.normal_(model.embedding.weight, std=3 / 16**0.5)  # decided models: scores far apart
     return model
 

@@ -16,7 +16,9 @@ from nmt.data.build import build_vocabulary
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.training.run import Outcome, train
 from nmt.training.start.setup import resolve_config
-from tests.policies import every_policy  # noqa: F401
+from tests.policies import every_policy
+
+every_policy = every_policy("cpu", "cuda")
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 

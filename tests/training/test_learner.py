@@ -18,7 +18,7 @@ from nmt.training.loss_scale import LossScale
 from nmt.training.optimizer import make_optimizer
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.beginning import freeze
-from tests.policies import EVERY_POLICY
+from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY
 
@@ -47,7 +47,7 @@ def learner(dropout=0.0, precision="fp64", **options) -> Learner:
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2, dropout=dropout)
     hardware = choose_hardware("cpu", precision, 1)
-    model = Transformer(config, 30).to(hardware.weights_dtype).train()
+    model = Transformer(config, 30, chosen()).to(hardware.weights_dtype).train()
     settings = OptimizerConfig(clip_norm=options.pop("clip_norm", None))
     return Learner(model, settings, hardware, label_smoothing=0.1, seed=1, **options)
 
@@ -294,7 +294,7 @@ def test_the_loss_scale_grows_after_a_thousand_good_updates():
 def test_frozen_parameters_keep_their_values():
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2)
-    model = Transformer(config, 30).train()
+    model = Transformer(config, 30, chosen()).train()
     freeze(model, ["encoder.*", "embedding.weight"])
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     made = Learner(model, OptimizerConfig(), choose_hardware("cpu", "fp32", 1), label_smoothing=0.1, seed=1)
