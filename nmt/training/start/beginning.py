@@ -13,7 +13,7 @@ import torch
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.bundle_files import TRAINING_STATE_FILE
 from nmt.checkpoint.former_names import former_name
-from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside
+from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
 from nmt.config import Config, differences
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
@@ -70,7 +70,7 @@ def find_beginning(
         for problem in problems:
             listener.noticed(f"{problem} It is set aside; the run resumes from the checkpoint before it.")
         if checkpoint is not None:
-            set_aside(run, behind=checkpoint)
+            set_aside_damaged(run, newer_than=checkpoint)
             state = load_training_state(checkpoint)
             _check_progress(checkpoint, state)
             listener.noticed(f"Resuming from {checkpoint}.")
