@@ -127,7 +127,7 @@ class TrainingConfig(Section):
 
 
 class DecodingConfig(Section):
-    """Beam search. Defaults are the paper's (section 6.1)."""
+    """Beam search; the defaults are those of section 6.1."""
 
     beam: int = Field(4, ge=1)
     length_penalty: float = Field(0.6, ge=0)

@@ -1,14 +1,14 @@
 """Diverse beam search (Vijayakumar et al. 2018): groups of the beam, each penalised for pieces of earlier groups.
 
-Beam search mostly returns small variations of one translation, since hypotheses that differ late displace those that
+Beam search mostly returns small variations of one translation, because hypotheses that differ late displace those that
 differ early. Here the beam is divided into groups that do not compete with each other. At each step the groups choose
 in turn. A piece costs a later group a penalty for each hypothesis of an earlier group that has just taken it (the
 paper's Hamming diversity).
 
 A hypothesis keeps its penalties, as in the paper's algorithm. Without them, a group of several places would soon return
 to the favourites of the first group. The penalty affects only the choice within a group. Log-probabilities and scores
-are the model's own. In other toolkits the scores of later groups include the penalty, so that they compare neither with
-other groups, nor with another search, nor with the scores of given targets.
+are the model's own. In other toolkits the scores of later groups include the penalty, so they cannot be compared with
+other groups, with another search or with the scores of given targets.
 
 Shapes: B sentences, W places of the beam, G groups, P places per group (W = G · P), K extensions per hypothesis,
 X = P · K, Y places of the groups that have already chosen.

@@ -97,7 +97,7 @@ def train(
         progress, hardware = beginning.progress, beginning.hardware
         if ranks.is_main and (warning := tidy(run, progress.scores)):
             listener.noticed(warning)
-        # A run that was stopped before its last validation still has that to do.
+        # A run that was stopped before its last validation has not ended: it still validates.
         if (ending := progress.ending(config)) is not None and progress.update in progress.scores:
             return Outcome(run, ending, True, progress)
         check_memory(config, training_data.vocab.size, hardware, ranks)

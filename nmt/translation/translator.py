@@ -27,7 +27,7 @@ from nmt.text import normalizer, parallel
 from nmt.translation.batches import batches_of
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.guard import Languages
-from nmt.translation.guardian import Guardian
+from nmt.translation.guard_repair import GuardRepair
 from nmt.translation.line_settings import LineOptions, line_settings, recorded
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.results import BLANK, TranslatedText, Translation, one_line
@@ -114,7 +114,7 @@ class Translator:
         self._memory = SearchMemory(ensemble.models, hardware.device)
         self._memory.check_beam(self._search_settings)
         self._languages = Languages(data.source_lang, data.target_lang)
-        self._guardian = Guardian(
+        self._guard = GuardRepair(
             self._vocab,
             self._languages,
             self._search_settings,
@@ -187,7 +187,7 @@ class Translator:
         searched = [segment for segment in segments if segment.pieces]
         self._search(searched, self._search_settings)
         self._rerank(searched)
-        self._guardian.check(searched)
+        self._guard.check(searched)
         for segment in segments:
             candidates = _without_repeats(segment.candidates) if self._drops_repeated else segment.candidates
             segment.candidates = candidates[: self._nbest]

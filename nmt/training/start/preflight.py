@@ -1,6 +1,6 @@
 """Preflight: try the worst micro-batch before the first update, and estimate memory and time.
 
-So a run that does not fit into memory fails now, not after hours. Preflight leaves no state behind: gradients are
+A run that does not fit into memory fails here, not after hours. Preflight leaves no state behind: gradients are
 cleared, and the random numbers of an update derive only from its own number.
 """
 

@@ -14,7 +14,7 @@ from nmt.translation.results import BLANK, TranslatedText
 from nmt.translation.segment import Segment, joined_segments
 
 
-class Guardian:
+class GuardRepair:
     """Checks the translations that a search found, and repairs the wrong ones."""
 
     def __init__(
