@@ -66,7 +66,7 @@ def _header(path: Path) -> Shapes:
 
 
 def _check_positions(weights: Path, config: ModelConfig) -> None:
-    """Check that the table of sinusoidal positions, which is not in the file, fits into memory."""
+    """The table of sinusoidal positions is the one part of the model that is not in the file."""
     if config.positions == "learned":
         return
     usable = memory_for_use(torch.device("cpu"))

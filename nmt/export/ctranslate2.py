@@ -107,7 +107,7 @@ def _check(model: ModelConfig, folder: Path) -> None:
 def _positions(model: ModelConfig, weights: Mapping[str, Tensor], side: str) -> Tensor:
     if model.positions == "learned":
         return weights[f"{side}_positions.weight"]
-    # CTranslate2's own sinusoids have other rates and another order.
+    # CTranslate2 would make sinusoids of its own, with other rates and in another order.
     return sinusoids(model.max_positions, model.d_model).float()
 
 

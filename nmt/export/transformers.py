@@ -96,7 +96,7 @@ def _weights(model: ModelConfig, ours: Mapping[str, Tensor], vocab_size: int) ->
     logits_bias_1V = torch.zeros(1, vocab_size)
     logits_bias_1V[:, _NEVER_EMITTED] = -torch.inf
     yield "final_logits_bias", logits_bias_1V
-    # MarianMT's own table has its sines in the first half of the features and its cosines in the second.
+    # MarianMT has its sines in the first half of the features and its cosines in the second.
     sinusoids_PD = sinusoids(model.max_positions, model.d_model).float()
     for part, side in (("encoder", "source"), ("decoder", "target")):
         learned_PD = ours.get(f"{side}_positions.weight")
