@@ -1,4 +1,4 @@
-"""Whether another toolkit, given our weights, finds the outputs that we find, or only ties come out otherwise."""
+"""Compares our greedy outputs with those of another toolkit that has the same weights."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from nmt.data.vocab import Vocabulary
 from nmt.model.transformer import Transformer
 
 TIE = 1e-4
-"""Pieces whose logits lie closer than this are equally good: fp32 cannot tell them apart for certain."""
+"""Pieces whose logits differ by less are tied: fp32 cannot order them reliably."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where greedy outputs part that are no tie."""
+    """A difference between two greedy outputs that is not a tie."""
 
     sentence: int
     place: int
-    """Of the first piece that differs, from 0."""
+    """The index of the first piece that differs."""
     gap: float
-    """By how much the logit of the worse of the two pieces is below the best piece's, in float64."""
+    """The best logit minus the logit of the worse of the two pieces, in float64."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many greedy outputs are the same."""
+    """The numbers of equal and different greedy outputs."""
 
     sentences: int
     equal: int
     ties: int
-    """Outputs that part at a tie."""
+    """The number of outputs that first differ at a tie."""
     differences: tuple[Difference, ...]
 
 
 def greedy_agreement(
     model: Transformer, sources: Sequence[list[int]], ours: Sequence[list[int]], theirs: Sequence[list[int]]
 ) -> Agreement:
-    """Compare greedy outputs, and judge those that differ.
+    """Compare greedy outputs, and find out which differences are ties.
 
     Args:
-        model: in float64.
-        sources: pieces with eos.
-        ours, theirs: pieces without eos, of each source.
+        model: the model in float64.
+        sources: ids with eos.
+        ours, theirs: the output ids of each source, without eos.
     """
     equal, ties, differences = 0, 0, []
     for sentence, (source, our, their) in enumerate(zip(sources, ours, theirs, strict=True)):

@@ -20,7 +20,7 @@ Update = Callable[[list[Batch], int], None]
 
 
 def main() -> None:
-    """Set a contestant up and warm it up, then run the batches once for each line on stdin."""
+    """Set up and warm up a contestant, then run the batches once per line on stdin."""
     serve(lambda: _set_up(sys.argv[1], Path(sys.argv[2])))
 
 

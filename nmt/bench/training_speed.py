@@ -1,4 +1,4 @@
-"""``nmt bench train``: training speed on this machine, alone or beside another toolkit's on the same batches."""
+"""``nmt bench train``: training speed on this machine, alone or beside another toolkit on the same batches."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def bench_train(
     against: str | None = None,
     rounds: int = 5,
     updates: int = 3,
-    told: Callable[[str], None] = lambda message: None,
+    report: Callable[[str], None] = lambda message: None,
 ) -> dict[str, Any]:
-    """Measure training, in turn with a peer where one is named.
+    """Measure training speed, alone or in turn with another toolkit.
 
     Args:
-        against: a toolkit that ``nmt.bench.train_worker`` knows.
-        config: its ``batching.update_tokens`` is the size of an update, its device and precision are ours; the peer
-            trains a plain loop in fp32 with the allocator as it comes.
-        updates: of a round, after a round that warms up.
-        told: gets a line a round.
+        against: another toolkit that ``nmt.bench.train_worker`` knows.
+        config: ``batching.update_tokens`` is the size of an update. Device and precision apply to us only; the other
+            toolkit trains in a plain loop in fp32 with the default allocator.
+        updates: the number of updates per round. A warm-up round comes first.
+        report: called with one line per round.
 
     Returns:
-        What is printed as JSON: the rates in target tokens a second (median over the rounds, and each), and the ratio.
+        The result for JSON: target tokens per second (the median over the rounds, and each round), and the ratio.
 
     Raises:
-        NmtError: the peer is not installed, or a process failed.
+        NmtError: the other toolkit is not installed, or a process failed.
     """
     if against is not None and importlib.util.find_spec(against) is None:
         raise NmtError(f"--against {against}: is not installed here. Install it: `pip install transformers`.")
@@ -57,7 +57,7 @@ def bench_train(
         write_file(folder / "config.yaml", dump_config(config).encode())
         commands = {name: (_WORKER, [name, str(folder)]) for name in ("nmt", *([against] if against else []))}
         with contestants(commands) as entrants:
-            measured = measure_in_turn(entrants, rounds, told)
+            measured = measure_in_turn(entrants, rounds, report)
             described = {entrant.name: dict(entrant.description) for entrant in entrants}
     result: dict[str, Any] = {
         "benchmark": "train",
@@ -82,7 +82,7 @@ def bench_train(
 
 
 def bench_batches(data: Path, config: Config, updates: int) -> list[list[Batch]]:
-    """The micro-batches of the first updates of a run, fewer where the data is small."""
+    """The micro-batches of the first updates of a run; fewer updates if the data is small."""
     shards = ParallelShards.open(data, "train")
     batching = config.batching
     size = batching.micro_batch_tokens if batching.micro_batch_tokens != "auto" else _MICRO_BATCH_TOKENS
@@ -124,7 +124,7 @@ def save_batches(path: Path, updates: list[list[Batch]]) -> None:
 
 
 def load_batches(path: Path) -> list[list[Batch]]:
-    """Read what :func:`save_batches` wrote."""
+    """Read the updates that :func:`save_batches` wrote."""
     updates: dict[int, dict[int, dict[str, Any]]] = {}
     with np.load(path) as arrays:
         for key in arrays.files:

@@ -1,6 +1,6 @@
 """One contestant of ``nmt bench translate``: ``python -m nmt.bench.translate_worker FOLDER TOOLKIT PRECISION WORKERS``.
 
-What a toolkit does not need is not imported here, so that memory and time to start are its own.
+This module imports only what every toolkit needs, so that each toolkit's memory and start-up time are its own.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from typing import Any
 from nmt.bench.turns import serve
 from nmt.translation.batches import batches_of
 
-# As in nmt.data.vocab, which would bring libraries along.
+# The same as in nmt.data.vocab, which would import further libraries.
 PAD, BOS, EOS = 0, 2, 3
 _LENGTH_PENALTY = 0.6
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all contestants are given; lies in the folder as ``job.json``."""
+    """The job of all contestants, written to the folder as ``job.json``."""
 
     sources: list[list[int]]
-    """Pieces with eos."""
+    """Ids with eos."""
     beam: int
     length: int
-    """Target pieces of each output where rates are measured, eos included."""
+    """The target pieces of each output when rates are measured, eos included."""
     longest: int
-    """Pieces that an output of natural length may have, eos left out."""
+    """The maximum pieces of an output of natural length, without eos."""
     latency_sentences: int
     has_natural_length: bool
-    """Whether latency is measured at natural length; random weights know none."""
+    """Whether latency is measured at natural length. Outputs of random weights have none."""
     batch_tokens: int
-    """The most source pieces, padding included, that are searched at once."""
+    """The maximum source pieces, padding included, that are searched at once."""
     threads: int
     device: str
 
 
 @dataclass(frozen=True)
 class Search:
-    """What to search for: a beam, and between which numbers of pieces, eos left out."""
+    """The beam size, and the minimum and maximum pieces of an output, without eos."""
 
     beam: int
     shortest: int
@@ -52,11 +52,11 @@ class Search:
 
 
 Translate = Callable[[Sequence[list[int]], Search, int], list[list[int]]]
-"""From sources, the search and the most source pieces of a batch to the best output of each, without eos."""
+"""(sources, search, maximum source pieces per batch) -> the best output of each source, without eos."""
 
 
 def main() -> None:
-    """Set a contestant up and warm it up, then do the task that each line on stdin names."""
+    """Set up and warm up a contestant, then run the task that each line on stdin names."""
     folder, toolkit, precision, workers = sys.argv[1:]
     serve(lambda: _set_up(Path(folder), toolkit, precision, int(workers)))
 
@@ -101,7 +101,7 @@ def _set_up(
 
 
 def _fastest_batches(translate: Translate, job: Job, search: Search) -> int:
-    """The size of batches, within what is given to all, that suits a toolkit best; warms it up, too."""
+    """The batch size, up to the job's maximum, at which the toolkit is fastest. Also warms the toolkit up."""
     translate(job.sources, search, job.batch_tokens)
 
     def seconds(batch_tokens: int) -> float:
@@ -109,10 +109,10 @@ def _fastest_batches(translate: Translate, job: Job, search: Search) -> int:
         translate(job.sources, search, batch_tokens)
         return time.perf_counter() - begin
 
-    most = min(job.batch_tokens, len(job.sources) * max(map(len, job.sources)))
-    # The last is small enough for several workers to have several batches each.
-    sizes = (most, most // 2, most // 4, sum(map(len, job.sources)) // (4 * job.threads))
-    return min({max(1, min(size, most)) for size in sizes}, key=seconds)
+    largest = min(job.batch_tokens, len(job.sources) * max(map(len, job.sources)))
+    # The last size is small enough to give each of several workers several batches.
+    sizes = (largest, largest // 2, largest // 4, sum(map(len, job.sources)) // (4 * job.threads))
+    return min({max(1, min(size, largest)) for size in sizes}, key=seconds)
 
 
 def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
@@ -159,7 +159,7 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
 
 
 def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
-    # It imports torch where it finds it, to convert models, which would count as its memory and its time to start.
+    # CTranslate2 imports torch if it is installed, to convert models. That would add to its memory and start-up time.
     sys.modules["torch"] = None  # type: ignore[assignment]
     import ctranslate2
 
@@ -182,7 +182,7 @@ def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[
             beam_size=search.beam,
             length_penalty=_LENGTH_PENALTY,
             min_decoding_length=search.shortest,
-            # Ours counts the step that ends an output; what is written in it here is one piece too many.
+            # One more step than ours for eos. If CTranslate2 emits a piece there instead, it is cut off below.
             max_decoding_length=search.longest + 1,
             max_input_length=0,
             disable_unk=True,
@@ -242,9 +242,9 @@ def _before_eos(target: list[int]) -> list[int]:
 
 
 def _peak_memory() -> int:
-    """Bytes: the most that this process held at once."""
+    """The peak memory of this process, in bytes."""
     try:
-        # getrusage would tell the parent's, where that is more: it stood in this process before its program was loaded.
+        # getrusage also counts the parent's memory before exec, so it may report the parent's peak.
         with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
     except (OSError, StopIteration):

@@ -1,4 +1,4 @@
-"""``nmt bench translate``: how fast this machine translates, alone or beside other toolkits on the same weights."""
+"""``nmt bench translate``: translation speed on this machine, alone or beside other toolkits with the same weights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FP32 = ("fp32", "float32")
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to run a toolkit."""
+    """A toolkit with a precision and a number of workers."""
 
     toolkit: str
     precision: str
@@ -67,39 +67,39 @@ def bench_translate(
     length: int = 16,
     batch_tokens: int = 2_048,
     has_random_weights: bool = False,
-    told: Callable[[str], None] = lambda message: None,
+    report: Callable[[str], None] = lambda message: None,
 ) -> dict[str, Any]:
-    """Measure translating, in turn with peers where some are named.
+    """Measure translation speed, alone or in turn with other toolkits.
 
-    All get the same pieces of the same sentences, the same number of threads, and a most of pieces a batch, within
-    which each tries some sizes and keeps the fastest. Rates are measured with the beam and with greedy search where
-    every output has ``length`` pieces, so that all do the same work; latency with the beam, a sentence at a time, at
-    natural length.
+    All toolkits get the same sentences as the same pieces, the same number of threads, and the same maximum of pieces
+    per batch. Each tries several batch sizes and uses its fastest. Rates are measured with beam search and with greedy
+    search. Every output then has ``length`` pieces, so all do the same work. Latency is measured with beam search, one
+    sentence at a time, at natural length.
 
     Args:
         model: a bundle.
-        data: a data set, the source of whose test set is translated; its valid set where it has none.
-        against: of ``PEERS``.
-        precisions: ours, each measured. CTranslate2 takes fp32 and int8 (on a GPU fp32, fp16 and int8), transformers
-            fp32 and, of ours, those that are floating point.
-        length: counts eos.
-        has_random_weights: a model that was never trained ends its outputs anywhere, so nothing is measured at natural
-            length, and greedy outputs are compared up to ``length``.
-        told: gets a line a round.
+        data: a data set. The source of its test set is translated, or that of its valid set if there is no test set.
+        against: toolkits from ``PEERS``.
+        precisions: our precisions, each measured. CTranslate2 uses fp32 and int8 (on a GPU fp32, fp16 and int8),
+            transformers fp32 and those of our precisions that are floating point.
+        length: pieces of an output, with eos.
+        has_random_weights: outputs of an untrained model end anywhere, so nothing is measured at natural length, and
+            greedy outputs are compared up to ``length``.
+        report: called with one line per round.
 
     Returns:
-        What is printed as JSON.
+        The result for JSON.
 
     Raises:
-        NmtError: a peer is not installed or cannot express the model, or a process failed.
+        NmtError: a toolkit is not installed or cannot express the model, or a process failed.
     """
     _check_installed(against)
     bundle = load_bundle(model)
     sources = source_pieces(bundle, data, sentences)
-    most = bundle.config.model.max_positions - 1
-    if not 2 <= length <= most:
-        raise NmtError(f"--length {length}: this model can write from 2 to {most} pieces.")
-    longest = length - 1 if has_random_weights else min(max(map(len, sources)) + _EXTRA_LENGTH, most)
+    limit = bundle.config.model.max_positions - 1
+    if not 2 <= length <= limit:
+        raise NmtError(f"--length {length}: this model can write 2 to {limit} pieces.")
+    longest = length - 1 if has_random_weights else min(max(map(len, sources)) + _EXTRA_LENGTH, limit)
     settings = _settings(against, precisions, device, threads)
     job = Job(
         sources=sources,
@@ -116,8 +116,8 @@ def bench_translate(
         _prepare(folder, bundle, job, against)
         arguments = {str(s): [str(folder), s.toolkit, s.precision, str(s.workers)] for s in settings}
         with contestants({name: (_WORKER, words) for name, words in arguments.items()}) as entrants:
-            told(f"ready: {', '.join(arguments)}")
-            measured = {task: measure_in_turn(entrants, rounds, told, task) for task in _TASKS}
+            report(f"ready: {', '.join(arguments)}")
+            measured = {task: measure_in_turn(entrants, rounds, report, task) for task in _TASKS}
             described = {entrant.name: _description(entrant) for entrant in entrants}
             outputs = {entrant.name: entrant.run("outputs")["outputs"] for entrant in entrants}
     return {
@@ -143,16 +143,16 @@ def bench_translate(
 
 
 def save_random_bundle(folder: Path, config: Config, vocab: Vocabulary) -> None:
-    """Write a bundle of a model that was never trained: as fast as a trained one, where lengths are forced."""
+    """Write a bundle of an untrained model. If output lengths are forced, it is as fast as a trained one."""
     torch.manual_seed(config.training.seed)
     save_bundle(folder, Transformer(config.model, vocab.size).state_dict(), config, vocab)
 
 
 def source_pieces(bundle: Bundle, data: Path, sentences: int) -> list[list[int]]:
-    """Pieces, with eos, of the first source sentences of a data set's test set, or valid set, as translate cuts them.
+    """The ids, with eos, of the first source sentences of a data set's test set (or valid set), as in translate.
 
     Raises:
-        DataError: there are none.
+        DataError: there are no sentences.
     """
     manifest = read_manifest(data)
     names = [f"{split}.{manifest.source_lang}" for split in ("test", "valid")]
@@ -192,7 +192,7 @@ def _settings(against: Sequence[str], precisions: Sequence[Precision], device: s
 
 
 def _prepare(folder: Path, bundle: Bundle, job: Job, against: Sequence[str]) -> None:
-    """Write what the workers read."""
+    """Write the files that the workers read."""
     write_file(folder / "job.json", json.dumps(asdict(job)).encode())
     with writing(folder / "bundle"):
         (folder / "bundle").symlink_to(bundle.folder.resolve(), target_is_directory=True)
@@ -200,7 +200,7 @@ def _prepare(folder: Path, bundle: Bundle, job: Job, against: Sequence[str]) -> 
         to_ctranslate2(bundle, folder / "ctranslate2-float32")
         to_ctranslate2(bundle, folder / "ctranslate2-int8", quantization="int8")
     if "transformers" in against:
-        to_marian(bundle)  # so that a model that it cannot express is told before anything is measured
+        to_marian(bundle)  # raises before anything is measured if MarianMT cannot express the model
 
 
 def _description(entrant: Contestant) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def _summary(measured: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, A
 def _comparison(
     settings: Sequence[Setting], measured: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
 ) -> dict[str, Any]:
-    """The fastest setting of each toolkit, and how many times as fast each of ours is as each of theirs."""
+    """The fastest setting of each toolkit, and the ratios of our rates to the others'."""
     rates = {
         task: {setting: median_rate(measured[task][str(setting)]) for setting in settings}
         for task in ("beam", "greedy")
@@ -257,7 +257,7 @@ def _comparison(
 
 
 def _agreements(bundle: Bundle, job: Job, outputs: Mapping[Setting, list[list[int]]]) -> dict[str, Any]:
-    """Whether each toolkit's greedy outputs in fp32 are ours, and how many stay so where numbers are rounded more."""
+    """Compare each toolkit's greedy outputs with ours in fp32: agreement in fp32, equal outputs in lower precisions."""
     search = SearchSettings(beam=1, max_extra_length=job.longest, max_length=job.longest)
     model = bundle.build_model()
     ours = [list(beam_search([model], torch.tensor([s]), search)[0][0].pieces) for s in job.sources]

@@ -1,8 +1,8 @@
-"""Contestants of a benchmark: each in a process of its own, measured in turn.
+"""Contestants of a benchmark, each in its own process, measured in turn.
 
-A machine's speed changes from minute to minute. What is compared must therefore run side by side: all contestants are
-started and warmed up, then each runs once in every round while the others wait on their standard input, which costs
-nothing. A process of its own gives each its own allocator and its own threads.
+A machine's speed changes from minute to minute, so contestants must run side by side. All are started and warmed up.
+Then each runs once per round while the others wait on standard input, which costs nothing. Separate processes give each
+contestant its own allocator and threads.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from nmt.writing import writing
 
 
 class Contestant:
-    """A worker process: started and ready when this is made."""
+    """A worker process. The constructor returns when it is ready."""
 
     def __init__(self, name: str, module: str, arguments: Sequence[str]) -> None:
         self.name = name
         command = [sys.executable, "-m", module, *arguments]
-        # A file, not a pipe: nobody reads it while the worker runs, and a full pipe would stop the worker.
+        # A file, because a pipe that nobody reads fills up and stops the worker.
         with writing(Path(tempfile.gettempdir())):
             self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self.started = time.time()
@@ -41,10 +41,10 @@ class Contestant:
         self.description = self._answer()
 
     def run(self, task: str = "run") -> Mapping[str, Any]:
-        """Let it do a task once; what it measured.
+        """Run a task once, and return its measurements.
 
         Args:
-            task: a word that its worker knows, where it knows several.
+            task: the name of the task, if the worker has several.
         """
         stdin = self._process.stdin
         assert stdin is not None
@@ -79,7 +79,7 @@ class Contestant:
 
 @contextmanager
 def contestants(commands: Mapping[str, tuple[str, Sequence[str]]]) -> Iterator[list[Contestant]]:
-    """Start one process for each name, given its module and arguments; end them all afterwards."""
+    """Start one process per name, from its module and arguments. All are ended afterwards."""
     started: list[Contestant] = []
     try:
         for name, (module, arguments) in commands.items():
@@ -91,9 +91,9 @@ def contestants(commands: Mapping[str, tuple[str, Sequence[str]]]) -> Iterator[l
 
 
 def measure_in_turn(
-    entrants: Sequence[Contestant], rounds: int, told: Callable[[str], None], task: str | None = None
+    entrants: Sequence[Contestant], rounds: int, report: Callable[[str], None], task: str | None = None
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """Let each contestant do a task once a round; what each measured, round by round."""
+    """Run a task once per round in each contestant. Returns the measurements of all rounds by contestant."""
     before = "" if task is None else f"{task}, "
     measured: dict[str, list[Mapping[str, Any]]] = {entrant.name: [] for entrant in entrants}
     for number in range(1, rounds + 1):
@@ -101,22 +101,22 @@ def measure_in_turn(
             result = entrant.run(task or "run")
             measured[entrant.name].append(result)
             rate = result["tokens"] / result["seconds"]
-            told(f"{before}round {number} of {rounds}: {entrant.name} {rate:,.0f} tokens/s")
+            report(f"{before}round {number} of {rounds}: {entrant.name} {rate:,.0f} tokens/s")
     return measured
 
 
 def median_rate(results: Sequence[Mapping[str, Any]]) -> float:
-    """Tokens a second, the median over the rounds."""
+    """The median over the rounds of tokens per second."""
     return float(statistics.median(result["tokens"] / result["seconds"] for result in results))
 
 
 def serve(set_up: Callable[[], tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]]) -> None:
-    """The worker's side: get ready and say what it is, then do the task that each line names.
+    """The worker's side: set up and answer with a description, then run the task that each line on stdin names.
 
     Args:
-        set_up: the worker's description, and what does its tasks.
+        set_up: returns the worker's description, and a function that runs a task.
     """
-    # Libraries that print to stdout, also while getting ready, must not get between the answers.
+    # Answers go to a copy of stdout; stdout itself becomes stderr, because libraries may print there.
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
         description, run = set_up()
@@ -126,7 +126,7 @@ def serve(set_up: Callable[[], tuple[Mapping[str, Any], Callable[[str], Mapping[
 
 
 def processor() -> str:
-    """What the machine computes with, for people."""
+    """The name of the machine's processor."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as cpuinfo:  # noqa: PTH123
             return next(line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name"))

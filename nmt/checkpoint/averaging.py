@@ -17,7 +17,7 @@ from nmt.ownership import check_replaceable
 
 
 def last_checkpoints(run: Path, count: int) -> list[Path]:
-    """The last ``count`` checkpoints by update, fewer where there are fewer; oldest first.
+    """The last ``count`` checkpoints by update (all of them if there are fewer), oldest first.
 
     Raises:
         CheckpointError: the run has none.
@@ -26,7 +26,7 @@ def last_checkpoints(run: Path, count: int) -> list[Path]:
 
 
 def best_checkpoints(run: Path, count: int) -> list[Path]:
-    """The best ``count`` checkpoints by validation score, fewer where fewer were scored; oldest first.
+    """The best ``count`` checkpoints by validation score (all of them if fewer were scored), oldest first.
 
     Raises:
         CheckpointError: the run has no checkpoint that was validated.
@@ -40,7 +40,7 @@ def best_checkpoints(run: Path, count: int) -> list[Path]:
 
 
 def _scores(checkpoint: Path) -> dict[int, float]:
-    """The scores of all validations until a checkpoint, by update."""
+    """Update -> score, for every validation up to a checkpoint."""
     try:
         known = load_training_state(checkpoint).values["scores"]
         return {int(update): float(score) for update, score in known.items()}
@@ -54,17 +54,17 @@ def _scores(checkpoint: Path) -> dict[int, float]:
 def _some_checkpoints(run: Path) -> dict[int, Path]:
     there = checkpoints(run)
     if not there:
-        raise CheckpointError(f"{run}: has no checkpoints to average. Is it a run's folder?")
+        raise CheckpointError(f"{run}: no checkpoints to average. Is it a run's folder?")
     return there
 
 
 def average(folders: Sequence[Path], out: Path) -> None:
-    """Write the mean of several bundles as a bundle; sums in float64.
+    """Write the mean of several bundles as a bundle. Sums are computed in float64.
 
     Raises:
-        CheckpointError: a bundle is damaged, or is of another model, vocabulary or text treatment than the first.
-        OutputError: what stands at ``out`` is no earlier average, or ``out`` is among the bundles or beside the
-            checkpoints of a run.
+        CheckpointError: a bundle is damaged, or its model, vocabulary or text normalization differs from the first.
+        OutputError: ``out`` exists and is not an average, or ``out`` is one of the bundles or beside a run's
+            checkpoints.
     """
     _check_out(out, folders)
     first = load_bundle(folders[0])
@@ -93,8 +93,8 @@ def _check_out(out: Path, folders: Sequence[Path]) -> None:
     check_replaceable(out, AVERAGE)
     place = out.resolve()
     for folder in (folder.resolve() for folder in folders):
-        # A bundle among a run's checkpoints would pass for one of them.
+        # A bundle among a run's checkpoints would be mistaken for one of them.
         run = RunFolder(folder.parent.parent)
         beside = folder.parent if folder.parent == run.checkpoints else folder
         if place == folder or place.is_relative_to(beside):
-            raise OutputError(f"{out}: is among the checkpoints to average. Name another folder with --out.")
+            raise OutputError(f"{out}: lies among the checkpoints to average. Name another folder with --out.")

@@ -1,6 +1,6 @@
-"""A model bundle on disk: weights, settings and vocabulary, and beside them, in a checkpoint, the training state.
+"""A model bundle on disk: weights, settings and vocabulary. A checkpoint is a bundle with the training state.
 
-Every folder is written under a temporary name, flushed to disk and renamed, so it is whole or not there.
+Every folder is written under a temporary name, flushed to disk and renamed, so it is complete or absent.
 ``checksums.json`` holds the sha256 of every file. Nothing is pickled.
 """
 
@@ -31,7 +31,7 @@ from nmt.checkpoint.bundle_files import (
 from nmt.checkpoint.fitting import check_fit
 from nmt.checkpoint.former_names import current_name
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
-from nmt.checkpoint.unfilled import Unfilled
+from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import Config, dump_config, load_yaml, parse_config
 from nmt.config.documents import parse_json
 from nmt.data.vocab import Vocabulary
@@ -48,13 +48,13 @@ _ANOTHER_CHECKPOINT = "Use another checkpoint, or copy this one again."
 
 @dataclass(frozen=True)
 class Bundle:
-    """All that is needed to translate."""
+    """Everything that is needed to translate."""
 
     folder: Path
     config: Config
     vocab: Vocabulary
     weights: dict[str, Tensor]
-    """Read from the file as they are asked for, so what is to last must be copied."""
+    """Memory-mapped: pages are read on first access. Copy what must outlive the file."""
 
     def build_model(
         self,
@@ -63,15 +63,15 @@ class Bundle:
         *,
         products: torch.dtype | None = None,
     ) -> Transformer:
-        """The model with these weights, in memory of its own, ready to translate.
+        """The model with a copy of these weights, ready to translate.
 
         Args:
-            products: prepack the weights for products in this dtype.
+            products: prepack the weights for matrix products in this dtype.
 
         Raises:
-            CheckpointError: the weights are not those of the model that the settings describe.
+            CheckpointError: the weights do not fit the settings.
         """
-        with Unfilled():
+        with SkipInitialisation():
             model = Transformer(self.config.model, self.vocab.size, choose_kernels(device, products))
         try:
             model.load_state_dict(self.weights, assign=True)
@@ -80,14 +80,14 @@ class Bundle:
         model = model.to(device=device, dtype=dtype).eval()
         if products is not None:
             prepack(model, products)
-        _let_go_of_file(model, self.weights)
+        _copy_mapped_weights(model, self.weights)
         return model
 
 
-def _let_go_of_file(model: Transformer, mapped: Mapping[str, Tensor]) -> None:
-    """Copy the weights that still lie in the file: it may be overwritten or truncated while the model is in use.
+def _copy_mapped_weights(model: Transformer, mapped: Mapping[str, Tensor]) -> None:
+    """Copy the weights that are still mapped from the file, which may be overwritten while the model is in use.
 
-    Prepacked weights are copies already, so no weight is copied twice.
+    Prepacked weights are copies already and are left alone.
     """
     addresses = {tensor.data_ptr() for tensor in mapped.values()}
     for parameter in model.parameters():
@@ -97,12 +97,12 @@ def _let_go_of_file(model: Transformer, mapped: Mapping[str, Tensor]) -> None:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """What training needs beside the bundle to go on."""
+    """What training needs, besides the bundle, to resume."""
 
     tensors: Mapping[str, Tensor]
     """The optimiser's moments."""
     values: Mapping[str, Any]
-    """Place in the plan, scores, seconds; plain JSON."""
+    """Position in the epoch's plan, scores, seconds, as plain JSON values."""
 
 
 def save_bundle(
@@ -114,15 +114,15 @@ def save_bundle(
     training: TrainingState | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a bundle (with training state: a checkpoint), whole or not at all; replaces one of the same kind.
+    """Write a bundle (with training state: a checkpoint) atomically. It may replace one of the same kind.
 
     Args:
-        notes: written as ``notes.json``: where the bundle comes from.
+        notes: the bundle's origin, written as ``notes.json``.
 
     Raises:
-        WriteError: it could not be written, for example because the disk is full; nothing is left behind, and a
-            bundle that stood there still stands.
-        OutputError: something else stands there.
+        WriteError: the bundle could not be written, for example because the disk is full. An earlier bundle stays,
+            and no partial files are left.
+        OutputError: something else exists at ``folder``.
     """
     kind = CHECKPOINT if training is not None else AVERAGE if "averaged" in (notes or {}) else BUNDLE
     with replacing_folder(folder, kind) as temporary:
@@ -142,11 +142,11 @@ def load_bundle(folder: Path, verification: Verification | None = None) -> Bundl
     """Read and verify a bundle.
 
     Args:
-        verification: that began before, and has this folder among others.
+        verification: a running verification that includes this folder; None verifies now.
 
     Raises:
-        CheckpointError: the folder is no bundle, a file of it is missing or damaged, or its settings do not fit its
-            weights; names the file. Nothing is built before that is known.
+        CheckpointError: the folder is not a bundle, a file is missing or damaged, or the settings do not fit the
+            weights. The message names the file. All this is checked before any layer is built.
     """
     if verification is None:
         verify(folder)
@@ -159,10 +159,10 @@ def load_bundle(folder: Path, verification: Verification | None = None) -> Bundl
 
 
 def load_training_state(folder: Path) -> TrainingState:
-    """Read the training state of a checkpoint that was verified before.
+    """Read the training state of a checkpoint that is already verified.
 
     Raises:
-        CheckpointError: the folder holds a bundle alone, or its training state is damaged.
+        CheckpointError: the folder holds a bundle only, or its training state is damaged.
     """
     if not (folder / TRAINING_STATE_FILE).is_file():
         raise CheckpointError(

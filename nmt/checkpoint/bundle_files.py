@@ -1,5 +1,5 @@
-"""The files of a bundle, and whether they are as they were written: all that can be told without torch, whose import
-takes longer than to read a bundle.
+"""The files of a bundle and their checksums. This module works without torch: importing torch takes longer than
+reading a bundle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_bundle(folder: Path) -> bool:
 
 
 def verify(folder: Path) -> None:
-    """Check that a bundle's files are there and, where it has checksums, that they are as they were written.
+    """Check that a bundle's files exist and match its checksums, if it has any.
 
     Raises:
         CheckpointError: names the file that is missing or damaged.
@@ -36,16 +36,16 @@ def verify(folder: Path) -> None:
 
 
 class Verification:
-    """Does what :func:`verify` does, for several bundles, in a thread that needs the interpreter only now and then."""
+    """:func:`verify` for several bundles, in a background thread that rarely holds the GIL."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        """Begin."""
+        """Start to verify ``folders``."""
         executor = ThreadPoolExecutor(1, "verification")
         self._damages = {folder: executor.submit(damage, folder) for folder in folders}
         executor.shutdown(wait=False)
 
     def finish(self, folder: Path) -> None:
-        """Wait until a bundle is verified.
+        """Wait until ``folder`` is verified.
 
         Raises:
             CheckpointError: as :func:`verify`.
@@ -54,7 +54,7 @@ class Verification:
 
 
 def damage(folder: Path) -> str | None:
-    """What is wrong with the files of a bundle, naming the first that is missing or damaged; None if nothing is."""
+    """A message that names the first missing or damaged file of a bundle; None if the bundle is intact."""
     if not folder.is_dir():
         return f"{folder}: there is no such folder."
     try:
@@ -63,7 +63,7 @@ def damage(folder: Path) -> str | None:
         return f"{folder / CHECKSUMS_FILE} is damaged: {error}"
     for name in {MODEL_FILE, CONFIG_FILE, VOCAB_FILE, *checksums}:
         if not (folder / name).is_file():
-            return f"{folder} is not a whole bundle: {name} is missing."
+            return f"{folder} is not a complete bundle: {name} is missing."
     for name, expected in checksums.items():
         if sha256_of(folder / name) != expected:
             return f"{folder / name} is damaged: its sha256 differs from the one in {CHECKSUMS_FILE}."
@@ -71,10 +71,10 @@ def damage(folder: Path) -> str | None:
 
 
 def recorded_checksums(folder: Path) -> dict[str, str]:
-    """The sha256 of every file, as written beside them; nothing where nothing was written.
+    """File name -> sha256, as recorded in the folder; empty if the folder has no checksums.
 
     Raises:
-        ValueError: they are not checksums of files in the folder; says why.
+        ValueError: the record is not a mapping from files in the folder to checksums.
     """
     if not (folder / CHECKSUMS_FILE).is_file():
         return {}
@@ -82,7 +82,7 @@ def recorded_checksums(folder: Path) -> dict[str, str]:
     if not isinstance(checksums, dict) or not all(
         _is_file_name(name) and isinstance(checksum, str) for name, checksum in checksums.items()
     ):
-        raise ValueError("it is not a mapping from names of files in the folder to sha256.")
+        raise ValueError("expected a mapping from file names to sha256.")
     return checksums
 
 

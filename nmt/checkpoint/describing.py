@@ -1,4 +1,4 @@
-"""What is known of a model on disk without loading it, and which run is meant where none was named."""
+"""A model on disk described without loading it, and the run to use when the user names none."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from nmt.errors import CheckpointError, NmtError
 
 _STEP = re.compile(r"step-(\d{1,18})")
 _FAR_FEWER = 0.5
-"""The newest run is a trial where it has at most so many of another run's updates."""
+"""The newest run counts as a trial if it has at most this share of another run's updates."""
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a bundle's files tell of it; None where they do not."""
+    """What the files of a bundle say about the model; unknown facts are None."""
 
     update: int | None
-    """After how many updates; of an average, of its last checkpoint."""
+    """The number of updates. For an average, that of its last checkpoint."""
     score: str | None
-    """Of the run's last validation until then: ``BLEU 67.6``, or ``loss 1.234`` where BLEU was not measured."""
+    """The last validation score up to that update: ``BLEU 67.6``, or ``loss 1.234`` if BLEU was not measured."""
     seconds_old: float | None
+    """Seconds since the weights were written."""
 
     def __str__(self) -> str:
         facts = (
@@ -41,13 +42,13 @@ class ModelFacts:
 
 
 def describe_model(bundle: Path) -> str:
-    """A bundle's path with what is known of it: ``runs/x/average (update 1,200, BLEU 67.6, 3 minutes old)``."""
+    """A bundle's path and its known facts: ``runs/x/average (update 1,200, BLEU 67.6, 3 minutes old)``."""
     facts = str(model_facts(bundle))
     return f"{bundle} ({facts})" if facts else str(bundle)
 
 
 def model_facts(bundle: Path) -> ModelFacts:
-    """What a bundle's files tell of it. Files that are missing or damaged tell nothing."""
+    """The facts that the files of a bundle hold. Missing and damaged files are skipped."""
     checkpoint = _last_checkpoint(bundle)
     update = _update(checkpoint)
     scores = _mapping(_mapping(read_json(checkpoint / TRAINING_STATE_FILE)).get("scores"))
@@ -65,7 +66,7 @@ def _is_score(value: Any) -> bool:
 
 
 def age(seconds: float) -> str:
-    """How old something is, in the largest unit that it fills."""
+    """An age in words, in the largest unit of which it has at least one."""
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if (count := int(seconds // size)) > 0:
             return f"{count} {unit}{'s' * (count > 1)} old"
@@ -73,7 +74,7 @@ def age(seconds: float) -> str:
 
 
 def holds_model(run: Path) -> bool:
-    """Whether a run has something to translate with."""
+    """Whether a run has a model to translate with."""
     try:
         bundle_to_use(run)
     except CheckpointError:
@@ -82,18 +83,18 @@ def holds_model(run: Path) -> bool:
 
 
 def has_checkpoints(run: Path) -> bool:
-    """Whether a run has something to average."""
+    """Whether a run has checkpoints to average."""
     return bool(checkpoints(run))
 
 
 def models_to_use(named: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """The bundles that runs or bundles stand for; that of the newest trained run where none is named.
+    """The bundle of each named run or bundle; by default, the bundle of the newest trained run.
 
     Returns:
         The bundles, and remarks as from :func:`newest_trained_run`.
 
     Raises:
-        CheckpointError: one of them is not there, or holds no model.
+        CheckpointError: a named folder does not exist or holds no model, or there is no trained run.
     """
     if named:
         return [bundle_to_use(path) for path in named], []
@@ -104,14 +105,14 @@ def models_to_use(named: Sequence[Path]) -> tuple[list[Path], list[str]]:
 def newest_trained_run(
     root: Path = Path("runs"), *, usable: Callable[[Path], bool] = holds_model
 ) -> tuple[Path, list[str]]:
-    """The run that was worked on last, of those that can be used.
+    """The most recently changed run that is ``usable``.
 
     Returns:
-        The run, and what a person should know of the choice: newer runs that have no model yet, and a run of the same
-        languages that has made far more updates.
+        The run, and remarks about the choice: newer runs without a model yet, and a run of the same languages with
+        far more updates.
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: no run is usable.
     """
     runs = runs_below(root)
     if not runs:
@@ -125,12 +126,12 @@ def newest_trained_run(
     remarks = [f"{run} is newer, but has no checkpoint yet" for run in runs[: runs.index(newest)]]
     if (other := _trained_longer(newest, [run for run in runs if run != newest and usable(run)])) is not None:
         facts = model_facts(bundle_to_use(other))
-        remarks.append(f"{other} has trained for longer ({facts}): name it to take it instead")
+        remarks.append(f"{other} has trained for longer ({facts}): name it to use it instead")
     return newest, remarks
 
 
 def _trained_longer(newest: Path, others: list[Path]) -> Path | None:
-    """The run with the most updates, if the newest has far fewer and both are of the same languages."""
+    """The run with the most updates in the languages of the newest run, if the newest has far fewer updates."""
     updates = {run: _update(_last_checkpoint(bundle_to_use(run))) or 0 for run in (newest, *others)}
     for run in sorted(others, key=lambda run: -updates[run]):
         if updates[newest] > _FAR_FEWER * updates[run]:
@@ -141,18 +142,18 @@ def _trained_longer(newest: Path, others: list[Path]) -> Path | None:
 
 
 def _last_checkpoint(bundle: Path) -> Path:
-    """The checkpoint that a bundle is, or the last of those that went into it."""
+    """The bundle itself if it is a checkpoint; for an average, the last checkpoint that it averages."""
     averaged = _mapping(read_json(bundle / NOTES_FILE)).get("averaged")
     named = averaged if isinstance(averaged, list) else []
     folders = [Path(folder) for folder in named if isinstance(folder, str)]
     if not folders:
         return bundle.resolve()
     last = max(folders, key=lambda folder: _update(folder) or 0)
-    # As it was named where it was averaged; a run that was moved since still has it beside the average.
+    # The recorded path is outdated if the run was moved; the checkpoints then still lie beside the average.
     beside = bundle.parent / last.parent.name / last.name
     try:
         return beside if beside.is_dir() else last
-    except OSError:  # of a name that no file can have
+    except OSError:  # the recorded name cannot be a file's name
         return bundle
 
 

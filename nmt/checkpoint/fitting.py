@@ -1,7 +1,7 @@
-"""Whether the settings and the vocabulary of a bundle fit its weights, by their header alone.
+"""Check that a bundle's settings and vocabulary fit its weights, by reading only the header of the weights.
 
-Settings from elsewhere may ask for a model of any size. What they say is compared with the names and shapes in the
-header of ``model.safetensors`` before a layer is made or a weight is read.
+Settings from elsewhere may ask for a model of any size. They are compared with the names and shapes in the header of
+``model.safetensors`` before a layer is built or a weight is read.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from safetensors import SafetensorError, safe_open
 
 from nmt.checkpoint.bundle_files import CONFIG_FILE
 from nmt.checkpoint.former_names import current_name
-from nmt.checkpoint.unfilled import Unfilled
+from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import ModelConfig
 from nmt.device import memory_for_use
 from nmt.errors import CheckpointError
 from nmt.model.transformer import Transformer
 
 Shapes = Mapping[str, tuple[int, ...]]
-"""Of tensors, by name."""
+"""Tensor name -> shape."""
 
 _LAYER = re.compile(r"(encoder|decoder)\.(\d+)\.(.*)")
-_NAMED = 3
-# The table of sinusoidal positions is computed in float64, with as much again for what it is computed from.
+_NAMES_SHOWN = 3
+# The table of sinusoidal positions is computed in float64, with temporaries of twice its size.
 _BYTES_OF_POSITION = 24
 
 
 def check_fit(weights: Path, config: ModelConfig, vocab_size: int) -> None:
-    """Check that a file holds the weights of the model that settings and vocabulary describe.
+    """Check that a file holds the weights of the model that the settings and the vocabulary size describe.
 
     Raises:
-        CheckpointError: it does not, or cannot be read; or no memory holds the model.
+        CheckpointError: the file holds other weights or cannot be read, or the model is too large for the memory.
     """
     found = _header(weights)
     for part in ("encoder", "decoder"):
@@ -50,7 +50,7 @@ def check_fit(weights: Path, config: ModelConfig, vocab_size: int) -> None:
         raise _misfit(weights, f"the weights hold {_listed(unknown)}, which the model does not have")
     for name, shape in found.items():
         if shape != expected[name]:
-            raise _misfit(weights, f"{name} is {_size(shape)}, where {_size(expected[name])} is needed")
+            raise _misfit(weights, f"{name} is {_size(shape)}, expected {_size(expected[name])}")
 
 
 def _header(path: Path) -> Shapes:
@@ -71,18 +71,18 @@ def _check_positions(weights: Path, config: ModelConfig) -> None:
         return
     usable = memory_for_use(torch.device("cpu"))
     if usable is not None and config.max_positions * config.d_model * _BYTES_OF_POSITION > usable:
-        raise _misfit(weights, f"model.max_positions is {config.max_positions}, for which no memory suffices")
+        raise _misfit(weights, f"model.max_positions is {config.max_positions}, which needs more memory than there is")
 
 
 def _expected(weights: Path, config: ModelConfig, vocab_size: int) -> Shapes:
-    """The shapes of all weights of a model, found by building it with one layer of each kind and without memory."""
-    # Positions as if they were learned: to compute sinusoids without memory, torch imports for seconds.
+    """The shapes of all weights of a model. One layer of each kind is built, on the meta device (no memory)."""
+    # With learned positions, because sinusoids on the meta device make torch import modules for seconds.
     one_of_each = config.model_copy(update={"encoder_layers": 1, "decoder_layers": 1, "positions": "learned"})
     try:
-        with torch.device("meta"), Unfilled():
+        with torch.device("meta"), SkipInitialisation():
             model = Transformer(one_of_each, vocab_size)
-    except (RuntimeError, TypeError, OverflowError):  # a size that 64 bits do not hold
-        raise _misfit(weights, "no memory can hold a model of these sizes") from None
+    except (RuntimeError, TypeError, OverflowError):  # a size exceeds 64 bits
+        raise _misfit(weights, "a model of these sizes fits into no memory") from None
     layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
     expected: dict[str, tuple[int, ...]] = {}
     for name, tensor in model.state_dict().items():
@@ -96,14 +96,14 @@ def _expected(weights: Path, config: ModelConfig, vocab_size: int) -> Shapes:
 
 def _misfit(weights: Path, problem: str) -> CheckpointError:
     return CheckpointError(
-        f"{weights.parent}: the weights do not fit {CONFIG_FILE} and the vocabulary: {problem}. The files are of "
+        f"{weights.parent}: the weights do not fit {CONFIG_FILE} and the vocabulary: {problem}. The files belong to "
         "different models: use another bundle, or copy this one again."
     )
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(name[:80] for name in names[:_NAMED]) + more
+    more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(name[:80] for name in names[:_NAMES_SHOWN]) + more
 
 
 def _size(shape: tuple[int, ...]) -> str:

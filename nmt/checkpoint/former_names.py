@@ -1,4 +1,4 @@
-"""Names that earlier versions gave to weights: they are translated on reading, so that nothing else knows them."""
+"""Former names of weights, mapped to the current names when a file is read. No other module knows them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _FORMER_TO_CURRENT = {
 
 
 def current_name(name: str) -> str:
-    """Today's name of a weight, or of a tensor beside it (``exp_avg.WEIGHT``); other names as they are."""
+    """The current name of a weight or of its moments (``exp_avg.WEIGHT``). Other names are returned unchanged."""
     for former, current in _FORMER_TO_CURRENT.items():
         name = name.replace(former, current)
     return name
 
 
 def former_name(name: str) -> str:
-    """The name of a weight before it was renamed; other names as they are."""
+    """The name of a weight before it was renamed. Other names are returned unchanged."""
     for former, current in _FORMER_TO_CURRENT.items():
         name = name.replace(current, former)
     return name

@@ -1,4 +1,4 @@
-"""How what this program wrote about a model is told from what others did: bundles, averages and checkpoints."""
+"""How to recognise the folders that this program wrote: bundles, averages and checkpoints."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _is_plain_bundle(folder: Path) -> bool:
 
 
 def read_json(path: Path, *, first_line: bool = False) -> Any:
-    """What a file, or its first line, says in JSON; None where it is missing or something else."""
+    """A file, or its first line, parsed as JSON; None if it is missing or not JSON."""
     try:
         with path.open("rb") as stream:
             return parse_json(stream.readline() if first_line else stream.read())

@@ -24,7 +24,7 @@ _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The names of all that lies in a run's folder."""
+    """The names of all files in a run's folder."""
 
     path: Path
 
@@ -40,7 +40,7 @@ class RunFolder:
 
     @property
     def manifests(self) -> Path:
-        """The folder of the data sets' manifests as they were when the run started."""
+        """The folder with copies of the data sets' manifests, made when the run started."""
         return self.path / "manifests"
 
     @property
@@ -70,7 +70,7 @@ class RunFolder:
 
     @property
     def sampled(self) -> Path:
-        """The folder of shards with sampled subwords, which last for an epoch."""
+        """The folder of shards with sampled subwords, which are replaced every epoch."""
         return self.path / "sampled"
 
     @property
@@ -90,7 +90,7 @@ class RunFolder:
 
     @property
     def launch(self) -> Path:
-        """Names the launch by torchrun that claimed the folder for a fresh start."""
+        """The id of the torchrun launch that claimed the folder for a fresh start."""
         return self.path / ".nmt.launch"
 
     def checkpoint(self, update: int) -> Path:
@@ -99,7 +99,7 @@ class RunFolder:
 
 
 def checkpoints(run: Path) -> dict[int, Path]:
-    """The checkpoints of a run by update, in the order of their updates (not of their names)."""
+    """Update -> checkpoint of a run, ordered by update (not by name)."""
     found = {}
     for path in RunFolder(run).checkpoints.glob("step-*"):
         if match := _CHECKPOINT_NAME.fullmatch(path.name):
@@ -108,16 +108,16 @@ def checkpoints(run: Path) -> dict[int, Path]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a run began in a folder: by the first record of its metrics, its checkpoints, or what a crash left."""
+    """Whether a run started in a folder, judged by its metrics, its checkpoints or the remains of a crash."""
     first = read_json(RunFolder(folder).metrics, first_line=True)
     if isinstance(first, dict) and "kind" in first and "update" in first:
         return True
     if any((path / TRAINING_STATE_FILE).is_file() for path in checkpoints(folder).values()):
         return True
-    return _ended_at_its_first_record(folder)
+    return _failed_at_first_record(folder)
 
 
-def _ended_at_its_first_record(folder: Path) -> bool:
+def _failed_at_first_record(folder: Path) -> bool:
     """Whether a folder is left from a run that died, or found the disk full, while it wrote its first record."""
     run = RunFolder(folder)
     if run.metrics.is_file():
@@ -133,7 +133,7 @@ def _ended_at_its_first_record(folder: Path) -> bool:
 
 
 def _is_torn(metrics: Path) -> bool:
-    """Whether metrics hold no more than a part of their first record."""
+    """Whether the metrics hold only a part of their first record."""
     with metrics.open("rb") as stream:
         line = stream.readline()
     length = min(len(line), len(_FIRST_RECORD))
@@ -156,13 +156,13 @@ RUN = Kind("a run", _is_run_or_claimed, is_folder=True)
 
 
 def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that is whole, and what is wrong with each newer one; for the process that trains there.
+    """The newest intact checkpoint, and what is wrong with each newer one. Only the process that trains may call this.
 
     Returns:
-        The checkpoint's folder, or None where the run has none; and a message for each damaged one.
+        The checkpoint's folder, or None if the run has none; and a message for each damaged checkpoint.
 
     Raises:
-        CheckpointError: there are checkpoints, but none is whole.
+        CheckpointError: all checkpoints are damaged.
     """
     put_back(RunFolder(run).checkpoints)
     problems: list[str] = []
@@ -180,18 +180,17 @@ def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
     return None, []
 
 
-def set_aside(run: Path, *, behind: Path) -> None:
-    """Rename the checkpoints that are newer than one, which the run goes on from: they are damaged, and would pass for
-    the newest."""
+def set_aside_damaged(run: Path, *, newer_than: Path) -> None:
+    """Rename the damaged checkpoints after the one that the run resumes from, so that none counts as the newest."""
     there = checkpoints(run)
-    newest_whole = next(update for update, path in there.items() if path.name == behind.name)
+    newest_intact = next(update for update, path in there.items() if path.name == newer_than.name)
     for update, path in there.items():
-        if update > newest_whole:
+        if update > newest_intact:
             path.rename(free_name(path.with_name(f"damaged-{path.name}")))
 
 
 def update_links(run: Path, scores: Mapping[int, float]) -> None:
-    """Let ``RUN/last`` and ``RUN/best`` lead to the newest checkpoint and to the one that scored best."""
+    """Point ``RUN/last`` to the newest checkpoint and ``RUN/best`` to the one with the best score."""
     there = checkpoints(run)
     if there:
         _point(RunFolder(run).last, list(there.values())[-1])
@@ -201,14 +200,14 @@ def update_links(run: Path, scores: Mapping[int, float]) -> None:
 
 def _point(link: Path, checkpoint: Path) -> None:
     if link.exists() and not link.is_symlink():
-        raise FileExistsError(errno.EEXIST, "is no link, and is left as it is", str(link))
-    for left in temporary_paths(link):  # by a process that died: one at a time trains in a folder
-        if left.is_symlink():
-            left.unlink()
+        raise FileExistsError(errno.EEXIST, "is not a link, so it was not replaced", str(link))
+    for leftover in temporary_paths(link):  # from a process that died: only one process trains in a folder
+        if leftover.is_symlink():
+            leftover.unlink()
     target = checkpoint.relative_to(link.parent)
     if link.is_symlink() and link.readlink() == target:
         return
-    # Made aside and renamed, so that at no moment there is no link.
+    # Made under a temporary name and renamed, so that the link exists at every moment.
     temporary = temporary_path(link)
     with writing(link):
         temporary.symlink_to(target)
@@ -220,11 +219,11 @@ def _point(link: Path, checkpoint: Path) -> None:
 
 
 def kept(updates: Iterable[int], scores: Mapping[int, float], settings: CheckpointsConfig) -> set[int]:
-    """Which checkpoints to keep: the last few, the best few (of equal ones the earlier), and every n-th.
+    """The updates of the checkpoints to keep: the last few, the best few (the earlier of equals), and every n-th.
 
     Args:
-        updates: of the checkpoints that there are.
-        scores: of those that were validated; more is better.
+        updates: the updates of all checkpoints.
+        scores: update -> score, for validated checkpoints; higher is better.
     """
     ordered = sorted(updates)
     last = ordered[-settings.keep_last :]
@@ -234,16 +233,16 @@ def kept(updates: Iterable[int], scores: Mapping[int, float], settings: Checkpoi
 
 
 def best_updates(scores: Mapping[int, float], count: int) -> list[int]:
-    """The updates that scored best, best first; of equal ones the earlier."""
+    """The updates with the highest scores, best first; of equal scores, the earlier first."""
     return sorted(scores, key=lambda update: (-scores[update], update))[:count]
 
 
 def prune(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig) -> None:
-    """Delete the checkpoints that are not to be kept, and what an interrupted save left behind.
+    """Delete the checkpoints that are not to be kept, and the remains of interrupted saves.
 
-    A checkpoint to which someone added a file of their own is left as it is.
+    A checkpoint to which the user added a file is not deleted.
     """
-    flush_folder(run)  # the links, which may have led to what is removed
+    flush_folder(run)  # the updated links must be on disk before the checkpoints that they pointed to are removed
     for leftover in RunFolder(run).checkpoints.glob(".step-*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
@@ -255,7 +254,7 @@ def prune(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig) -
 
 
 def _remove(checkpoint: Path) -> None:
-    """Remove a checkpoint under a hidden name, so that no half of it is ever taken for one."""
+    """Remove a checkpoint under a hidden name, so that a partly removed one is never taken for a checkpoint."""
     if checkpoint.is_symlink() or CHECKPOINT.foreign_entries(checkpoint):
         return
     hidden = checkpoint.with_name(f".{checkpoint.name}.pruned")
@@ -265,10 +264,10 @@ def _remove(checkpoint: Path) -> None:
 
 
 def newest_run(root: Path = Path("runs")) -> Path:
-    """The run below a folder that was at work last.
+    """The most recently changed run below a folder.
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: there is no run.
     """
     runs = runs_below(root)
     if not runs:
@@ -277,21 +276,21 @@ def newest_run(root: Path = Path("runs")) -> Path:
 
 
 def runs_below(root: Path) -> list[Path]:
-    """The runs below a folder, the one that was worked on last first."""
-    return sorted((path.parent for path in root.glob(f"*/{CONFIG_FILE}")), key=_last_worked_on, reverse=True)
+    """The runs below a folder, the most recently changed first."""
+    return sorted((path.parent for path in root.glob(f"*/{CONFIG_FILE}")), key=_last_changed, reverse=True)
 
 
-def _last_worked_on(run: Path) -> float:
+def _last_changed(run: Path) -> float:
     return max(path.stat().st_mtime for path in (run, RunFolder(run).config, RunFolder(run).metrics) if path.exists())
 
 
 def bundle_to_use(path: Path) -> Path:
-    """The bundle that a run or bundle stands for.
+    """The bundle to use for a path that names a run or a bundle.
 
-    Of a run: its average, unless a checkpoint is newer; else its best checkpoint; else its last.
+    For a run: its average, unless a checkpoint is newer; else its best checkpoint; else its last.
 
     Raises:
-        CheckpointError: there is no such folder, or it holds no model.
+        CheckpointError: the folder does not exist or holds no model.
     """
     if is_bundle(path):
         return path
@@ -312,4 +311,4 @@ def bundle_to_use(path: Path) -> Path:
         return average
     inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and checkpoints(folder)]
     instead = f"Name a run in it: {', '.join(inside[:3])}." if inside else "Name another run or bundle."
-    raise CheckpointError(f"{path}: holds no model: neither a bundle, nor checkpoints of a run (yet). {instead}")
+    raise CheckpointError(f"{path}: neither a bundle nor a run with checkpoints. {instead}")

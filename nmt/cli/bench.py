@@ -71,7 +71,7 @@ def train(
     ]
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     peer = None if against is None else against.value
-    result = bench_train(data, config, against=peer, rounds=rounds, updates=updates, told=notice)
+    result = bench_train(data, config, against=peer, rounds=rounds, updates=updates, report=notice)
     write_stdout(report_text(result))
 
 
@@ -164,6 +164,6 @@ def translate(
             length=length,
             batch_tokens=batch_tokens,
             has_random_weights=preset is not None,
-            told=notice,
+            report=notice,
         )
     write_stdout(report_text(result))

@@ -1,1 +1,1 @@
-"""Our models in the forms of other toolkits."""
+"""Export of models to the formats of other toolkits."""

@@ -1,4 +1,4 @@
-"""Our models as CTranslate2 reads them: one folder with weights, settings and vocabulary."""
+"""Export to CTranslate2: one folder with weights, settings and vocabulary."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ CTRANSLATE2 = Kind(
 def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization = "float32") -> None:
     """Write a bundle as a CTranslate2 model.
 
-    It takes source pieces with eos at their end, and begins its outputs by itself. What may never be emitted is no part
-    of such a model: each call must be told (``disable_unk``, ``suppress_sequences`` of pad and bos).
+    The model expects source pieces with eos at the end, and starts outputs with bos by itself. It does not record which
+    pieces must never be emitted: pass ``disable_unk`` and ``suppress_sequences`` (pad and bos) in each call.
 
     Args:
-        folder: is made where there is none; an earlier model that this function wrote is replaced.
-        quantization: how weights are stored.
+        folder: created if it does not exist; an earlier model that this function wrote is replaced.
+        quantization: the data type of the stored weights.
 
     Raises:
         NmtError: CTranslate2 is not installed, or cannot express this model.
-        OutputError: something else stands in the folder.
-        WriteError: the system refused to write.
+        OutputError: ``folder`` holds something else.
+        WriteError: a file could not be written.
     """
     check_replaceable(folder, CTRANSLATE2, option=None)
     try:
@@ -61,13 +61,13 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
         raise NmtError("CTranslate2 is not installed here. Install it: `pip install ctranslate2`.") from None
     model, vocab = bundle.config.model, bundle.vocab
     _check(model, bundle.folder)
-    # Copies, since it quantizes in place.
+    # Copies, because CTranslate2 quantizes in place.
     weights = {name: weight.clone() for name, weight in bundle.weights.items()}
     spec = TransformerSpec.from_config(
         (model.encoder_layers, model.decoder_layers), model.heads, pre_norm=model.norm == "pre"
     )
     spec.config.layer_norm_epsilon = model.norm_epsilon
-    # The rows that our matrix has beyond the pieces stay behind.
+    # Our matrix is padded with rows beyond the pieces, which are left out.
     embedding_VD = weights["embedding.weight"][: vocab.size]
     for part in (spec.encoder.embeddings[0], spec.decoder.embeddings, spec.decoder.projection):
         part.weight = embedding_VD
@@ -99,8 +99,8 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
 def _check(model: ModelConfig, folder: Path) -> None:
     if model.key_size * model.heads != model.d_model or model.value_size * model.heads != model.d_model:
         raise NmtError(
-            f"{folder}: has heads of d_k {model.key_size} and d_v {model.value_size}; CTranslate2 wants "
-            f"d_model / heads = {model.d_model / model.heads:g} of both. Train a model without d_k and d_v."
+            f"{folder}: has heads with d_k {model.key_size} and d_v {model.value_size}, but CTranslate2 needs "
+            f"d_model / heads = {model.d_model / model.heads:g} for both. Train a model without d_k and d_v."
         )
 
 

@@ -1,4 +1,4 @@
-"""Our models as MarianMT of Hugging Face transformers computes them."""
+"""Export to MarianMT of Hugging Face transformers, in memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
 
 
 def to_marian(bundle: Bundle) -> Any:
-    """The MarianMTModel with a bundle's weights, which it shares memory with, ready to generate.
+    """A MarianMTModel that shares the bundle's weights in memory, ready to generate.
 
-    Only in memory is it the same model: what transformers saves of it lacks the table of positions and the epsilon of
-    the layer norms, since MarianMT makes both by itself, and otherwise.
+    It must not be saved: transformers does not save the position table and the epsilon of the layer norms, and MarianMT
+    would replace them with its own, which differ.
 
     Raises:
         NmtError: transformers is not installed, or MarianMT cannot express this model.
@@ -32,7 +32,7 @@ def to_marian(bundle: Bundle) -> Any:
     config = marian_config(ours, vocab_size, forced_eos_token_id=Vocabulary.EOS)
     import transformers
 
-    with torch.device("meta"):  # so that no memory is taken for weights that are replaced at once
+    with torch.device("meta"):  # no memory for initial weights, which are replaced at once
         model = transformers.MarianMTModel(config)
     model.load_state_dict(dict(_weights(ours, bundle.weights, vocab_size)), assign=True)
     model.tie_weights()
@@ -43,7 +43,7 @@ def to_marian(bundle: Bundle) -> Any:
 
 
 def marian_config(model: ModelConfig, vocab_size: int, **more: Any) -> Any:
-    """The MarianConfig of a model of the same sizes.
+    """The MarianConfig for a model of the same sizes.
 
     Raises:
         NmtError: transformers is not installed.
@@ -81,11 +81,11 @@ def marian_config(model: ModelConfig, vocab_size: int, **more: Any) -> Any:
 
 def _check(model: ModelConfig, folder: Path) -> None:
     if model.norm != "post":
-        raise NmtError(f"{folder}: is a pre-norm model, and MarianMT is post-norm. Compare with CTranslate2.")
+        raise NmtError(f"{folder}: is a pre-norm model, but MarianMT is post-norm. Compare with CTranslate2.")
     if model.key_size * model.heads != model.d_model or model.value_size * model.heads != model.d_model:
         raise NmtError(
-            f"{folder}: has heads of d_k {model.key_size} and d_v {model.value_size}; MarianMT wants "
-            f"d_model / heads = {model.d_model / model.heads:g} of both. Train a model without d_k and d_v."
+            f"{folder}: has heads with d_k {model.key_size} and d_v {model.value_size}, but MarianMT needs "
+            f"d_model / heads = {model.d_model / model.heads:g} for both. Train a model without d_k and d_v."
         )
 
 

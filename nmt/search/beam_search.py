@@ -1,7 +1,7 @@
-"""Beam search with the length penalty of the paper (section 6.1; Wu et al. 2016, equation 14), one for every mode.
+"""Beam search with the length penalty of the paper (section 6.1; Wu et al. 2016, equation 14); greedy search, sampling.
 
 Shapes: B sentences, S source pieces, W places of the beam (live or empty), G groups of places (1 unless the search is
-diverse), N = B · W rows, V vocabulary, K extensions of a hypothesis, T pieces so far.
+diverse), N = B · W rows, V vocabulary, K extensions per hypothesis, T pieces so far.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from nmt.errors import NmtError
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 from nmt.search.diverse import choose_by_group
-from nmt.search.extensions import Dice, drawn, largest, repeating
+from nmt.search.next_pieces import RandomNumbers, largest, repeating_pieces, sample
 from nmt.search.settings import Normalization, SearchSettings
 
-# The share of empty places from which live ones are packed: packing takes time, too.
+# Live places are packed from this share of empty places on, because packing also takes time.
 _WORTH_PACKING = 0.1
 
 PAD, UNK, BOS, EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
@@ -38,7 +38,7 @@ class Hypothesis:
     log_probability: float
     """The log-probability of the pieces and eos, in nats."""
     score: float
-    """The log-probability divided by the length penalty; hypotheses are ranked by it."""
+    """The log-probability divided by the length penalty. Hypotheses are ranked by their scores."""
 
 
 def never_emitted(allow_unk: bool) -> list[int]:
@@ -78,7 +78,7 @@ def beam_search(
             far. An exception that it raises ends the search.
 
     Returns:
-        For each sentence its ``nbest`` hypotheses, best first; fewer if the beam finished fewer different ones.
+        The ``nbest`` hypotheses of each sentence, best first; fewer if the beam finished fewer different ones.
     """
     with torch.inference_mode():
         search = _Search.begin(models, source_BS, settings, prefixes, numbers)
@@ -91,10 +91,10 @@ def beam_search(
 
 @dataclass
 class _Search:
-    """The beams of the sentences that are not finished.
+    """The beams of the unfinished sentences.
 
-    Tensors for the model are on its device; pieces and finished hypotheses are on the host. The two exchange the beams'
-    best extensions once per step.
+    Tensors for the model are on its device; pieces and finished hypotheses are on the host. The best extensions are
+    copied to the host once per step.
     """
 
     models: Sequence[Transformer]
@@ -102,9 +102,9 @@ class _Search:
     finished: list[list[Hypothesis]]
     """Finished hypotheses, by sentence of the whole batch."""
     sentences: list[int]
-    """The sentence of the batch that each row of B below is."""
+    """The index in the whole batch of each sentence (B) in the tensors below."""
     limits: list[int]
-    """The maximum pieces of an output of each sentence."""
+    """The maximum pieces of an output, per sentence."""
     states: list[DecodingState]
     tokens_BW: Tensor
     """The last piece of each hypothesis."""
@@ -112,14 +112,14 @@ class _Search:
     """The log-probability of each live hypothesis; -inf marks an empty place."""
     places_BG: Tensor
     """The places of each group minus its finished hypotheses."""
-    paid_BW: Tensor
+    penalties_BW: Tensor
     """The diversity penalty of each hypothesis so far, if there are several groups."""
     pieces_BWT: np.ndarray[Any, np.dtype[np.int64]]
     """The pieces of each hypothesis so far."""
     prefixes: Sequence[Sequence[int]]
     """The prefixes, by sentence of the whole batch."""
-    dice: Dice | None
-    """The random numbers of sampling; None for a search."""
+    random_numbers: RandomNumbers | None
+    """The random numbers for sampling; None if the search does not sample."""
     length: int = field(default=0)
 
     @staticmethod
@@ -138,7 +138,7 @@ class _Search:
         limits = [min(length - 1 + settings.max_extra_length, longest) for length in source_lengths]
         if prefixes is not None:
             limits = [max(limit, len(prefix)) for limit, prefix in zip(limits, prefixes, strict=True)]
-        # All hypotheses begin alike, so there is only one; the first step fills the beam.
+        # Each sentence starts with a single hypothesis; the first step fills the beam.
         return _Search(
             models,
             settings,
@@ -149,18 +149,20 @@ class _Search:
             tokens_BW=torch.full((count, 1), BOS, device=device),
             scores_BW=torch.zeros(count, 1, device=device),
             places_BG=torch.full((count, groups), settings.beam // groups, device=device),
-            paid_BW=torch.zeros(count, 1, device=device),
+            penalties_BW=torch.zeros(count, 1, device=device),
             pieces_BWT=np.empty((count, 1, 0), dtype=np.int64),
             prefixes=prefixes if prefixes is not None else [()] * count,
-            dice=Dice(settings.sampling.seed, range(count) if numbers is None else numbers)
+            random_numbers=RandomNumbers(settings.sampling.seed, range(count) if numbers is None else numbers)
             if settings.sampling is not None
             else None,
         )
 
     def extend(self) -> None:
         """Make one step: extend hypotheses by a piece, then remove finished hypotheses and sentences."""
-        # 1. Find the best extensions of each sentence's hypotheses, as many as it has places; or draw one of each.
-        best_BW, parents_BW, tokens_BW = self._best() if self.dice is None else self._drawn(self.dice)
+        # 1. Find the best extensions of each sentence, one per place of its beam; or sample one per hypothesis.
+        best_BW, parents_BW, tokens_BW = (
+            self._best() if self.random_numbers is None else self._sampled(self.random_numbers)
+        )
         self.length += 1
 
         # 2. Extensions that end in eos are finished; the others stay live.
@@ -176,7 +178,7 @@ class _Search:
             self.sentences = [self.sentences[row] for row in staying]
             self.pieces_BWT = self.pieces_BWT[staying]
             self.limits = [self.limits[row] for row in staying]
-            self.places_BG, self.paid_BW = self.places_BG[kept_B], self.paid_BW[kept_B]
+            self.places_BG, self.penalties_BW = self.places_BG[kept_B], self.penalties_BW[kept_B]
             live_BW, parents_BW, tokens_BW = live_BW[kept_B], parents_BW[kept_B], tokens_BW[kept_B]
         self.scores_BW, self.tokens_BW = live_BW, tokens_BW
         self.states = [state.select(parents_BW, kept_B) for state in self.states]
@@ -190,10 +192,10 @@ class _Search:
         values_BWK = (values_NK - normalizer_N1).view(sentences, beam, choices)
         extended_BWK = self.scores_BW[:, :, None] + values_BWK
         if self.settings.diverse_groups > 1:
-            best_BW, index_BW, self.paid_BW = choose_by_group(
+            best_BW, index_BW, self.penalties_BW = choose_by_group(
                 extended_BWK,
                 pieces_NK.view_as(extended_BWK),
-                self.paid_BW,
+                self.penalties_BW,
                 self.places_BG,
                 self.settings.beam,
                 self.settings.diversity,
@@ -203,10 +205,10 @@ class _Search:
             best_BW.masked_fill_(torch.arange(best_BW.shape[1], device=best_BW.device) >= self.places_BG, -torch.inf)
         return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
 
-    def _drawn(self, dice: Dice) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw an extension of each hypothesis: log-probabilities, parents and pieces (B, W).
+    def _sampled(self, random_numbers: RandomNumbers) -> tuple[Tensor, Tensor, Tensor]:
+        """Sample an extension of each hypothesis: log-probabilities, parents and pieces (B, W).
 
-        The first step draws all hypotheses from the only one.
+        In the first step, all W samples extend the same hypothesis.
         """
         assert self.settings.sampling is not None
         logits_NV, normalizer_N1 = self._allowed_logits()
@@ -216,15 +218,15 @@ class _Search:
         rows_N = (
             torch.arange(sentences, device=logits_NV.device)[:, None] * self.tokens_BW.shape[1] + parents_BW
         ).flatten()
-        uniform_N = torch.from_numpy(dice.throw(self.sentences, beam)).flatten()
-        values_N1, pieces_N1 = drawn(logits_NV[rows_N], self.settings.sampling, uniform_N)
+        uniform_N = torch.from_numpy(random_numbers.draw(self.sentences, beam)).flatten()
+        values_N1, pieces_N1 = sample(logits_NV[rows_N], self.settings.sampling, uniform_N)
         if isinstance(normalizer_N1, Tensor):
             normalizer_N1 = normalizer_N1[rows_N]
         values_BW = (values_N1 - normalizer_N1).view(sentences, beam)
         return self.scores_BW.gather(1, parents_BW) + values_BW, parents_BW, pieces_N1.view(sentences, beam)
 
     def _allowed_logits(self) -> tuple[Tensor, Tensor | float]:
-        """As :meth:`_next_logits`, with -inf for pieces that are not allowed."""
+        """Like :meth:`_next_logits`, but with -inf for pieces that are not allowed."""
         logits_NV, normalizer_N1 = self._next_logits()
         forced = {row: piece for row in range(len(self.sentences)) if (piece := self._forced_piece(row)) is not None}
         if not forced:
@@ -245,14 +247,14 @@ class _Search:
         for piece in [*never_emitted(self.settings.allow_unk), *([EOS] if is_too_early else [])]:
             logits_NV[:, piece] = -torch.inf
         if self.settings.no_repeat_ngram:
-            rows, pieces = repeating(self.pieces_BWT, self.settings.no_repeat_ngram)
+            rows, pieces = repeating_pieces(self.pieces_BWT, self.settings.no_repeat_ngram)
             logits_NV[torch.from_numpy(rows), torch.from_numpy(pieces)] = -torch.inf
-            # A hypothesis for which no piece is left may end, however short it is.
+            # A hypothesis without any allowed piece may end, even below the minimum length.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
             logits_NV[ending_N, EOS] = eos_N[ending_N]
 
     def _forced_piece(self, row: int) -> int | None:
-        """The piece that must come next: of the prefix, or eos at the limit; None if any may."""
+        """The only allowed next piece: the prefix's, or eos at the limit; None if there are others."""
         prefix = self.prefixes[self.sentences[row]]
         if self.length < len(prefix):
             return prefix[self.length]
@@ -292,22 +294,22 @@ class _Search:
         for row, place in zip(*ended.nonzero(), strict=True):
             log_probability, pieces = float(best[row, place]), tuple(followed[row, place].tolist())
             found = self.finished[self.sentences[row]]
-            # Several groups may find the same output, which counts once; samples count as often as they are drawn.
+            # Several groups may find the same output, which counts once. Equal samples all count.
             if self.settings.diverse_groups == 1 or all(pieces != hypothesis.pieces for hypothesis in found):
                 found.append(Hypothesis(pieces, log_probability, log_probability / penalty))
         best_live = np.where(ended, -np.inf, best).max(axis=1).tolist()
-        return [row for row, best in enumerate(best_live) if self._goes_on(row, best)]
+        return [row for row, best in enumerate(best_live) if self._may_improve(row, best)]
 
-    def _goes_on(self, row: int, best_live: float) -> bool:
-        """Whether a live hypothesis could still be returned. Samples are returned in any case.
+    def _may_improve(self, row: int, best_live: float) -> bool:
+        """Whether a live hypothesis could still be returned. All samples are returned.
 
-        Log-probabilities only fall, and the penalty is largest at the maximum length, eos included. So the score of a
-        live hypothesis cannot exceed its present log-probability divided by that penalty.
+        Log-probabilities only fall, and the penalty is largest at the maximum length (eos included). So the score of a
+        live hypothesis cannot exceed its current log-probability divided by that penalty.
         """
         if best_live == -math.inf:
             return False
         found = self.finished[self.sentences[row]]
-        if len(found) < self.settings.nbest or self.dice is not None:
+        if len(found) < self.settings.nbest or self.random_numbers is not None:
             return True
         bound = best_live / self._penalty(self.limits[row] + 1)
         return bound > sorted((hypothesis.score for hypothesis in found), reverse=True)[self.settings.nbest - 1]
@@ -317,6 +319,6 @@ class _Search:
 
 
 def _to_host(best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> tuple[Tensor, ...]:
-    """Move all three in one transfer; the type of log-probabilities holds places and ids exactly."""
+    """Copy all three in one transfer. The dtype of log-probabilities represents indices and ids exactly."""
     together = torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)]).cpu()
     return together[0].double(), together[1].long(), together[2].long()

@@ -25,16 +25,16 @@ from nmt.search.settings import Normalization
 
 @dataclass(frozen=True)
 class TargetScore:
-    """The probability of a target, given its source."""
+    """The probability of a target given its source."""
 
     piece_log_probabilities: tuple[float, ...]
-    """The log-probability of each piece given the pieces before it, in nats; the last is that of eos."""
+    """The log-probability of each piece given the pieces before it, in nats. The last one is eos."""
     log_probability: float
     """The sum of the pieces' log-probabilities."""
     score: float
     """The log-probability divided by the length penalty, as in the search."""
     alignment: tuple[int, ...] | None = None
-    """For each piece and eos, the index of the source piece with the most attention, from 0; the number of source
+    """For each piece and eos, the index from 0 of the source piece with the most attention. The number of source
     pieces stands for the source's eos. None unless requested."""
 
     def aligned_pieces(self, source_length: int) -> tuple[int | None, ...] | None:
@@ -56,26 +56,26 @@ def score_targets(
     batch_tokens: int = 2_048,
     alignment_layer: int | None = None,
 ) -> list[TargetScore]:
-    """Score pairs, each as the search would score the target if it found it.
+    """Score each target as the search scores its hypotheses.
 
-    A target that no search returns, with pad, bos or (unless allowed) unk, has log-probability -inf. As in the search,
-    the probability of these pieces is not redistributed to the others. If a side is longer than the models' positions,
-    all log-probabilities of the pair are -inf and it has no alignment.
+    A target that a search cannot return, with pad, bos or (unless allowed) unk, has log-probability -inf. As in the
+    search, the probability of these pieces is not redistributed to the others. If a side is longer than the models'
+    positions, all log-probabilities of the pair are -inf and it has no alignment.
 
     Args:
-        models: in eval mode on the hardware's device; the probabilities of several are averaged at each piece.
-        sources, targets: ids without bos and eos; a target for each source.
-        alpha, normalization: of the length penalty; with an alpha of 0, the score is the log-probability.
-        allow_unk: score unk as any other piece: given texts may contain it.
+        models: models in eval mode on the hardware's device. The probabilities of several are averaged at each piece.
+        sources, targets: ids without bos and eos; one target per source.
+        alpha, normalization: the length penalty. With an alpha of 0, the score is the log-probability.
+        allow_unk: score unk like any other piece, because given texts may contain it.
         batch_tokens: maximum padded positions of the longer side that are scored at once.
-        alignment_layer: the decoder layer whose attention, averaged over heads and models, gives the alignment: from 0,
-            or from the last as -1. None for no alignment.
+        alignment_layer: the decoder layer whose attention, averaged over heads and models, gives the alignment: counted
+            from 0, or from the last layer as -1. None computes no alignment.
 
     Returns:
-        A score for each pair, in their order.
+        One score per pair, in order.
 
     Raises:
-        ConfigError: a model has no such layer.
+        ConfigError: a model does not have this layer.
     """
     for model in models:
         _check_layer(alignment_layer, len(model.decoder))
@@ -86,7 +86,7 @@ def score_targets(
     banned = torch.tensor(never_emitted(allow_unk), device=hardware.device)
     scores = [_scored([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
-        log_p_BT, looked_at_BT = _score_batch(
+        log_p_BT, aligned_BT = _score_batch(
             models,
             _padded([[*sources[pair], EOS] for pair in batch]).to(hardware.device),
             _padded([[BOS, *targets[pair]] for pair in batch]).to(hardware.device),
@@ -99,7 +99,7 @@ def score_targets(
         )
         for row, pair in enumerate(batch):
             length = len(targets[pair]) + 1
-            alignment = None if looked_at_BT is None else looked_at_BT[row][:length]
+            alignment = None if aligned_BT is None else aligned_BT[row][:length]
             scores[pair] = _scored(log_p_BT[row][:length], alpha, normalization, alignment)
     return scores
 
@@ -115,14 +115,14 @@ def _score_batch(
     hardware: Hardware,
     alignment_layer: int | None,
 ) -> tuple[list[list[float]], list[list[int]] | None]:
-    """The log-probability of each piece, and the source position with the most attention; ignore padded positions."""
-    log_p_by_model, looks_by_model = [], []
+    """The log-probability of each piece, and the source position with the most attention. Ignore padded positions."""
+    log_p_by_model, attention_by_model = [], []
     for model in models:
         watched_layer = None if alignment_layer is None else alignment_layer % len(model.decoder)
 
         def watch(layer: int, weights_BHTS: Tensor, watched_layer: int | None = watched_layer) -> None:
             if layer == watched_layer:
-                looks_by_model.append(weights_BHTS.mean(dim=1))
+                attention_by_model.append(weights_BHTS.mean(dim=1))
 
         with torch.inference_mode(), hardware.autocast():
             encoded = model.encode(source_BS, source_lengths_B)
@@ -133,12 +133,12 @@ def _score_batch(
         log_p_by_model.append(gold_BT - torch.logsumexp(logits_BTV, dim=2))
     log_p_BT = torch.logsumexp(torch.stack(log_p_by_model), dim=0) - math.log(len(models))
     log_p_BT = log_p_BT.masked_fill(torch.isin(target_output_BT, banned), -torch.inf)
-    looked_at_BT = torch.stack(looks_by_model).mean(dim=0).argmax(dim=2).tolist() if looks_by_model else None
-    return log_p_BT.tolist(), looked_at_BT
+    aligned_BT = torch.stack(attention_by_model).mean(dim=0).argmax(dim=2).tolist() if attention_by_model else None
+    return log_p_BT.tolist(), aligned_BT
 
 
 def alignment_layer(models: Sequence[Transformer]) -> int:
-    """The decoder layer, counted from the last, whose attention is most like an alignment."""
+    """The decoder layer, counted from the last, whose attention is closest to an alignment."""
     # The last layer attends to what the next piece needs, so the layer before it aligns better.
     return -2 if all(len(model.decoder) > 1 for model in models) else -1
 

@@ -1,4 +1,4 @@
-"""Searches that fit into memory: batches that do not fit are halved; sentences that do not fit are errors.
+"""Searches within the free memory: a batch that does not fit is halved; a sentence that does not fit is an error.
 
 Memory is estimated before it is allocated. On a CPU, allocating too much raises no error: the system kills the process.
 """
@@ -44,9 +44,9 @@ class SearchMemory:
         """Estimate the bytes that a step of a search needs.
 
         Args:
-            sentences: how many are searched at once.
-            source_pieces: of the longest sentence.
-            length: of each hypothesis after the step.
+            sentences: the number of sentences in the search.
+            source_pieces: source pieces of the longest sentence.
+            length: pieces of each hypothesis after the step.
         """
         beam = settings.beam if length > 1 else 1
         written, vocabulary = beam * length, self._models[0].vocab_size
@@ -67,12 +67,12 @@ class SearchMemory:
         """Refuse a beam that is too wide even for the shortest sentence.
 
         Raises:
-            BeamTooWideError: names the memory that the beam needs and the free memory.
+            BeamTooWideError: the beam needs more than the free memory. The message names both.
         """
         needed = self.need(settings, 1, 2, 2)
         if self.free is not None and needed > self.free:
             raise BeamTooWideError(
-                f"a beam of {settings.beam:,} needs at least {_gigabytes(needed)} for a single sentence, and "
+                f"a beam of {settings.beam:,} needs at least {_gigabytes(needed)} for a single sentence, but only "
                 f"{_gigabytes(self.free)} of memory are free: lower --beam."
             )
 
@@ -92,10 +92,10 @@ class SearchMemory:
             search: searches a batch; it calls the watch before each step.
             source_pieces: the number of pieces of a sentence.
             name: the name of a sentence, for the error.
-            searches: how many run at the same time and share the memory.
+            searches: the number of searches that run at the same time and share the memory.
 
         Raises:
-            BeamTooWideError: a single sentence does not fit into all of the memory.
+            BeamTooWideError: a single sentence does not fit into the whole memory.
         """
         longest = max(map(source_pieces, batch))
         share = None if self.free is None else self.free // searches
@@ -104,7 +104,7 @@ class SearchMemory:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-        # Outside of the handler: the exception keeps the memory of the search alive.
+        # Release memory outside of the handler: inside, the exception keeps the search's tensors alive.
         release_memory(self._device)
         if len(batch) > 1:
             middle = len(batch) // 2
@@ -124,7 +124,7 @@ class SearchMemory:
         release_memory(self._device)
         free = "" if self.free is None else f" ({_gigabytes(self.free)} were free)"
         raise BeamTooWideError(
-            f"{name(batch[0])}: its search with a beam of {settings.beam:,} needs more memory than there is{free}. "
+            f"{name(batch[0])}: the search with a beam of {settings.beam:,} needs more memory than there is{free}. "
             "Lower --beam, or --max-extra-length."
         )
 

@@ -1,4 +1,4 @@
-"""The options of the search: every field of these settings is an option of the command line and of the Python API.
+"""The options of the search. Every field with an ``Option`` is an option of the command line and of the Python API.
 
 A new option is a field here and a line in :class:`SearchOptions`; the search reads it from :class:`SearchSettings`.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nmt.config import DecodingConfig
 
 MAX_BEAM = 4_096
-"""The maximum beam size, however much memory there is."""
+"""The maximum beam size, whatever the memory."""
 
 Normalization = Literal["paper", "length"]
 """What scores are divided by: the paper's length penalty, or the length to the power of alpha."""
@@ -24,14 +24,14 @@ Normalization = Literal["paper", "length"]
 
 @dataclass(frozen=True)
 class Sampling:
-    """Outputs are drawn piece by piece from the distribution of the model."""
+    """Sample outputs piece by piece from the model's distribution."""
 
     temperature: Annotated[
         float,
         # A lower temperature makes logits overflow.
         Option("Divides log-probabilities; below 1 is safer.", at_least=1e-6, at_most=1e6, group=SAMPLING),
     ] = 1.0
-    top_k: Annotated[int | None, Option("Draw from the N likeliest pieces alone.", at_least=1, group=SAMPLING)] = None
+    top_k: Annotated[int | None, Option("Draw from the N likeliest pieces only.", at_least=1, group=SAMPLING)] = None
     top_p: Annotated[
         float | None,
         Option(
@@ -49,7 +49,7 @@ class Sampling:
         """Check the values.
 
         Raises:
-            ConfigError: names each value that is not allowed, and what is.
+            ConfigError: values are not allowed. The message names each, and the allowed range.
         """
         from nmt.config.option_values import check_options
 
@@ -58,14 +58,14 @@ class Sampling:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What to search for."""
+    """The settings of one search."""
 
     beam: Annotated[
         int, Option("Beam size; 1 is greedy.", at_least=1, at_most=MAX_BEAM, unset="the model's", letter="b")
     ] = 4
     length_penalty: Annotated[
         float,
-        # Powers stay finite.
+        # The upper bound keeps powers finite.
         Option("alpha of the length penalty.", at_least=0, at_most=100, unset="the model's", applies_to_scoring=True),
     ] = 0.6
     normalization: Annotated[
@@ -80,7 +80,7 @@ class SearchSettings:
     diverse_groups: Annotated[int, Option("Diverse beam search with N groups, which divide {beam}.", at_least=1)] = 1
     diversity: Annotated[
         float,
-        # No log-probability outweighs more, and sums would lose the digits by which pieces differ.
+        # A larger penalty outweighs every log-probability, and sums would lose the digits by which pieces differ.
         Option(
             "Penalty on pieces that earlier groups took.",
             in_python="Penalty in nats on a piece, per hypothesis of an earlier group that took it at the same step; "
@@ -106,7 +106,7 @@ class SearchSettings:
 
 
 class SearchOptions(TypedDict, total=False):
-    """The options of the search by name, as the Python API takes them. None is the default."""
+    """The options of the search as keywords of the Python API. None stands for the default."""
 
     beam: int | None
     length_penalty: float | None
@@ -127,7 +127,7 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
         decoding: the model's own settings.
 
     Raises:
-        ConfigError: an option is unknown or out of its range, or options contradict each other.
+        ConfigError: an option is unknown or out of range, or options contradict each other.
     """
     from nmt.config.option_values import check_options
 
@@ -135,7 +135,7 @@ def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) 
     settings = SearchSettings(**check_options(SearchSettings, decoding.model_dump() | given))
     if settings.nbest > settings.beam:
         raise ConfigError(
-            f"{settings.nbest} translations of each line need a beam of at least {settings.nbest}, got {settings.beam}."
+            f"{settings.nbest} translations per line need a beam of at least {settings.nbest}, got {settings.beam}."
         )
     _check_groups(settings, given)
     return settings
@@ -145,9 +145,9 @@ def _check_groups(settings: SearchSettings, given: dict[str, Any]) -> None:
     groups = settings.diverse_groups
     if groups == 1:
         if "diversity" in given:
-            raise ConfigError(f"diversity {settings.diversity:g} needs diverse groups: give at least 2 of them.")
+            raise ConfigError(f"diversity {settings.diversity:g} needs at least 2 diverse groups.")
         return
     if settings.sampling is not None:
-        raise ConfigError("diverse groups do not go with sampling: samples differ without them.")
+        raise ConfigError("diverse groups cannot be combined with sampling: samples differ without them.")
     if settings.beam % groups:
-        raise ConfigError(f"{groups} diverse groups need a beam that they divide evenly, got {settings.beam}.")
+        raise ConfigError(f"{groups} diverse groups need a beam that is a multiple of {groups}, got {settings.beam}.")

@@ -1,4 +1,4 @@
-"""All gradients of a model in one piece of memory, so that ranks exchange them, with a few figures, in one message."""
+"""All gradients of a model in one buffer, so that ranks exchange them, with a few figures, in one message."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from nmt.training.ranks.exchange import Ranks
 
 
 class GradientBuffer:
-    """The gradients of the parameters that learn, one after the other, and behind them a row of figures.
+    """The gradients of the trained parameters one after the other, followed by a row of figures.
 
-    Backward passes add to it in place, since each parameter's ``grad`` is a view into it.
+    Backward passes add to the buffer in place, because each parameter's ``grad`` is a view into it.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], figures: int) -> None:
-        """Make room, all zero.
+        """Allocate the buffer, filled with zeros.
 
         Args:
-            parameters: all on one device and of one type.
-            figures: how many numbers travel with the gradients.
+            parameters: parameters on one device with one dtype.
+            figures: the number of figures that are sent with the gradients.
         """
         sizes = [parameter.numel() for parameter in parameters]
         first = parameters[0]
@@ -31,14 +31,14 @@ class GradientBuffer:
             parameter.grad = part.view_as(parameter)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Set all gradients and figures to zero."""
         self._all.zero_()
 
     def sum_over(self, ranks: Ranks) -> None:
-        """Add up gradients and figures of all ranks."""
+        """Sum gradients and figures over all ranks."""
         ranks.sum(self._all)
 
     def norm(self) -> Tensor:
-        """Euclidean norm of all gradients together; infinite or NaN where one of them is."""
+        """The Euclidean norm of all gradients together; infinite or NaN if one of them is."""
         norm: Tensor = torch.linalg.vector_norm(self.gradients)
         return norm

@@ -1,4 +1,4 @@
-"""Whoever wants to see a run go on: the command line, or a program of one's own."""
+"""The interface of those who watch a run: the command line, or the user's own program."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from nmt.training.start.preflight import Preflight
 
 
 class Listener(Protocol):
-    """Whoever wants to see a run go on."""
+    """Receives the events of a run."""
 
     def measured(self, found: Preflight) -> None:
-        """The preflight of the run is done."""
+        """The preflight is done."""
 
     def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
-        """The loop begins, after so many updates."""
+        """The loop starts after ``update`` updates."""
 
     def progressed(self, update: int, seconds: float) -> None:
         """An update is done."""
 
     def recorded(self, record: dict[str, Any]) -> None:
-        """A record went into ``metrics.jsonl``."""
+        """A record was written to ``metrics.jsonl``."""
 
     def noticed(self, message: str) -> None:
-        """Something that a person should know."""
+        """There is a message for the user."""

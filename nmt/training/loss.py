@@ -17,9 +17,9 @@ class Losses(NamedTuple):
     """Two sums over the target tokens of a batch, in nats."""
 
     smoothed: Tensor
-    """What training minimises."""
+    """The smoothed loss, which training minimises."""
     cross_entropy: Tensor
-    """-log p(gold piece), without smoothing; carries no gradient. exp of its mean is the perplexity."""
+    """-log p(gold piece), without smoothing and without a gradient. exp of its mean is the perplexity."""
 
 
 def label_smoothed_loss(logits_BTV: Tensor, target_BT: Tensor, smoothing: float) -> Losses:

@@ -1,7 +1,7 @@
-"""``metrics.jsonl``: one record a line; the console is a view of it.
+"""``metrics.jsonl``: one record per line. The console shows these records.
 
-An ``update`` record averages over the updates since the record before. A ``validation`` record holds what the valid
-set gave. Records of a run are in the order of their updates, whatever crashes came between.
+An ``update`` record averages over the updates since the previous one. A ``validation`` record holds the results on the
+valid set. Records are in the order of their updates, even after crashes.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from nmt.writing import append
 
 
 class MetricsFile:
-    """Appends records, each handed to the system when the call returns, so that a killed process loses none."""
+    """Appends records. Each is handed to the operating system at once, so a killed process loses none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record, all or nothing.
+        """Write one record completely or not at all.
 
         Raises:
-            WriteError: the system refused.
+            WriteError: the record could not be written.
         """
         append(self._path, _line(record).encode())
 
     def begin(self, start: dict[str, Any]) -> list[int]:
-        """Append the record of a start, and forget the records after its update, which will be made again.
+        """Append the record of a start, and drop the records of later updates, which will be repeated.
 
-        The file is replaced as a whole: a crash or a full disk leaves it as it was, or absent.
+        The file is replaced atomically: a crash or a full disk leaves the old file, or none.
 
         Returns:
-            The numbers of damaged lines, which are forgotten, too.
+            The numbers of damaged lines, which are dropped as well.
         """
         records, damaged = self.read()
         kept = [record for record in records if record["update"] <= start["update"]]
@@ -49,13 +49,13 @@ class MetricsFile:
         return damaged
 
     def records(self) -> list[dict[str, Any]]:
-        """All records that can be read."""
+        """All valid records."""
         return self.read()[0]
 
     def read(self) -> tuple[list[dict[str, Any]], list[int]]:
-        """All records that can be read, and the numbers of the lines that cannot.
+        """All valid records, and the numbers of the damaged lines.
 
-        A last line that a crash cut short is neither: its record will be made again.
+        A last line that a crash cut short counts as neither: its update will be repeated.
         """
         if not self._path.exists():
             return [], []
@@ -75,7 +75,7 @@ class MetricsFile:
 
 
 def _integer(digits: str) -> int | float:
-    """An integer, or infinity where it is out of a float's range, as JSON's 1e400 is: no figure of ours is so large."""
+    """An integer; or infinity if it exceeds the range of a float, like 1e400. No valid figure is so large."""
     return int(digits) if len(digits) < sys.float_info.max_10_exp else float(digits)
 
 
@@ -90,7 +90,7 @@ def _ends_its_last_line(path: Path) -> bool:
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows no infinity and no NaN: null stands for them."""
+    """Replace infinity and NaN by None, because JSON cannot express them."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -99,7 +99,7 @@ def _finite(value: Any) -> Any:
 
 
 class Meter:
-    """Gathers what happened between two update records."""
+    """Accumulates the results of the updates between two records."""
 
     def __init__(self) -> None:
         self._clear()
@@ -118,9 +118,9 @@ class Meter:
         """Count one update.
 
         Args:
-            seconds: it took so long, waiting included.
-            waited: for its batches.
-            memory: in use, in bytes.
+            seconds: the duration of the update, waiting included.
+            waited: seconds spent waiting for batches.
+            memory: bytes in use.
         """
         self._results.append(result)
         self._seconds += seconds
@@ -128,10 +128,10 @@ class Meter:
         self._memory = max(self._memory, memory)
 
     def record(self, update: int, *, epoch: int, learning_rate: float, seconds: float) -> dict[str, Any]:
-        """The record of the updates since the last one; losses and norm without those that were skipped.
+        """The record of the updates since the last one. Losses and norm leave skipped updates out.
 
         Args:
-            seconds: of the whole run.
+            seconds: the duration of the whole run.
         """
         tokens = sum(result.target_tokens for result in self._results)
         made = [result for result in self._results if not result.is_skipped]

@@ -1,4 +1,4 @@
-"""Where a run stands, and whether it is over. What is here goes into each checkpoint."""
+"""The progress of a run, saved in each checkpoint, and whether the run has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nmt.training.schedule import DecaySpan
 
 
 class Ending(Enum):
-    """Why a run ended, for people."""
+    """Why a run ended, in words."""
 
     UPDATES = "max_updates reached"
     MINUTES = "max_minutes reached"
@@ -29,42 +29,42 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass
 class Progress:
-    """Where a run stands."""
+    """The progress of a run, as saved in a checkpoint."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     update: Count = 0
     epoch: Count = 0
     index: Count = 0
-    """The next update of the epoch's plan."""
+    """The index of the next update in the epoch's plan."""
     seconds: NonNegative = 0.0
-    """Spent in the loop, all resumes together."""
+    """Seconds spent in the loop, over all resumes."""
     scores: dict[Count, float] = field(default_factory=dict)
-    """Of each validation by update, more is better."""
+    """Update -> validation score; higher is better."""
     validations_without_gain: Count = 0
     skipped: Count = 0
-    """Updates that changed nothing, since a gradient was not finite."""
+    """The number of updates that were skipped because a gradient was not finite."""
     skipped_in_a_row: Count = 0
     auto_precision: tuple[str, Precision] | None = None
-    """The type of device that the run began on, and what precision ``auto`` came to there. It holds until the end: a
-    later trial may find otherwise where the two are close."""
+    """The type of device that the run started on, and the precision that ``auto`` chose there. It is kept until the
+    end, because a later measurement may choose another precision if two are equally fast."""
     machine: str | None = None
-    """Hardware and number of ranks, which what was found out about memory holds for."""
+    """The hardware and the number of ranks for which the micro-batch sizes below were found."""
     micro_batch_asked: int | str | None = None
-    """The setting, which it holds for too."""
+    """The setting for which the micro-batch sizes below were found."""
     micro_batch_tokens: Count | None = None
-    """What ``auto`` came to."""
+    """The size that ``auto`` chose."""
     micro_batch_limit: Count | None = None
-    """Set where a larger micro-batch did not fit into memory."""
+    """The maximum size, if a larger micro-batch did not fit into memory."""
     loss_scale: NonNegative | None = None
     loss_scale_good_updates: Count = 0
     decay_span: DecaySpan | None = None
-    """Where a decay began that lands on a limit of time."""
+    """The span of a final decay that is limited by time, once it has begun."""
     landing_minutes: float | None = None
-    """That limit."""
+    """The time limit of that decay."""
 
     def values(self) -> dict[str, Any]:
-        """As JSON."""
+        """The progress as JSON values."""
         scores = {str(update): score for update, score in self.scores.items()}
         return asdict(self) | {"scores": scores, "decay_span": self.decay_span and list(self.decay_span)}
 
@@ -73,7 +73,7 @@ class Progress:
         """Read what :meth:`values` wrote.
 
         Raises:
-            ValueError: it is something else; says in one sentence what.
+            ValueError: the values are invalid. The message is one sentence.
         """
         try:
             return _PROGRESS.validate_python(values)
@@ -81,7 +81,7 @@ class Progress:
             raise ValueError(f"{first_mistake(error)}.") from None
 
     def ending(self, config: Config) -> Ending | None:
-        """Whether the run is over by its limits."""
+        """The limit that the run has reached; None if it is not over."""
         training = config.training
         if training.max_updates is not None and self.update >= training.max_updates:
             return Ending.UPDATES

@@ -1,4 +1,4 @@
-"""A run from its folder to its end: whether it is new, goes on or is over, and all that the loop needs."""
+"""A run from its folder to its end: start or resume it, prepare all that the loop needs, and train."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ from nmt.training.start.recorded_data import write_data_record
 from nmt.training.tensorboard import check_tensorboard
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
 
-"""There while a process trains in the folder."""
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -46,10 +44,10 @@ class Outcome:
     run: Path
     ending: Ending
     was_over: bool
-    """Whether it was over already, so that nothing was done."""
+    """Whether the run had ended before, so that nothing was done."""
     progress: Progress
     stopped_by: int | None = None
-    """The signal that interrupted it."""
+    """The signal that interrupted the run."""
 
 
 def train(
@@ -65,18 +63,18 @@ def train(
     """Start a run, or resume the one in the folder. Under torchrun every rank calls this.
 
     Args:
-        data: the data sets, in the order that the configuration names them; the first one's valid set is the run's.
+        data: the data sets, in the order of the configuration. The valid set of the first one is used.
         fresh: start over, in the first free folder of ``RUN``, ``RUN-2``, ``RUN-3`` ….
-        accept_changes: resume although settings changed that shape what is learnt.
-        init_from: a bundle whose weights a new run begins with.
+        accept_changes: resume even if settings changed that affect learning.
+        init_from: a bundle with the initial weights of a new run.
 
     Raises:
-        ConfigError: the settings differ from those that the run began with.
+        ConfigError: the settings differ from those of the run's start.
         CheckpointError: the run's checkpoints are all damaged, or the bundle does not fit.
-        WriteError: the system refused to write, for example because the disk is full.
-        OutputError: something other than a run stands in its place.
-        DataError: the data is not what the configuration says.
-        TrainingError: training cannot go on.
+        WriteError: a file could not be written, for example because the disk is full.
+        OutputError: ``run`` exists and is not a run.
+        DataError: the data does not match the configuration.
+        TrainingError: training cannot continue.
         LostPeerError: another rank is gone.
     """
     ranks = ranks_of_environment()
@@ -87,7 +85,7 @@ def train(
         saving_when_orphaned(ranks),
         joined(ranks, hardware.device),
         run_folder(run, ranks, fresh=fresh) as folder,
-        _only_one(folder, ranks),
+        _locked(folder, ranks),
     ):
         taken, run = run, folder
         if ranks.is_main:
@@ -99,13 +97,13 @@ def train(
         progress, hardware = beginning.progress, beginning.hardware
         if ranks.is_main and (warning := tidy(run, progress.scores)):
             listener.noticed(warning)
-        # A run that was stopped before its last validation is not quite over.
+        # A run that was stopped before its last validation has not ended: it still validates.
         if (ending := progress.ending(config)) is not None and progress.update in progress.scores:
             return Outcome(run, ending, True, progress)
         check_memory(config, training_data.vocab.size, hardware, ranks)
         with out_of_memory_explained(hardware):
             learner = make_learner(beginning, config, training_data.vocab, ranks)
-        # The moments that it read are the learner's now: the files need not stay mapped.
+        # The learner has copied the moments, so their file need not stay mapped.
         del beginning
         found = preflight(learner, config, hardware, run, progress, training_data, ranks)
         progress.micro_batch_tokens = found.micro_batch_tokens if config.batching.micro_batch_tokens == "auto" else None
@@ -142,24 +140,24 @@ def train(
 
 
 def check_run(run: Path, config: Config, data: Sequence[Path], *, accept_changes: bool = False) -> None:
-    """Find what :func:`train` would refuse about the folder and the settings, before anything else is done.
+    """Check early whether :func:`train` would refuse the folder or the settings.
 
     Raises:
-        ConfigError: the settings differ from those that the run began with.
-        OutputError: something other than a run stands in its place.
-        CheckpointError: the folder cannot be made, since a file stands in its path.
+        ConfigError: the settings differ from those of the run's start.
+        OutputError: ``run`` exists and is not a run.
+        CheckpointError: the folder cannot be made, because a file is in its path.
     """
     check_replaceable(run, RUN, in_place=True)
     if (file := file_in_path(run)) is not None:
         raise CheckpointError(f"{run}: cannot be written ({file} is a file). Name another folder with --out.")
-    # Without a checkpoint nothing was learnt with the settings before.
+    # Without a checkpoint nothing has been learnt with the earlier settings.
     if checkpoints(run) and RunFolder(run).config.is_file():
         refuse_changes(run, config, data, accept_changes=accept_changes)
 
 
 @contextmanager
-def _only_one(run: Path, ranks: Ranks) -> Iterator[None]:
-    """See that no other process trains in the same folder, where it would delete what this one saves."""
+def _locked(run: Path, ranks: Ranks) -> Iterator[None]:
+    """Lock the run's folder. Another process that trained in it would delete our checkpoints."""
     if not ranks.is_main:
         yield
         return
@@ -172,7 +170,7 @@ def _only_one(run: Path, ranks: Ranks) -> Iterator[None]:
         except BlockingIOError:
             raise CheckpointError(
                 f"{run}: another process is training in this folder (process {holder(lock)}). Wait until it has ended, "
-                "or add --fresh to start a run of your own in a new folder."
+                "or add --fresh to start another run in a new folder."
             ) from None
         except OSError as error:
             raise CheckpointError(
@@ -182,7 +180,7 @@ def _only_one(run: Path, ranks: Ranks) -> Iterator[None]:
 
 
 def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path | None = None) -> Preflight:
-    """The preflight of a run alone: what ``--dry-run`` shows. Touches no file.
+    """Only the preflight of a run, for ``--dry-run``. Writes no file.
 
     Raises:
         NmtError: as :func:`train` would.
@@ -199,7 +197,7 @@ def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path
 
 
 def hardware_of(config: Config, ranks: Ranks) -> Hardware:
-    """What this rank computes on."""
+    """The hardware that this rank computes on."""
     training = config.training
     return choose_hardware(
         training.device,
@@ -214,17 +212,17 @@ def hardware_of(config: Config, ranks: Ranks) -> Hardware:
 def _write_run_folder(
     run: Path, config: Config, hardware: Hardware, ranks: Ranks, data: TrainingData, *, update: int
 ) -> list[int]:
-    """Write what the run is: its settings, where its data came from, and in ``metrics.jsonl`` on what it runs.
+    """Write the run's settings, the origin of its data, and its hardware and versions (in ``metrics.jsonl``).
 
     Returns:
-        The numbers of the damaged lines that were in ``metrics.jsonl``.
+        The numbers of damaged lines in ``metrics.jsonl``.
     """
     versions: Mapping[str, Any] = {
         "nmt": nmt.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-    # First the metrics, by which a folder is known as a run.
+    # The metrics come first, because they identify the folder as a run.
     metrics = MetricsFile(RunFolder(run).metrics)
     damaged = metrics.begin(
         {"kind": "start", "update": update, "versions": versions, "hardware": str(hardware), "ranks": ranks.size}

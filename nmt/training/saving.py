@@ -1,4 +1,4 @@
-"""Checkpoints written in the background: training stops for a copy in memory, not for the disk."""
+"""Checkpoints written in the background: training waits for a copy in memory, not for the disk."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from nmt.writing import WriteError
 
 @contextmanager
 def telling_where_to_resume(run: Path) -> Iterator[None]:
-    """Say in an error of writing from which checkpoint the run can be resumed.
+    """Add to a write error the checkpoint from which the run can be resumed.
 
     Raises:
-        WriteError: the body's.
+        WriteError: the error of the body.
     """
     try:
         yield
@@ -35,13 +35,14 @@ def telling_where_to_resume(run: Path) -> Iterator[None]:
 
 
 def tidy(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig | None = None) -> str | None:
-    """Move the links to the newest and the best checkpoint, then delete what need not be kept.
+    """Update the links to the newest and the best checkpoint, then delete checkpoints that need not be kept.
 
     Args:
-        settings: which checkpoints to keep; None to delete nothing.
+        settings: which checkpoints to keep; None deletes nothing.
 
     Returns:
-        What went wrong. What was learnt is safe, so this is no reason to end; the next start tries again.
+        A warning if something failed. The run can continue, because its checkpoints are safe; the next start tries
+        again.
     """
     try:
         update_links(run, scores)
@@ -64,7 +65,7 @@ class CheckpointWriter:
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
         self.warnings: list[str] = []
-        """What went wrong beside the checkpoints themselves; for whoever asks to tell, and to take away."""
+        """Problems other than with the checkpoints themselves. The loop reports and removes them."""
 
     def save(
         self,
@@ -74,10 +75,10 @@ class CheckpointWriter:
         values: Mapping[str, Any],
         scores: Mapping[int, float],
     ) -> None:
-        """Copy what is to be saved, and begin to write it. Waits first for a checkpoint that is still being written.
+        """Copy the tensors and start to write a checkpoint. Waits first if the previous one is still being written.
 
         Raises:
-            WriteError: the checkpoint before could not be written.
+            WriteError: the previous checkpoint could not be written.
         """
         self.finish()
         self._copy({f"model {name}": tensor for name, tensor in weights.items()})
@@ -87,20 +88,20 @@ class CheckpointWriter:
         self._thread.start()
 
     def check(self) -> None:
-        """Go on, unless a checkpoint could not be written.
+        """Raise the error of the last checkpoint, if there was one.
 
         Raises:
-            WriteError: it could not.
+            WriteError: the checkpoint could not be written.
         """
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
     def finish(self) -> None:
-        """Wait until everything is on disk.
+        """Wait until the checkpoint is on disk.
 
         Raises:
-            WriteError: it could not be written.
+            WriteError: the checkpoint could not be written.
         """
         if self._thread is not None:
             self._thread.join()
@@ -108,7 +109,7 @@ class CheckpointWriter:
         self.check()
 
     def _copy(self, tensors: Mapping[str, Tensor]) -> None:
-        # The same memory each time: fresh pages would cost more than the copy.
+        # Memory is reused, because allocating new pages takes longer than the copy.
         for name, tensor in tensors.items():
             if name not in self._copies:
                 self._copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
@@ -122,13 +123,15 @@ class CheckpointWriter:
         values: dict[str, Any],
         scores: dict[int, float],
     ) -> None:
-        """Write a checkpoint, then move the links to it, then delete what need not be kept: in this order a crash
-        at any moment leaves whole checkpoints and links that lead to one."""
+        """Write a checkpoint, then update the links, then delete old checkpoints.
+
+        In this order, a crash at any moment leaves complete checkpoints and valid links.
+        """
         try:
             weights = {name: self._copies[f"model {name}"] for name in weight_names}
             state = TrainingState({name: self._copies[f"training {name}"] for name in training_names}, values)
             save_bundle(RunFolder(self._run).checkpoint(update), weights, self._config, self._vocab, training=state)
-        except Exception as error:  # raised in the loop, by check or finish
+        except Exception as error:  # check() or finish() raises it in the loop's thread
             self._error = error
             return
         if warning := tidy(self._run, scores, self._config.checkpoints):

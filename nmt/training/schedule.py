@@ -1,4 +1,4 @@
-"""Learning rate as a pure function of the update."""
+"""The learning rate as a pure function of the update."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nmt.config import ScheduleConfig
 
 
 class DecaySpan(NamedTuple):
-    """The updates over which the rate comes down: from its peak at ``first`` to 0 one behind ``last``."""
+    """The updates of the decay: from the peak rate at ``first`` down to 0 just after ``last``."""
 
     first: int
     last: int
@@ -18,12 +18,12 @@ class DecaySpan(NamedTuple):
 def learning_rate(update: int, schedule: ScheduleConfig, d_model: int, span: DecaySpan | None = None) -> float:
     """d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), times a factor (section 5.3, equation 3).
 
-    The other schedules grow to the same peak; then the rate falls over the span to 0, in a straight line or as half a
+    The other schedules rise to the same peak; then the rate falls to 0 over the decay span, linearly or as half a
     cosine. Warmup-stable-decay (Hu et al. 2024, MiniCPM) keeps the peak until its span begins.
 
     Args:
-        update: counted from 1.
-        span: where it is not settled by the schedule but was fixed in the course of the run; see :func:`landing`.
+        update: the number of the update, from 1.
+        span: the decay span, if it was chosen during the run; see :func:`landing`.
     """
     scale = schedule.factor * d_model**-0.5
     growing = update * schedule.warmup**-1.5
@@ -40,7 +40,7 @@ def learning_rate(update: int, schedule: ScheduleConfig, d_model: int, span: Dec
 
 
 def decay_span(schedule: ScheduleConfig) -> DecaySpan | None:
-    """The span that the settings alone give; None for the paper's schedule, and where only time is limited."""
+    """The decay span that the settings determine; None for the paper's schedule, or if only the time is limited."""
     last = schedule.decay_updates
     if last is None:
         return None
@@ -50,21 +50,21 @@ def decay_span(schedule: ScheduleConfig) -> DecaySpan | None:
 
 
 def landing(update: int, seconds: float, schedule: ScheduleConfig, max_seconds: float) -> DecaySpan | None:
-    """When it is time for warmup-stable-decay to land on a limit of time: the span from here, by the pace so far.
+    """The span of a warmup-stable-decay that ends at a time limit, if the decay should begin now; else None.
 
-    None before that. Asked after each update, of a schedule without ``decay_updates``.
+    Called after each update if the schedule has no ``decay_updates``. The span's length follows from the speed so far.
 
     Args:
-        update: that was made last.
-        seconds: of the run so far.
+        update: the last update.
+        seconds: the duration of the run so far.
     """
     if seconds < max_seconds * (1 - schedule.decay_share):
         return None
-    # A little less than the pace promises, so that the rate reaches 0 before the time is over.
+    # 3% fewer updates than the speed allows, so that the rate reaches 0 before the time limit.
     left = max(1, round(0.97 * (max_seconds - seconds) / seconds * update))
     return DecaySpan(update, update + left)
 
 
 def peak_learning_rate(schedule: ScheduleConfig, d_model: int) -> float:
-    """The greatest rate, reached at the end of the warmup."""
+    """The highest learning rate, reached at the end of the warm-up."""
     return learning_rate(schedule.warmup, schedule, d_model)

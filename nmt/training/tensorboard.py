@@ -10,28 +10,28 @@ from nmt.checkpoint.run_folder import RunFolder
 from nmt.errors import ConfigError
 from nmt.writing import writing
 
-# Where a record stands says more than how far it is: these are its place, not a curve.
-_PLACES = ("update", "epoch", "seconds")
+# These numbers say when a record was made, so they are not drawn as curves.
+_POSITIONS = ("update", "epoch", "seconds")
 
 
 def check_tensorboard() -> None:
-    """See that TensorBoard can be written to.
+    """Check that TensorBoard is installed.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: TensorBoard is not installed.
     """
     if importlib.util.find_spec("tensorboard") is None:
         raise ConfigError(
             "logging.tensorboard is true, but TensorBoard is not installed: `pip install tensorboard`, or leave the "
-            "setting out. metrics.jsonl and `nmt report` need nothing."
+            "setting out. metrics.jsonl and `nmt report` do not need it."
         )
 
 
 class TensorBoardFile:
-    """Writes every number of a record as a point of the curve of its name."""
+    """Writes each number of a record as a point on the curve of that name."""
 
     def __init__(self, run: Path, update: int) -> None:
-        """Go on after an update; points behind it, which will be made again, are hidden.
+        """Continue after an update. Points of later updates, which will be repeated, are hidden.
 
         Raises:
             ConfigError: TensorBoard is not installed.
@@ -47,16 +47,16 @@ class TensorBoardFile:
         """Write one record.
 
         Raises:
-            WriteError: the system refused to write this record, or one before.
+            WriteError: this record, or an earlier one, could not be written.
         """
         kind = {"update": "train", "validation": "valid"}.get(record["kind"], record["kind"])
         with writing(self._folder):
             for name, value in record.items():
-                if isinstance(value, int | float) and name not in _PLACES:
+                if isinstance(value, int | float) and name not in _POSITIONS:
                     self._writer.add_scalar(f"{kind}/{name.removeprefix('valid_')}", value, record["update"])
             self._writer.flush()
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         with writing(self._folder):
             self._writer.close()

@@ -1,4 +1,4 @@
-"""Loss and BLEU on the valid set; BLEU by the very path of ``nmt translate`` and ``nmt score``."""
+"""Loss and BLEU on the valid set. BLEU uses the same code as ``nmt translate`` and ``nmt score``."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from nmt.translation.translator import Translator
 
 SAMPLES = 3
 VALIDATION_BATCH_TOKENS = 4_096
-"""Padded positions of a batch, at most."""
-# Between two windows a signal to stop is looked for.
+"""The maximum padded positions of a batch."""
+# Signals to stop are checked between two windows.
 _WINDOW_LINES = 256
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What the valid set gave."""
+    """The result of a validation."""
 
     loss: float
     bleu: float | None
     seconds: float
     samples: list[dict[str, str]]
-    """A few sources with reference and translation, the same each time."""
+    """The first few sources with references and translations."""
 
     @property
     def score(self) -> float:
-        """What checkpoints are ranked by, more is better: BLEU, or the negative loss without it."""
+        """The score that ranks checkpoints (higher is better): BLEU, or the negative loss if BLEU is not measured."""
         return -self.loss if self.bleu is None else self.bleu
 
     def record(self) -> dict[str, Any]:
-        """As it stands in ``metrics.jsonl``."""
+        """The record for ``metrics.jsonl``."""
         return {
             "kind": "validation",
             "valid_loss": self.loss,
@@ -64,7 +64,7 @@ class Validation:
 
 
 class Validator:
-    """Holds the valid set, ready to be asked again and again. Touches no random state of training."""
+    """Validates a model on the valid set, which it keeps in memory. Does not touch the random state of training."""
 
     def __init__(
         self,
@@ -91,11 +91,10 @@ class Validator:
         self._pairs = list(pairs) if config.validation.bleu else []
 
     def validate(self, model: Transformer, *, until: Callable[[], bool] = lambda: False) -> Validation | None:
-        """Measure the model as it is; it goes on training afterwards. The ranks share the work; each gets the whole
-        result.
+        """Validate the model. The ranks share the work, and each gets the whole result.
 
         Args:
-            until: asked now and then; validation ends, without a result, when it says yes on any rank.
+            until: called regularly; validation stops without a result when it returns True on any rank.
         """
         begin = time.perf_counter()
         model.eval()
@@ -135,7 +134,7 @@ class Validator:
         if not self._pairs:
             return []
         ranks, decoding = self._ranks, self._config.validation.decoding
-        # Without the guard: the score is to show what the model says, loops included.
+        # Without the guard, so that the score includes the model's wrong translations, such as loops.
         translator = Translator(
             Ensemble((model,), self._vocab, self._config),
             search_settings(decoding),
@@ -149,5 +148,5 @@ class Validator:
         shares = [share for share in ranks.gather(texts) if share is not None]
         if len(shares) < ranks.size:
             return None
-        # Dealt out like cards, and picked up again in that order.
+        # Pairs were dealt to the ranks in turn; restore their order.
         return [shares[index % ranks.size][index // ranks.size] for index in range(len(self._pairs))]

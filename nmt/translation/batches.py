@@ -1,4 +1,4 @@
-"""Sentences of like length put together, so that little is padding, and all workers get as many batches."""
+"""Batches of sentences of similar length, with little padding and the same number of batches for every worker."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import math
 from collections.abc import Sequence
 
 
-def batches_of(lengths: Sequence[int], most_tokens: int, workers: int = 1) -> list[list[int]]:
-    """Indices of sentences by batch, the longest first.
+def batches_of(lengths: Sequence[int], max_tokens: int, workers: int = 1) -> list[list[int]]:
+    """The indices of the sentences of each batch, longest sentences first.
 
     Args:
         lengths: pieces of each sentence.
-        most_tokens: pieces of a batch at most, padding included; a single sentence may have more.
-        workers: that share the batches. Where it takes several, it takes a multiple of them, of like size.
+        max_tokens: maximum pieces per batch, padding included. A single sentence may have more.
+        workers: the number of workers that share the batches. If there are several batches, their number is a multiple
+            of ``workers`` and their sizes are similar.
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
-    batches = _cut(order, lengths, most_tokens)
+    batches = _cut(order, lengths, max_tokens)
     if len(batches) <= 1:
         return batches
     count = workers * math.ceil(len(batches) / workers)
-    smallest, largest = 1, most_tokens
+    smallest, largest = 1, max_tokens
     while smallest < largest:
         middle = (smallest + largest) // 2
         if len(_cut(order, lengths, middle)) <= count:
@@ -29,10 +30,10 @@ def batches_of(lengths: Sequence[int], most_tokens: int, workers: int = 1) -> li
     return _cut(order, lengths, smallest)
 
 
-def _cut(order: Sequence[int], lengths: Sequence[int], most_tokens: int) -> list[list[int]]:
+def _cut(order: Sequence[int], lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     batches: list[list[int]] = []
     for index in order:
-        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= most_tokens:
+        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= max_tokens:
             batches[-1].append(index)
         else:
             batches.append([index])

@@ -1,4 +1,4 @@
-"""Models for translating, from bundles: one, or several that are asked together."""
+"""Load one model, or an ensemble of several, from bundles."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from nmt.model.transformer import Transformer
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Models over one vocabulary, ready to translate; mostly a single one."""
+    """One or more models with the same vocabulary, ready to translate."""
 
     models: tuple[Transformer, ...]
     vocab: Vocabulary
     config: Config
-    """Of the first model."""
+    """The settings of the first model."""
 
 
 def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Verification | None = None) -> Ensemble:
-    """Read bundles and build their models where they are to compute.
+    """Read bundles and build their models on the hardware's device.
 
     Args:
-        verification: of these folders, where it began before.
+        verification: a running verification of these folders; None verifies now.
 
     Raises:
-        CheckpointError: a bundle is missing or damaged, or several do not share vocabulary and text treatment.
+        CheckpointError: a bundle is missing or damaged, or bundles differ in vocabulary or text normalization.
     """
     bundles = [load_bundle(folder, verification) for folder in folders]
     first = bundles[0]
     for bundle in bundles[1:]:
-        _check_they_match(first, bundle)
+        _check_compatible(first, bundle)
     first.vocab.threads = hardware.threads
     models = tuple(
         bundle.build_model(hardware.device, hardware.weights_dtype, products=hardware.products_dtype)
@@ -47,8 +47,10 @@ def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Ver
 
 
 def product_sizes(folder: Path) -> tuple[int, int]:
-    """d_model and d_ff of a bundle, for :func:`~nmt.device.choose_hardware`; base's where it cannot be read, which
-    :func:`load_ensemble` will report."""
+    """d_model and d_ff of a bundle, for :func:`~nmt.device.choose_hardware`; base's if its settings cannot be read.
+
+    :func:`load_ensemble` reports such an error later.
+    """
     try:
         model = parse_config(load_yaml(folder / CONFIG_FILE), name=str(folder / CONFIG_FILE)).model
     except ConfigError:
@@ -56,13 +58,13 @@ def product_sizes(folder: Path) -> tuple[int, int]:
     return model.d_model, model.d_ff
 
 
-def _text_treatment(bundle: Bundle) -> tuple[object, ...]:
+def _text_normalization(bundle: Bundle) -> tuple[object, ...]:
     data = bundle.config.data
     return data.nfc, data.punctuation, data.source_normalization
 
 
-def _check_they_match(first: Bundle, other: Bundle) -> None:
+def _check_compatible(first: Bundle, other: Bundle) -> None:
     if other.vocab.fingerprint != first.vocab.fingerprint:
         raise CheckpointError(f"{other.folder} and {first.folder} have different vocabularies: an ensemble needs one.")
-    if _text_treatment(other) != _text_treatment(first):
+    if _text_normalization(other) != _text_normalization(first):
         raise CheckpointError(f"{other.folder} and {first.folder} normalise source text differently.")

@@ -15,20 +15,20 @@ from nmt.translation.word_alignment import pharaoh
 
 Form = Literal["text", "jsonl", "tsv", "moses", "pharaoh"]
 
-_BETWEEN = " ||| "
-"""Moses' fields."""
+_MOSES_SEPARATOR = " ||| "
+"""Separates the fields of a Moses n-best list."""
 
 
 def formatted(translation: Translation, number: int, nbest: int, form: Form, *, alignment: bool = False) -> list[str]:
-    """The lines that stand for one line of input.
+    """The output lines for one line of input.
 
     Args:
-        number: of the input line, from 1.
-        nbest: candidates to write. In ``text`` and ``pharaoh`` there are exactly so many lines, blank ones where fewer
-            were found.
+        number: the number of the input line, from 1.
+        nbest: the number of candidates to write. ``text`` and ``pharaoh`` write exactly this many lines, blank ones if
+            there are fewer candidates.
         form: ``text``; ``jsonl``, one object per line of input; ``tsv``: number, rank, score and text; ``moses``, an
-            n-best list; or ``pharaoh``, alignments of words alone.
-        alignment: add the alignment, which translations must have: in jsonl of pieces, else of words.
+            n-best list; or ``pharaoh``, word alignments only.
+        alignment: add the alignment, which the candidates must have: of pieces in jsonl, else of words.
     """
     if form == "jsonl":
         return [_object(translation, number)]
@@ -36,19 +36,20 @@ def formatted(translation: Translation, number: int, nbest: int, form: Form, *, 
     lines = [
         _line(translation, candidate, number, rank, form, alignment) for rank, candidate in enumerate(candidates, 1)
     ]
-    if form in ("tsv", "moses"):  # which say themselves what line and candidate they are
+    if form in ("tsv", "moses"):  # each output line names its input line, so no blank lines are needed
         return lines
-    blank = _BETWEEN if form == "text" and alignment else ""
+    blank = _MOSES_SEPARATOR if form == "text" and alignment else ""
     return lines + [blank] * (nbest - len(lines))
 
 
 def entry_of(form: Form, each: int) -> Callable[[int, bytes], int]:
-    """A function that tells which line of input, from 0, a line of output stands for.
+    """A function from an output line to its input line.
 
-    It takes the index of the line of output and its bytes, and raises ValueError where the bytes do not say.
+    It takes the index and the bytes of the output line and returns the index of the input line, from 0. It raises
+    ValueError if the bytes are malformed.
 
     Args:
-        each: lines of output for one of input, at most.
+        each: the maximum number of output lines per input line.
     """
     if form == "tsv":
         return lambda _, line: int(line.split(b"\t")[0]) - 1
@@ -58,7 +59,7 @@ def entry_of(form: Form, each: int) -> Callable[[int, bytes], int]:
 
 
 def lines_for_each(form: Form, nbest: int) -> int:
-    """Lines of output for one line of input, at most."""
+    """The maximum number of output lines per input line."""
     return 1 if form == "jsonl" else nbest
 
 
@@ -77,8 +78,8 @@ def _line(
             features += f" utility= {candidate.expected_utility:.6f}"
         text = candidate.text.replace("|||", "| | |")
         fields = [str(number - 1), text, features, f"{candidate.score:.6f}", *([words] if alignment else [])]
-        return _BETWEEN.join(fields)
-    return _BETWEEN.join([candidate.text, *([words] if alignment else [])])
+        return _MOSES_SEPARATOR.join(fields)
+    return _MOSES_SEPARATOR.join([candidate.text, *([words] if alignment else [])])
 
 
 def _words(translation: Translation, candidate: TranslatedText) -> str:
@@ -108,12 +109,12 @@ def _object(translation: Translation, number: int) -> str:
 def formatted_paragraph(
     paragraph: Paragraph, translation: Translation, nbest: int, form: Form, target_lang: str
 ) -> list[str]:
-    """The lines that stand for a paragraph of input, or for a blank line.
+    """The output lines for a paragraph of input, or for a blank line.
 
     Args:
-        form: ``text``: the lines are wrapped as the paragraph is, and a blank line stays as it is; or ``jsonl``: one
-            object per paragraph, none for a blank line.
-        target_lang: code of the language of the translation.
+        form: ``text``: lines are wrapped like the paragraph, and a blank line is unchanged; or ``jsonl``: one object
+            per paragraph, none for a blank line.
+        target_lang: the language code of the translation.
     """
     if form == "jsonl":
         return [] if paragraph.is_blank else formatted(translation, paragraph.number, nbest, form)
@@ -138,12 +139,12 @@ def _candidate(candidate: TranslatedText) -> dict[str, object]:
 
 
 def formatted_score(scored: ScoredTarget, number: int, form: Form) -> list[str]:
-    """The line that stands for a pair whose target was scored.
+    """The output line for a scored pair.
 
     Args:
-        number: of the pair, from 1.
-        form: ``text``: score and log-probability, and the alignment of words where there is one; ``jsonl``: one
-            object, in which null stands for -inf; or ``pharaoh``: the alignment of words alone.
+        number: the number of the pair, from 1.
+        form: ``text``: score and log-probability, and the word alignment if there is one; ``jsonl``: one object, in
+            which null stands for -inf; or ``pharaoh``: the word alignment only.
     """
     if form == "jsonl":
         return [_score_object(scored, number)]

@@ -1,7 +1,7 @@
-"""Recognises translations that have gone wrong: empty, looping, copied, incomplete, far too short or too long.
+"""Recognises wrong translations: empty, looping, copied, incomplete, far too short or too long.
 
-Pure functions of a source and its translation. A bound is drawn where a sound translation does not come: a guard that
-doubts good translations would cost time, and might change them.
+Pure functions of a source and its translation. The bounds are such that good translations do not reach them: a guard
+that doubts good translations would cost time and might change them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from nmt.text import is_unspaced, primary_language
 
 Problem = Literal["empty", "looping", "copied", "incomplete", "too_short", "too_long"]
 
-# Poets repeat a word three times, hardly four, and a loop once begun seldom ends before the limit.
-_LEAST_REPEATS = 4
-_LEAST_LOOPING_PIECES = 6
-# A looping source ("ha ha ha ha") may be translated by a loop, but not by one that is far longer.
+# Good text rarely repeats a word more than three times, and a model's loop seldom ends before the limit.
+_MIN_REPEATS = 4
+_MIN_LOOPING_PIECES = 6
+# A looping source ("ha ha ha ha") may have a looping translation, but not a far longer one.
 _LONGER_LOOP = 2
-# Names, numbers, addresses and titles are the same in both languages, and do not count. Of what is left, so many
-# different words must be there, and so large a share of them in the translation.
-_LEAST_WORDS = 6
+# Names, numbers, addresses and titles are equal in both languages and do not count. A copy has at least this many other
+# words, and at least this share of them is in the translation.
+_MIN_WORDS = 6
 _COPIED_SHARE = 0.8
-# Of European and East Asian languages over one vocabulary, either has less than twice the pieces of the other in
-# nearly every sentence; the slack lets short ones, where a single word may become many pieces, pass.
+# In European and East Asian languages with a joint vocabulary, nearly every sentence has less than twice the pieces of
+# its translation. The slack lets short sentences pass, in which a single word may become many pieces.
 _SHORTEST_SHARE, _SHORT_SLACK = 1 / 4, 2
 _LONGEST_SHARE, _LONG_SLACK = 2, 15
 
@@ -36,21 +36,21 @@ class Finding:
     """What the guard found in the translation of a line."""
 
     problems: tuple[Problem, ...]
-    """Of the candidate that the search preferred; of all parts of a long line."""
+    """The problems of the search's best candidate; in a split line, those of all parts."""
     repaired: bool
-    """Whether a translation without problems took its place, in every part with problems."""
+    """Whether every part with problems got a translation without problems."""
 
 
 @dataclass(frozen=True)
 class Languages:
-    """The pair that is translated between, as codes."""
+    """The codes of the source and target languages."""
 
     source: str
     target: str
 
     @property
     def differ(self) -> bool:
-        """Whether a translation that equals its source is suspicious; not where they are not known."""
+        """Whether the languages are known and differ, so that a translation equal to its source is suspicious."""
         source, target = primary_language(self.source), primary_language(self.target)
         return bool(source and target) and source != target
 
@@ -64,11 +64,11 @@ def problems(
     *,
     short_ratio: float = 0.0,
 ) -> tuple[Problem, ...]:
-    """What is wrong with a translation; mostly nothing.
+    """The problems of a translation; usually none.
 
     Args:
-        source: a line with text in it.
-        short_ratio: target pieces per source piece that few training pairs fall short of; 0 where that is not known.
+        source: a line that is not blank.
+        short_ratio: the target pieces per source piece that few training pairs fall below; 0 if unknown.
     """
     if not output.strip():
         return ("empty",)
@@ -88,23 +88,23 @@ def problems(
 
 
 def _is_looping(source_pieces: Sequence[str], output_pieces: Sequence[str]) -> bool:
-    # Without so few different pieces there is no loop: most translations are done with here.
-    if len(output_pieces) < _LEAST_LOOPING_PIECES or len(set(output_pieces)) > _most_different(len(output_pieces)):
+    # A quick check that is enough for most translations: a loop needs few different pieces.
+    if len(output_pieces) < _MIN_LOOPING_PIECES or len(set(output_pieces)) > _max_different(len(output_pieces)):
         return False
-    loop = longest_loop(output_pieces, _LEAST_REPEATS, _LEAST_LOOPING_PIECES)
+    loop = longest_loop(output_pieces, _MIN_REPEATS, _MIN_LOOPING_PIECES)
     return loop > 0 and loop > _LONGER_LOOP * longest_loop(source_pieces, 2, 2)
 
 
-def _most_different(length: int) -> int:
-    """How many different pieces there can be where the shortest loop is among them."""
-    return length - _LEAST_LOOPING_PIECES + _LEAST_LOOPING_PIECES // _LEAST_REPEATS
+def _max_different(length: int) -> int:
+    """The maximum number of different pieces in an output that contains a loop."""
+    return length - _MIN_LOOPING_PIECES + _MIN_LOOPING_PIECES // _MIN_REPEATS
 
 
 def longest_loop(pieces: Sequence[str], repeats: int, least: int) -> int:
-    """Characters of the longest stretch that says the same at least so many times in a row.
+    """The length in characters of the longest loop: the same pieces at least ``repeats`` times in a row.
 
-    Stretches of fewer than ``least`` pieces do not count. In characters, since the same text may be few long pieces
-    here and many short ones there.
+    Loops of fewer than ``least`` pieces do not count. The length is in characters, because source and target may cut
+    the same text into pieces of different lengths.
     """
     longest = 0
     for period in range(1, len(pieces) // repeats + 1):
@@ -120,21 +120,21 @@ def longest_loop(pieces: Sequence[str], repeats: int, least: int) -> int:
 
 
 def _lacks_sentences(source: str, output: str, languages: Languages) -> bool:
-    # Two sentences are often translated by one. Only one that is short, too, says less.
+    # Two sentences are often translated as one. The caller checks that the output is short, too.
     count = len(sentences(source, languages.source))
     return count > 1 and len(sentences(output, languages.target)) < count
 
 
 def _is_copied(source: str, output: str, source_lang: str) -> bool:
-    words = _telling_words(source, source_lang)
-    if len(words) < _LEAST_WORDS:
+    words = _translatable_words(source, source_lang)
+    if len(words) < _MIN_WORDS:
         return False
-    others = _telling_words(output, source_lang)
+    others = _translatable_words(output, source_lang)
     return (words & others).total() >= _COPIED_SHARE * max(words.total(), others.total())
 
 
-def _telling_words(text: str, language: str) -> Counter[str]:
-    """The words that a translation would not leave as they are: in lower case, or of a script without."""
+def _translatable_words(text: str, language: str) -> Counter[str]:
+    """The words that a translation should change: lower-case words, or characters of an unspaced script."""
     if is_unspaced(language):
         return Counter(character for character in text if character.isalpha() and not character.isascii())
     return Counter(word for word in text.split() if word == word.lower() and any(map(str.isalpha, word)))

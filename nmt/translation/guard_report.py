@@ -1,4 +1,4 @@
-"""What the guard found, line by line, in a file of its own."""
+"""The guard's findings, line by line, as a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt.translation.results import Translation
 from nmt.writing import open_to_write
 
 FIELDS = ("line", "problems", "repaired", "source", "translation")
-# The beginning of a first record that a crash or a full disk cut short; a whole object ends with a brace.
+# An incomplete first record, left by a crash or a full disk. A complete object ends with a brace.
 _CUT_SHORT = re.compile(rb'\{"line": [0-9]+, "problems": \[.*[^}]', re.DOTALL)
 
 
@@ -25,25 +25,25 @@ class GuardReport:
     """A file of JSON objects, one per translation that looked wrong, in the order of the lines."""
 
     def __init__(self, path: Path | None) -> None:
-        """Make ready to write; nothing is touched before :meth:`claimed`.
+        """Prepare to write. No file is opened before :meth:`claimed`.
 
         Args:
-            path: None for no report.
+            path: the file; None writes no report.
         """
         self.path = path
-        """The file; another one once :meth:`claimed` has chosen it."""
+        """The file. :meth:`claimed` may choose another one."""
         self._stream: IO[bytes] | None = None
 
     @contextlib.contextmanager
     def claimed(self, *, fresh: bool = False) -> Iterator[GuardReport]:
-        """Find mistakes before a model is loaded, and keep other processes from the file meanwhile.
+        """Check the path before a model is loaded, and lock it against other processes.
 
         Args:
-            fresh: leave an earlier report as it is, and write the next free file beside it.
+            fresh: keep an earlier report, and write to the next free name.
 
         Raises:
-            DataError: the path cannot be written, something else than a guard report stands there, or another process
-                is writing it.
+            DataError: the path cannot be written, it exists and is not a guard report, or another process is writing
+                it.
         """
         if self.path is None:
             yield self
@@ -53,7 +53,7 @@ class GuardReport:
         self._earlier()
         with contextlib.ExitStack() as stack:
             if self.path.exists() and not self.path.is_file():
-                pass  # devices and pipes take from anyone
+                pass  # devices and pipes need no lock
             elif fresh:
                 self.path = next(path for path in _beside(self.path) if _is_free(path) and _is_locked(path, stack))
             elif not _is_locked(self.path, stack):
@@ -64,19 +64,19 @@ class GuardReport:
             yield self
 
     def begin(self, done: int) -> None:
-        """Open the file, behind what an interrupted translation reported.
+        """Open the file, and keep what an interrupted translation reported.
 
         Args:
-            done: lines that were translated before; what was reported of later ones is dropped.
+            done: the number of lines that are already translated. Records of later lines are dropped.
 
         Raises:
-            DataError: something stands there that is no guard report.
-            WriteError: it cannot be written.
+            DataError: the file exists and is not a guard report.
+            WriteError: the file cannot be written.
         """
         if self.path is None:
             return
         kept = sum(len(line) for _, line in itertools.takewhile(lambda found: found[0] <= done, self._earlier()))
-        # What is kept is never away from the disk: the process may be killed at any moment.
+        # Truncated in place, so that kept records stay on disk even if the process is killed.
         self._stream = open_to_write(self.path, "r+b" if kept else "wb")
         if kept:
             self._stream.truncate(kept)
@@ -86,7 +86,7 @@ class GuardReport:
         """Report a line if its translation looked wrong.
 
         Args:
-            number: of the line, from 1.
+            number: the line's number, from 1.
         """
         if self._stream is None or translation.guard is None:
             return
@@ -96,27 +96,27 @@ class GuardReport:
         self._stream.write(record.encode("utf-8", errors="replace") + b"\n")
 
     def flush(self) -> None:
-        """Hand what was added to the system."""
+        """Flush buffered records to the operating system."""
         if self._stream is not None:
             self._stream.flush()
 
     def close(self) -> None:
-        """Complete the file."""
+        """Close the file."""
         if self._stream is not None:
             self._stream.close()
 
     def _earlier(self) -> list[tuple[int, bytes]]:
-        """The lines of a report that stands there, by the numbers of the lines that they are about."""
+        """The records of an existing report, each with the number of its line."""
         assert self.path is not None
         if self.path.is_dir():
             raise DataError(f"{self.path}: is a folder; name a file for --guard-report.")
-        if not self.path.is_file():  # nothing, or a device or pipe
+        if not self.path.is_file():  # absent, or a device or pipe
             return []
         found: list[tuple[int, bytes]] = []
         with self.path.open("rb") as stream:
             for line in stream:
                 if not line.endswith(b"\n") and (found or _CUT_SHORT.fullmatch(line)):
-                    break  # the process died while it wrote this
+                    break  # the process died while it wrote this record
                 try:
                     record = parse_json(line)
                     if tuple(record) != FIELDS:
@@ -140,12 +140,12 @@ def _is_free(path: Path) -> bool:
 
 
 def _lock(path: Path) -> Path:
-    path = path.resolve()  # a link and the file that it leads to have one lock
+    path = path.resolve()  # a link and its target share one lock
     return path.with_name(f".{path.name}.lock")
 
 
 def _is_locked(path: Path, stack: contextlib.ExitStack) -> bool:
-    """Take the lock of a report until the stack is left; False if another process holds it."""
+    """Lock a report until the stack closes. Returns False if another process holds the lock."""
     try:
         stack.enter_context(exclusive(_lock(path), wait=False))
     except BlockingIOError:

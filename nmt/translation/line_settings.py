@@ -1,4 +1,4 @@
-"""The options of translating lines that are not the search's, defined as those are (:mod:`nmt.search.settings`)."""
+"""The options of translating lines, apart from those of the search (:mod:`nmt.search.settings`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from nmt.option_fields import FORMAT, HARDWARE, Option, option_fields
 from nmt.search.settings import Sampling, SearchSettings
 
 SplitSentences = Literal["auto", "always", "never"]
-"""auto splits lines that the model was not trained for; always splits every line of several sentences; never splits
-only lines that are too long."""
+"""auto splits lines unlike the training lines; always splits every line of several sentences; never does not split into
+sentences. Lines that are too long are split in any case."""
 
 MbrMetric = Literal["chrf", "bleu"]
 """The metric of minimum Bayes risk."""
@@ -19,7 +19,7 @@ MbrMetric = Literal["chrf", "bleu"]
 
 @dataclass(frozen=True)
 class LineSettings:
-    """How lines become translations, apart from the search."""
+    """The settings of translating lines, apart from the search."""
 
     mbr: Annotated[MbrMetric | None, Option("Rerank candidates by minimum Bayes risk with this metric.")] = None
     max_source_length: Annotated[
@@ -45,8 +45,8 @@ class LineSettings:
         bool | None,
         Option(
             "Copy characters unseen in training from the source.",
-            in_python="Copy characters that the vocabulary has no piece for from the source; by default not those that "
-            "the model has seen spelt in bytes.",
+            in_python="Copy characters without a piece in the vocabulary from the source; by default not those that "
+            "the model has seen as byte pieces.",
             unset="on",
         ),
     ] = None
@@ -74,7 +74,7 @@ class LineSettings:
 
 
 class LineOptions(TypedDict, total=False):
-    """The options by name, as the Python API takes them. None is the default."""
+    """These options as keywords of the Python API. None stands for the default."""
 
     mbr: MbrMetric | None
     max_source_length: int | None
@@ -89,7 +89,7 @@ def line_settings(**options: Unpack[LineOptions]) -> LineSettings:
     """Settings from options.
 
     Raises:
-        ConfigError: an option is unknown or out of its range.
+        ConfigError: an option is unknown or out of range.
     """
     from nmt.config.option_values import check_options
 
@@ -98,10 +98,10 @@ def line_settings(**options: Unpack[LineOptions]) -> LineSettings:
 
 
 def recorded(search: SearchSettings, lines: LineSettings, *, scoring: bool = False) -> dict[str, Any]:
-    """What an output depends on, by option.
+    """Option -> value, for the options that an output depends on.
 
     Args:
-        scoring: targets are scored, rather than searched for: only some options have an effect.
+        scoring: given targets are scored, so only some options have an effect.
     """
     values = dataclasses.asdict(search) | dataclasses.asdict(lines)
     if values["copy_unknown"] is None:
@@ -116,5 +116,5 @@ def recorded(search: SearchSettings, lines: LineSettings, *, scoring: bool = Fal
 
 
 def recorded_defaults() -> dict[str, Any]:
-    """What the defaults are recorded as, those of sampling included."""
+    """The record of the defaults, including those of sampling."""
     return recorded(SearchSettings(sampling=Sampling()), LineSettings())

@@ -1,7 +1,7 @@
-"""A line that is longer than a model was trained for, in parts that are not.
+"""Splits lines that are longer than the training lines.
 
-Pure functions over text: cut at sentence ends where that suffices, else at punctuation, else between words, else
-between characters, in whatever script.
+Pure functions over text: cut at sentence ends if that suffices, else at punctuation, else between words, else between
+characters, in any script.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
-# Of the limit: 32 pieces of 256, which is a common length of a sentence.
+# As a share of the limit: 32 pieces of 256, a common length of a sentence.
 _SHORT_SENTENCE = 1 / 8
 
 Measure = Callable[[Sequence[str]], list[int]]
-"""The lengths of texts, in the unit that the limit is in."""
+"""The lengths of texts, in the unit of the limit."""
 
 _CLOSING = re.escape("\"'”’»›)]」』】》〉）］｝")
-# What ends a sentence only before white space (there are 3.14 and example.com), and what always does: the full stops
-# of Chinese and Japanese, Hindi, Urdu, Armenian, Ethiopic, Burmese, Khmer and Tibetan.
-# A stretch of the first kind is looked at from its beginning alone, so that time does not grow with its square.
+# First the marks that end a sentence only before white space (compare 3.14 and example.com), then those that always do:
+# the full stops of Chinese and Japanese, Hindi, Urdu, Armenian, Ethiopic, Burmese, Khmer and Tibetan.
+# A sequence of the first kind is matched only from its beginning, so that the time is linear in its length.
 _SENTENCE_END = re.compile(rf"(?<![.!?…‽؟])[.!?…‽؟]++[{_CLOSING}]*+(?=\s)|[。！？｡।॥۔։።፧፨။។៕།]+[{_CLOSING}]*")
 _WHITE_SPACE = re.compile(r"\s+")
 _VISIBLE = re.compile(r"\S")
 _ZERO_WIDTH_JOINER = "\u200d"
-# Skin tones, and the tags that spell the name of a region behind a flag.
+# Skin tones, and the tags after a flag that spell the name of a region.
 _EMOJI_PART = re.compile("[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 
 
 def split(line: str, limit: int, measure: Measure) -> list[str]:
-    """Cut a line into parts of at most ``limit``, at the best places that there are.
+    """Cut a line into parts of at most ``limit``, at the best possible places.
 
-    A line that is too long is cut into its sentences, since those are what models are trained on; short ones stay with
-    their neighbours, so that a full stop behind an abbreviation does no harm. A sentence that is too long is cut into
-    parts of like length, as few as will do.
+    A line that is too long is cut into sentences, because models are trained on sentences. Short sentences stay with
+    their neighbours, so that a full stop after an abbreviation does no harm. A sentence that is too long is cut into
+    as few parts as possible, of similar length.
 
-    Every character of the line is in one part, but for white space at the cuts. A line within the limit is its own
-    only part. A single character that is longer than the limit stays whole.
+    Every character of the line is in one part, except for white space at the cuts. A line within the limit is returned
+    as the only part. A single character that is longer than the limit stays whole.
     """
     [length] = measure([line])
     return [line] if length <= limit else list(_parts(line.strip(), limit, measure, _PLACES))
 
 
 def _parts(text: str, limit: int, measure: Measure, places: Sequence[Callable[[str], list[int]]]) -> Iterator[str]:
-    """The parts of a text that is too long, cut at the first kind of place; parts still too long at the next kind."""
+    """Cut a text that is too long at the first kind of place, and parts that are still too long at the next kind."""
     if places:
         units = _cut(text, places[0](text))
         packs = _packed(units, measure(units), limit, places[0]) if len(units) > 1 else units
@@ -69,8 +69,7 @@ def _cut(text: str, places: Sequence[int]) -> list[str]:
 
 
 def _packed(units: Sequence[str], sizes: Sequence[int], limit: int, place: Callable[[str], list[int]]) -> list[str]:
-    """Neighbours put together again within the limit: sentences until they are no longer short, else what comes out
-    even."""
+    """Join neighbouring units within the limit: sentences until they are no longer short, other units evenly."""
     total = sum(sizes)
     enough = limit * _SHORT_SENTENCE if place is _after_sentences else total / math.ceil(total / limit)
     packs: list[list[str]] = []
@@ -85,7 +84,7 @@ def _packed(units: Sequence[str], sizes: Sequence[int], limit: int, place: Calla
 
 
 def _after_sentences(text: str) -> list[int]:
-    # What goes on in lower case was an abbreviation, or a question inside a sentence.
+    # If the next word is in lower case, the mark ended an abbreviation, or a question inside a sentence.
     ends = (match.end() for match in _SENTENCE_END.finditer(text))
     return [end for end in ends if not _next_visible(text, end).islower()]
 
@@ -103,7 +102,7 @@ def _ends_a_clause(character: str, following: str) -> bool:
     category = unicodedata.category(character)
     if category[0] != "P" or category in ("Ps", "Pi", "Pc"):
         return False
-    # Scripts whose characters are wide put no space behind their marks; of several marks, the last counts.
+    # Scripts with wide characters put no space after punctuation; of several marks, the last one counts.
     is_wide = unicodedata.east_asian_width(character) in "WF" and unicodedata.category(following)[0] != "P"
     return following.isspace() or is_wide
 
@@ -113,7 +112,7 @@ def _between_words(text: str) -> list[int]:
 
 
 def _between_characters(text: str, count: int) -> list[int]:
-    """Where to cut into so many stretches, not between a letter and its marks unless there is nothing else."""
+    """The places at which to cut into ``count`` parts; between a letter and its marks only if unavoidable."""
     places: list[int] = []
     before = 0
     for even in (len(text) * number // count for number in range(1, count)):
@@ -125,14 +124,14 @@ def _between_characters(text: str, count: int) -> list[int]:
 
 
 def _back_to_a_boundary(text: str, place: int, end: int) -> int:
-    """The nearest place before a character with its marks, or ``end`` if none comes before that."""
+    """The nearest boundary between characters (with their marks) at or before ``place``, but not before ``end``."""
     while place > end and belong_together(text[place - 1], text[place]):
         place -= 1
     return place
 
 
 def belong_together(character: str, following: str) -> bool:
-    """Whether two neighbours are, or may be, parts of what readers take for one character."""
+    """Whether two adjacent code points are, or may be, parts of one visible character."""
     is_mark = unicodedata.category(following)[0] == "M" or _EMOJI_PART.match(following) is not None
     is_flag = _FLAG_LETTER.match(character) is not None and _FLAG_LETTER.match(following) is not None
     return is_mark or is_flag or _ZERO_WIDTH_JOINER in (character, following)

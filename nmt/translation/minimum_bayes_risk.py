@@ -1,7 +1,6 @@
-"""Minimum Bayes risk: of a line's candidates the one that is most like all of them (Kumar and Byrne 2004; Eikema and
-Aziz 2020), rather than the likeliest.
+"""Minimum Bayes risk: choose the candidate that is most similar to all candidates, instead of the likeliest.
 
-Shapes: N candidates.
+Kumar and Byrne 2004; Eikema and Aziz 2020. Shapes: N candidates.
 """
 
 from __future__ import annotations
@@ -14,35 +13,34 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Utility = Callable[[Sequence[str]], Floats]
-"""From texts to how good each of them is, by row, were each of them, by column, the right translation (N, N); such as
-:func:`nmt.evaluation.pairwise.pairwise` makes."""
+"""Texts -> (N, N): the quality of text ``row`` if text ``column`` were the reference. For example
+:func:`nmt.evaluation.pairwise.pairwise`."""
 
-# Sums in another order differ in their last digits, which must not decide.
+# Rounding errors depend on the order of summation and must not decide.
 _DECIMALS = 9
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A candidate in its new place."""
+    """A candidate after reranking."""
 
     index: int
-    """Where it stood among the candidates."""
+    """The candidate's index before reranking."""
     expected_utility: float
 
 
 def rerank(
     candidates: Sequence[str], utility: Utility, *, log_probabilities: Sequence[float] | None = None
 ) -> list[Choice]:
-    """Order candidates by their expected utility, where each candidate in turn is taken for the right translation.
+    """Order candidates by expected utility, with each candidate in turn as the reference.
 
     Args:
-        candidates: texts of one line: what a beam found, or samples; the same text may come several times and then
-            counts so often. There may be none.
-        log_probabilities: of each candidate, at least one of them finite: weighs them as references by their
-            probability, divided by that of all. Without it all weigh the same, as is right for samples.
+        candidates: the hypotheses of a beam, or samples, for one line. A repeated text counts repeatedly. May be empty.
+        log_probabilities: of each candidate, at least one finite: references are weighted by their normalised
+            probabilities. Without them all weights are equal, which is right for samples.
 
     Returns:
-        All of them, the best first; equal ones in the order in which they came.
+        All candidates, best first; equal ones keep their order.
     """
     if not candidates:
         return []

@@ -1,4 +1,4 @@
-"""Wrapped text: lines that are put together into paragraphs, translated, and wrapped again."""
+"""Wrapped text: lines are joined into paragraphs, translated, and wrapped again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_CHARACTERS = MAX_LINE_BYTES
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Lines without a blank one between them, or a single blank line."""
+    """Consecutive lines that are not blank, or a single blank line."""
 
     lines: tuple[str, ...]
     number: int
@@ -30,16 +30,16 @@ class Paragraph:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it is a blank line."""
+        """Whether the paragraph is a blank line."""
         return not self.lines[0].strip()
 
     def unwrapped(self, language: str) -> str:
         """The paragraph as one line.
 
-        Lines are joined with a space; without one behind a hyphen, and in languages that are written without spaces.
+        Lines are joined with a space, except after a hyphen and in languages that are written without spaces.
         """
         joined: list[str] = []
-        last_two = ""  # characters of what is joined so far
+        last_two = ""  # the last two characters so far
         for line in map(str.strip, self.lines):
             joined += [_between(last_two, line, language), line]
             if last_two.endswith(_SOFT_HYPHEN):
@@ -48,10 +48,10 @@ class Paragraph:
         return "".join(joined)
 
     def wrapped(self, text: str, language: str) -> list[str]:
-        """Another text as lines with the width and the indents of this paragraph's; a single line stays one.
+        """Wrap another text to the width and the indents of this paragraph. A single line stays a single line.
 
         Args:
-            language: code of the text's language.
+            language: the text's language code.
         """
         first = _indent(self.lines[0])
         if len(self.lines) == 1:
@@ -61,7 +61,7 @@ class Paragraph:
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
-    """Serve lines as paragraphs and blank lines, each as soon as it is complete.
+    """Yield paragraphs and blank lines, each as soon as it is complete.
 
     Raises:
         DataError: a paragraph has more characters than :data:`MAX_CHARACTERS`.
@@ -87,9 +87,9 @@ def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
 
 
 def translate_paragraphs(translator: Translator, lines: Iterable[str]) -> Iterator[list[tuple[Paragraph, Translation]]]:
-    """Translate the paragraphs of a text, in their order, by windows.
+    """Translate the paragraphs of a text in order, window by window.
 
-    A window holds as many paragraphs as the translator's holds lines, or fewer where they are very long.
+    A window holds as many paragraphs as the translator's window holds lines, or fewer if they are very long.
     """
     waiting: deque[Paragraph] = deque()
 
@@ -103,7 +103,7 @@ def translate_paragraphs(translator: Translator, lines: Iterable[str]) -> Iterat
 
 
 def columns(text: str) -> int:
-    """How wide a text is in a terminal: East Asian wide characters take two columns, combining marks none."""
+    """The width of a text in a terminal: East Asian wide characters take two columns, combining marks none."""
     return sum(
         2 if unicodedata.east_asian_width(character) in "WF" else unicodedata.category(character) not in ("Mn", "Me")
         for character in text
@@ -139,7 +139,7 @@ def _wrapped(text: str, width: int, first: str, other: str, language: str) -> li
 
 
 def _tokens(text: str, language: str) -> Iterator[str]:
-    """What a line may end behind: words with the white space that follows them, or characters."""
+    """The units after which a line may end: words with the white space after them, or characters."""
     for word in _WORD.findall(text.strip()):
         if not is_unspaced(language):
             yield word

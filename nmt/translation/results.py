@@ -1,4 +1,4 @@
-"""What becomes of a line: candidates, whole or joined from the parts of a long line, and what the guard found."""
+"""The translation of a line: its candidates (joined from parts if the line was split) and the guard's finding."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class TranslatedText:
     text: str
     pieces: tuple[str, ...]
     log_probability: float
-    """Of all pieces and the end, in nats; of a line in parts, the sum."""
+    """The log-probability of all pieces and eos, in nats; summed over the parts of a split line."""
     score: float
-    """The log-probability over the length penalty; of a line in parts, the sum."""
+    """The log-probability divided by the length penalty; summed over the parts of a split line."""
     expected_utility: float | None = None
-    """How good it is by minimum Bayes risk, and then what candidates are ranked by; of a line in parts, the mean. None
-    where it was not asked for, or the guard's second search found the text."""
+    """The expected utility of minimum Bayes risk, by which candidates are then ranked; averaged over the parts of a
+    split line. None if not requested, or if the guard's second search found the text."""
     piece_log_probabilities: tuple[float, ...] | None = None
-    """Of each piece given those before it, and of the end; of a line in parts, of each part's end. None where they were
-    not asked for."""
+    """The log-probability of each piece given the pieces before it, then that of eos. In a split line, each part has an
+    eos. None if not requested."""
     alignment: tuple[int | None, ...] | None = None
-    """For each piece the index of the source piece that it looks at most, None for the end of the source; None where
-    it was not asked for."""
+    """For each piece, the index of the source piece with the most attention; None stands for the source's eos. The
+    attribute itself is None if not requested."""
 
     def __repr__(self) -> str:
         return f"TranslatedText({self.text!r}, score={self.score:.3f})"
@@ -36,21 +36,20 @@ class TranslatedText:
 
 @dataclass(frozen=True)
 class Translation:
-    """What became of a line."""
+    """The translation of a line."""
 
     source: str
     candidates: tuple[TranslatedText, ...]
     """Best first; one empty text for a blank line."""
     source_pieces: tuple[str, ...] = ()
-    """As the model reads the line; of all parts."""
+    """The pieces of the normalised line, all parts together."""
     parts: int = 1
-    """The number of parts that were translated one by one: more than one where the line holds more, or more sentences,
+    """The number of parts that were translated separately: more than one if the line is longer, or has more sentences,
     than the model was trained for."""
     is_cut: bool = False
-    """Whether some of these parts are parts of a sentence: the line, or a sentence in it, has more pieces than the
-    maximum."""
+    """Whether a sentence was cut into parts, because it has more pieces than the maximum."""
     guard: Finding | None = None
-    """What was wrong with the best candidate, if anything, and whether another took its place."""
+    """The problems of the best candidate, if any, and whether another candidate replaced it."""
 
     @property
     def text(self) -> str:
@@ -74,14 +73,14 @@ BLANK = TranslatedText("", (), 0.0, 0.0)
 def joined(
     parts: Sequence[Sequence[TranslatedText]], source_lengths: Sequence[int], befores: Sequence[str], target_lang: str
 ) -> tuple[TranslatedText, ...]:
-    """The candidates of a line from those of its parts: first with first, second with second, and so on.
+    """Join the candidates of a line's parts: the first with the first, the second with the second, and so on.
 
-    Of a part with fewer candidates its last one stands in. Texts are joined with the white space of the source, unless
-    the target language is written without.
+    A part with fewer candidates repeats its last one. Texts are joined with the white space of the source, unless the
+    target language is written without spaces.
 
     Args:
-        source_lengths: how many source pieces each part has.
-        befores: the white space in front of each part.
+        source_lengths: the number of source pieces of each part.
+        befores: the white space before each part.
     """
     if len(parts) == 1:
         return tuple(parts[0])
@@ -124,5 +123,5 @@ def _joined_words(texts: Sequence[str], befores: Sequence[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text with spaces for line ends, which a piece of a vocabulary without normalisation may hold."""
+    """The text with line ends replaced by spaces. Pieces of a vocabulary without a normaliser may hold line ends."""
     return text.replace("\n", " ").replace("\r", " ")

@@ -1,8 +1,8 @@
-"""Files of translations that resume: while one grows it is ``OUT.partial``, and it takes its name when it is complete.
+"""Output files that resume: a file is ``OUT.partial`` until it is complete, then it is renamed to ``OUT``.
 
-A record says what each is made with: ``OUT.partial.json`` while it grows, ``.OUT.nmt.json`` once it is complete. The
-record tells our outputs from other files, which are never touched, and keeps a file from becoming two halves that were
-made with different models, inputs or settings.
+A record beside it lists the models, inputs and settings of the output: ``OUT.partial.json`` until it is complete, then
+``.OUT.nmt.json``. The record distinguishes our outputs from other files, which are never touched. It also keeps an
+output from being resumed with different models, inputs or settings.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from nmt.translation.line_settings import recorded_defaults
 from nmt.translation.windows import whole_windows
 
 INPUTS = ("input", "prefix", "score_target")
-"""What files may be read, as they are called in a record."""
+"""The names of input files in a record."""
 
 _VERSION = 1
 
 
 @dataclass(frozen=True)
 class Begun:
-    """How far an output had come."""
+    """The finished part of an interrupted output."""
 
     lines: int = 0
-    """Of the input that are done."""
+    """The number of finished input lines."""
     bytes: int = 0
-    """Of the output that stand for them."""
+    """The size of their output."""
 
 
 def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """All that an output depends on, by name; as it comes back from JSON.
+    """The models, inputs and settings that an output depends on, as JSON values.
 
     Args:
-        bundles: that were verified before.
-        files: that are read, by what they are; None for one that cannot be read again, such as a pipe.
+        bundles: verified bundles.
+        files: name (of :data:`INPUTS`) -> input file; None for input that cannot be read again, such as a pipe.
 
     Raises:
         DataError: a file cannot be read.
@@ -60,38 +60,38 @@ def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], setting
 
 @dataclass(frozen=True)
 class OutputFile:
-    """An output and the names beside it."""
+    """An output file, and the files beside it."""
 
     path: Path
 
     @property
     def partial(self) -> Path:
-        """The output until it is complete."""
+        """The name of the output until it is complete."""
         return partial_name(self.path)
 
     @property
     def partial_record(self) -> Path:
-        """What the partial output is made with."""
+        """The record of the partial output."""
         return self.partial.with_name(self.partial.name + ".json")
 
     @property
     def record(self) -> Path:
-        """What the complete output is made with, and its checksum."""
+        """The record of the complete output, with its checksum."""
         return self.path.with_name(f".{self.path.name}.nmt.json")
 
     @property
     def lock(self) -> Path:
-        """Present while a process writes the output."""
+        """The lock file that exists while a process writes the output."""
         return self.path.with_name(f".{self.path.name}.lock")
 
     @property
     def names(self) -> tuple[Path, ...]:
-        """All files that are written for the output."""
+        """The names of all files that are written for the output."""
         return self.path, self.partial, self.partial_record, self.record, self.lock
 
     @property
     def precision(self) -> Precision | None:
-        """The precision that the output was made in, complete or partial; None where none is recorded."""
+        """The recorded precision of the complete or partial output; None if there is no record."""
         pairs = (self.path, self.record), (self.partial, self.partial_record)
         record = next((_read_record(record) for output, record in pairs if output.exists()), None)
         made = record["made_with"].get("precision") if record else None
@@ -99,11 +99,12 @@ class OutputFile:
 
     @property
     def is_taken(self) -> bool:
-        """Whether something stands under its name or that of its partial form, or what is not a record under those."""
-        return any(path.exists() or path.is_symlink() for path in (self.path, self.partial)) or bool(self._no_records())
+        """Whether the output or its partial form exists, or another file has the name of a record."""
+        exists = any(path.exists() or path.is_symlink() for path in (self.path, self.partial))
+        return exists or bool(self._foreign_records())
 
-    def free_one(self) -> OutputFile:
-        """The output itself, or the next one beside it (``OUT-2.txt``) whose name is not taken."""
+    def first_free(self) -> OutputFile:
+        """The output itself, or the first numbered name (``OUT-2.txt``) that is not taken."""
         return next(self._free())
 
     def _free(self) -> Iterator[OutputFile]:
@@ -113,7 +114,7 @@ class OutputFile:
 
     @contextmanager
     def claimed_free(self) -> Iterator[OutputFile]:
-        """As :meth:`claimed`, for the first free one that no other process has claimed; serves it."""
+        """Like :meth:`claimed`, for the first free name that no other process has claimed. Yields that output."""
         with contextlib.ExitStack() as stack:
             for output in self._free():
                 try:
@@ -122,16 +123,16 @@ class OutputFile:
                     continue
                 except OSError as error:
                     raise DataError(f"{self.path.parent}: cannot be written to ({error.strerror}).") from None
-                if not output.is_taken:  # by one that was faster
+                if not output.is_taken:  # another process may have been faster
                     yield output
                     return
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keep other processes from the output meanwhile.
+        """Lock the output against other processes.
 
         Raises:
-            DataError: another process is writing it; or what is there is not an output of ours, or was changed since.
+            DataError: another process is writing the output, or an existing file is not our output or was changed.
         """
         with contextlib.ExitStack() as stack:
             try:
@@ -147,20 +148,20 @@ class OutputFile:
             yield
 
     def is_up_to_date(self, made: Mapping[str, Any]) -> bool:
-        """Whether the output is complete. That nobody changed it was found when it was claimed.
+        """Whether the output is complete. Call it after :meth:`claimed`, which checks that the file is unchanged.
 
         Args:
-            made: as :func:`made_with` gives it.
+            made: the result of :func:`made_with`.
 
         Raises:
-            DataError: it is complete, but was made with something else.
+            DataError: the output is complete, but was made with other models, inputs or settings.
         """
         finished = self._finished(hashed=False)
         if finished is None:
             return False
         self._refuse_different(self.path, finished["made_with"], made)
         if not self.partial.exists():
-            self.partial_record.unlink(missing_ok=True)  # left by a process killed at its very end
+            self.partial_record.unlink(missing_ok=True)  # left if a process was killed just before its end
         return True
 
     def begun(
@@ -172,55 +173,55 @@ class OutputFile:
         output_lines: int = 1,
         entry_of: Callable[[int, bytes], int] | None = None,
     ) -> Begun:
-        """How far an earlier try had come; nowhere where there was none.
+        """The finished part of an interrupted output; empty if there is none.
 
-        Counts whole windows alone, so that what follows is translated in the same batches as it would have been.
+        Only complete windows count, so that the rest is translated in the same batches as without an interruption.
 
         Args:
-            made: as :func:`made_with` gives it.
-            lines: of the input, or of parallel files, from the first on; read only where there is something to resume.
-            window: lines that are read before they are translated.
-            output_lines: for each line of the input, at most.
-            entry_of: tells from the index and the bytes of a line of the output which line of the input it stands for,
-                from 0, or raises ValueError. Needed where there may be fewer than ``output_lines`` for one.
+            made: the result of :func:`made_with`.
+            lines: all lines of the input, or of parallel files. Only read if there is an interrupted output.
+            window: the number of lines that are read before they are translated.
+            output_lines: the maximum number of output lines per input line.
+            entry_of: see :func:`nmt.translation.formats.entry_of`. Needed if an input line may have fewer than
+                ``output_lines`` output lines.
 
         Raises:
-            DataError: the earlier try was made with something else.
+            DataError: the interrupted output was made with other models, inputs or settings.
         """
         if not self.partial.exists() or not self.partial.stat().st_size:
             return Begun()
         before = _read_record(self.partial_record)
-        assert before is not None  # or it was not claimed
+        assert before is not None  # claimed() has checked it
         self._refuse_different(self.partial, before["made_with"], made)
         entry_of = entry_of or (lambda index, _: index // output_lines)
         with self.partial.open("rb") as stream:
-            done = whole_windows(lines, window, _whole_entries(stream, entry_of, output_lines))
+            done = whole_windows(lines, window, _complete_entries(stream, entry_of, output_lines))
             stream.seek(0)
             kept = itertools.takewhile(lambda numbered: numbered[0] < done, _numbered(stream, entry_of))
             return Begun(done, sum(len(line) for _, line in kept))
 
     @contextmanager
     def growing(self, made: Mapping[str, Any], *, keep: int = 0) -> Iterator[BinaryIO]:
-        """Open the output, which takes its name when the body is done.
+        """Open the partial output. It is renamed when the body is done.
 
         Args:
-            made: as :func:`made_with` gives it.
-            keep: bytes of an earlier try to append to.
+            made: the result of :func:`made_with`.
+            keep: the size of an interrupted output to append to.
 
         Raises:
-            DataError: meanwhile something else took its name.
+            DataError: another program created a file of the output's name in the meantime.
         """
-        # Before the file that it describes: a partial output without a record would be nobody's.
+        # Written before the file that it describes: a partial output without a record is not recognised as ours.
         _write_record(self.partial_record, {"version": _VERSION, "made_with": made})
         try:
             with completing(self.path, keep=keep) as stream:
                 yield stream
                 stream.flush()
                 self._refuse_replacing()
-                # Before the output takes its name: a complete output without a record would be nobody's.
+                # Written before the output is renamed: a complete output without a record is not recognised as ours.
                 _write_record(self.record, {"version": _VERSION, "made_with": made, **_content(self.partial)})
         except BaseException:
-            # It may not have been opened at all.
+            # The partial output may not exist yet.
             if not self.partial.exists() or not self.partial.stat().st_size:
                 self.partial.unlink(missing_ok=True)
                 self.partial_record.unlink(missing_ok=True)
@@ -232,62 +233,62 @@ class OutputFile:
             raise DataError(f"{self.path}: is a link to nothing. Name another file, or remove the link.")
         if self.path.exists() and self._finished() is None:
             raise DataError(
-                f"{self.path}: exists, and nmt translate did not write it, or it was changed since. It was left as it "
-                f"is: {self._ways_out()}"
+                f"{self.path}: exists, but nmt translate did not write it, or it was changed since. It was left as "
+                f"it is: {self._ways_out()}"
             )
         if self.partial.exists() and _read_record(self.partial_record) is None:
             raise DataError(
-                f"{self.partial}: exists, and {self.partial_record.name}, which would say what it was made with, is "
-                f"missing or damaged. It was left as it is: {self._ways_out()}"
+                f"{self.partial}: exists, but its record {self.partial_record.name} is missing or damaged. It was left "
+                f"as it is: {self._ways_out()}"
             )
-        for path in self._no_records():
+        for path in self._foreign_records():
             raise DataError(
-                f"{path}: exists, and nmt translate did not write it. It was left as it is: {self._ways_out()}"
+                f"{path}: exists, but nmt translate did not write it. It was left as it is: {self._ways_out()}"
             )
 
-    def _no_records(self) -> list[Path]:
-        """What stands in the places of records and is none."""
+    def _foreign_records(self) -> list[Path]:
+        """The files that have the name of a record but are not records."""
         return [path for path in (self.record, self.partial_record) if path.exists() and _read_record(path) is None]
 
     def _refuse_different(self, path: Path, before: Mapping[str, Any], made: Mapping[str, Any]) -> None:
         if any(record.get(name, "") is None for record in (before, made) for name in INPUTS):
             what = "is complete" if path == self.path else "holds the finished part of an interrupted translation"
             raise DataError(
-                f"{path}: {what}. Whether its input was the same cannot be checked, since one of the two was standard "
-                f"input or a pipe. It was left as it is: {self._ways_out()}"
+                f"{path}: {what}. One of the two inputs is standard input or a pipe, so they cannot be compared. The "
+                f"file was left as it is: {self._ways_out()}"
             )
         if different := _differences(before, made):
-            raise DataError(f"{path}: was made differently: {different}. Give the same, {self._ways_out()}")
+            raise DataError(f"{path}: was made differently: {different}. Give the same values, {self._ways_out()}")
 
     def _refuse_replacing(self) -> None:
         if self.path.exists() or self.path.is_symlink():
             raise DataError(
-                f"{self.path}: another program wrote it meanwhile, and it was left as it is. The translation is in "
+                f"{self.path}: another program wrote it in the meantime; it was not replaced. The translation is in "
                 f"{self.partial}. Move the other file, then run the same command."
             )
 
     def _ways_out(self) -> str:
-        return f"name another file, or add --fresh to start over in {self.free_one().path}."
+        return f"name another file, or add --fresh to start over in {self.first_free().path}."
 
     def _finished(self, *, hashed: bool = True) -> dict[str, Any] | None:
-        """The record of the complete output; None where there is no such output, or it is not what we wrote.
+        """The record of the complete output; None if the output does not exist or was not written by us.
 
         Args:
-            hashed: compare checksums, too, and not sizes alone.
+            hashed: compare the checksum as well as the size.
         """
         record = _read_record(self.record)
         if record is None or not self.path.is_file():
             return None
-        # The size is known at once; the checksum is computed only where it fits.
+        # Computing the checksum takes time, so the size is compared first.
         if record.get("bytes") != self.path.stat().st_size:
             return None
         return None if hashed and record.get("sha256") != _sha256(self.path) else record
 
 
-def _whole_entries(stream: BinaryIO, entry_of: Callable[[int, bytes], int], most_lines: int) -> int:
-    """How many lines of input all lines of output are there for.
+def _complete_entries(stream: BinaryIO, entry_of: Callable[[int, bytes], int], max_lines: int) -> int:
+    """The number of input lines whose output is complete.
 
-    The last one counts only with the most lines that there may be, since others might have followed.
+    The last input line counts only with the maximum number of output lines, because others might have followed.
     """
     entry = lines = 0
     for number, _ in _numbered(stream, entry_of):
@@ -295,11 +296,11 @@ def _whole_entries(stream: BinaryIO, entry_of: Callable[[int, bytes], int], most
             break
         lines = lines + 1 if number == entry else 1
         entry = number
-    return entry + (lines >= most_lines)
+    return entry + (lines >= max_lines)
 
 
 def _numbered(stream: BinaryIO, entry_of: Callable[[int, bytes], int]) -> Iterator[tuple[int, bytes]]:
-    """The lines of an output with the line of input that each stands for, up to the first that does not say."""
+    """The lines of an output, each with the index of its input line, up to the first malformed line."""
     for index, line in enumerate(stream):
         try:
             number = entry_of(index, line) if line.endswith(b"\n") else -1
@@ -329,15 +330,15 @@ def _write_record(path: Path, record: Mapping[str, Any]) -> None:
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     old, new = dict(flatten(dict(before))), dict(flatten(dict(now)))
-    # A version that did not have an option yet wrote what its default gives.
+    # A version without an option wrote the output that the option's default gives.
     for name, value in flatten(recorded_defaults()):
         part_of = name.rpartition(".")[0]
         if name in new and (not part_of or any(known.startswith(f"{part_of}.") for known in old)):
             old.setdefault(name, value)
-    if old.get("invalid_utf8") == "error":  # then no line had invalid bytes, and none would have been replaced
+    if old.get("invalid_utf8") == "error":  # no line had invalid bytes, so replacing them changes nothing
         new["invalid_utf8"] = "error"
     return ", ".join(
-        # Checksums mean nothing to a reader.
+        # Checksums are not shown: they tell a reader nothing.
         name if name in ("model", *INPUTS) else f"{name} ({old.get(name)} then, {new.get(name)} now)"
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
@@ -345,7 +346,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _model_made_with(bundle: Path) -> dict[str, str]:
-    # What was verified need not be hashed again.
+    # The bundle is verified, so its recorded checksums are right.
     recorded = recorded_checksums(bundle)
     return {name: recorded.get(name) or _sha256(bundle / name) for name in (MODEL_FILE, VOCAB_FILE, CONFIG_FILE)}
 

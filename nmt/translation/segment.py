@@ -12,28 +12,28 @@ from nmt.translation.unknown_characters import Taken
 
 @dataclass
 class Segment:
-    """A line, or a part of one, on its way through the search."""
+    """A line, or a part of one, with its translations so far."""
 
     text: str
     pieces: list[int]
     before: str = ""
-    """The white space between it and the part before."""
+    """The white space between this part and the previous one."""
     number: int = 0
-    """Its own in all of the input: what its samples derive from."""
+    """Unique in the whole input; seeds the sampling."""
     prefix: list[int] = field(default_factory=list)
-    """What its translation begins with."""
+    """The pieces that the translation begins with."""
     candidates: tuple[TranslatedText, ...] = (BLANK,)
     parts: int = 1
     """The number of parts that the first candidate was searched in."""
     is_cut: bool = False
-    """Whether it, or a part that it was searched in, was cut out of text that is too long."""
+    """Whether the segment, or a part of it that was searched alone, was cut from text longer than the limit."""
     finding: Finding | None = None
     taken: Taken | None = None
-    """The unknown characters that were taken out of its text, if it had any."""
+    """The unknown characters that were taken out of the text, if there were any."""
 
 
 def joined_segments(segments: Sequence[Segment], target_lang: str) -> tuple[TranslatedText, ...]:
-    """The candidates of a line from those of its segments."""
+    """The candidates of a line, joined from those of its segments."""
     return joined(
         [segment.candidates for segment in segments],
         [len(segment.pieces) for segment in segments],
@@ -42,8 +42,8 @@ def joined_segments(segments: Sequence[Segment], target_lang: str) -> tuple[Tran
     )
 
 
-def findings_together(segments: Sequence[Segment]) -> Finding | None:
-    """What the guard found in the segments of a line, together."""
+def joined_findings(segments: Sequence[Segment]) -> Finding | None:
+    """The guard's findings in all segments of a line, as one finding."""
     found = [segment.finding for segment in segments if segment.finding is not None]
     if not found:
         return None

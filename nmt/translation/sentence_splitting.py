@@ -1,4 +1,4 @@
-"""Which lines are translated sentence by sentence, and what stands between the sentences."""
+"""Splits lines into sentences, for lines that differ from the model's training lines."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from nmt.sentences import sentences
 from nmt.translation.line_settings import SplitSentences
 from nmt.translation.long_lines import Measure, split
 
-# A number of sentences is usual if more than 1% of the training lines hold so many. A line that holds more is split,
-# but not if it is as short as 99% of the training lines and the model has seen many like it: more than 1,000 lines, and
-# more than 0.1%. Of ordinary lines, too, 1 in 100 holds more than is usual.
+# A line with more sentences than 99% of the training lines is split, unless it is shorter than 99% of them and many
+# training lines (more than 1,000, and more than 0.1%) have at least as many sentences.
 _UNUSUAL_SHARE, _RARE_SHARE, _RARE_LINES = 0.01, 0.001, 1_000
-# A line of a usual number of sentences is split only if it is half as long again as 99.9% of the training lines.
+# Any other line is split only if it is 1.5 times as long as 99.9% of the training lines.
 _MUCH_LONGER = 1.5
 _LINE_END = re.compile(r"[\r\n]")
 
@@ -26,9 +25,9 @@ class Part:
 
     text: str
     before: str = ""
-    """The white space between this part and the one before it; none before the first part."""
+    """The white space between this part and the previous one; empty for the first part."""
     is_cut: bool = False
-    """Whether it was cut out of text that is longer than the limit."""
+    """Whether the part was cut from text that is longer than the limit."""
 
 
 class LineSplitter:
@@ -42,13 +41,13 @@ class LineSplitter:
         limit: int,
         measure: Measure,
     ) -> None:
-        """Make ready to split.
+        """Prepare to split.
 
         Args:
-            language: code of the language of the lines.
-            lines: the training lines of the model; where they are not known, ``auto`` is ``never``.
+            language: the language code of the lines.
+            lines: statistics of the model's training lines; without them, ``auto`` is ``never``.
             limit: the maximum length of a part, in pieces.
-            measure: gives the lengths of texts in pieces.
+            measure: returns the lengths of texts in pieces.
         """
         self._mode = mode
         self._language = language
@@ -57,15 +56,15 @@ class LineSplitter:
         self._pieces = lines.source.pieces if lines is not None else None
         counts = lines.source.sentences if lines is not None else ()
         total = sum(counts)
-        self._usual = _most_sentences(counts, _UNUSUAL_SHARE * total)
-        self._seen_often = max(self._usual, _most_sentences(counts, max(_RARE_SHARE * total, _RARE_LINES)))
+        self._usual = _max_sentences(counts, _UNUSUAL_SHARE * total)
+        self._seen_often = max(self._usual, _max_sentences(counts, max(_RARE_SHARE * total, _RARE_LINES)))
 
     def parts(self, line: str, length: int, *, whole: bool = False) -> list[Part]:
-        """Divide a line into one part or several.
+        """Divide a line into one or more parts.
 
         Args:
-            length: of the line, in pieces.
-            whole: the line is not divided for its sentences (unless always), only for its length.
+            length: the length of the line, in pieces.
+            whole: divide the line only if it is too long, not for its sentences (except in mode ``always``).
         """
         if not line.strip():
             return [Part(line)]
@@ -77,11 +76,11 @@ class LineSplitter:
         return _spaced(split(line, self._limit, self._measure), "")
 
     def sentences(self, line: str) -> list[str]:
-        """The sentences of a line, each with the white space behind it."""
+        """The sentences of a line, each with the white space after it."""
         return sentences(line, self._language)
 
     def each_sentence(self, line: str) -> list[Part]:
-        """Divide a line into its sentences, and those that are longer than the limit further."""
+        """Divide a line into sentences. Sentences that are longer than the limit are divided further."""
         return self._of_sentences(self.sentences(line))
 
     def _splits(self, count: int, length: int, whole: bool) -> bool:
@@ -107,15 +106,15 @@ class LineSplitter:
 
 
 def _spaced(texts: Sequence[str], before: str) -> list[Part]:
-    """Parts of one sentence, or of a line that is not divided for its sentences."""
+    """The texts as parts of one sentence or line, separated by spaces."""
     return [Part(text, " " if index else before, is_cut=len(texts) > 1) for index, text in enumerate(texts)]
 
 
-def _most_sentences(counts: Sequence[int], few: float) -> int:
-    """The number of sentences that all but so few lines do not exceed.
+def _max_sentences(counts: Sequence[int], few: float) -> int:
+    """The smallest number of sentences that at most ``few`` lines exceed.
 
     Args:
-        counts: lines of 1, 2, 3 ... sentences.
+        counts: the numbers of lines with 1, 2, 3 ... sentences.
     """
     longer = sum(counts)
     for number, lines in enumerate(counts, start=1):

@@ -1,4 +1,4 @@
-"""What came up while lines were translated, counted for the end."""
+"""Counts of split, cut and doubtful lines, for the summary at the end of a translation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from nmt.translation.guard import Problem
 from nmt.translation.results import Translation
 
-_LINES_NAMED = 5
+_LINES_SHOWN = 5
 
 
 @dataclass
@@ -18,23 +18,23 @@ class Tally:
 
     unit: Literal["lines", "paragraphs"] = "lines"
     first_line: int = 1
-    """The number of the first line that counts: a resumed output has more before it."""
+    """The number of the first counted line. Greater than 1 if the output was resumed."""
     in_sentences: int = 0
-    """Lines that were translated sentence by sentence, and not cut further."""
+    """Lines that were translated sentence by sentence and not cut further."""
     cut: int = 0
-    """Lines that were cut because they, or sentences of theirs, are too long."""
+    """Lines that were cut because they, or sentences in them, are too long."""
     doubtful: int = 0
     """Lines whose translations had problems of any kind."""
     repaired: int = 0
     not_repaired: list[int] = field(default_factory=list)
-    """The numbers of the first lines whose translations were left with problems."""
+    """The numbers of the first few lines whose translations still have problems."""
     problems: Counter[Problem] = field(default_factory=Counter)
 
     def add(self, number: int, translation: Translation) -> None:
         """Count a line.
 
         Args:
-            number: of the line, from 1.
+            number: the line's number, from 1.
         """
         self.in_sentences += translation.parts > 1 and not translation.is_cut
         self.cut += translation.is_cut
@@ -42,26 +42,26 @@ class Tally:
             self.doubtful += 1
             self.repaired += translation.guard.repaired
             self.problems.update(translation.guard.problems)
-            if not translation.guard.repaired and len(self.not_repaired) < _LINES_NAMED:
+            if not translation.guard.repaired and len(self.not_repaired) < _LINES_SHOWN:
                 self.not_repaired.append(number)
 
     def notices(self, *, prefixed: bool) -> list[str]:
-        """What happened as it should, a sentence each; mostly nothing.
+        """What happened as intended, one sentence each; usually empty.
 
         Args:
-            prefixed: translations were to begin with something.
+            prefixed: prefixes were given for the translations.
         """
-        # Sentences are what a paragraph is divided into; and a prefix that was left out is something to warn about.
+        # Paragraphs are expected to be split into sentences; omitted prefixes are reported as a warning.
         if not self.in_sentences or self.unit == "paragraphs" or prefixed:
             return []
         return [f"{self._in_sentences()} --split-sentences never keeps lines whole."]
 
     def warnings(self, max_source_length: int, *, guard: bool, prefixed: bool) -> list[str]:
-        """What may be wrong, a sentence each; mostly nothing.
+        """What may be wrong, one sentence each; usually empty.
 
         Args:
-            max_source_length: of a line or a part of one, in pieces.
-            prefixed: translations were to begin with something.
+            max_source_length: the maximum pieces of a line or part.
+            prefixed: prefixes were given for the translations.
         """
         warnings = []
         left_out = " Their prefixes were left out." if prefixed else ""
@@ -75,8 +75,8 @@ class Tally:
         if self.doubtful and guard:
             warnings.append(
                 f"translations that looked wrong{self._since()}: {self.doubtful:,} ({self._by_problem()}); "
-                f"repaired: {self.repaired:,}.{self._not_repaired()} --guard-report FILE lists all; --no-guard repairs "
-                "none."
+                f"repaired: {self.repaired:,}.{self._not_repaired()} --guard-report FILE lists all; --no-guard turns "
+                "repairs off."
             )
         return warnings
 

@@ -1,4 +1,4 @@
-"""Pairs of lines in, scores out: how likely models find given translations, without a search."""
+"""Pairs of lines in, scores out: the log-probabilities of given translations, without a search."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from nmt.translation.windows import windows
 
 @dataclass(frozen=True)
 class ScoredTarget:
-    """How likely a line is as the translation of another."""
+    """The score of a line as the translation of another."""
 
     source: str
     target: str
     pieces: tuple[str, ...]
-    """Of the target."""
+    """The pieces of the target."""
     piece_log_probabilities: tuple[float, ...]
-    """Of each piece given those before it, and of the end; -inf throughout if a side is longer than the models have
-    positions for."""
+    """The log-probability of each piece given the pieces before it, then that of eos. All are -inf if a side is longer
+    than the models' positions."""
     log_probability: float
-    """Their sum, in nats."""
+    """The sum of the log-probabilities, in nats."""
     score: float
-    """The log-probability over the length penalty."""
+    """The log-probability divided by the length penalty."""
     source_pieces: tuple[str, ...] | None = None
-    """What the alignment counts; None where it was not asked for."""
+    """The source pieces to which the alignment refers; None if no alignment was requested."""
     alignment: tuple[int | None, ...] | None = None
-    """For each piece the index of the source piece that it looks at most, None for the end of the source; None where
-    it was not asked for, or a side is too long."""
+    """For each piece, the index of the source piece with the most attention; None stands for the source's eos. The
+    attribute itself is None if not requested, or if a side is too long."""
 
     def __repr__(self) -> str:
         return f"ScoredTarget({self.source!r} -> {self.target!r}, score={self.score:.3f})"
@@ -55,13 +55,13 @@ class TargetScorer:
         """Prepare to score.
 
         Args:
-            ensemble: on the hardware's device.
-            search: the settings of the length penalty; the others have no effect.
-            window: pairs that are read before their scores are returned.
+            ensemble: models on the hardware's device.
+            search: only its length penalty has an effect.
+            window: the number of pairs that are read before their scores are returned.
             options: ``batch_tokens``, here padded pieces of the longer side that are scored at once, and ``alignment``.
 
         Raises:
-            ConfigError: an option is out of its range.
+            ConfigError: an option is out of range.
         """
         settings = line_settings(**options)
         self._ensemble = ensemble
@@ -78,11 +78,11 @@ class TargetScorer:
 
     @property
     def settings(self) -> dict[str, object]:
-        """What a score depends on, apart from models and lines."""
+        """The settings that scores depend on."""
         return self._recorded | {"precision": self._hardware.precision}
 
     def score_windows(self, pairs: Iterable[tuple[str, str]]) -> Iterator[list[ScoredTarget]]:
-        """Score pairs of source and target, in their order; a window is returned as a whole."""
+        """Score pairs of source and target, in order. Yields the scores of one window at a time."""
         return map(self._score_window, windows(pairs, self.window))
 
     def _score_window(self, pairs: list[tuple[str, str]]) -> list[ScoredTarget]:

@@ -1,6 +1,6 @@
 """Lines in, lines out: a bounded window of lines, searched in batches of similar length, restored to input order.
 
-A line that holds more than the model was trained for becomes several segments; every other line is one. Candidates are
+A line that is longer than the training lines becomes several segments; every other line is one segment. Candidates are
 reranked on request, and translations that look wrong to the guard are searched again.
 """
 
@@ -27,11 +27,11 @@ from nmt.text import normalizer, parallel
 from nmt.translation.batches import batches_of
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.guard import Languages
-from nmt.translation.guardian import Guardian
+from nmt.translation.guard_repair import GuardRepair
 from nmt.translation.line_settings import LineOptions, line_settings, recorded
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.results import BLANK, TranslatedText, Translation, one_line
-from nmt.translation.segment import Segment, findings_together, joined_segments
+from nmt.translation.segment import Segment, joined_findings, joined_segments
 from nmt.translation.sentence_splitting import LineSplitter, Part
 from nmt.translation.unknown_characters import UnknownCharacters
 from nmt.translation.windows import windows
@@ -39,15 +39,15 @@ from nmt.translation.workers import Workers
 
 # The maximum length in shards by default, for bundles that do not record it.
 _TRAINED_LENGTH = 256
-# The widest beam with which a batch holds all of batch_tokens; memory grows with the beam.
+# Wider beams search fewer pieces than batch_tokens at once, because memory grows with the beam.
 _USUAL_BEAM = 4
-# More parts than any line has.
+# Greater than the number of parts of any line.
 _MAX_PARTS = 2**24
 
 
 @dataclass(frozen=True)
 class _Pace:
-    """How much is read and searched at once."""
+    """The numbers of lines and batches that are processed at once."""
 
     window: Annotated[int, Option("Lines read before they are translated.", at_least=1, at_most=1_000_000)] = 2_048
     workers: Annotated[int | None, Option("Batches searched at once.", at_least=1)] = None
@@ -69,16 +69,16 @@ class Translator:
         """Prepare to translate.
 
         Args:
-            ensemble: on the hardware's device.
-            search: as :func:`~nmt.search.settings.search_settings` returns them.
-            window: lines that are read before their translations are returned.
-            workers: batches that are searched at the same time, each with its share of the threads; by default one per
-                thread.
-            options: of :class:`~nmt.translation.line_settings.LineSettings`.
+            ensemble: models on the hardware's device.
+            search: the settings that :func:`~nmt.search.settings.search_settings` returns.
+            window: the number of lines that are read before their translations are returned.
+            workers: the number of batches that are searched at the same time, each with its share of the threads;
+                default: one per thread.
+            options: the fields of :class:`~nmt.translation.line_settings.LineSettings`.
 
         Raises:
-            BeamTooWideError: the beam takes more memory than there is.
-            ConfigError: an option is out of its range, or the model has too few positions for it.
+            BeamTooWideError: the beam needs more memory than there is.
+            ConfigError: an option is out of range, or the model has too few positions for it.
         """
         check_options(_Pace, {"window": window, "workers": workers})
         settings = line_settings(**options)
@@ -88,20 +88,20 @@ class Translator:
         self._hardware = hardware
         self.window = window
         self._nbest = search.nbest
-        # Reranking chooses among all candidates; removing repeated texts needs others to take their places.
+        # Reranking chooses among all candidates; removing repeated texts needs further candidates as replacements.
         self._drops_repeated = search.diverse_groups > 1 and search.nbest > 1
         takes_all = settings.mbr is not None or self._drops_repeated
         self._search_settings = dataclasses.replace(search, nbest=search.beam) if takes_all else search
         if settings.mbr is not None and search.beam == 1:
-            raise ConfigError("minimum Bayes risk chooses among candidates, and a beam of 1 has one: widen the beam.")
+            raise ConfigError("minimum Bayes risk needs several candidates, and a beam of 1 has one: widen the beam.")
         self._utility = pairwise(settings.mbr, target_lang=data.target_lang) if settings.mbr else None
         self._batch_tokens = settings.batch_tokens
         self._alignment = settings.alignment
         self._positions = min(model.config.max_positions for model in ensemble.models) - 1
         if settings.max_source_length is not None and settings.max_source_length > self._positions:
             raise ConfigError(
-                f"max_source_length: the model has positions for {self._positions} source pieces, got "
-                f"{settings.max_source_length}. Give --max-source-length at most {self._positions}."
+                f"max_source_length: got {settings.max_source_length}, but the model has positions for "
+                f"{self._positions} source pieces. Give --max-source-length at most {self._positions}."
             )
         trained_length = data.lines.max_length if data.lines is not None else _TRAINED_LENGTH
         self.max_source_length = settings.max_source_length or min(trained_length, self._positions)
@@ -114,7 +114,7 @@ class Translator:
         self._memory = SearchMemory(ensemble.models, hardware.device)
         self._memory.check_beam(self._search_settings)
         self._languages = Languages(data.source_lang, data.target_lang)
-        self._guardian = Guardian(
+        self._guard = GuardRepair(
             self._vocab,
             self._languages,
             self._search_settings,
@@ -130,33 +130,33 @@ class Translator:
 
     @property
     def source_lang(self) -> str:
-        """Code of the language of the lines."""
+        """The language code of the lines."""
         return self._languages.source
 
     @property
     def target_lang(self) -> str:
-        """Code of the language of the translations."""
+        """The language code of the translations."""
         return self._languages.target
 
     @property
     def settings(self) -> dict[str, object]:
-        """What a translation depends on, apart from models and line."""
+        """The settings that translations depend on."""
         return self._recorded | {
             "max_source_length": self.max_source_length,
             "precision": self._hardware.precision,
         }
 
     def translate(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
-        """Translate lines; serves one translation for each line, in their order.
+        """Translate lines. Yields one translation per line, in order.
 
-        Reads no more than a window ahead, so memory does not grow with the input. The lines of a window that came
-        before an error in reading are served before the error is raised.
+        Reads at most one window ahead, so memory does not grow with the input. If reading fails, the lines before the
+        error are translated before it is raised.
 
         Args:
-            prefixes: what the translation of each line is to begin with.
+            prefixes: the beginning of each line's translation.
 
         Raises:
-            DataError: there are more lines than prefixes, or fewer, or a prefix is too long for the model.
+            DataError: the numbers of lines and prefixes differ, or a prefix is too long for the model.
         """
         if prefixes is None:
             pairs: Iterable[tuple[str, str]] = ((line, "") for line in lines)
@@ -166,11 +166,11 @@ class Translator:
             yield from window
 
     def translate_windows(self, pairs: Iterable[tuple[str, str]], *, done: int = 0) -> Iterator[list[Translation]]:
-        """As :meth:`translate`, but what was read together is served together.
+        """Like :meth:`translate`, but yields the translations of one window at a time.
 
         Args:
-            pairs: lines, each with what its translation is to begin with, mostly nothing.
-            done: lines that came before them: a line's samples depend on where it stands.
+            pairs: lines and the prefixes of their translations (usually empty).
+            done: the number of lines before these. The samples of a line depend on its number.
         """
         for window in windows(pairs, self.window):
             yield self._translate_window(window, done)
@@ -182,31 +182,31 @@ class Translator:
         segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
         self._take_out_unknown(segments_by_line, prefixes)
         self._number(segments_by_line, done)
-        self._begin_with(segments_by_line, prefixes, done)
+        self._set_prefixes(segments_by_line, prefixes, done)
         segments = list(itertools.chain.from_iterable(segments_by_line))
         searched = [segment for segment in segments if segment.pieces]
         self._search(searched, self._search_settings)
         self._rerank(searched)
-        self._guardian.look_after(searched)
+        self._guard.check(searched)
         for segment in segments:
-            candidates = _each_once(segment.candidates) if self._drops_repeated else segment.candidates
+            candidates = _without_repeats(segment.candidates) if self._drops_repeated else segment.candidates
             segment.candidates = candidates[: self._nbest]
         self._align(segments if self._alignment else [s for s in segments if s.taken is not None and s.taken.inner])
         self._put_back_unknown(segments)
-        return list(map(self._put_together, lines, segments_by_line))
+        return list(map(self._translation, lines, segments_by_line))
 
-    def _put_together(self, line: str, segments: Sequence[Segment]) -> Translation:
+    def _translation(self, line: str, segments: Sequence[Segment]) -> Translation:
         return Translation(
             line,
             joined_segments(segments, self._languages.target),
             source_pieces=tuple(self._vocab.pieces(piece for segment in segments for piece in segment.pieces)),
             parts=sum(segment.parts for segment in segments),
             is_cut=any(segment.is_cut for segment in segments),
-            guard=findings_together(segments),
+            guard=joined_findings(segments),
         )
 
     def _segments(self, lines: list[str], prefixes: list[str]) -> list[list[Segment]]:
-        """Each line as one segment, or as several. A translation begins with its prefix only where the line is one."""
+        """Divide each line into one or more segments. A line with a prefix stays whole if possible."""
         segments_by_line = []
         for line, pieces, prefix in zip(lines, self._vocab.encode(lines), prefixes, strict=True):
             if not line.strip():
@@ -227,7 +227,7 @@ class Translator:
         return [len(pieces) for pieces in self._vocab.encode(texts)]
 
     def _take_out_unknown(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
-        """Leave what the model knows; but a line whose translation begins with a prefix stays as it is."""
+        """Take unknown characters out of all segments, except for lines whose translation has a prefix."""
         for segments, prefix in zip(segments_by_line, prefixes, strict=True):
             if prefix and len(segments) == 1:
                 continue
@@ -240,7 +240,7 @@ class Translator:
         for segment in segments:
             if segment.taken is not None:
                 restored = [self._unknown.put_back(segment.taken, segment.pieces, c) for c in segment.candidates]
-                if not self._alignment:  # it served for this alone
+                if not self._alignment:  # it was needed only for this
                     restored = [dataclasses.replace(c, piece_log_probabilities=None, alignment=None) for c in restored]
                 segment.candidates = tuple(restored)
 
@@ -250,8 +250,8 @@ class Translator:
             for part, segment in enumerate(segments):
                 segment.number = line * _MAX_PARTS + part
 
-    def _begin_with(self, segments_by_line: list[list[Segment]], prefixes: list[str], done: int) -> None:
-        """Say what translations begin with; where a line is in parts, nothing can."""
+    def _set_prefixes(self, segments_by_line: list[list[Segment]], prefixes: list[str], done: int) -> None:
+        """Set the prefix of each line's translation. Split lines get none."""
         for number, (segments, prefix) in enumerate(
             zip(segments_by_line, self._vocab.encode(prefixes), strict=True), start=done + 1
         ):
@@ -259,8 +259,8 @@ class Translator:
                 continue
             if len(prefix) > self._positions:
                 raise DataError(
-                    f"line {number:,}: a prefix of {len(prefix)} pieces is longer than what the model has positions "
-                    f"for, which is {self._positions}: {self._vocab.decode([prefix[:10]])[0]} …"
+                    f"line {number:,}: the prefix has {len(prefix)} pieces, but the model has positions for "
+                    f"{self._positions}: {self._vocab.decode([prefix[:10]])[0]} …"
                 )
             segments[0].prefix = prefix
 
@@ -268,7 +268,7 @@ class Translator:
         if self._utility is None:
             return
         for segment in segments:
-            # Likely samples come often; each hypothesis of a beam comes once.
+            # Likely samples are drawn repeatedly, so they need no weights; each hypothesis of a beam occurs once.
             weights = (
                 None if self._search_settings.sampling else [found.log_probability for found in segment.candidates]
             )
@@ -279,7 +279,7 @@ class Translator:
             )
 
     def _align(self, segments: list[Segment]) -> None:
-        """Tell of each candidate's pieces how likely they were and where they come from."""
+        """Add the log-probabilities and the alignment of the pieces to each candidate."""
         pairs = [(segment, found) for segment in segments if segment.pieces for found in segment.candidates]
         scores = iter(
             score_targets(
@@ -287,7 +287,7 @@ class Translator:
                 [segment.pieces[: self._positions] for segment, _ in pairs],
                 [self._vocab.ids(found.pieces) for _, found in pairs],
                 self._hardware,
-                allow_unk=True,  # a prefix may have it
+                allow_unk=True,  # a prefix may contain unk
                 batch_tokens=self._batch_tokens,
                 alignment_layer=alignment_layer(self._models),
             )
@@ -308,9 +308,9 @@ class Translator:
     def _search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         lengths = [len(segment.pieces) + 1 for segment in segments]
         # Memory grows with the beam.
-        most_tokens = max(1, self._batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, settings.beam))
+        max_tokens = max(1, self._batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, settings.beam))
         batches = [
-            [segments[index] for index in batch] for batch in batches_of(lengths, most_tokens, self._workers.count)
+            [segments[index] for index in batch] for batch in batches_of(lengths, max_tokens, self._workers.count)
         ]
         searches = min(self._workers.count, len(batches))
         found = self._workers.map(
@@ -332,10 +332,10 @@ class Translator:
         self, batch: Sequence[Segment], settings: SearchSettings, watch: Watch
     ) -> list[tuple[TranslatedText, ...]]:
         def before_step(sentences: int, length: int) -> None:
-            self._workers.look_up()
+            self._workers.check_abandoned()
             watch(sentences, length)
 
-        # A single character may have more pieces than the model has positions for.
+        # A single character may have more pieces than the model has positions.
         sources = [[*segment.pieces[: self._positions], EOS] for segment in batch]
         width = max(map(len, sources))
         source_BS = torch.tensor([source + [PAD] * (width - len(source)) for source in sources])
@@ -363,8 +363,8 @@ class Translator:
         ]
 
 
-def _each_once(candidates: Sequence[TranslatedText]) -> tuple[TranslatedText, ...]:
-    """Each text once, where it stands first: a group may say in other pieces what another has said."""
+def _without_repeats(candidates: Sequence[TranslatedText]) -> tuple[TranslatedText, ...]:
+    """Keep the first candidate of each text: different groups may find the same text in different pieces."""
     first: dict[str, TranslatedText] = {}
     for candidate in candidates:
         first.setdefault(candidate.text, candidate)

@@ -1,8 +1,8 @@
-"""Copies characters that a model cannot know from the source into the translation.
+"""Copies characters that the model does not know from the source into the translation.
 
-A vocabulary spells characters that its training text never had in bytes, or as unk. A model that has never seen these
-bytes makes up words for them. So they are taken out of the line before the search, and put back into what it finds.
-Pure functions over text: what is unknown, and which pieces belong together, they are told.
+A vocabulary encodes characters that its training text lacked as bytes or as unk. A model that has never seen these
+pieces invents words for them. So the characters are taken out of the line before the search and put back into the
+translation. Pure functions over text; the caller says which characters are unknown, and gives the alignment.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from nmt.translation.long_lines import belong_together
 from nmt.translation.results import TranslatedText, one_line
 
 IsUnknown = Callable[[Sequence[str]], Sequence[bool]]
-"""Tells of each text whether the vocabulary lacks a piece for a character in it."""
+"""For each text, whether it has a character without a piece in the vocabulary."""
 
-# With fewer byte pieces than that among its source pieces, a model has hardly learnt to copy them. A character coverage
-# of 0.9995 makes it some 50 times as many.
-_SELDOM = 1e-4
+# A model has hardly learnt to copy bytes if a smaller share of its source pieces were bytes. With a character coverage
+# of 0.9995, the share is about 50 times as large.
+_MIN_BYTE_SHARE = 1e-4
 
-# A kind per character, so that patterns of kinds find stretches of text.
+# One symbol per character, so that regular expressions over these kinds find spans of text.
 _SPACE, _LETTER, _UNSPACED, _INNER, _OTHER, _UNKNOWN_LETTER, _UNKNOWN = " wucpWX"
 _WORD = re.compile(r"[wW]++(?:c[wW]++)*+")
 _RUN = re.compile(r"(?<! ) *+X[X ]*+")
@@ -42,42 +42,42 @@ _SPACES = re.compile("  +")
 
 @dataclass(frozen=True)
 class Run:
-    """Unknown characters that stand together inside a line."""
+    """A run of adjacent unknown characters inside a line."""
 
     text: str
-    """With the white space around it."""
+    """The characters, with the white space around them."""
     place: int
-    """Where it stood: the number of characters of the known text before it."""
+    """The number of characters of the known text before the run."""
     is_attached: bool
-    """Whether a word followed without white space."""
+    """Whether a word follows without white space."""
 
     @property
-    def leans_right(self) -> bool:
-        """Whether it belongs to the word behind it alone, as an opening quotation mark does."""
+    def attaches_right_only(self) -> bool:
+        """Whether the run belongs only to the following word, as an opening quotation mark does."""
         return self.is_attached and self.text[0].isspace()
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A line from which all runs of unknown characters were taken out."""
+    """A line without its runs of unknown characters, and these runs."""
 
     text: str
-    """What is left, for the model to read; empty if the line is to be copied as it is."""
+    """The known text, for the model; empty if the line is to be copied unchanged."""
     first: str
-    """The run at the beginning of the line, or nothing; all of a line that is to be copied."""
+    """The run at the beginning of the line, if any. The whole line if it is to be copied unchanged."""
     inner: tuple[Run, ...]
     last: str
-    """The run at the end of the line, or nothing."""
+    """The run at the end of the line, if any."""
 
 
 def take_out(line: str, is_unknown: IsUnknown) -> Taken | None:
     """Take the unknown characters out of a line.
 
-    A run is unknown characters and the white space around them. An unknown letter counts with all of its word. Of a
-    line in which no letter and no digit is left, everything is taken.
+    A run is unknown characters and the white space around them. A word with an unknown letter is unknown as a whole. If
+    no letter or digit would be left, the whole line is taken.
 
     Returns:
-        None where the line has no unknown characters.
+        None if the line has no unknown characters.
     """
     kinds = _WORD.sub(_whole_word, _kinds(line, is_unknown))
     spans = [match.span() for match in _RUN.finditer(kinds)]
@@ -104,7 +104,7 @@ def take_out(line: str, is_unknown: IsUnknown) -> Taken | None:
 
 
 def _whole_word(kinds: re.Match[str]) -> str:
-    # Half of a name is no name.
+    # A name is copied whole or not at all.
     return _UNKNOWN * len(kinds[0]) if _UNKNOWN_LETTER in kinds[0] else kinds[0]
 
 
@@ -129,7 +129,7 @@ def _kinds(line: str, is_unknown: IsUnknown) -> str:
 
 
 def _clusters(line: str) -> Iterator[str]:
-    """Characters with their marks; sequences of emoji and flags as one."""
+    """Characters with their combining marks. Emoji sequences and flags are one cluster each."""
     begin = 0
     for end in range(1, len(line) + 1):
         if end == len(line) or not belong_together(line[end - 1], line[end]):
@@ -150,10 +150,10 @@ def _kind(cluster: str, unknown: bool) -> str:
 
 
 def _between(run: str, before: str, after: str, *, of_words: bool) -> str:
-    """What stands in a run's place: a space, unless marks go with the word beside them.
+    """The text that replaces a run: a space, or nothing beside punctuation and in unspaced text.
 
     Args:
-        before, after: the characters around it.
+        before, after: the characters around the run.
         of_words: whether both belong to words that spaces separate.
     """
     if run[0].isspace() and run[-1].isspace():
@@ -176,22 +176,22 @@ def put_back(
     target_ends: Sequence[int] = (),
     alignment: Sequence[int | None] | None = None,
 ) -> str:
-    """Put the runs of a line into a translation of what was left of it.
+    """Put the runs of a line into the translation of its known text.
 
-    The runs at the beginning and the end go to the beginning and the end. Any other goes behind the target word that
-    is aligned to the source word before it; or, if it is attached to the word behind it alone, before the target word
-    that is aligned to that one. Where no such word is aligned, a word further ahead in the source serves.
+    The first and last runs go to the beginning and the end. An inner run goes after the target word that is aligned to
+    the source word before the run. A run that belongs only to the following word goes before the target word that is
+    aligned to that word. If these source words have no alignment, the nearest earlier source word is used.
 
     Args:
         source_ends: the end of each source piece in ``taken.text``, in characters.
         target_ends: the end of each target piece in ``translation``.
-        alignment: for each target piece the index of a source piece, or None; None if nothing is known.
+        alignment: for each target piece, the index of a source piece or None; None if there is no alignment.
     """
     if taken.inner:
         source, target = _tokens(taken.text), _tokens(translation)
         links = _links(source, target, source_ends, target_ends, alignment or ())
         places = [_place(run, source, target, links, len(translation)) for run in taken.inner]
-        # From the last place, so that those before it stay right; runs of one place keep their order.
+        # Insert from the end, so that earlier places stay valid. Runs at the same place keep their order.
         for number in sorted(range(len(places)), key=lambda number: (places[number].index, number), reverse=True):
             translation = _inserted(translation, taken.inner[number], places[number])
     return taken.first + translation + taken.last
@@ -199,7 +199,7 @@ def put_back(
 
 @dataclass(frozen=True)
 class _Token:
-    """A word, or marks that stand together."""
+    """A word, or adjacent punctuation marks."""
 
     begin: int
     end: int
@@ -218,7 +218,7 @@ def _links(
     target_ends: Sequence[int],
     alignment: Sequence[int | None],
 ) -> dict[int, list[int]]:
-    """For each source token the target tokens that are aligned to it, in order: words to words, marks to marks."""
+    """Source token -> aligned target tokens, in order. Words align only to words, punctuation only to punctuation."""
     links: dict[int, set[int]] = defaultdict(set)
     source_spans, target_spans = ([*itertools.pairwise([0, *ends])] for ends in (source_ends, target_ends))
     for target_span, aligned in zip(target_spans, alignment, strict=False):
@@ -232,7 +232,7 @@ def _links(
 
 
 def _overlapped(tokens: Sequence[_Token], begin: int, end: int) -> range:
-    """The tokens that a piece with this beginning and end has characters of."""
+    """The tokens that overlap with the span of a piece."""
     return range(
         bisect_right(tokens, begin, key=lambda token: token.end),
         bisect_left(tokens, end, key=lambda token: token.begin),
@@ -241,12 +241,12 @@ def _overlapped(tokens: Sequence[_Token], begin: int, end: int) -> range:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where in a translation a run goes."""
+    """The place of a run in a translation."""
 
     index: int
-    """The number of characters before it."""
+    """The number of characters before the run."""
     attaches: bool
-    """Whether the run stays without white space before what follows."""
+    """Whether the following text is attached to the run without white space."""
 
 
 def _place(
@@ -254,12 +254,12 @@ def _place(
 ) -> _Place:
     following = bisect_right(source, run.place - 1, key=lambda token: token.begin)
     linked = links.get(following, [])
-    if run.leans_right and linked:
+    if run.attaches_right_only and linked:
         return _Place(target[linked[0]].begin, attaches=True)
     for index in range(following - 1, -1, -1):
         if index in links:
             last = links[index][-1]
-            return _Place(target[last].end, run.leans_right or (run.is_attached and last + 1 in linked))
+            return _Place(target[last].end, run.attaches_right_only or (run.is_attached and last + 1 in linked))
     for index in range(following, len(source)):
         if index in links:
             return _Place(target[links[index][0]].begin, attaches=False)
@@ -267,7 +267,7 @@ def _place(
 
 
 def _inserted(text: str, run: Run, place: _Place) -> str:
-    """The text with a run in it, and between run and text the white space of either."""
+    """Insert a run into the text, with the white space of the run or, if it has none, of the text."""
     before, after = text[: place.index].rstrip(), text[place.index :].lstrip()
     gap = text[len(before) : len(text) - len(after)]
     if run.text.isspace():
@@ -279,18 +279,19 @@ def _inserted(text: str, run: Run, place: _Place) -> str:
 
 
 class UnknownCharacters:
-    """The characters that a model does not know, and what becomes of them."""
+    """Takes out and puts back the characters that a model does not know."""
 
     def __init__(self, vocab: Vocabulary, lines: LineStatistics | None, copy: bool | None) -> None:
-        """Make ready to copy.
+        """Choose which characters count as unknown.
 
         Args:
-            lines: the training lines of the model.
-            copy: copy characters without a piece; None: not those that the model has seen spelt in bytes.
+            lines: statistics of the model's training lines.
+            copy: copy all characters without a piece (True) or none (False). None copies byte pieces only if the model
+                has rarely seen them.
         """
         self._vocab = vocab
         seen = lines.source.byte_pieces if lines is not None else None
-        knows_bytes = copy is None and seen is not None and seen > _SELDOM
+        knows_bytes = copy is None and seen is not None and seen > _MIN_BYTE_SHARE
         self._ids: frozenset[int] = frozenset()
         if copy is not False:
             self._ids = frozenset([vocab.UNK]) | (frozenset() if knows_bytes else vocab.byte_ids)
@@ -299,16 +300,16 @@ class UnknownCharacters:
         """Take the unknown characters out of a text, if it has any.
 
         Args:
-            ids: of the text's pieces.
+            ids: the text's pieces.
         """
         return None if self._ids.isdisjoint(ids) else take_out(text, self._are_unknown)
 
     def put_back(self, taken: Taken, source_ids: Sequence[int], candidate: TranslatedText) -> TranslatedText:
-        """Put what was taken out into a translation. Its pieces stay those that the model wrote.
+        """Put the unknown characters into the text of a translation. Its pieces do not change.
 
         Args:
-            source_ids: of the pieces of ``taken.text``.
-            candidate: with its alignment, unless no run stood inside the text.
+            source_ids: the pieces of ``taken.text``.
+            candidate: the translation, with its alignment if there are inner runs.
         """
         source_ends, target_ends = map(self._ends, (source_ids, self._vocab.ids(candidate.pieces)))
         text = put_back(taken, candidate.text, source_ends, target_ends, candidate.alignment)
@@ -318,5 +319,5 @@ class UnknownCharacters:
         return [not self._ids.isdisjoint(ids) for ids in self._vocab.encode(texts)]
 
     def _ends(self, ids: Sequence[int]) -> list[int]:
-        """Where each piece ends in the text of all, in characters."""
+        """The end of each piece in the decoded text, in characters."""
         return [len(text) for text in self._vocab.decode([ids[: count + 1] for count in range(len(ids))])]

@@ -1,20 +1,20 @@
-"""Bounded windows of lines: what is read before it is translated."""
+"""Windows: bounded groups of lines that are read, then translated together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-_MOST_CHARACTERS = 1_000_000
+_MAX_CHARACTERS = 1_000_000
 
 L = TypeVar("L", bound=Sequence[str])
-"""A line, or a tuple of parallel ones."""
+"""A line, or a tuple of parallel lines."""
 
 
-def windows(lines: Iterable[L], size: int, *, most_characters: int = _MOST_CHARACTERS) -> Iterator[list[L]]:
-    """Serve lines in windows of ``size``, or fewer where they are very long, each as soon as it is full.
+def windows(lines: Iterable[L], size: int, *, max_characters: int = _MAX_CHARACTERS) -> Iterator[list[L]]:
+    """Yield lines in windows of ``size`` (fewer if lines are very long), each as soon as it is full.
 
-    The lines that came before an error in reading are served before the error is raised.
+    If reading fails, the lines read before the error are yielded before it is raised.
     """
     window: list[L] = []
     characters = 0
@@ -22,10 +22,10 @@ def windows(lines: Iterable[L], size: int, *, most_characters: int = _MOST_CHARA
         for line in lines:
             window.append(line)
             characters += sum(map(len, line))
-            if len(window) == size or characters >= most_characters:
+            if len(window) == size or characters >= max_characters:
                 yield window
                 window, characters = [], 0
-    except Exception:  # whatever reading may raise
+    except Exception:  # any error in reading
         if window:
             yield window
         raise
@@ -34,9 +34,9 @@ def windows(lines: Iterable[L], size: int, *, most_characters: int = _MOST_CHARA
 
 
 def whole_windows(lines: Iterable[L], size: int, done: int) -> int:
-    """How many lines are in the windows that ``done`` lines fill.
+    """The number of lines in the windows that the first ``done`` lines fill completely.
 
-    Whoever goes on from there makes the same windows as one who was never interrupted, hence the same batches.
+    A translation that resumes after them reads the same windows, so it makes the same batches as without interruption.
     """
     filled = 0
     for window in windows(lines, size):

@@ -1,4 +1,4 @@
-"""Alignments of words, from those of pieces: a word is what spaces and tabs separate, as in Moses and Pharaoh."""
+"""Word alignments from piece alignments. Words are separated by spaces and tabs, as in Moses and Pharaoh."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 _SPACE = "▁"
-_MOST_AT_ONCE = 1_500
-"""Characters of the longest texts that are compared as a whole."""
+_MAX_AT_ONCE = 1_500
+"""Longer texts (in characters) are compared block by block."""
 _BLOCK = 400
 _ANCHOR = 8
-"""Like characters in a row that are no coincidence."""
+"""This many equal characters in a row are taken for a real match."""
 _WORD = re.compile(r"[^ \t]+")
 
 
@@ -22,10 +22,10 @@ def pharaoh(
     target_pieces: Sequence[str],
     alignment: Sequence[int | None],
 ) -> str:
-    """The alignment of words in Pharaoh's format, such as ``0-0 1-2``: indices from 0, source first, in order.
+    """The word alignment in Pharaoh's format, such as ``0-0 1-2``: sorted pairs of source and target index, from 0.
 
     Args:
-        alignment: for each target piece the index of a source piece, or None.
+        alignment: for each target piece, the index of a source piece or None.
     """
     source_words = word_of_each(source_pieces, source)
     target_words = word_of_each(target_pieces, target)
@@ -39,9 +39,9 @@ def pharaoh(
 
 
 def word_of_each(pieces: Sequence[str], text: str) -> list[int | None]:
-    """For each piece the index of the word of ``text`` that it belongs to, or begins with; None for a text of no words.
+    """For each piece, the index of the first word of ``text`` that it covers; None if the text has no words.
 
-    A piece that is nothing but a space belongs to the word behind it.
+    A piece that is only a space belongs to the following word.
     """
     words = _WORD.findall(text)
     if not words:
@@ -57,7 +57,7 @@ def word_of_each(pieces: Sequence[str], text: str) -> list[int | None]:
 
 
 def _spelt(pieces: Sequence[str]) -> tuple[str, list[int]]:
-    """The characters of all pieces with one ``▁`` between words, and where each piece begins among them."""
+    """The characters of all pieces with one ``▁`` between words, and the index at which each piece begins."""
     characters: list[str] = []
     begins = []
     is_apart = False
@@ -73,39 +73,39 @@ def _spelt(pieces: Sequence[str]) -> tuple[str, list[int]]:
             if begin is None:
                 begin = len(characters)
             characters.append(character)
-        # Behind a space the next word begins.
+        # The next word begins after the space.
         begins.append(len(characters) + is_apart if begin is None else begin)
     return "".join(characters), begins
 
 
 def _numbered(words: Sequence[str]) -> list[int]:
-    """The number of its word for each character, the one behind each word included."""
+    """For each character, and the separator after each word, the number of its word."""
     return [number for number, word in enumerate(words) for _ in range(len(word) + 1)]
 
 
 def _mapped(spelt: str, text: str) -> list[int]:
-    """For each character of ``spelt`` the word of ``text`` that the like one stands in."""
+    """For each character of ``spelt``, the number of the word in ``text`` that holds the matching character."""
     words = _numbered(text.split(" "))
     found = [0] * len(spelt)
-    for begin, end, text_begin, text_end in _like_stretches(spelt.replace(_SPACE, " "), text):
+    for begin, end, text_begin, text_end in _matching_spans(spelt.replace(_SPACE, " "), text):
         for index in range(begin, end):
-            # What was replaced by something of another length is spread over it.
+            # A span that was replaced by one of another length is mapped proportionally.
             place = text_begin + (index - begin) * (text_end - text_begin) // (end - begin)
             found[index] = words[min(place, len(text) - 1)]
     return found
 
 
-def _like_stretches(left: str, right: str) -> Iterator[tuple[int, int, int, int]]:
-    """Stretches of ``left`` in order, each with the one of ``right`` that is like it or in its place: four bounds.
+def _matching_spans(left: str, right: str) -> Iterator[tuple[int, int, int, int]]:
+    """Spans of ``left`` in order, each with the span of ``right`` that equals or replaces it, as four bounds.
 
-    Long texts are compared block by block, since the time of a comparison grows with the square of the length.
+    Long texts are compared block by block, because the time of a comparison grows with the square of the length.
     """
     at = right_at = 0
     while at < len(left):
-        is_last = max(len(left) - at, len(right) - right_at) <= _MOST_AT_ONCE
-        size = _MOST_AT_ONCE if is_last else _BLOCK
+        is_last = max(len(left) - at, len(right) - right_at) <= _MAX_AT_ONCE
+        size = _MAX_AT_ONCE if is_last else _BLOCK
         matcher = difflib.SequenceMatcher(None, left[at : at + size], right[right_at : right_at + size], autojunk=False)
-        # The ends of two blocks need not be like each other: the next comparison begins behind the last anchor.
+        # The ends of two blocks need not match, so the next comparison begins after the last anchor.
         anchors = [match for match in matcher.get_matching_blocks() if match.size >= _ANCHOR]
         bounds = (size, size)
         if anchors and not is_last:

@@ -1,7 +1,7 @@
-"""Batches searched at the same time, each by its share of the processor.
+"""Batches searched at the same time, each with its share of the processor's threads.
 
-Threads suffice, and share the weights: torch lets go of the interpreter while it computes. Several searches of one
-thread each get more out of a processor than one of many threads, which wait for each other after every operation.
+Workers are threads, which share the weights: torch releases the GIL while it computes. Several searches with one thread
+each are faster than one search with many threads, because those threads wait for each other after every operation.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ Result = TypeVar("Result")
 
 
 class AbandonedError(Exception):
-    """Nobody waits any more for what this worker does."""
+    """Raised in a worker whose result is no longer needed."""
 
 
 class Workers:
-    """So many workers, or fewer where there is not so much to do."""
+    """A pool of worker threads. It starts no more workers than there are batches."""
 
     def __init__(self, hardware: Hardware, count: int | None = None) -> None:
-        """Settle how many there are.
+        """Choose the number of workers.
 
         Args:
-            count: by default one for each thread of a CPU; a GPU is kept busy by one. On a CPU not more than threads.
+            count: at most the number of threads on a CPU. Default: one per thread on a CPU, one on a GPU.
         """
         self._threads = hardware.threads
         is_cpu = hardware.device.type == "cpu"
         self.count = min(count or self._threads, self._threads) if is_cpu else count or 1
         self._of_thread = threading.local()
 
-    def look_up(self) -> None:
-        """For the function that is mapped, to call now and then.
+    def check_abandoned(self) -> None:
+        """Stop the calling worker if its result is no longer needed. Mapped functions call this regularly.
 
         Raises:
-            AbandonedError: its result is not needed any more, because another failed or the user interrupts.
+            AbandonedError: another worker failed, or the user interrupted.
         """
         is_abandoned = getattr(self._of_thread, "is_abandoned", None)
         if is_abandoned is not None and is_abandoned.is_set():
             raise AbandonedError
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """What a function makes of each item, in their order."""
+        """The results of ``function`` for all items, in order."""
         count = min(self.count, len(items))
         if count <= 1:
             yield from map(function, items)
@@ -65,8 +65,8 @@ class Workers:
         try:
             yield from executor.map(function, items)
         finally:
-            # After an error, or Ctrl-C, nobody waits for what was not begun, and not long for what was.
+            # After an error or Ctrl-C, waiting batches are cancelled and running ones stop at their next step.
             is_abandoned.set()
             executor.shutdown(cancel_futures=True)
-            # What a worker sets for itself becomes the number of every thread that begins later.
+            # torch applies a worker's number of threads to all threads that start later.
             torch.set_num_threads(threads)

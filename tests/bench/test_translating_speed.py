@@ -34,16 +34,16 @@ def model(data, tmp_path_factory):
 
 
 def test_a_benchmark_counts_tokens_sentences_and_rounds(model, data):
-    told = []
+    reported = []
     result = bench_translate(
-        model, data, precisions=["fp32"], threads=1, rounds=2, sentences=7, length=5, told=told.append
+        model, data, precisions=["fp32"], threads=1, rounds=2, sentences=7, length=5, report=reported.append
     )
     assert result["sentences"] == 7
     assert result["target_tokens_per_sentence"] == 5
     assert result["agreement"] == {}
     [(name, ours)] = result["contestants"].items()
     assert name == "nmt fp32"
-    assert len(told) == 1 + 3 * 2  # ready, and three tasks in each of two rounds
+    assert len(reported) == 1 + 3 * 2  # ready, and three tasks in each of two rounds
     for task in ("beam", "greedy"):
         assert len(ours[task]["rounds"]) == 2
         assert ours[task]["target_tokens_per_second"] == pytest.approx(5 * ours[task]["sentences_per_second"])
@@ -89,7 +89,7 @@ def test_a_peer_that_is_not_installed_is_told(model, data, monkeypatch):
 
 
 def test_a_length_that_the_model_has_no_positions_for_is_refused(model, data):
-    with pytest.raises(NmtError, match="from 2 to 1023"):
+    with pytest.raises(NmtError, match="2 to 1023"):
         bench_translate(model, data, precisions=["fp32"], threads=1, length=1_024)
 
 

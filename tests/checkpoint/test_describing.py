@@ -94,7 +94,7 @@ def test_a_run_with_far_more_updates_is_named(root):
     trial = make_run(root, "trial", {"70": 0.1}, updates=[70])
     run, [remark] = newest_trained_run(root)
     assert run == trial
-    assert remark == f"{long} has trained for longer (update 1,200, BLEU 67.6, 5 hours old): name it to take it instead"
+    assert remark == f"{long} has trained for longer (update 1,200, BLEU 67.6, 5 hours old): name it to use it instead"
 
 
 @pytest.mark.parametrize(("updates", "settings"), [(100, "data: {source_lang: en}"), (1200, "data: {source_lang: fr}")])

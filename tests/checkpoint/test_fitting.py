@@ -58,14 +58,14 @@ def test_what_belongs_together_fits(variant, tmp_path):
     [
         ({"encoder_layers": 1}, "model.encoder_layers is 1, but the weights have 2"),
         ({"decoder_layers": 10**12}, "model.decoder_layers is 1000000000000, but the weights have 1"),
-        ({"d_model": 16}, "is needed"),
+        ({"d_model": 16}, ", expected "),
         ({"d_model": 2**40, "d_k": 4, "d_v": 4}, "do not fit"),
         ({"d_ff": 2**62}, "do not fit"),
         ({"heads": 2**50, "d_k": 1, "d_v": 1}, "do not fit"),
-        ({"heads": 4, "d_k": 3, "d_v": 3}, "is needed"),
+        ({"heads": 4, "d_k": 3, "d_v": 3}, ", expected "),
         ({"norm": "pre"}, "lack decoder_norm.bias, decoder_norm.weight, encoder_norm.bias and 1 more"),
         ({"positions": "learned"}, "lack"),
-        ({"max_positions": 10**12}, "model.max_positions is 1000000000000, for which no memory suffices"),
+        ({"max_positions": 10**12}, "model.max_positions is 1000000000000, which needs more memory than there is"),
         ({"attention_bias": False}, "which the model does not have"),
     ],
     ids=str,
@@ -95,7 +95,7 @@ def bundle_without_guard(tmp_path: Path) -> Path:
 def test_the_vocabulary_of_another_model_is_refused(tmp_path, nothing_is_built):
     folder = bundle_without_guard(tmp_path)
     (folder / "vocab.model").write_bytes(OTHER.model_bytes)
-    with pytest.raises(CheckpointError, match=r"embedding.weight is 40 x 8, where 24 x 8 is needed"):
+    with pytest.raises(CheckpointError, match=r"embedding.weight is 40 x 8, expected 24 x 8"):
         load_bundle(folder)
 
 
@@ -104,8 +104,8 @@ def test_the_vocabulary_of_another_model_is_refused(tmp_path, nothing_is_built):
     [
         (lambda tensors: tensors.popitem(), "lack"),
         (lambda tensors: tensors.update(more=torch.zeros(1)), "hold more, which"),
-        (lambda tensors: tensors.update({"embedding.weight": torch.zeros(40, 9)}), "40 x 9, where 40 x 8"),
-        (lambda tensors: tensors.update({"embedding.weight": torch.zeros(())}), "a single number, where 40 x 8"),
+        (lambda tensors: tensors.update({"embedding.weight": torch.zeros(40, 9)}), "40 x 9, expected 40 x 8"),
+        (lambda tensors: tensors.update({"embedding.weight": torch.zeros(())}), "a single number, expected 40 x 8"),
         (lambda tensors: tensors.update({"embedding.weight": torch.zeros(40, 8, dtype=torch.int32)}), "not floating"),
     ],
 )

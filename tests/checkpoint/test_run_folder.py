@@ -13,7 +13,7 @@ from nmt.checkpoint.run_folder import (
     latest_intact_checkpoint,
     newest_run,
     prune,
-    set_aside,
+    set_aside_damaged,
     update_links,
 )
 from nmt.config import CheckpointsConfig
@@ -63,17 +63,17 @@ def test_the_newest_whole_checkpoint_is_resumed_from_and_damaged_newer_ones_are_
     assert path == RunFolder(tmp_path).checkpoint(1)
     differs, missing = problems
     assert differs.startswith(f"{folder / 'vocab.model'} is damaged: ")
-    assert missing == f"{RunFolder(tmp_path).checkpoint(2)} is not a whole bundle: vocab.model is missing."
+    assert missing == f"{RunFolder(tmp_path).checkpoint(2)} is not a complete bundle: vocab.model is missing."
 
     (path / "vocab.model").unlink()
     with pytest.raises(CheckpointError) as error:
         latest_intact_checkpoint(tmp_path)
     first, *each, advice = str(error.value).splitlines()
     assert first == f"{tmp_path}: every checkpoint is damaged:"
-    assert each == [differs, missing, f"{path} is not a whole bundle: vocab.model is missing."]
+    assert each == [differs, missing, f"{path} is not a complete bundle: vocab.model is missing."]
     assert "--fresh" in advice
 
-    set_aside(tmp_path, behind=path)
+    set_aside_damaged(tmp_path, newer_than=path)
     assert list(checkpoints(tmp_path)) == [1]
     left = sorted(entry.name for entry in (tmp_path / "checkpoints").iterdir())
     assert left == ["damaged-step-00000002", "damaged-step-00000003", "step-00000001"]
@@ -129,7 +129,7 @@ def test_what_is_not_there_is_an_error(tmp_path):
         newest_run(tmp_path)
     with pytest.raises(CheckpointError, match="no such"):
         bundle_to_use(tmp_path / "nothing")
-    with pytest.raises(CheckpointError, match="holds no model"):
+    with pytest.raises(CheckpointError, match="neither a bundle nor a run"):
         bundle_to_use(tmp_path)
 
 

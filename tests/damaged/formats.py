@@ -293,7 +293,7 @@ def _write_partial_output(folder: Path) -> None:
 def _read_output(folder: Path, made: dict[str, object] = _MADE) -> None:
     output = OutputFile(folder / "out.de")
     assert output.precision in (None, "fp32", "fp64", "fp16", "bf16", "int8")
-    assert output.free_one() is not None
+    assert output.first_free() is not None
     with output.claimed():
         if not output.is_up_to_date(made):
             output.begun(made, [(line,) for line in LINES], window=2)

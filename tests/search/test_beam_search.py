@@ -11,7 +11,7 @@ from nmt.config import ModelConfig
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import BOS, EOS, Hypothesis, _Search, beam_search, length_penalty
-from nmt.search.extensions import largest
+from nmt.search.next_pieces import largest
 from nmt.search.settings import Sampling, SearchSettings
 from tests.policies import EVERY_POLICY, chosen
 
@@ -58,15 +58,15 @@ def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
     assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
-@pytest.mark.parametrize(("log_probability", "goes_on"), [(-1.4, True), (-1.6, False), (-math.inf, False)])
-def test_the_bound_of_a_live_hypothesis_counts_its_end_at_the_limit(log_probability, goes_on):
+@pytest.mark.parametrize(("log_probability", "may_improve"), [(-1.4, True), (-1.6, False), (-math.inf, False)])
+def test_the_bound_of_a_live_hypothesis_counts_its_end_at_the_limit(log_probability, may_improve):
     """With at most 4 pieces and eos it may be divided by 5: -1.4 / 5 is better than -0.3, -1.4 / 4 is not."""
     settings = SearchSettings(beam=2, length_penalty=1.0, normalization="length")
     search = SimpleNamespace(
-        settings=settings, sentences=[0], limits=[4], dice=None, finished=[[Hypothesis((5,), -0.6, -0.3)]],
+        settings=settings, sentences=[0], limits=[4], random_numbers=None, finished=[[Hypothesis((5,), -0.6, -0.3)]],
         _penalty=lambda length: length_penalty(length, 1.0, "length"),
     )  # fmt: skip
-    assert _Search._goes_on(search, 0, log_probability) == goes_on
+    assert _Search._may_improve(search, 0, log_probability) == may_improve
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

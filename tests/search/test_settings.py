@@ -30,7 +30,7 @@ def test_what_is_not_given_is_the_models_own():
         ({"diverse_groups": 0}, "diverse_groups"),
         ({"diverse_groups": 3}, "3 diverse groups need a beam .* got 4"),
         ({"diverse_groups": 2, "sampling": Sampling()}, "sampling"),
-        ({"diversity": 0.5}, "diversity 0.5 needs diverse groups"),
+        ({"diversity": 0.5}, "diversity 0.5 needs at least 2 diverse groups"),
         ({"diverse_groups": 2, "diversity": -0.1}, "diversity: must be at least 0, got -0.1"),
         ({"diverse_groups": 2, "diversity": float("nan")}, "diversity: expected a finite number, got nan"),
         ({"diverse_groups": 2, "diversity": float("inf")}, "diversity: .* got inf"),

@@ -20,7 +20,7 @@ def test_a_run_is_resumed_by_its_folder_alone(project, nmt):
     resumed = nmt("train", "--resume", run, "--max-updates", "62", cwd=project)
     assert "data: data/toy-en-de (of the run)" in resumed.stderr
     assert f"Resuming from {run}/checkpoints/step-00000060." in resumed.stderr
-    assert "Changed since the run began: training.max_updates: 60 -> 62." in resumed.stderr
+    assert "Changed since the run started: training.max_updates: 60 -> 62." in resumed.stderr
     assert resumed.stderr.endswith("Finished at update 62: max_updates reached.\n")
     translated = nmt("translate", cwd=project, text="The man sleeps.\n")
     assert re.search(r"\(update 6[02], BLEU \d+\.\d, ", translated.stderr)  # the best of them, with the score it has
@@ -32,7 +32,7 @@ def test_a_run_is_resumed_by_its_folder_alone(project, nmt):
         (["--out", "docs"], "docs: holds notes, and is not a run"),
         (["--out", "docs/notes"], "docs/notes: is a file, but a run is a folder"),
         (["--out", "docs/notes/run"], "docs/notes/run: cannot be written (docs/notes is a file)"),
-        (["--set", "model.dropout=0.3"], "runs/toy-en-de-tiny began with other settings"),
+        (["--set", "model.dropout=0.3"], "runs/toy-en-de-tiny was started with other settings"),
     ],
 )
 def test_what_is_refused_is_refused_before_anything_is_printed_about_the_run(project, nmt, options, message):

@@ -328,7 +328,7 @@ def test_the_same_command_again_finds_all_up_to_date_and_another_is_refused(bund
         (translate(bundle, b"", *command, "--beam", "3"), "beam (2 then, 3 now)"),
         (translate(bundle, b"", *command, "--format", "jsonl"), "format (text then, jsonl now)"),
         (translate(other, b"", *command), "made differently: model."),
-        (translate(bundle, b"ba do\nki\n", "--output", str(output)), "cannot be checked"),
+        (translate(bundle, b"ba do\nki\n", "--output", str(output)), "cannot be compared"),
     ):
         assert refused.returncode == 2
         message = refused.stderr.decode().splitlines()[-1]

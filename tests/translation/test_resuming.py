@@ -180,7 +180,7 @@ def test_what_is_not_ours_is_left_as_it_is(tmp_path, name, content):
     with pytest.raises(DataError, match=r"left as it is.*--fresh to start over in .*out-2"), claimed(tmp_path / "out"):
         pass
     assert contents(tmp_path) == {name: content}
-    assert OutputFile(tmp_path / "out").free_one().path == tmp_path / "out-2"
+    assert OutputFile(tmp_path / "out").first_free().path == tmp_path / "out-2"
 
 
 def claimed(output) -> contextlib.AbstractContextManager[None]:
@@ -215,7 +215,7 @@ def test_an_input_that_cannot_be_read_again_is_never_taken_for_the_same(tmp_path
     (complete if is_complete else interrupted)(output, b"a\nb\nc\n", RECORD | {"input": before})
     files = contents(tmp_path)
     file = OutputFile(output)
-    with pytest.raises(DataError, match=r"cannot be checked.*--fresh"), file.claimed():
+    with pytest.raises(DataError, match=r"cannot be compared.*--fresh"), file.claimed():
         file.is_up_to_date(RECORD | {"input": now})
         file.begun(RECORD | {"input": now}, LINES, window=3)
     assert contents(tmp_path) == files

@@ -84,7 +84,7 @@ def test_what_nobody_waits_for_is_left_when_it_looks_up():
         has_begun.set()
         try:
             while True:  # would go on for ever
-                workers.look_up()
+                workers.check_abandoned()
                 time.sleep(0.01)
         except AbandonedError:
             ends.append(item)
@@ -95,6 +95,8 @@ def test_what_nobody_waits_for_is_left_when_it_looks_up():
     assert ends == [1]
     # They can be used again, by one as by several, and at the same time.
     for items in ([3], [3, 4]):
-        assert list(workers.map(lambda item: workers.look_up() or item, items)) == items
-    inner = list(workers.map(lambda item: list(workers.map(lambda x: workers.look_up() or x, [item, 7])), [3, 4]))
+        assert list(workers.map(lambda item: workers.check_abandoned() or item, items)) == items
+    inner = list(
+        workers.map(lambda item: list(workers.map(lambda x: workers.check_abandoned() or x, [item, 7])), [3, 4])
+    )
     assert inner == [[3, 7], [4, 7]]

@@ -1,4 +1,4 @@
-"""The data of a run: one prepared data set or several mixed, as it is or cut into other pieces each epoch."""
+"""The data of a run: one data set or a mixture, encoded once or with subwords sampled anew each epoch."""
 
 from __future__ import annotations
 
@@ -24,34 +24,32 @@ from nmt.data.shards import ENCODED_SPLITS, ParallelShards, build_command, read_
 from nmt.data.vocab import Vocabulary
 from nmt.errors import ConfigError, DataError
 from nmt.training.input.feed import UPDATES_AHEAD, Epochs
-from nmt.training.ranks.exchange import PATIENCE, Ranks
-
-"""In a run's folder: the coming epochs' pieces, where subwords are sampled."""
+from nmt.training.ranks.exchange import EXCHANGE_TIMEOUT, Ranks
 
 Shards = ParallelShards | MixedShards
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a run learns from."""
+    """The training data of a run."""
 
     folders: tuple[Path, ...]
     vocab: Vocabulary
     shards: Shards
     weights: tuple[float, ...]
     longest: int
-    """Side of a pair, in pieces with eos."""
+    """The length of the longest sentence, in pieces with eos."""
 
     @staticmethod
     def open(data: Sequence[Path], config: Config) -> TrainingData:
-        """Open the shards, checked against the text, the vocabulary and the model's positions.
+        """Open the shards, and check them against the text, the vocabulary and the model's positions.
 
         Args:
-            data: folders, in the order that the configuration names them.
+            data: the folders of the data sets, in the order of the configuration.
 
         Raises:
-            DataError: they were made from other text or with another vocabulary, or are empty.
-            ConfigError: they hold sentences that the model has no positions for.
+            DataError: shards are empty, or were made from other text or with another vocabulary.
+            ConfigError: a sentence is longer than the model's positions.
         """
         weights = (config.data.weight, *(part.weight for part in config.data.mixed_with))
         fingerprints = (config.data.fingerprint, *(part.fingerprint for part in config.data.mixed_with))
@@ -65,18 +63,18 @@ class TrainingData:
         if longest > config.model.max_positions:
             raise ConfigError(
                 f"model.max_positions is {config.model.max_positions}, but the data holds sentences of {longest} "
-                f"pieces. Raise it, or encode the data anew without longer ones: "
+                f"pieces. Raise it, or encode the data again without longer ones: "
                 f"{_shorten_commands(data, config.model.max_positions - 1)}."
             )
         return TrainingData(tuple(data), vocab, shards, weights, longest)
 
-    def most_positions(self, update_tokens: int) -> int:
-        """Padded positions, source or target, that an update of so many target tokens comes to at most, nearly."""
+    def max_positions(self, update_tokens: int) -> int:
+        """The approximate maximum of padded positions, source or target, in an update of ``update_tokens``."""
         ratio = self._pieces(self.shards.source_lengths) / self._pieces(self.shards.target_lengths)
         return math.ceil(1.5 * max(update_tokens * max(1.0, ratio), self.longest))
 
     def epoch_size(self, config: Config) -> tuple[int, int]:
-        """Pairs and updates of an epoch, without planning one; a corpus of few pairs may come to fewer updates."""
+        """Estimate the numbers of pairs and updates per epoch. Small corpora may have fewer updates."""
         pairs, lengths = self._population(self.shards, config.training.seed, 0), self.shards.target_lengths
         count = len(lengths) if pairs is None else len(pairs)
         tokens = self._pieces(lengths if pairs is None else lengths[pairs])
@@ -84,19 +82,18 @@ class TrainingData:
 
     @staticmethod
     def _pieces(lengths: NDArray[np.int32]) -> int:
-        """With eos."""
+        """The total number of pieces, with eos."""
         return int(lengths.sum(dtype=np.int64)) + len(lengths)
 
     @contextmanager
     def epochs(self, config: Config, run: Path, ranks: Ranks) -> Iterator[Epochs]:
-        """All epochs of the run; while the body runs, another process prepares them where each is sampled anew."""
+        """The epochs of the run. If subwords are sampled, another process prepares epochs while the body runs."""
         seed, dropout = config.training.seed, config.training.subword_sampling
         if not dropout:
             yield Epochs(lambda epoch: (self.shards, self._population(self.shards, seed, epoch)), config.batching, seed)
             return
         with ExitStack() as stack:
-            # One rank of each machine writes, into a folder of that machine's own: whether machines share their
-            # disks is not known.
+            # One rank per machine writes into that machine's own folder, because machines may or may not share disks.
             sampled = [
                 stack.enter_context(
                     SampledEpochs(
@@ -107,7 +104,7 @@ class TrainingData:
                         seed=seed,
                         writer=ranks.local_rank == 0,
                         keep=UPDATES_AHEAD + 1 if ranks.local_size > 1 else 0,
-                        timeout_seconds=PATIENCE.total_seconds(),
+                        timeout_seconds=EXCHANGE_TIMEOUT.total_seconds(),
                     )
                 )
                 for number, folder in enumerate(self.folders, start=1)
@@ -130,7 +127,7 @@ def load_vocabulary(data: Path) -> Vocabulary:
     """The vocabulary of a data set.
 
     Raises:
-        DataError: there is none yet.
+        DataError: the data set has no vocabulary yet.
     """
     if not DataFolder(data).vocab.is_file():
         raise DataError(f"{data}: has no vocabulary yet. Run `nmt build-vocab --data {data}` first.")
@@ -144,11 +141,11 @@ def _shorten_commands(data: Sequence[Path], length: int) -> str:
 
 
 def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> None:
-    """Refuse shards that are not of this text and of the first data set's vocabulary."""
+    """Refuse shards that were made from other text or with another vocabulary than the first data set's."""
     vocab = DataFolder(first).vocab
     shards = ParallelShards.open(data, "train", vocab=vocab)
     if len(shards) == 0:
-        raise DataError(f"{data}: no training pair is left after filtering. Look at its manifest.json.")
+        raise DataError(f"{data}: no training pair is left after filtering. See the counts in its manifest.json.")
     _check_text(data, vocab)
     if shards.vocab_fingerprint != config.data.vocab_fingerprint:
         raise DataError(f"{data}: was encoded with another vocabulary than {vocab}. Run {build_command(data, vocab)}.")
@@ -157,11 +154,11 @@ def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> 
 
 
 def _check_text(data: Path, vocab: Path) -> None:
-    """Refuse text that was changed after it was encoded. Only files that look changed are read."""
+    """Refuse text that was changed after it was encoded. Only files whose size or time changed are read."""
     changed = changed_files(data, read_index(data, vocab=vocab).text or {})
     if not changed:
         return
-    # Where the two sides are no longer parallel, encoding them again would fail.
+    # If the two sides are no longer parallel, encoding them again would fail, so this is checked first.
     examine_text(data, read_manifest(data), ENCODED_SPLITS)
     raise DataError(
         f"{data}: {' and '.join(changed)} changed after the text was encoded. Run {build_command(data, vocab)}."

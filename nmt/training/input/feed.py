@@ -1,4 +1,4 @@
-"""What the loop eats: the updates of a run in their order, with this rank's micro-batches, made ahead by a thread."""
+"""The updates of a run in order, with this rank's micro-batches, prepared ahead by a thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nmt.training.ranks.exchange import Ranks
 T = TypeVar("T")
 
 UPDATES_AHEAD = 4
-"""Enough that an update which is quick to compute and slow to collate does not stop the loop."""
+"""Enough to keep the loop busy when an update is fast to compute but slow to collate."""
 
 _POLL_SECONDS = 0.2
 _SECONDS_TO_END = 5.0
@@ -28,30 +28,30 @@ _SECONDS_TO_END = 5.0
 
 @dataclass(frozen=True)
 class PlannedUpdate:
-    """An update that is to be made."""
+    """An update of the epoch's plan."""
 
     epoch: int
     index: int
-    """In the epoch's plan, counted from 0."""
+    """The index in the epoch's plan, from 0."""
     target_tokens: int
-    """Of the whole update, over all ranks."""
+    """The target tokens of the whole update, over all ranks."""
     pairs: Indices
-    """Indices of its pairs in the epoch's shards, over all ranks."""
+    """The indices of the update's pairs in the epoch's shards, over all ranks."""
     batches: list[Batch]
     """This rank's micro-batches."""
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """The endless row of epochs: what each one holds, and how it is planned."""
+    """The endless sequence of epochs: their data and their plans."""
 
     open: Callable[[int], tuple[PairSource, Indices | None]]
-    """The shards of an epoch, and which pairs it takes of them; each once where None."""
+    """Epoch -> its shards, and the indices of its pairs (None: each pair once)."""
     batching: BatchingConfig
     seed: int
 
     def updates(self, epoch: int, index: int, *, micro_batch_tokens: int, ranks: Ranks) -> Iterator[PlannedUpdate]:
-        """All updates from a place in the plan on, for ever. Seeks there at once; replays nothing."""
+        """All updates from ``index`` of ``epoch`` on, without end. Nothing before it is replayed."""
         while True:
             shards, population = self.open(epoch)
             lengths = shards.source_lengths, shards.target_lengths
@@ -64,7 +64,7 @@ class Epochs:
                 epoch=epoch,
             )
             if len(plan) == 0:
-                raise DataError(f"epoch {epoch + 1} holds no pair: all of them are longer than the shards allow.")
+                raise DataError(f"epoch {epoch + 1} has no pairs: all are longer than the maximum of the shards.")
             while index < len(plan):
                 shares = rank_micro_batches(
                     plan,
@@ -82,13 +82,13 @@ class Epochs:
 
 
 def pinned(updates: Iterator[PlannedUpdate]) -> Iterator[PlannedUpdate]:
-    """The same, in memory that a GPU copies from on its own, without stopping anyone."""
+    """The same updates in pinned memory, from which a GPU copies without stopping the processor."""
     for update in updates:
         yield replace(update, batches=[_pinned(batch) for batch in update.batches])
 
 
 def _pinned(batch: Batch) -> Batch:
-    # A pinned tensor and its view as an array share memory; as_tensor makes a tensor of the same memory again.
+    # The arrays share the pinned memory of the tensors, and as_tensor later wraps it again without a copy.
     source, target_input, target_output = (
         torch.from_numpy(side).pin_memory().numpy()
         for side in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
@@ -99,13 +99,13 @@ def _pinned(batch: Batch) -> Batch:
 def ahead(
     items: Iterator[T], depth: int = UPDATES_AHEAD, *, until: Callable[[], object] = lambda: False
 ) -> Generator[T]:
-    """Serve what an iterator serves, made by a thread up to ``depth`` items ahead.
+    """Yield the items of an iterator, which a thread makes up to ``depth`` items ahead.
 
-    What the iterator raises is raised here, in its place. Closing this iterator ends the thread, unless the thread
-    still waits for an item: then it ends with the process, or when that comes.
+    An exception of the iterator is raised here, in its place. Closing this iterator ends the thread; if the thread is
+    still making an item, it ends after that item or with the process.
 
     Args:
-        until: asked while an item is waited for; this iterator ends when it says yes.
+        until: called while waiting for an item; this iterator ends when it returns True.
     """
     made: queue.Queue[tuple[T] | BaseException | None] = queue.Queue(depth)
     is_over = threading.Event()
@@ -145,5 +145,5 @@ def ahead(
             yield item[0]
     finally:
         is_over.set()
-        # A thread that is cut off by the end of the process can take the process down with it.
+        # A thread that still runs when the process ends can crash the process.
         thread.join(_SECONDS_TO_END)

@@ -1,10 +1,10 @@
-"""The ranks of a run: who they are, what they tell each other, and what happens when one of them fails.
+"""The ranks of a run: their numbers, their messages, and their errors.
 
-A launcher (``nmt train --nproc`` or torchrun) starts the processes, and ends them all when one fails. The error of a
-rank that fails names the rank, and is left in the file where torchrun looks for the cause. A rank that only lost touch
-with another waits to be ended: its own complaint would hide the cause.
+A launcher (``nmt train --nproc`` or torchrun) starts the processes, and ends all of them when one fails. The error of a
+failed rank names the rank, and is written to the file where torchrun looks for the cause. A rank that only lost contact
+with another rank waits until the launcher ends it, because its own error would hide the cause.
 
-Ranks exchange tensors and JSON. Nothing that comes from another rank is unpickled.
+Ranks exchange tensors and JSON. Data from other ranks is never unpickled.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from nmt.training.ranks.stop_signals import stop_signals
 
 T = TypeVar("T")
 
-PATIENCE = timedelta(minutes=30)
-"""How long ranks wait for one that is busy, validating or encoding; one that has died is noticed at once."""
+EXCHANGE_TIMEOUT = timedelta(minutes=30)
+"""How long ranks wait for a busy rank, which validates or encodes. A rank that has died is noticed at once."""
 _SECONDS_UNTIL_ENDED = 40
-_SECONDS_BETWEEN_LOOKS = 1.0
+_POLL_SECONDS = 1.0
 
 
 class LostPeerError(NmtError):
-    """Another rank is gone, so that this one cannot go on."""
+    """Another rank is gone, so this one cannot continue."""
 
     is_being_ended = False
-    """Whether the launcher's signal to end has come already."""
+    """Whether the launcher has already sent its signal to end."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that train together. What is said here is a no-op where there is but one."""
+    """This process among the ranks that train together. With a single rank, all exchanges are no-ops."""
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
-    """Among those on the same machine."""
+    """The number among the ranks of the same machine."""
     local_size: int = 1
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the rank that writes the run's folder and speaks to people."""
+        """Whether this is the rank that writes the run's folder and reports to the user."""
         return self.rank == 0
 
     def sum(self, tensor: Tensor) -> None:
@@ -70,7 +70,7 @@ class Ranks:
             self._together(lambda: dist.broadcast(tensor, src=0))
 
     def told_by_main(self, value: T) -> T:
-        """The main rank's value, which JSON can express; tuples arrive as lists."""
+        """The main rank's value, sent as JSON; tuples arrive as lists."""
         if self.size == 1:
             return value
         message = _encoded(value)
@@ -82,7 +82,7 @@ class Ranks:
         return cast(T, _decoded(message))
 
     def gather(self, value: T) -> list[T]:
-        """Every rank's value, which JSON can express, in the order of the ranks; tuples arrive as lists."""
+        """The values of all ranks in order, sent as JSON; tuples arrive as lists."""
         if self.size == 1:
             return [value]
         message = _encoded(value)
@@ -102,7 +102,7 @@ class Ranks:
             if is_out_of_memory(error):
                 raise
             raise LostPeerError(
-                f"rank {self.rank}: could not exchange with the other ranks, one of which is probably gone ({error})."
+                f"rank {self.rank}: lost contact with the other ranks, one of which has probably died ({error})."
             ) from error
 
 
@@ -110,7 +110,7 @@ NO_OTHERS = Ranks()
 
 
 def _encoded(value: object) -> Tensor:
-    """JSON as bytes. Floats come back bit for bit, infinities and NaN included."""
+    """JSON as bytes. It preserves floats exactly, including infinities and NaN."""
     return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
 
 
@@ -124,7 +124,7 @@ def is_launched() -> bool:
 
 
 def ranks_of_environment() -> Ranks:
-    """Which rank this process is, by its launcher's word; the only one without a launcher."""
+    """This process's rank, from the launcher's environment variables; a single rank without a launcher."""
     if not is_launched():
         return Ranks()
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -133,20 +133,20 @@ def ranks_of_environment() -> Ranks:
 
 @contextmanager
 def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
-    """Be in touch with the other ranks while the body runs: through NCCL between GPUs, gloo for all else."""
+    """Connect to the other ranks while the body runs: with NCCL between GPUs, otherwise with gloo."""
     if ranks.size == 1:
         yield
         return
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    store = store_of_environment(ranks.size, PATIENCE)
+    store = store_of_environment(ranks.size, EXCHANGE_TIMEOUT)
     if store is None:
-        dist.init_process_group(backend, timeout=PATIENCE)
+        dist.init_process_group(backend, timeout=EXCHANGE_TIMEOUT)
     else:
-        dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=ranks.rank, world_size=ranks.size)
+        dist.init_process_group(backend, timeout=EXCHANGE_TIMEOUT, store=store, rank=ranks.rank, world_size=ranks.size)
     try:
         with _failures_named(ranks):
             yield
-            # Nobody leaves while another still needs it.
+            # No rank disconnects while another still needs it.
             ranks.gather(None)
     finally:
         dist.destroy_process_group()
@@ -154,14 +154,14 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def saving_when_orphaned(ranks: Ranks) -> Iterator[None]:
-    """While the body runs: when the process that started the ranks is gone, end this one as a signal to stop would.
+    """While the body runs, send this rank a signal to stop if the process that started it is gone.
 
-    Ranks that nobody looks after would train on, out of sight and in the way of the same command.
+    Otherwise an orphaned rank would continue unseen, and would block the same command.
     """
     parent, is_over = os.getppid(), threading.Event()
 
     def watch() -> None:
-        while not is_over.wait(_SECONDS_BETWEEN_LOOKS):
+        while not is_over.wait(_POLL_SECONDS):
             if os.getppid() != parent:
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
@@ -186,23 +186,23 @@ def _failures_named(ranks: Ranks) -> Iterator[None]:
             _wait_to_be_ended()
         raise
     except NmtError as error:
-        _tell_torchrun(error)
+        _report_to_torchrun(error)
         error.args = (f"rank {ranks.rank}: {error}",)
         raise
     except Exception as error:
-        _tell_torchrun(error)
+        _report_to_torchrun(error)
         error.add_note(f"This was rank {ranks.rank} of {ranks.size}.")
         raise
 
 
 def _wait_to_be_ended() -> None:
-    """Wait for the launcher's signal, so that the rank that failed first is seen to have failed first."""
+    """Wait for the launcher's signal, so that the launcher sees the rank that failed first end first."""
     for number in stop_signals():
         signal.signal(number, signal.SIG_DFL)
     time.sleep(_SECONDS_UNTIL_ENDED)
 
 
-def _tell_torchrun(error: Exception) -> None:
+def _report_to_torchrun(error: Exception) -> None:
     if "TORCHELASTIC_ERROR_FILE" in os.environ:
         from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 

@@ -1,4 +1,4 @@
-"""``nmt train --nproc N``: the same command once per rank of this machine, watched until all have ended."""
+"""``nmt train --nproc N``: start the same command once per rank on this machine, and wait until all have ended."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from nmt.exit_codes import how_it_ended
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 from nmt.training.ranks.stop_signals import stop_signals
 
-_SECONDS_BETWEEN_LOOKS = 0.05
-# For the running update and its checkpoint, after which ranks that still run are killed.
+_POLL_SECONDS = 0.05
+# Time for the current update and its checkpoint. Then ranks that still run are killed.
 _SECONDS_TO_SAVE = 45.0
-# Exit codes of a rank that has printed its own error: an exception, and a user's mistake.
+# Exit codes of a rank that has printed its own error: an exception, or a user error.
 _EXPLAINED = (1, 2)
 
 
 def launch(arguments: Sequence[str], ranks: int) -> int:
-    """Run ``python -m nmt ARGUMENTS`` as so many ranks, and wait for them. A signal to stop is passed on to all.
+    """Run ``python -m nmt ARGUMENTS`` as ``ranks`` processes, and wait for them. Signals to stop are passed on to all.
 
     Returns:
-        The exit code: 0; 1 or 2 where a rank has printed its error; 128 + n after signal n.
+        The exit code: 0; 1 or 2 if a rank has printed its error; 128 + n after signal n.
 
     Raises:
-        TrainingError: a rank was killed, or ended without an error of its own; names it. Or the ranks have no place to
-            find each other.
+        TrainingError: a rank was killed, or failed without printing an error (the message names it); or no temporary
+            folder can be made.
     """
     with private_rendezvous() as rendezvous, _noting_signals() as signals:
         job = _Job(signals)
@@ -64,10 +64,10 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
 
 @dataclass
 class _Job:
-    """The processes of all ranks, in their order."""
+    """The processes of all ranks, in order."""
 
     signals: list[int]
-    """The signals to stop that have come."""
+    """The signals to stop received so far."""
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     failed: int | None = None
     """The rank that failed first."""
@@ -76,11 +76,11 @@ class _Job:
 
     @property
     def codes(self) -> list[int]:
-        """Exit codes, negative after a signal. Only when all have ended."""
+        """The exit codes, negative after a signal. Valid when all processes have ended."""
         return [process.returncode for process in self.processes]
 
     def watch(self) -> None:
-        """Wait until all ranks have ended. When one fails, or a signal comes, the others are asked to end, too."""
+        """Wait until all ranks have ended. If a rank fails or a signal arrives, signal all running ranks to end."""
         passed_on, deadline = 0, math.inf
         while running := [process for process in self.processes if process.poll() is None]:
             if self.failed is None and (failed := self._failures()):
@@ -93,7 +93,7 @@ class _Job:
                 deadline = time.monotonic() + _SECONDS_TO_SAVE
             if time.monotonic() > deadline:
                 self.kill()
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            time.sleep(_POLL_SECONDS)
         if self.failed is None and not self.killed and (failed := self._failures()):
             self.failed = failed[0]
 
@@ -106,9 +106,9 @@ class _Job:
                 self.killed.append(rank)
 
     def _failures(self) -> list[int]:
-        """The ranks that failed, those that were killed first: the others may have failed for want of them.
+        """The failed ranks. Killed ranks come first, because the others may have failed as a consequence.
 
-        A rank that a signal stopped, as one of ours does, has not failed.
+        A rank that was stopped by a signal to stop has not failed.
         """
         codes = {rank: process.returncode for rank, process in enumerate(self.processes) if process.returncode}
         failed = [rank for rank, code in codes.items() if code < 128 and -code not in self.signals]
@@ -116,8 +116,8 @@ class _Job:
 
 
 def _start(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    # The rank imports what this process imports: neither the working directory (-P) nor another place comes first. Its
-    # own session keeps the terminal's signals from it, which would come twice.
+    # The rank gets this process's import path, and -P keeps its working directory off it. In a session of its own, it
+    # does not receive the terminal's signals, which would arrive twice.
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     command = [sys.executable, "-P", "-m", "nmt", *arguments]
     return subprocess.Popen(command, env=environment | {"PYTHONPATH": path}, start_new_session=True)
@@ -130,7 +130,7 @@ def _send(number: int, processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 @contextmanager
 def _noting_signals() -> Iterator[list[int]]:
-    """While the body runs, signals to stop are only noted."""
+    """Collect the signals to stop that arrive while the body runs, instead of stopping."""
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
-"""How the ranks of one machine find each other: by a file in a private folder, and over loopback alone.
+"""How the ranks of one machine find each other: by a file in a private folder, and only over loopback.
 
-torch's own way is a store that listens on every address, answers whoever connects, and holds pickled objects: whoever
-reaches it runs code. It is left to torchrun, which needs it where several machines train together.
+torch's default store listens on every address, answers everyone who connects, and holds pickled objects, so that anyone
+who reaches it can run code. Only torchrun uses it, because it is needed when several machines train together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
 @contextmanager
 def private_rendezvous() -> Iterator[Path]:
-    """A file for ranks to meet in, in a temporary folder that only this user can enter (mode 0700); removed at the end.
+    """The rendezvous file, in a temporary folder that only this user can enter (mode 0700). Removed at the end.
 
     Raises:
         TrainingError: no temporary folder can be made.
@@ -34,7 +34,7 @@ def private_rendezvous() -> Iterator[Path]:
         folder = tempfile.TemporaryDirectory(prefix="nmt-ranks-", ignore_cleanup_errors=True)
     except OSError as error:
         raise TrainingError(
-            f"The ranks need a temporary folder to find each other, and none can be made ({error}). Set TMPDIR to a "
+            f"The ranks need a temporary folder to find each other, but none can be made ({error}). Set TMPDIR to a "
             "writable folder."
         ) from None
     with folder as path:
@@ -44,7 +44,7 @@ def private_rendezvous() -> Iterator[Path]:
 def environment_of_rank(rank: int, size: int, rendezvous: Path) -> dict[str, str]:
     """The environment of one of ``size`` ranks on this machine.
 
-    gloo and NCCL are bound to loopback whatever the caller's variables say, which may be meant for several machines.
+    gloo and NCCL are bound to loopback, even if the caller's variables say otherwise for training on several machines.
     """
     inherited = {name: value for name, value in os.environ.items() if name != "NCCL_COMM_ID"}  # an address to listen on
     return inherited | {
@@ -59,10 +59,10 @@ def environment_of_rank(rank: int, size: int, rendezvous: Path) -> dict[str, str
 
 
 def store_of_environment(size: int, timeout: timedelta) -> FileStore | None:
-    """The store in the file that :func:`environment_of_rank` named; None under torchrun, which has one of its own.
+    """The store in the file that :func:`environment_of_rank` named; None under torchrun, which has its own store.
 
     Args:
-        timeout: a rank waits no longer for what another one is to put there.
+        timeout: the maximum time that a rank waits for a value of another rank.
     """
     if (path := os.environ.get(_FILE_VARIABLE)) is None:
         return None

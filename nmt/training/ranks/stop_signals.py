@@ -6,7 +6,7 @@ import signal
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
-    """SIGTERM and SIGINT, and SIGHUP (the terminal is gone) unless the caller ignores it, as nohup does."""
+    """SIGTERM, SIGINT, and SIGHUP (the terminal is gone) unless the caller ignores SIGHUP, as nohup does."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return signal.SIGTERM, signal.SIGINT
     return signal.SIGTERM, signal.SIGINT, signal.SIGHUP

@@ -1,4 +1,4 @@
-"""What a run begins with: a checkpoint of its own, another's bundle, or nothing."""
+"""What a run starts from: its own checkpoint, another run's bundle, or new weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.bundle_files import TRAINING_STATE_FILE
 from nmt.checkpoint.former_names import former_name
-from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside
+from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
 from nmt.config import Config, differences
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
@@ -30,17 +30,19 @@ from nmt.training.start.changes import belongs_to_weights, check_changes, encode
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where a run stands, and what its weights are read from. Only the main rank reads files; the others get what it
-    read, when the learner is made."""
+    """The progress of a run at its start, and the source of its weights.
+
+    Only the main rank reads files. The other ranks receive the weights when the learner is made.
+    """
 
     progress: Progress
     hardware: Hardware
-    """With the precision that the run began with."""
+    """The hardware, with the precision of the run's first start."""
     checkpoint: Path | None = None
     state: TrainingState | None = None
     init_from: Path | None = None
     data: tuple[Path, ...] = ()
-    """The data sets, for errors."""
+    """The data sets, named in errors."""
 
 
 def find_beginning(
@@ -54,24 +56,23 @@ def find_beginning(
     accept_changes: bool,
     init_from: Path | None,
 ) -> Beginning:
-    """Look into the run's folder. Checkpoints that are damaged are moved aside, so that nothing takes them for the
-    newest.
+    """Find the checkpoint that the run resumes from, if there is one. Damaged newer checkpoints are renamed.
 
     Raises:
-        ConfigError: the settings differ from those that the run began with.
-        CheckpointError: there are checkpoints, but none is whole.
+        ConfigError: the settings differ from those of the run's start.
+        CheckpointError: all checkpoints are damaged.
     """
     checkpoint: Path | None = None
     state: TrainingState | None = None
     if ranks.is_main:
         checkpoint, problems = latest_intact_checkpoint(run)
-        # Without a checkpoint nothing was learnt with the settings before.
+        # Without a checkpoint nothing has been learnt with the earlier settings.
         if checkpoint is not None and RunFolder(run).config.is_file():
             check_changes(run, config, data, listener, accept_changes=accept_changes)
         for problem in problems:
-            listener.noticed(f"{problem} It is set aside; the run resumes from the checkpoint before it.")
+            listener.noticed(f"{problem} It was renamed; the run resumes from the checkpoint before it.")
         if checkpoint is not None:
-            set_aside(run, behind=checkpoint)
+            set_aside_damaged(run, newer_than=checkpoint)
             state = load_training_state(checkpoint)
             _check_progress(checkpoint, state)
             listener.noticed(f"Resuming from {checkpoint}.")
@@ -81,12 +82,12 @@ def find_beginning(
     progress = Progress() if values is None else Progress.from_values(values)
     if config.training.precision == "auto":
         hardware = _with_precision_of_run(hardware, progress, ranks)
-    _forget_what_changed(progress, config, f"{hardware}, ranks: {ranks.size}", listener)
+    _forget_outdated(progress, config, f"{hardware}, ranks: {ranks.size}", listener)
     return Beginning(progress, hardware, checkpoint, state, init_from, tuple(data))
 
 
 def _check_progress(checkpoint: Path, state: TrainingState) -> None:
-    """Refuse a training state of which the main rank alone could tell that it is damaged."""
+    """Refuse a damaged training state on the main rank, before the other ranks receive it."""
     try:
         progress = Progress.from_values(dict(state.values))
     except ValueError as error:
@@ -102,8 +103,10 @@ def _check_progress(checkpoint: Path, state: TrainingState) -> None:
 
 
 def _with_precision_of_run(hardware: Hardware, progress: Progress, ranks: Ranks) -> Hardware:
-    """The hardware with what ``auto`` came to when the run began on such a device; in a new run, with what the main
-    rank has found now."""
+    """The hardware with the precision that ``auto`` chose at the run's first start on this type of device.
+
+    In a new run, or on another type of device, the main rank's choice applies.
+    """
     device, precision = progress.auto_precision or ("", hardware.precision)
     if device != hardware.device.type:
         precision = ranks.told_by_main(hardware.precision)
@@ -112,11 +115,11 @@ def _with_precision_of_run(hardware: Hardware, progress: Progress, ranks: Ranks)
 
 
 def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks: Ranks) -> Learner:
-    """The model as it stands, on its device, with its optimiser; the same on every rank.
+    """The model with its current weights, on its device, with its optimiser; the same on every rank.
 
     Raises:
-        CheckpointError: the bundle to begin with is of another model or vocabulary.
-        ConfigError: what is to be frozen is not there.
+        CheckpointError: the bundle has another model or vocabulary.
+        ConfigError: a pattern of parameters to freeze matches none.
     """
     progress, hardware, state = beginning.progress, beginning.hardware, beginning.state
     model = build_model(config, vocab, choose_kernels(hardware.device))
@@ -149,18 +152,18 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
 
 
 def build_model(config: Config, vocab: Vocabulary, kernels: Kernels) -> Transformer:
-    """A new model; its weights depend on the seed alone."""
+    """A new model, whose weights depend only on the seed."""
     torch.manual_seed(derived_seed(config.training.seed, -1))
     return Transformer(config.model, vocab.size, kernels)
 
 
 def freeze(model: Transformer, patterns: Sequence[str]) -> None:
-    """Let the parameters whose names match a pattern keep their values.
+    """Freeze the parameters whose names match a pattern.
 
-    A pattern that matches no name of today is matched with the names of earlier versions, so that their runs resume.
+    A pattern that matches no current name is matched with the names of earlier versions, so that their runs resume.
 
     Raises:
-        ConfigError: a pattern matches none, or nothing is left to learn.
+        ConfigError: a pattern matches no parameter, or all parameters are frozen.
     """
     names = dict(model.named_parameters())
     for pattern in patterns:
@@ -175,11 +178,11 @@ def freeze(model: Transformer, patterns: Sequence[str]) -> None:
         for name in matching:
             names[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in names.values()):
-        raise ConfigError("training.freeze: freezes every parameter, so that nothing is left to learn.")
+        raise ConfigError("training.freeze: the patterns freeze every parameter, so nothing is left to learn.")
 
 
 def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence[Path]) -> None:
-    """Refuse weights that mean something else here, whatever changes are accepted."""
+    """Refuse weights of another vocabulary, text normalization or model, even with --accept-changes."""
     folder = bundle.folder
     if bundle.vocab.fingerprint != vocab.fingerprint:
         raise CheckpointError(
@@ -198,16 +201,16 @@ def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence
     ]
     if unfit:
         raise CheckpointError(
-            f"{folder} is another model ({'; '.join(unfit)}). Leave out what sets these (--preset, --config, --set): "
-            "--init-from then takes the bundle's settings."
+            f"{folder} is another model ({'; '.join(unfit)}). Leave out the options that set these (--preset, "
+            "--config, --set): --init-from then takes the bundle's settings."
         )
 
 
-def _forget_what_changed(progress: Progress, config: Config, machine: str, listener: Listener) -> None:
-    """What was found out about memory holds for the same machine and setting; a landing for the same limit of time."""
+def _forget_outdated(progress: Progress, config: Config, machine: str, listener: Listener) -> None:
+    """Reset the micro-batch sizes if machine or setting changed, and the final decay if the time limit changed."""
     asked = config.batching.micro_batch_tokens
     if progress.machine not in (None, machine):
-        listener.noticed(f"Until now on {progress.machine}; from now on {machine}.")
+        listener.noticed(f"The hardware changed: {progress.machine} before, {machine} now.")
     if progress.machine != machine or progress.micro_batch_asked != asked:
         progress.micro_batch_tokens = progress.micro_batch_limit = None
     progress.machine, progress.micro_batch_asked = machine, asked

@@ -1,4 +1,4 @@
-"""Settings that changed since a run began: which may change, which may be accepted, and which the weights rule out."""
+"""Settings that changed since a run started: which may change, which need --accept-changes, which cannot change."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _START_OVER = "add --fresh to start over in a new folder"
 
 
 def refuse_changes(run: Path, config: Config, data: Sequence[Path], *, accept_changes: bool) -> list[Change]:
-    """Compare the settings with those of the run's last start; returns what changed.
+    """Compare the settings with those of the run's last start, and return the changes.
 
     Raises:
-        ConfigError: a change is one that must be accepted and was not, or one that the run's weights do not allow.
+        ConfigError: a change needs --accept-changes, or does not fit the run's weights.
     """
     path = RunFolder(run).config
     before = parse_config(load_yaml(path), name=str(path))
@@ -28,18 +28,18 @@ def refuse_changes(run: Path, config: Config, data: Sequence[Path], *, accept_ch
     refused = [change for change in changed if not changeable_on_resume(change[0])]
     if refused and not (accept_changes and all(_can_be_accepted(key) for key, _, _ in refused)):
         lines = "\n".join(f"  {key}: {old} -> {new}" for key, old, new in refused)
-        raise ConfigError(f"{run} began with other settings:\n{lines}\n" + "\n".join(_advice(refused, run, data)))
+        raise ConfigError(f"{run} was started with other settings:\n{lines}\n" + "\n".join(_advice(refused, run, data)))
     return changed
 
 
 def check_changes(run: Path, config: Config, data: Sequence[Path], listener: Listener, *, accept_changes: bool) -> None:
-    """As :func:`refuse_changes`, and report what changed."""
+    """Like :func:`refuse_changes`, but also report the changes."""
     for key, old, new in refuse_changes(run, config, data, accept_changes=accept_changes):
-        listener.noticed(f"Changed since the run began: {key}: {old} -> {new}.")
+        listener.noticed(f"Changed since the run started: {key}: {old} -> {new}.")
 
 
 def encode_commands(data: Sequence[Path], model: Path) -> str:
-    """What encodes data sets with the vocabulary of a run or bundle."""
+    """The commands that encode data sets with the vocabulary of a run or bundle."""
     return " and ".join(f"`nmt build-vocab --data {folder} --vocab {model}`" for folder in data)
 
 
@@ -57,7 +57,7 @@ def _can_be_accepted(key: str) -> bool:
 
 
 def _advice(refused: Sequence[Change], run: Path, data: Sequence[Path]) -> list[str]:
-    """What works for each kind of change; --accept-changes alone only where nothing else stands in the way."""
+    """Advice for each kind of change. --accept-changes is suggested only for changes that it allows."""
     keys = [key for key, _, _ in refused]
     advice = []
     if any(map(belongs_to_weights, keys)):

@@ -1,4 +1,4 @@
-"""Which settings a run begins with: a preset's, a file's, a bundle's, or one laid over the other."""
+"""The settings that a run starts with: a preset, a file, a bundle's settings, or a file over one of the others."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from nmt.errors import CheckpointError
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings that a run begins with, before what options change."""
+    """The settings that a run starts with, before command-line options change them."""
 
     layers: tuple[Layer, ...]
     name: str
-    """For the run's folder."""
+    """The part of the run's folder name that stands for the settings."""
     description: str | None
-    """For people, where something was chosen for them."""
+    """A message for the user, if something was chosen automatically."""
 
 
 def choose_settings(
@@ -34,17 +34,16 @@ def choose_settings(
     config_file: Path | None = None,
     init_from: Path | None = None,
 ) -> Choice:
-    """The settings to begin with. A file with some settings is laid over what would have been taken without it.
+    """Choose the settings. A file with only some settings overrides those that are chosen without it.
 
     Args:
         preset: a built-in preset.
-        config_file: YAML of the user's own; one that holds every section, as each run's config.yaml does, needs nothing
-            beneath it.
-        init_from: a bundle or run that the run will begin with; its settings are taken where no preset is given.
+        config_file: the user's YAML file. If it has every section, like a run's config.yaml, it is used alone.
+        init_from: the bundle or run with the initial weights. Its settings are used if no preset is given.
 
     Raises:
-        ConfigError: there is no such preset, or the file cannot be read.
-        CheckpointError: there is no such bundle.
+        ConfigError: the preset does not exist, or the file cannot be read.
+        CheckpointError: the bundle does not exist.
     """
     own = None if config_file is None else Layer(str(config_file), load_yaml(config_file))
     if own is not None and config_file is not None and _is_complete(own.values):
@@ -62,7 +61,7 @@ def settings_of_run(run: Path) -> Choice:
     """The settings that a run was last started with.
 
     Raises:
-        CheckpointError: the folder is not that of a run.
+        CheckpointError: the folder is not a run.
         ConfigError: its settings cannot be read.
     """
     if not run.is_dir():
@@ -94,7 +93,7 @@ def _is_complete(values: Mapping[str, Any]) -> bool:
 
 
 def fitting_preset(manifests: Sequence[Manifest]) -> str:
-    """The preset that suits corpora of this size on this machine."""
+    """The preset for corpora of this size on this machine."""
     pairs = sum(manifest.files[f"train.{manifest.source_lang}"].lines for manifest in manifests)
     if pairs >= 500_000 and torch.cuda.is_available():
         return "base"

@@ -18,9 +18,9 @@ _TRIALS = 5
 
 
 def training_flops(config: Config, rows: int, source_length: int, target_length: int) -> int:
-    """Operations of the matrix products of one pass forward and backward over a padded batch.
+    """The operations of all matrix products in one forward and backward pass over a padded batch.
 
-    Counted by torch over a model without numbers, so that no formula has to follow the model.
+    torch counts them on the meta device, so no formula must be kept in step with the model.
     """
     with torch.device("meta"):
         model = Transformer(config.model, config.data.vocab_size).train()
@@ -34,8 +34,10 @@ def training_flops(config: Config, rows: int, source_length: int, target_length:
 
 
 def matrix_rate(config: Config, hardware: Hardware, rows: int) -> float:
-    """Operations a second of the model's largest product alone, ``rows`` positions by d_model by d_ff: the rate that
-    training could reach at best."""
+    """Operations per second of the model's largest matrix product (``rows`` positions by d_model by d_ff).
+
+    Training cannot be faster than this.
+    """
     d_model, d_ff = config.model.d_model, config.model.d_ff
     dtype = hardware.products_dtype
     x = torch.ones(rows, d_model, dtype=dtype, device=hardware.device)

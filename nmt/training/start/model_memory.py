@@ -1,4 +1,4 @@
-"""How much memory a model takes at least, told before any of it is taken."""
+"""Estimates the minimum memory of a model before any is allocated."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _COPIES = 4
 
 
 def check_memory(config: Config, vocab_size: int, hardware: Hardware, ranks: Ranks) -> None:
-    """Refuse a model whose weights and training state alone exceed the memory; batches come on top of them.
+    """Refuse a model whose weights and training state exceed the memory, even without batches.
 
     Raises:
-        TrainingError: says what is needed, what there is, and which settings to lower.
+        TrainingError: the model is too large. The message names the sizes and the settings to lower.
     """
     usable = memory_for_use(hardware.device)
     if usable is None:
@@ -33,17 +33,17 @@ def check_memory(config: Config, vocab_size: int, hardware: Hardware, ranks: Ran
     needed = count * copies * hardware.weights_dtype.itemsize
     if needed > usable:
         raise TrainingError(
-            f"a model of {count:,} parameters takes at least {_size(needed)} (weights, gradients, Adam's moments); "
+            f"a model of {count:,} parameters needs at least {_size(needed)} (weights, gradients, Adam's moments); "
             f"{_size(usable)} is available on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
         )
 
 
 @contextmanager
 def out_of_memory_explained(hardware: Hardware) -> Iterator[None]:
-    """While a model and its training state are made: let memory that does not suffice be an error with advice.
+    """Turn an out-of-memory error of the body, which builds a model, into an error with advice.
 
     Raises:
-        TrainingError: it did not suffice.
+        TrainingError: the model does not fit into memory.
     """
     try:
         yield
@@ -59,18 +59,18 @@ _REMEDY = (
 
 
 def parameter_count(config: ModelConfig, vocab_size: int) -> int:
-    """Parameters and tables of positions of a model, found without building its layers one by one.
+    """The number of parameters of a model, including tables of positions, without building all layers.
 
     Raises:
-        TrainingError: they are more than can be counted.
+        TrainingError: the number exceeds 64 bits.
     """
     try:
         one, two, other = (
             _count(config.model_copy(update={"encoder_layers": encoder, "decoder_layers": decoder}), vocab_size)
             for encoder, decoder in ((1, 1), (2, 1), (1, 2))
         )
-    except (RuntimeError, TypeError, OverflowError):  # a size that 64 bits do not hold
-        raise TrainingError(f"no memory can hold a model of these sizes. {_REMEDY}") from None
+    except (RuntimeError, TypeError, OverflowError):  # a size exceeds 64 bits
+        raise TrainingError(f"a model of these sizes fits into no memory. {_REMEDY}") from None
     return one + (config.encoder_layers - 1) * (two - one) + (config.decoder_layers - 1) * (other - one)
 
 
@@ -85,7 +85,7 @@ def _per_rank(hardware: Hardware, ranks: Ranks) -> str:
 
 
 def _size(count: int) -> str:
-    """Bytes for people."""
+    """A number of bytes in words."""
     value, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB", "TB", "PB", "EB"):
         if value < 1_000:

@@ -1,4 +1,4 @@
-"""Which folder a run takes: the one that was named or, for a fresh start, the next free name beside it."""
+"""The folder of a run: the named folder or, for a fresh start, the next free name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from nmt.writing import WriteError, write_file
 def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
     """The run's folder, the same on every rank.
 
-    With ``fresh`` it is the first free name of ``RUN``, ``RUN-2``, ``RUN-3`` …. The main rank makes it and tells the
-    others: ranks that each looked for a free name would find different ones. A folder that is still empty when the
-    body fails is removed, so that its name is free again.
+    With ``fresh`` it is the first free name of ``RUN``, ``RUN-2``, ``RUN-3`` …. The main rank creates it and sends the
+    name to the others, because ranks that searched on their own would find different names. If the folder is still
+    empty when the body fails, it is removed, so that its name is free again.
 
     Raises:
-        CheckpointError: the folder cannot be made.
-        WriteError: nothing can be written into it.
+        CheckpointError: the folder cannot be created.
+        WriteError: the folder is not writable.
     """
     if not fresh:
         yield run
@@ -41,14 +41,14 @@ def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
 
 
 def _claimed(run: Path) -> Path:
-    """Make the folder of the first free name, which no other process can then take."""
+    """Create the folder of the first free name, so that no other process can take it."""
     if _is_restarted() and (own := _claimed_before(run)) is not None:
         return own
     try:
         run.parent.mkdir(parents=True, exist_ok=True)
         for number in range(1, 1_000_000):
             folder = _numbered(run, number)
-            if not folder.is_symlink():  # a link that leads nowhere is a name that is taken, too
+            if not folder.is_symlink():  # a broken link is a taken name, too
                 with contextlib.suppress(FileExistsError):
                     folder.mkdir()
                     try:
@@ -62,11 +62,11 @@ def _claimed(run: Path) -> Path:
         raise CheckpointError(
             f"{run}: cannot be written ({why_not_made(run.parent, error)}). Name another folder with --out."
         ) from None
-    raise CheckpointError(f"{run}: no free name is left beside it. Name another folder with --out.")
+    raise CheckpointError(f"{run}: no numbered name is free. Name another folder with --out.")
 
 
 def _claimed_before(run: Path) -> Path | None:
-    """The newest folder that an earlier start of the same launch has claimed."""
+    """The newest folder that an earlier start of this launch has claimed."""
     found, number = None, 1
     while (folder := _numbered(run, number)).exists():
         with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -77,7 +77,7 @@ def _claimed_before(run: Path) -> Path | None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Free the name of a folder that nothing was written to."""
+    """Remove a folder if nothing was written to it, so that its name is free."""
     with contextlib.suppress(OSError):
         launch = RunFolder(folder).launch
         if list(folder.iterdir()) == [launch]:
@@ -86,19 +86,19 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _launch() -> str | None:
-    """What names a launch by torchrun, and stays the same over its restarts; None without torchrun."""
+    """The id of a launch by torchrun, which restarts do not change; None without torchrun."""
     launch = os.environ.get("TORCHELASTIC_RUN_ID")
-    if launch == "none":  # torchrun's default, which is the same for all launches: its process tells them apart
+    if launch == "none":  # torchrun's default for every launch, so torchrun's process id distinguishes launches
         return f"{os.getppid()} on {socket.gethostname()}"
     return launch
 
 
 def _numbered(run: Path, number: int) -> Path:
-    # As an absolute path where it has no name of its own: "." has none.
+    # A path without a name of its own, such as ".", is made absolute.
     named = run if run.name else run.absolute()
     return run if number == 1 else named.with_name(f"{named.name}-{number}")
 
 
 def _is_restarted() -> bool:
-    """Whether torchrun starts these ranks again after a failure: they resume the folder of their first start."""
+    """Whether torchrun has restarted these ranks after a failure. They then resume the folder of their first start."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0

@@ -1,8 +1,7 @@
-"""Before the first update: the worst micro-batch is tried, so that what would fail after hours fails now, and what the
-run will take is told.
+"""Preflight: try the worst micro-batch before the first update, and estimate memory and time.
 
-Nothing that it draws or computes is left behind: gradients are cleared, and all that an update draws derives from its
-own number.
+A run that does not fit into memory fails here, not after hours. Preflight leaves no state behind: gradients are
+cleared, and the random numbers of an update derive only from its own number.
 """
 
 from __future__ import annotations
@@ -27,39 +26,39 @@ from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.cost import matrix_rate, training_flops
 
 _SMALLEST = 1_024
-# Larger ones gain nothing on a CPU: its products are at their full rate before, and its caches are small.
+# Larger micro-batches gain nothing on a CPU: its matrix products are at full speed before, and its caches are small.
 _LARGEST_ON_CPU = 4_096
 _SHARE_OF_MEMORY = 0.85
-# A first pass this short was mostly warming up, so it is timed again.
+# A shorter first pass was mostly warm-up, so a second pass is timed.
 _WARMING_UP_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What a run will take, of one rank where nothing else is said."""
+    """Measurements before the first update; of one rank unless stated otherwise."""
 
     micro_batch_tokens: int
     worst_positions: int
-    """Of the worst micro-batch there can be: rows times length."""
+    """The positions (rows times length) of the worst micro-batch."""
     memory_bytes: int
-    """In use with the worst micro-batch."""
+    """The memory in use with the worst micro-batch."""
     memory_for_use: int | None
     target_tokens_per_second: float
-    """Of all ranks together, by the worst micro-batch: long sentences, without padding."""
+    """The speed of all ranks together on the worst micro-batch: long sentences, without padding."""
     flops_per_second: float
     matrix_rate: float
-    """Floating-point operations a second of matrix products alone."""
+    """Floating-point operations per second of matrix products only."""
     seconds_left: float | None
-    """By the limits of the run, if its updates were as quick as the worst micro-batch is for its size; without
-    validation. None where patience alone ends it."""
+    """The estimated time until the run's limits, at the speed of the worst micro-batch and without validation. None if
+    only patience ends the run."""
     checkpoint_bytes: int
     checkpoints_bytes: int
-    """Of all that will be kept, and of one that is being written."""
+    """The size of all checkpoints that will be kept, plus one that is being written."""
     disk_free: int
 
     @property
     def share_of_matrix_rate(self) -> float:
-        """1 where nothing but matrix products took time."""
+        """The speed as a share of the speed of matrix products only."""
         return self.flops_per_second / self.matrix_rate
 
 
@@ -74,22 +73,22 @@ def preflight(
 ) -> Preflight:
     """Try the worst micro-batch, forward and backward, and measure.
 
-    Where ``batching.micro_batch_tokens`` is ``auto``, the largest micro-batch that fits is looked for, unless the run
-    found one before. A size that is given and does not fit is lowered until it does; the learner keeps to that.
+    If ``batching.micro_batch_tokens`` is ``auto``, the largest micro-batch that fits is searched, unless an earlier
+    start has found it. A given size that does not fit is lowered until it does, and the learner keeps this limit.
 
     Raises:
-        TrainingError: not even the longest pair alone fits into memory.
+        TrainingError: a single longest pair does not fit into memory.
     """
     asked = config.batching.micro_batch_tokens
-    # More than this no update has to give to a rank.
-    useful = math.ceil(data.most_positions(config.batching.update_tokens) / ranks.size)
+    # No update has more positions than this for a rank.
+    useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
     if asked == "auto":
         is_cpu = hardware.device.type == "cpu"
-        most = min(useful, _LARGEST_ON_CPU) if is_cpu else useful
-        size = progress.micro_batch_tokens or _largest_fitting(learner, most, config, hardware, data.longest, ranks)
+        largest = min(useful, _LARGEST_ON_CPU) if is_cpu else useful
+        size = progress.micro_batch_tokens or _largest_fitting(learner, largest, config, hardware, data.longest, ranks)
     else:
         size = asked
-        # A GPU says when its memory is full; a machine whose memory is full ends the process.
+        # A GPU reports when its memory is full; on a CPU, the system kills the process.
         if hardware.device.type == "cpu" and learner.micro_batch_limit is None:
             fitting = _largest_fitting(learner, min(asked, useful), config, hardware, data.longest, ranks)
             if fitting < min(asked, useful):
@@ -118,7 +117,7 @@ def preflight(
 
 
 def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
-    """The micro-batch that takes most memory: as many of the longest pairs as fit, without padding."""
+    """The micro-batch that needs the most memory: as many of the longest pairs as fit, without padding."""
     rows = max(1, positions // longest)
     pieces = np.random.default_rng(0).integers(Vocabulary.EOS + 1, vocab_size, (rows, longest))
     lengths = np.full(rows, longest)
@@ -126,12 +125,12 @@ def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
 
 
 def _largest_fitting(
-    learner: Learner, most: int, config: Config, hardware: Hardware, longest: int, ranks: Ranks
+    learner: Learner, limit: int, config: Config, hardware: Hardware, longest: int, ranks: Ranks
 ) -> int:
-    """Find the largest size that fits, up to ``most``.
+    """Find the largest size that fits, up to ``limit``.
 
-    Memory grows in proportion to the size, but for what is taken once. So two small micro-batches tell how far to
-    go, and the size that they point to is tried in its turn, since it tells more exactly.
+    Memory is a constant plus a part proportional to the size. Two small micro-batches give an estimate of the largest
+    size; trying that size gives a better estimate, and so on.
     """
 
     def memory_with(positions: int) -> int:
@@ -140,29 +139,29 @@ def _largest_fitting(
         learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
         return memory_in_use(hardware.device)
 
-    first, size = min(_SMALLEST, most) // 4, min(_SMALLEST, most)
-    taken_once = memory_with(first) if size < most else 0
-    while size < most:
+    first, size = min(_SMALLEST, limit) // 4, min(_SMALLEST, limit)
+    first_used = memory_with(first) if size < limit else 0
+    while size < limit:
         used = memory_with(size)
         if learner.micro_batch_limit is not None:
             size = learner.micro_batch_limit
             break
-        doublings = _doublings_that_fit(used, (used - taken_once) / (size - first), size, hardware, ranks)
+        doublings = _doublings_that_fit(used, (used - first_used) / (size - first), size, hardware, ranks)
         if doublings == 0:
             break
-        size = min(size * 2**doublings, most)
+        size = min(size * 2**doublings, limit)
     return min(ranks.gather(size))
 
 
-def _doublings_that_fit(used: int, bytes_a_position: float, size: int, hardware: Hardware, ranks: Ranks) -> int:
-    """How often a micro-batch could be doubled, by the memory that is used with it."""
+def _doublings_that_fit(used: int, bytes_per_position: float, size: int, hardware: Hardware, ranks: Ranks) -> int:
+    """How often the size of a micro-batch can be doubled, estimated from the memory that it used."""
     usable = memory_for_use(hardware.device)
     if usable is None:
         return 1
     if hardware.device.type == "cpu":
         usable //= ranks.local_size
     more = _SHARE_OF_MEMORY * usable - used
-    times = 1 + more / (max(bytes_a_position, 1.0) * size)
+    times = 1 + more / (max(bytes_per_position, 1.0) * size)
     return math.floor(math.log2(times)) if times >= 2 else 0
 
 
@@ -195,13 +194,13 @@ def _checkpoints_at_once(config: Config) -> int:
 
 
 def check_disk(found: Preflight) -> None:
-    """Refuse to begin where not even one checkpoint could be written.
+    """Refuse to start if the disk has no room for a single checkpoint.
 
     Raises:
-        TrainingError: there is no room for it.
+        TrainingError: the disk is too full.
     """
     if found.disk_free < found.checkpoint_bytes:
         raise TrainingError(
-            f"a checkpoint takes {found.checkpoint_bytes / 1e9:.1f} GB, but where the run lies only "
-            f"{found.disk_free / 1e9:.1f} GB are free. Make room, or name a folder on another disk with --out."
+            f"a checkpoint takes {found.checkpoint_bytes / 1e9:.1f} GB, but the run's disk has only "
+            f"{found.disk_free / 1e9:.1f} GB free. Make room, or name a folder on another disk with --out."
         )

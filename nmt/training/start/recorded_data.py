@@ -1,4 +1,4 @@
-"""``data.json``: where the data sets of a run lie, so that the run can be resumed without naming them again."""
+"""``data.json``: the paths of a run's data sets, so that the run resumes without ``--data``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nmt.files import replacing
 
 
 def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
-    """Note the folders of a run's data sets, as seen from the run's folder and from the root of the disk."""
+    """Record the folders of a run's data sets, as paths relative to the run's folder and as absolute paths."""
     shares = [(config.data.name, config.data.fingerprint, config.data.weight)]
     shares += [(part.name, part.fingerprint, part.weight) for part in config.data.mixed_with]
     entries = [
@@ -37,16 +37,16 @@ def write_data_record(run: Path, data: Sequence[Path], config: Config) -> None:
 
 
 def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[Path, float]]:
-    """The data sets of a run with their weights, in the order that its settings name them.
+    """The data sets of a run with their weights, in the order of its settings.
 
-    A data set is looked for where it lay as seen from the run, and then where it lay on the disk; the one with the text
-    that the run began with is preferred. Whether that text has changed is checked when the run is resumed.
+    A data set is looked up by its relative path, then by its absolute path. If both exist, the one with the run's text
+    is preferred. Whether the text has changed is checked when the run resumes.
 
     Args:
-        named: ``DIR[:WEIGHT]`` of data sets that have moved; the run's weights hold where none is given.
+        named: ``DIR[:WEIGHT]`` of data sets that were moved. Weights default to the run's.
 
     Raises:
-        CheckpointError: a data set is not where it was.
+        CheckpointError: a data set is not found.
         DataError: a weight is not a positive number.
     """
     if named:
@@ -64,7 +64,7 @@ def data_to_resume(run: Path, named: Sequence[str] | None = None) -> list[tuple[
     entries = _read_entries(run)
     if entries is None:
         raise CheckpointError(
-            f"{run}: does not say where its data lies (no {RunFolder(run).data.name}). Name the folder with --data."
+            f"{run}: has no record of its data ({RunFolder(run).data.name} is missing). Name the folder with --data."
         )
     return [(_find(run, entry), float(entry["weight"])) for entry in entries]
 
@@ -83,7 +83,7 @@ def _read_entries(run: Path) -> list[Mapping[str, Any]] | None:
 
 
 def _is_entry(entry: Any) -> bool:
-    """Whether an entry has a weight and paths that can be looked for."""
+    """Whether an entry has a valid weight and valid paths."""
     paths = entry["relative"], entry["absolute"]
     for path in paths:
         os.fsencode(path)
@@ -98,10 +98,10 @@ def _find(run: Path, entry: Mapping[str, Any]) -> Path:
             return _short(folder)
     if there:
         return _short(next(iter(there)))
-    looked = " nor ".join(dict.fromkeys(map(str, places)))
+    looked = " or ".join(dict.fromkeys(map(str, places)))
     raise CheckpointError(
-        f"{run}: its data set {entry.get('name')} is no longer there (not at {looked}). Name its folder with --data; "
-        "of several data sets name all, in the same order."
+        f"{run}: the data set {entry.get('name')} was not found (at {looked}). Name its folder with --data; if there "
+        "are several data sets, name all, in the same order."
     )
 
 
@@ -113,5 +113,5 @@ def _fingerprint(folder: Path) -> str | None:
 
 
 def _short(folder: Path) -> Path:
-    """Relative to the current folder where it lies below it."""
+    """The folder relative to the current one, if it is inside."""
     return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

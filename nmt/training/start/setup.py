@@ -1,4 +1,4 @@
-"""Before a run: its settings in full, and what they come to."""
+"""Before a run: all its settings, and a summary of what they mean."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from nmt.training.start.model_memory import check_memory
 
 @dataclass(frozen=True)
 class Summary:
-    """What ``--dry-run`` tells."""
+    """The figures of a run that ``--dry-run`` prints."""
 
     config: Config
     hardware: Hardware
     ranks: int
     idle_gpus: int
-    """GPUs of this machine that the run leaves alone."""
+    """The number of this machine's GPUs that the run does not use."""
     parameters: dict[str, int]
     frozen: int
-    """Parameters that keep their values."""
+    """The number of frozen parameters."""
     pairs: int
-    """Of an epoch."""
+    """The number of pairs per epoch."""
     updates_per_epoch: int
     peak_learning_rate: float
 
@@ -53,18 +53,18 @@ def resolve_config(
     init_from: Path | None = None,
     settings: Sequence[str] = (),
 ) -> tuple[Config, str]:
-    """Settle every setting of a run on one data set, or on several with their weights.
+    """Resolve all settings of a run on data sets with their weights.
 
     Args:
-        preset, config_file, init_from: as for :func:`choose_settings`.
-        settings: ``key=value``, laid over those.
+        preset, config_file, init_from: as in :func:`choose_settings`.
+        settings: ``key=value`` pairs, which override the others.
 
     Returns:
-        The settings, and the name that the run's folder carries for them.
+        The settings, and the part of the run's folder name that stands for them.
 
     Raises:
-        ConfigError: an unknown or unfit setting.
-        CheckpointError: there is no such bundle.
+        ConfigError: a setting is unknown or invalid.
+        CheckpointError: the bundle does not exist.
         DataError: a data set is not prepared, or has no vocabulary yet.
     """
     manifests = [read_manifest(folder) for folder, _ in data]
@@ -73,16 +73,16 @@ def resolve_config(
 
 
 def settle(data: Sequence[tuple[Path, float]], choice: Choice, options: Sequence[Layer] = ()) -> Config:
-    """Every setting of a run on data sets with their weights: what was chosen, with options laid over it.
+    """All settings of a run on data sets with their weights: the chosen ones, overridden by the options.
 
     Raises:
-        ConfigError: an unknown or unfit setting.
+        ConfigError: a setting is unknown or invalid.
         DataError: a data set is not prepared, or has no vocabulary yet.
     """
     for option in options:
         if "data" in option.values:
             raise ConfigError(f"{option.name}: the data section follows from the data sets. Give --data DIR[:WEIGHT].")
-    # What the run is trained on the data alone says, also where a file is another run's config.yaml.
+    # The data section always comes from the data sets, even if a file is another run's config.yaml.
     layers = [Layer(layer.name, {**layer.values, "data": {}}) for layer in choice.layers]
     return parse_layers([*layers, *options, Layer("the data", {"data": _data_settings(data)})])
 
@@ -110,7 +110,7 @@ def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
 
 
 def summarize(data: Sequence[Path], config: Config) -> Summary:
-    """Compute what a run would be, without touching anything.
+    """Summarise a run without writing anything.
 
     Raises:
         NmtError: as the run itself would.
@@ -130,7 +130,7 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
 
 
 def parameter_counts(model: Transformer) -> dict[str, int]:
-    """Number of parameters by part; a shared matrix counts once."""
+    """Part of the model -> number of parameters. A shared matrix counts once."""
     parts: dict[str, list[nn.Module]] = {
         "embedding": [model.embedding],
         "positions": [model.source_positions, model.target_positions],

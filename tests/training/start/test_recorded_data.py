@@ -59,7 +59,7 @@ def test_of_two_places_the_one_with_the_runs_text_is_taken(project, tmp_path):
 
 def test_data_that_is_gone_is_asked_for(project, tmp_path):
     (project / "data" / "words").rename(tmp_path / "words")
-    with pytest.raises(CheckpointError, match=r"reversed is no longer there .* Name its folder with --data"):
+    with pytest.raises(CheckpointError, match=r"reversed was not found .* Name its folder with --data"):
         data_to_resume(project / "runs" / "one")
     assert data_to_resume(project / "runs" / "one", [str(tmp_path / "words")]) == [(tmp_path / "words", 1.0)]
 

@@ -1,4 +1,4 @@
-"""Modules whose parameters hold no numbers yet."""
+"""Modules without initial weights."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 
-class Unfilled(TorchFunctionMode):
-    """Parameters that are made within it hold no numbers: theirs come from a file, and random ones would take half a
-    second for a model of the base sizes."""
+class SkipInitialisation(TorchFunctionMode):
+    """A context in which parameters are not initialised, because their values come from a file.
+
+    Random values would take half a second for a model of base size.
+    """
 
     _FILLING = frozenset(
         {Tensor.uniform_, Tensor.normal_, Tensor.zero_, Tensor.fill_}

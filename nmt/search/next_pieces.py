@@ -1,6 +1,6 @@
-"""The pieces that may extend a hypothesis, in small pure functions: the best, a drawn one, and repeated n-grams.
+"""The next piece of each hypothesis: the best pieces, a sampled piece, and pieces that would repeat an n-gram.
 
-Shapes: B sentences, W hypotheses of each, N = B · W rows, V vocabulary, K extensions of a row, T pieces so far.
+Shapes: B sentences, W hypotheses per sentence, N = B · W rows, V vocabulary, K pieces per row, T pieces so far.
 """
 
 from __future__ import annotations
@@ -38,11 +38,14 @@ def largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values_NK, candidates_NC.gather(1, index_NK)
 
 
-def drawn(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw one piece of each row by its logits; the logit and the id, both (N, 1).
+def sample(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Tensor, Tensor]:
+    """Sample one piece per row.
 
     Args:
         uniform_N: a number from [0, 1) for each row. The same number draws the same piece.
+
+    Returns:
+        The logits and the ids of the pieces, both (N, 1).
     """
     rows, vocabulary = logits_NV.shape
     if sampling.top_k is None and sampling.top_p is None:
@@ -55,7 +58,7 @@ def drawn(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Ten
     probabilities_NK = torch.softmax(values_NK.to(exact) / sampling.temperature, dim=1)
     sums_NK = probabilities_NK.cumsum(dim=1)
     if sampling.top_p is not None:
-        # The piece that reaches the sum is included.
+        # The piece with which the sum reaches top_p is included.
         probabilities_NK.masked_fill_(sums_NK - probabilities_NK >= sampling.top_p, 0.0)
         sums_NK = probabilities_NK.cumsum(dim=1)
     reached_NK = sums_NK > uniform_N.to(exact).to(logits_NV.device)[:, None] * sums_NK[:, -1:]
@@ -63,7 +66,7 @@ def drawn(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Ten
     return values_NK.gather(1, index_N1), pieces_NK.gather(1, index_N1)
 
 
-def repeating(pieces_BWT: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def repeating_pieces(pieces_BWT: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The pieces that would repeat an n-gram of ``size`` pieces: their rows (of N) and their ids."""
     sentences, beam, length = pieces_BWT.shape
     if length < size:
@@ -71,19 +74,19 @@ def repeating(pieces_BWT: NDArray[np.int64], size: int) -> tuple[NDArray[np.int6
         return nothing, nothing
     pieces_NT = pieces_BWT.reshape(sentences * beam, length)
     grams_NGS = np.lib.stride_tricks.sliding_window_view(pieces_NT, size, axis=1)
-    begun_N1S = pieces_NT[:, None, length - size + 1 :]
-    rows, grams = (grams_NGS[:, :, :-1] == begun_N1S).all(axis=2).nonzero()
+    last_N1S = pieces_NT[:, None, length - size + 1 :]
+    rows, grams = (grams_NGS[:, :, :-1] == last_N1S).all(axis=2).nonzero()
     return rows, grams_NGS[rows, grams, -1]
 
 
-class Dice:
-    """The random numbers of sampling. Those of a sentence do not depend on its batch."""
+class RandomNumbers:
+    """Random numbers for sampling. A sentence draws the same numbers in every batch."""
 
     def __init__(self, seed: int, numbers: Sequence[int]) -> None:
-        """Seed one generator per sentence, with its number."""
+        """Seed one generator per sentence with ``seed`` and the sentence's number."""
         self._generators: list[np.random.Generator] = [np.random.default_rng([seed, number]) for number in numbers]
 
-    def throw(self, sentences: Sequence[int], count: int) -> NDArray[np.float64]:
+    def draw(self, sentences: Sequence[int], count: int) -> NDArray[np.float64]:
         """Draw ``count`` numbers from [0, 1) for each sentence (B, count)."""
-        thrown: list[NDArray[Any]] = [self._generators[sentence].random(count) for sentence in sentences]
-        return np.stack(thrown)
+        numbers: list[NDArray[Any]] = [self._generators[sentence].random(count) for sentence in sentences]
+        return np.stack(numbers)

@@ -1,4 +1,4 @@
-"""What becomes of translations that the guard doubts: they are searched for again, and better ones take their place."""
+"""Repair of the translations that the guard doubts: search again, and replace them with better ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from nmt.translation.results import BLANK, TranslatedText
 from nmt.translation.segment import Segment, joined_segments
 
 
-class Guardian:
-    """Looks at what a search found, and repairs what went wrong."""
+class GuardRepair:
+    """Checks the translations that a search found, and repairs the wrong ones."""
 
     def __init__(
         self,
@@ -29,15 +29,15 @@ class Guardian:
         rerank: Callable[[list[Segment]], None],
         sentences: Callable[[str], list[Segment]],
     ) -> None:
-        """Make ready to look at translations.
+        """Prepare to check translations.
 
         Args:
-            settings: of the first search.
+            settings: the settings of the first search.
             short_ratio: see :func:`nmt.translation.guard.problems`.
-            repairs: search again for what looks wrong; otherwise it is only noted.
-            search: gives segments their candidates.
-            rerank: puts the candidates of segments in the order that the user asked for.
-            sentences: the sentences of a text, each as a segment.
+            repairs: search again where a translation looks wrong; otherwise only record the finding.
+            search: fills in the candidates of segments.
+            rerank: orders the candidates of segments as the user requested.
+            sentences: divides a text into sentences, each a segment.
         """
         self._vocab = vocab
         self._languages = languages
@@ -48,8 +48,8 @@ class Guardian:
         self._rerank = rerank
         self._sentences = sentences
 
-    def look_after(self, segments: list[Segment]) -> None:
-        """Note what is wrong with translations, and put better ones in their place."""
+    def check(self, segments: list[Segment]) -> None:
+        """Record the problems of translations, and replace wrong ones with better ones."""
         doubtful = []
         for segment in segments:
             if found := self._problems(segment, segment.candidates[0]):
@@ -57,7 +57,7 @@ class Guardian:
                 doubtful.append(segment)
         if not self._repairs or not doubtful:
             return
-        if self._settings.sampling:  # the likeliest text among samples would be no sample
+        if self._settings.sampling:  # only another sample may replace a sample, not the result of a search
             for segment in doubtful:
                 self._repair(segment, segment.candidates)
             return
@@ -67,26 +67,26 @@ class Guardian:
         again = [dataclasses.replace(segment, candidates=(BLANK,), finding=None) for segment in still_doubtful]
         try:
             self._search(again, _second_search(self._settings))
-        except BeamTooWideError:  # what the first search found stays
+        except BeamTooWideError:  # keep the results of the first search
             return
         for segment, second in zip(still_doubtful, again, strict=True):
             self._repair(segment, second.candidates)
 
     @staticmethod
     def _is_incomplete(segment: Segment) -> bool:
-        """Whether its sentences may be searched one by one: only one could begin with a prefix."""
+        """Whether to search its sentences one by one. A segment with a prefix cannot be split."""
         return segment.finding is not None and "incomplete" in segment.finding.problems and not segment.prefix
 
     def _search_by_sentence(self, segments: list[Segment]) -> list[Segment]:
-        """Search for each sentence of the segments by itself; returns the segments that were not repaired."""
+        """Search each sentence of the segments separately. Returns the segments that were not repaired."""
         parts_of = [self._sentences(segment.text) for segment in segments]
         for segment, its_parts in zip(segments, parts_of, strict=True):
             for part in its_parts:
-                part.number = segment.number  # errors name its line
+                part.number = segment.number  # for the line number in errors
         parts = list(itertools.chain.from_iterable(parts_of))
         try:
             self._search(parts, self._settings)
-        except BeamTooWideError:  # what the first search found stays
+        except BeamTooWideError:  # keep the results of the first search
             return segments
         self._rerank(parts)
         still_doubtful = []
@@ -99,7 +99,7 @@ class Guardian:
         return still_doubtful
 
     def _repair(self, segment: Segment, candidates: Sequence[TranslatedText]) -> bool:
-        """Put the best candidate without problems first, if there is one."""
+        """Move the best candidate without problems to the first place. Returns whether there is one."""
         for candidate in candidates:
             if not self._problems(segment, candidate):
                 others = (other for other in segment.candidates if other is not candidate)
@@ -121,11 +121,11 @@ class Guardian:
 
 
 def _second_search(settings: SearchSettings) -> SearchSettings:
-    """Where to look for what the first search has missed.
+    """The settings of the second search.
 
-    A wider beam holds what did not begin best, and so does not fall into the same loop. That it also likes to end
-    early is made up for by a larger penalty, and by at least one piece. All that it finds is returned. One group looks
-    for it: several would be as many narrow beams.
+    A wider beam keeps hypotheses that begin less well, and so avoids the loop of the first search. Wide beams prefer
+    short outputs; a larger length penalty and a minimum length of 1 make up for that. All hypotheses are returned.
+    There is one group, because several groups would be several narrow beams.
     """
     beam = max(8, 2 * settings.beam)
     return dataclasses.replace(
