@@ -25,7 +25,7 @@ from nmt.translation.formats import formatted
 from nmt.translation.guard import Finding
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.translator import Translator
-from tests.policies import EVERY_POLICY
+from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY
 
@@ -36,12 +36,9 @@ CONFIG = Config(model=ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16
 
 def model(seed: int = 0) -> Transformer:
     torch.manual_seed(seed)
-    built = Transformer(CONFIG.model, VOCAB.size).eval()
+    built = Transformer(CONFIG.model, VOCAB.size, chosen()).eval()
     torch.nn.init.normal_(built.embedding.weight, std=0.7)
     return built
-
-
-MODEL = model()
 
 
 CPU = choose_hardware("cpu", "fp32", 1)
@@ -49,7 +46,7 @@ CPU = choose_hardware("cpu", "fp32", 1)
 
 def translator(beam: int = 3, *, nbest: int = 1, config: Config = CONFIG, search: dict | None = None, **options):
     settings = search_settings(DecodingConfig(beam=beam, max_extra_length=5), nbest=nbest, **(search or {}))
-    return Translator(Ensemble((MODEL,), VOCAB, config), settings, CPU, **options)
+    return Translator(Ensemble((model(),), VOCAB, config), settings, CPU, **options)
 
 
 def some_lines(count: int) -> list[str]:
@@ -166,7 +163,7 @@ def test_source_text_is_normalised_as_in_training():
     composed, decomposed = "b\u00e4 do", "ba\u0308 do"
     vocab = train_vocabulary([composed, decomposed, "do ba"] * 3, size=30, normalization="identity").vocab
     torch.manual_seed(0)
-    built = Transformer(CONFIG.model, vocab.size).eval()
+    built = Transformer(CONFIG.model, vocab.size, chosen()).eval()
     torch.nn.init.normal_(built.embedding.weight, std=0.7)
 
     def texts(config):
@@ -275,7 +272,7 @@ def test_parts_need_positions():
 
 
 def test_a_character_with_more_pieces_than_the_model_has_positions_is_no_error():
-    tiny = Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size).eval()
+    tiny = Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size, chosen()).eval()
     made = Translator(Ensemble((tiny,), VOCAB, CONFIG), search_settings(DecodingConfig(beam=1)), CPU)
     [found] = made.translate(["\ufdfa ba"])  # an honorific of 18 letters in one character
     assert found.parts == 2
