@@ -24,6 +24,7 @@ from nmt.errors import DataError
 from nmt.files import completing, partial_name, replacing
 from nmt.hashing import sha256_of
 from nmt.locking import exclusive, holder
+from nmt.printable import writable
 from nmt.translation.line_settings import recorded_defaults
 from nmt.translation.windows import whole_windows
 
@@ -339,7 +340,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         new["invalid_utf8"] = "error"
     return ", ".join(
         # Checksums are not shown: they tell a reader nothing.
-        name if name in ("model", *INPUTS) else f"{name} ({old.get(name)} then, {new.get(name)} now)"
+        name if name in ("model", *INPUTS) else writable(f"{name} ({old.get(name)} then, {new.get(name)} now)")
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     )

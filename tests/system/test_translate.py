@@ -25,7 +25,7 @@ from nmt.data.vocab import train_vocabulary
 from nmt.model.transformer import Transformer
 from nmt.translation.resuming import OutputFile
 from tests.commands import run_command
-from tests.processes import kill_after, running
+from tests.processes import SECONDS, kill_after, running
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 NMT = [sys.executable, "-m", "nmt"]
@@ -519,14 +519,14 @@ def test_a_damaged_bundle_is_refused_by_name(bundle, tmp_path):
     assert b"damaged" in result.stderr
 
 
-def anonymous_memory(bundle: Path, lines: int, warm: int) -> tuple[int, int]:
+def anonymous_memory(bundle: Path, lines: int, warm: int, seconds: float = SECONDS) -> tuple[int, int]:
     """Translate a pipe; check that every line comes, in order. The most memory in kB in the first lines, and in all."""
     command = [*NMT, "translate", "--model", str(bundle), "--beam", "1", "--threads", "1", "--format", "jsonl"]
     command += ["--max-extra-length", "0", "--no-guard"]  # quick, and different lengths in each window
     dice = random.Random(0)  # no two windows, and so no two batches, are alike
     source = [" ".join(WORDS[: 1 + dice.randrange(5)]) for _ in range(lines)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with running(command, env=ENVIRONMENT, **pipes) as process:
+    with running(command, seconds=seconds, env=ENVIRONMENT, **pipes) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         content = "".join(f"{line}\n" for line in source).encode()
@@ -554,7 +554,7 @@ def test_twenty_thousand_lines_through_a_pipe_in_flat_memory(bundle):
 
 @pytest.mark.slow
 def test_a_million_lines_through_a_pipe_in_flat_memory(bundle):
-    early, most = anonymous_memory(bundle, 1_000_000, warm=100_000)
+    early, most = anonymous_memory(bundle, 1_000_000, warm=100_000, seconds=3_600)
     assert most <= early * 1.1
 
 

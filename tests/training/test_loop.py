@@ -386,4 +386,4 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_parameters(reversed_w
 @pytest.mark.slow
 def test_a_run_killed_fifty_times_ends_with_the_same_parameters(reversed_words, settled, tmp_path):
     # Three updates a checkpoint: most of the time one is being written.
-    kill_at_random(reversed_words, settled, tmp_path, kills=50, updates=1_500, longest=0.7)
+    kill_at_random(reversed_words, settled, tmp_path, kills=50, updates=900, longest=0.7)

@@ -134,6 +134,12 @@ def test_another_setting_or_input_is_refused_by_name(tmp_path):
         OutputFile(output).begun(RECORD | {"input": "other"}, LINES, window=3)
 
 
+def test_a_difference_in_a_damaged_record_can_be_printed(tmp_path):
+    interrupted(tmp_path / "out", b"a\n", record=RECORD | {"beam": "\ud800"})
+    with pytest.raises(DataError, match=r"beam \(\\ud800 then, 4 now\)"):
+        OutputFile(tmp_path / "out").begun(RECORD, LINES, window=3)
+
+
 def test_lines_that_were_valid_are_the_same_if_invalid_ones_are_replaced(tmp_path):
     strict, lenient = RECORD | {"invalid_utf8": "error"}, RECORD | {"invalid_utf8": "replace"}
     interrupted(tmp_path / "out", b"a\nb\nc\n", strict)
