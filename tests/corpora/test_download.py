@@ -281,7 +281,7 @@ def test_packed_bytes_arrive_as_they_lie_on_the_server(file_server, tmp_path):
 
 def test_names_come_from_addresses(tmp_path):
     assert RemoteFile("https://host/a/b%20c.tgz?version=2").name == "b c.tgz"
-    with pytest.raises(DownloadError, match=r"the address https://host/x/%2Fetc%2Fevil ends in '/etc/evil'"):
+    with pytest.raises(DownloadError, match=r"the address https://host/x/%2Fetc%2Fevil ends in the name '/etc/evil'"):
         fetch(RemoteFile("https://host/x/%2Fetc%2Fevil?sig=s3cret"), tmp_path)
 
 
