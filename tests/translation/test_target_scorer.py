@@ -11,9 +11,9 @@ from nmt.translation.ensemble import Ensemble
 from nmt.translation.formats import formatted_score
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
-from tests.translation.test_translator import CONFIG, CPU, MODEL, VOCAB, some_lines
+from tests.translation.test_translator import CONFIG, CPU, VOCAB, model, some_lines
 
-ENSEMBLE = Ensemble((MODEL,), VOCAB, CONFIG)
+ENSEMBLE = Ensemble((model(),), VOCAB, CONFIG)
 
 
 def test_a_translation_scores_as_it_did_when_it_was_found():
