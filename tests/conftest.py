@@ -16,9 +16,12 @@ import pytest
 hypothesis.settings.register_profile("nmt", deadline=None)
 hypothesis.settings.load_profile("nmt")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
-    # So does a shell start what runs in its background; the commands under test would inherit it, deaf to Ctrl-C.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts a background command with SIGINT ignored, and nohup one with SIGHUP ignored. The commands under test
+# would inherit that, and the tests that send them these signals would wait for ever.
+if threading.current_thread() is threading.main_thread():
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @dataclass

@@ -20,7 +20,7 @@ _CURRENT = {"kernels": PLAIN}
 EVERY_POLICY = pytest.mark.usefixtures("every_policy")
 
 
-def every_policy(*in_short: str) -> Any:
+def policy_fixture(*in_short: str) -> Any:
     """A fixture: every model that takes ``chosen()``, or that chooses kernels for its device, takes these.
 
     Args:

@@ -46,9 +46,9 @@ class Learner:
         """Take a model on its device; parameters that do not require gradients stay as they are."""
         self.model = model
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        learning = list(self.parameters.values())
-        self.optimizer = make_optimizer(learning, optimizer_settings)
-        self.average = MovingAverage(learning, ema_decay) if ema_decay is not None else None
+        trainable = list(self.parameters.values())
+        self.optimizer = make_optimizer(trainable, optimizer_settings)
+        self.average = MovingAverage(trainable, ema_decay) if ema_decay is not None else None
         self.micro_batch_limit: int | None = None
         """Padded positions of the largest micro-batch, where a larger one did not fit into memory."""
         self.loss_scale = LossScale.initial(hardware.precision)
@@ -57,7 +57,7 @@ class Learner:
         self._label_smoothing = label_smoothing
         self._seed = seed
         self._ranks = ranks
-        self._buffer = GradientBuffer(learning, Message.length(ranks))
+        self._buffer = GradientBuffer(trainable, Message.length(ranks))
         self._message = Message(self._buffer.figures, ranks)
         # A graph for any shape, so that few are compiled however many shapes the batches have.
         self._forward: nn.Module = torch.compile(model, dynamic=True) if compiled else model  # type: ignore[assignment]

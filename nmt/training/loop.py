@@ -228,8 +228,8 @@ class Trainer:
         """Why the run ends here, if it does.
 
         Args:
-            result: of the update just made: it tells every rank of a signal that came to any of them. A single rank
-                knows of its signals without.
+            result: of the update just made, if any. With several ranks, it tells all of them that one has received a
+                signal, so that all stop at the same update.
         """
         is_interrupted = bool(self._stop) if self._ranks.size == 1 else result is not None and result.wants_to_stop
         return Ending.INTERRUPTED if is_interrupted else self._limits.reached()

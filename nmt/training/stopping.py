@@ -1,4 +1,4 @@
-"""Why a run ends before its work is done: a signal, or a limit of the settings."""
+"""Why a run ends: a signal, or a limit of the settings."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from nmt.training.progress import Ending, Progress
 from nmt.training.ranks.stop_signals import stop_signals
 from nmt.training.schedule import landing
 
-# A terminal and a launcher may both send the same signal; a second one acts at once only after this time.
+# A terminal and a launcher may both send the same signal: within this time, a second one is ignored.
 _SECONDS_OF_ONE_SIGNAL = 1.0
 
 
 class StopRequest:
-    """The request to save and end, which a signal makes."""
+    """The request of a signal that the run save and end."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        """The signal that came first, if one came."""
+        """The first signal received, if any."""
 
     def __bool__(self) -> bool:
-        """Whether one came."""
+        """Whether a signal was received."""
         return self.signal is not None
 
     @contextmanager

@@ -1,5 +1,5 @@
 """Searches run with the kernels of other devices too."""
 
-from tests.policies import every_policy
+from tests.policies import policy_fixture
 
-every_policy = every_policy("cpu", "cuda")
+every_policy = policy_fixture("cpu", "cuda")

@@ -16,9 +16,9 @@ from nmt.data.build import build_vocabulary
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.training.run import Outcome, train
 from nmt.training.start.setup import resolve_config
-from tests.policies import every_policy
+from tests.policies import policy_fixture
 
-every_policy = every_policy("cpu", "cuda")
+every_policy = policy_fixture("cpu", "cuda")
 
 WORDS = ["ba", "do", "ki", "lu", "me", "no", "pa", "ru", "se", "ti"]
 

@@ -1,5 +1,5 @@
 """Translations run with the kernels of other devices too."""
 
-from tests.policies import every_policy
+from tests.policies import policy_fixture
 
-every_policy = every_policy("cpu")
+every_policy = policy_fixture("cpu")
