@@ -44,6 +44,7 @@ class Trainer:
         listener: Listener,
         *,
         progress: Progress,
+        stop: StopRequest,
         micro_batch_tokens: int,
         ranks: Ranks = NO_OTHERS,
     ) -> None:
@@ -62,24 +63,18 @@ class Trainer:
         self._saved_update = progress.update
         self._saved_seconds = progress.seconds
         self._limits = Limits(config, progress)
-        self._stop = StopRequest()
+        self._stop = stop
         self._start = 0.0
 
-    @property
-    def stopped_by(self) -> int | None:
-        """The signal that interrupted the run, where it came to this rank."""
-        return self._stop.signal
-
     def train(self) -> Ending:
-        """Train until a limit or a signal, and save.
+        """Train until a limit or a request to stop, and save.
 
         Raises:
             TrainingError: gradients stayed infinite, or a pair does not fit into memory.
             WriteError: a checkpoint or record could not be written.
             LostPeerError: another rank is gone.
         """
-        # Signals are held back until everything is on disk.
-        with telling_where_to_resume(self._run), self._stop.listening():
+        with telling_where_to_resume(self._run):
             try:
                 with self._log.open():
                     ending = self._train()

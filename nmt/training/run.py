@@ -33,6 +33,7 @@ from nmt.training.start.model_memory import check_memory, out_of_memory_explaine
 from nmt.training.start.new_folder import run_folder
 from nmt.training.start.preflight import Preflight, check_disk, preflight
 from nmt.training.start.recorded_data import write_data_record
+from nmt.training.stopping import StopRequest
 from nmt.training.tensorboard import check_tensorboard
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
 
@@ -81,7 +82,11 @@ def train(
     hardware = hardware_of(config, ranks)
     if config.logging.tensorboard:
         check_tensorboard()
+    stop = StopRequest()
     with (
+        # Entered before the first update, left when all ranks have saved and the watch over the launcher has ended. A
+        # signal must not end a rank that has nothing to save while another still saves.
+        ExitStack() as until_all_have_saved,
         saving_when_orphaned(ranks),
         joined(ranks, hardware.device),
         run_folder(run, ranks, fresh=fresh) as folder,
@@ -132,11 +137,13 @@ def train(
                 validator,
                 listener,
                 progress=progress,
+                stop=stop,
                 micro_batch_tokens=found.micro_batch_tokens,
                 ranks=ranks,
             )
+            until_all_have_saved.enter_context(stop.listening())
             ending = trainer.train()
-        return Outcome(run, ending, False, trainer.progress, trainer.stopped_by)
+        return Outcome(run, ending, False, trainer.progress, stop.signal)
 
 
 def check_run(run: Path, config: Config, data: Sequence[Path], *, accept_changes: bool = False) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.checkpoint.run_folder import RunFolder, checkpoints
 from nmt.errors import CheckpointError
 from nmt.locking import exclusive
+from nmt.training import run as run_module
 from nmt.training import saving, stopping
 from nmt.training.input.feed import Epochs
 from nmt.training.progress import Ending
@@ -87,6 +89,22 @@ def test_a_second_signal_acts_at_once_and_what_is_being_saved_is_whole(
         if thread.name == "checkpoint":
             thread.join()
     load_bundle(RunFolder(tmp_path / "run").checkpoint(7))
+
+
+def test_a_signal_after_the_last_save_does_not_cut_the_end_short(run_training, tmp_path, listener, monkeypatch):
+    @contextmanager
+    def ended_by_a_signal(*arguments):
+        yield
+        signal_self(signal.SIGTERM)  # as the watch over the launcher sends it, to a rank that was told to stop before
+
+    monkeypatch.setattr(run_module, "joined", ended_by_a_signal)
+    listener.at_update = lambda update: signal_self(signal.SIGTERM) if update == 7 else None
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("acted at once"))
+    try:
+        outcome = run_training(tmp_path / "run")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (outcome.ending, outcome.progress.update) == (Ending.INTERRUPTED, 7)
 
 
 def test_a_validation_that_a_signal_left_out_is_made_up_for(run_training, tmp_path, listener):
