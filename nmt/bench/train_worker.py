@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from nmt.bench.training_speed import load_batches
 from nmt.bench.turns import serve
-from nmt.config import Config, load_yaml, parse_config
+from nmt.config import Config, read_config
 from nmt.data.batching import Batch
 
 Update = Callable[[list[Batch], int], None]
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _set_up(name: str, folder: Path) -> tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]:
-    config = parse_config(load_yaml(folder / "config.yaml"), name=str(folder))
+    config = read_config(folder / "config.yaml")
     updates = load_batches(folder / "batches.npz")
     tokens = sum(batch.target_tokens for update in updates for batch in update)
     description, update, synchronize = {"nmt": _ours, "transformers": _transformers}[name](config)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from nmt.checkpoint.bundle import load_bundle, load_training_state, save_bundle
-from nmt.checkpoint.bundle_files import TRAINING_STATE_FILE
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import AVERAGE
 from nmt.checkpoint.run_folder import RunFolder, best_updates, checkpoints
 from nmt.config import differences
@@ -46,8 +46,8 @@ def _scores(checkpoint: Path) -> dict[int, float]:
         return {int(update): float(score) for update, score in known.items()}
     except (KeyError, AttributeError, ValueError, TypeError, OverflowError):
         raise CheckpointError(
-            f"{checkpoint / TRAINING_STATE_FILE} is damaged: its scores are not numbers by update. Use --last instead "
-            "of --best."
+            f"{BundleFolder(checkpoint).training_state} is damaged: its scores are not numbers by update. Use --last "
+            "instead of --best."
         ) from None
 
 

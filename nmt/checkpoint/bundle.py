@@ -17,22 +17,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from nmt.checkpoint.bundle_files import (
-    CHECKSUMS_FILE,
-    CONFIG_FILE,
-    MODEL_FILE,
-    NOTES_FILE,
-    TRAINING_STATE_FILE,
-    TRAINING_TENSORS_FILE,
-    VOCAB_FILE,
-    Verification,
-    verify,
-)
+from nmt.checkpoint.bundle_files import BundleFolder, Verification, verify
 from nmt.checkpoint.fitting import check_fit
 from nmt.checkpoint.former_names import current_name
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
-from nmt.config import Config, dump_config, load_yaml, parse_config
+from nmt.config import Config, dump_config, read_config
 from nmt.config.documents import parse_json
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
@@ -76,7 +66,8 @@ class Bundle:
         try:
             model.load_state_dict(self.weights, assign=True)
         except RuntimeError as error:
-            raise CheckpointError(f"{self.folder}: the weights do not fit {CONFIG_FILE}: {error}") from None
+            config = BundleFolder(self.folder).config.name
+            raise CheckpointError(f"{self.folder}: the weights do not fit {config}: {error}") from None
         model = model.to(device=device, dtype=dtype).eval()
         if products is not None:
             prepack(model, products)
@@ -126,16 +117,17 @@ def save_bundle(
     """
     kind = CHECKPOINT if training is not None else AVERAGE if "averaged" in (notes or {}) else BUNDLE
     with replacing_folder(folder, kind) as temporary:
-        _save_tensors(_contiguous(weights, torch.float32), temporary / MODEL_FILE)
-        write_file(temporary / CONFIG_FILE, dump_config(config).encode())
-        write_file(temporary / VOCAB_FILE, vocab.model_bytes)
+        files = BundleFolder(temporary)
+        _save_tensors(_contiguous(weights, torch.float32), files.weights)
+        write_file(files.config, dump_config(config).encode())
+        write_file(files.vocab, vocab.model_bytes)
         if training is not None:
-            _save_tensors(_contiguous(training.tensors), temporary / TRAINING_TENSORS_FILE)
-            _write_json(temporary / TRAINING_STATE_FILE, training.values)
+            _save_tensors(_contiguous(training.tensors), files.training_tensors)
+            _write_json(files.training_state, training.values)
         if notes is not None:
-            _write_json(temporary / NOTES_FILE, notes)
+            _write_json(files.notes, notes)
         checksums = {path.name: sha256_of(path) for path in sorted(temporary.iterdir())}
-        _write_json(temporary / CHECKSUMS_FILE, checksums)
+        _write_json(files.checksums, checksums)
 
 
 def load_bundle(folder: Path, verification: Verification | None = None) -> Bundle:
@@ -152,10 +144,11 @@ def load_bundle(folder: Path, verification: Verification | None = None) -> Bundl
         verify(folder)
     else:
         verification.finish(folder)
-    config = parse_config(load_yaml(folder / CONFIG_FILE), name=str(folder / CONFIG_FILE))
-    vocab = Vocabulary.load(folder / VOCAB_FILE)
-    check_fit(folder / MODEL_FILE, config.model, vocab.size)
-    return Bundle(folder, config, vocab, _load_tensors(folder / MODEL_FILE))
+    files = BundleFolder(folder)
+    config = read_config(files.config)
+    vocab = Vocabulary.load(files.vocab)
+    check_fit(files.weights, config.model, vocab.size)
+    return Bundle(folder, config, vocab, _load_tensors(files.weights))
 
 
 def load_training_state(folder: Path) -> TrainingState:
@@ -164,18 +157,19 @@ def load_training_state(folder: Path) -> TrainingState:
     Raises:
         CheckpointError: the folder holds a bundle only, or its training state is damaged.
     """
-    if not (folder / TRAINING_STATE_FILE).is_file():
+    files = BundleFolder(folder)
+    if not files.training_state.is_file():
         raise CheckpointError(
             f"{folder}: holds a model but no training state, so training cannot resume from it. "
             "Name a checkpoint of a run (RUN/checkpoints/step-…)."
         )
     try:
-        values = parse_json((folder / TRAINING_STATE_FILE).read_bytes())
+        values = parse_json(files.training_state.read_bytes())
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder / TRAINING_STATE_FILE} is damaged: {error} {_ANOTHER_CHECKPOINT}") from None
+        raise CheckpointError(f"{files.training_state} is damaged: {error} {_ANOTHER_CHECKPOINT}") from None
     if not isinstance(values, dict):
-        raise CheckpointError(f"{folder / TRAINING_STATE_FILE} is damaged: not a mapping. {_ANOTHER_CHECKPOINT}")
-    return TrainingState(_load_tensors(folder / TRAINING_TENSORS_FILE), values)
+        raise CheckpointError(f"{files.training_state} is damaged: not a mapping. {_ANOTHER_CHECKPOINT}")
+    return TrainingState(_load_tensors(files.training_tensors), values)
 
 
 def _load_tensors(path: Path) -> dict[str, Tensor]:

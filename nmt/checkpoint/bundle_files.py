@@ -6,24 +6,64 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError
 from nmt.hashing import sha256_of
 
-MODEL_FILE = "model.safetensors"
-CONFIG_FILE = "config.yaml"
-VOCAB_FILE = "vocab.model"
-TRAINING_TENSORS_FILE = "training.safetensors"
-TRAINING_STATE_FILE = "training.json"
-CHECKSUMS_FILE = "checksums.json"
-NOTES_FILE = "notes.json"
+
+@dataclass(frozen=True)
+class BundleFolder:
+    """The names of all files in a bundle's folder."""
+
+    path: Path
+
+    @property
+    def weights(self) -> Path:
+        """The model's weights."""
+        return self.path / "model.safetensors"
+
+    @property
+    def config(self) -> Path:
+        """The settings, every default resolved."""
+        return self.path / "config.yaml"
+
+    @property
+    def vocab(self) -> Path:
+        """The vocabulary, a SentencePiece model."""
+        return self.path / "vocab.model"
+
+    @property
+    def checksums(self) -> Path:
+        """The sha256 of every other file."""
+        return self.path / "checksums.json"
+
+    @property
+    def notes(self) -> Path:
+        """The bundle's origin; not in every bundle."""
+        return self.path / "notes.json"
+
+    @property
+    def training_tensors(self) -> Path:
+        """The optimiser's moments; only in a checkpoint."""
+        return self.path / "training.safetensors"
+
+    @property
+    def training_state(self) -> Path:
+        """The position in training; only in a checkpoint."""
+        return self.path / "training.json"
+
+    @property
+    def required(self) -> tuple[Path, Path, Path]:
+        """The files without which the model cannot be loaded."""
+        return self.weights, self.config, self.vocab
 
 
 def is_bundle(folder: Path) -> bool:
     """Whether the folder looks like a bundle."""
-    return (folder / MODEL_FILE).is_file()
+    return BundleFolder(folder).weights.is_file()
 
 
 def verify(folder: Path) -> None:
@@ -57,16 +97,17 @@ def damage(folder: Path) -> str | None:
     """A message that names the first missing or damaged file of a bundle; None if the bundle is intact."""
     if not folder.is_dir():
         return f"{folder}: there is no such folder."
+    files = BundleFolder(folder)
     try:
         checksums = recorded_checksums(folder)
     except ValueError as error:
-        return f"{folder / CHECKSUMS_FILE} is damaged: {error}"
-    for name in {MODEL_FILE, CONFIG_FILE, VOCAB_FILE, *checksums}:
+        return f"{files.checksums} is damaged: {error}"
+    for name in dict.fromkeys([*(path.name for path in files.required), *checksums]):
         if not (folder / name).is_file():
             return f"{folder} is not a complete bundle: {name} is missing."
     for name, expected in checksums.items():
         if sha256_of(folder / name) != expected:
-            return f"{folder / name} is damaged: its sha256 differs from the one in {CHECKSUMS_FILE}."
+            return f"{folder / name} is damaged: its sha256 differs from the one in {files.checksums.name}."
     return None
 
 
@@ -76,9 +117,10 @@ def recorded_checksums(folder: Path) -> dict[str, str]:
     Raises:
         ValueError: the record is not a mapping from files in the folder to checksums.
     """
-    if not (folder / CHECKSUMS_FILE).is_file():
+    path = BundleFolder(folder).checksums
+    if not path.is_file():
         return {}
-    checksums = parse_json((folder / CHECKSUMS_FILE).read_bytes())
+    checksums = parse_json(path.read_bytes())
     if not isinstance(checksums, dict) or not all(
         _is_file_name(name) and isinstance(checksum, str) for name, checksum in checksums.items()
     ):

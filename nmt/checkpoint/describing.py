@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint.bundle_files import CONFIG_FILE, MODEL_FILE, NOTES_FILE, TRAINING_STATE_FILE
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.run_folder import bundle_to_use, checkpoints, runs_below
 from nmt.config import load_yaml
@@ -51,11 +51,11 @@ def model_facts(bundle: Path) -> ModelFacts:
     """The facts that the files of a bundle hold. Missing and damaged files are skipped."""
     checkpoint = _last_checkpoint(bundle)
     update = _update(checkpoint)
-    scores = _mapping(_mapping(read_json(checkpoint / TRAINING_STATE_FILE)).get("scores"))
+    scores = _mapping(_mapping(read_json(BundleFolder(checkpoint).training_state)).get("scores"))
     known = {int(key): score for key, score in scores.items() if _STEP.fullmatch(f"step-{key}") and _is_score(score)}
     until = [known[key] for key in sorted(known) if update is None or key <= update]
     try:
-        seconds_old = max(0.0, time.time() - (bundle / MODEL_FILE).stat().st_mtime)
+        seconds_old = max(0.0, time.time() - BundleFolder(bundle).weights.stat().st_mtime)
     except OSError:
         seconds_old = None
     return ModelFacts(update, _score(bundle, until[-1]) if until else None, seconds_old)
@@ -143,7 +143,7 @@ def _trained_longer(newest: Path, others: list[Path]) -> Path | None:
 
 def _last_checkpoint(bundle: Path) -> Path:
     """The bundle itself if it is a checkpoint; for an average, the last checkpoint that it averages."""
-    averaged = _mapping(read_json(bundle / NOTES_FILE)).get("averaged")
+    averaged = _mapping(read_json(BundleFolder(bundle).notes)).get("averaged")
     named = averaged if isinstance(averaged, list) else []
     folders = [Path(folder) for folder in named if isinstance(folder, str)]
     if not folders:
@@ -161,7 +161,7 @@ def _update(checkpoint: Path) -> int | None:
     match = _STEP.fullmatch(checkpoint.name)
     if match is not None:
         return int(match[1])
-    update = _mapping(read_json(checkpoint / TRAINING_STATE_FILE)).get("update")
+    update = _mapping(read_json(BundleFolder(checkpoint).training_state)).get("update")
     return update if isinstance(update, int) else None
 
 
@@ -177,7 +177,7 @@ def _languages(run: Path) -> tuple[Any, Any]:
 
 def _settings(folder: Path) -> Mapping[str, Any]:
     try:
-        return load_yaml(folder / CONFIG_FILE)
+        return load_yaml(BundleFolder(folder).config)
     except NmtError:
         return {}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from nmt.checkpoint.bundle_files import CONFIG_FILE
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.former_names import current_name
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import ModelConfig
@@ -95,8 +95,9 @@ def _expected(weights: Path, config: ModelConfig, vocab_size: int) -> Shapes:
 
 
 def _misfit(weights: Path, problem: str) -> CheckpointError:
+    config = BundleFolder(weights.parent).config.name
     return CheckpointError(
-        f"{weights.parent}: the weights do not fit {CONFIG_FILE} and the vocabulary: {problem}. The files belong to "
+        f"{weights.parent}: the weights do not fit {config} and the vocabulary: {problem}. The files belong to "
         "different models: use another bundle, or copy this one again."
     )
 

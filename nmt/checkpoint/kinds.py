@@ -5,31 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint.bundle_files import (
-    CHECKSUMS_FILE,
-    CONFIG_FILE,
-    MODEL_FILE,
-    NOTES_FILE,
-    TRAINING_STATE_FILE,
-    TRAINING_TENSORS_FILE,
-    VOCAB_FILE,
-)
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config.documents import parse_json
 from nmt.ownership import Kind
 
-_BUNDLE_FILES = (MODEL_FILE, CONFIG_FILE, VOCAB_FILE, CHECKSUMS_FILE, NOTES_FILE)
-
 
 def _is_whole(folder: Path) -> bool:
-    return all((folder / name).is_file() for name in (MODEL_FILE, CONFIG_FILE, VOCAB_FILE))
+    return all(path.is_file() for path in BundleFolder(folder).required)
 
 
 def _is_checkpoint(folder: Path) -> bool:
-    return _is_whole(folder) and (folder / TRAINING_STATE_FILE).is_file()
+    return _is_whole(folder) and BundleFolder(folder).training_state.is_file()
 
 
 def _is_average(folder: Path) -> bool:
-    notes = read_json(folder / NOTES_FILE)
+    notes = read_json(BundleFolder(folder).notes)
     return _is_whole(folder) and isinstance(notes, dict) and "averaged" in notes
 
 
@@ -46,8 +36,10 @@ def read_json(path: Path, *, first_line: bool = False) -> Any:
         return None
 
 
-BUNDLE = Kind("a bundle", _is_plain_bundle, is_folder=True, holds=_BUNDLE_FILES)
-AVERAGE = Kind("an average of checkpoints", _is_average, is_folder=True, holds=_BUNDLE_FILES)
-CHECKPOINT = Kind(
-    "a checkpoint", _is_checkpoint, is_folder=True, holds=(*_BUNDLE_FILES, TRAINING_STATE_FILE, TRAINING_TENSORS_FILE)
-)
+_files = BundleFolder(Path())
+_OF_BUNDLE = tuple(path.name for path in (*_files.required, _files.checksums, _files.notes))
+_OF_CHECKPOINT = (*_OF_BUNDLE, _files.training_state.name, _files.training_tensors.name)
+
+BUNDLE = Kind("a bundle", _is_plain_bundle, is_folder=True, holds=_OF_BUNDLE)
+AVERAGE = Kind("an average of checkpoints", _is_average, is_folder=True, holds=_OF_BUNDLE)
+CHECKPOINT = Kind("a checkpoint", _is_checkpoint, is_folder=True, holds=_OF_CHECKPOINT)

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.checkpoint.bundle_files import CONFIG_FILE, TRAINING_STATE_FILE, damage, is_bundle
+from nmt.checkpoint.bundle_files import BundleFolder, damage, is_bundle
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
-from nmt.config import CheckpointsConfig, load_yaml, parse_config
+from nmt.config import CheckpointsConfig, read_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files import flush_folder, free_name, put_back
 from nmt.locking import is_lock
@@ -31,7 +31,7 @@ class RunFolder:
     @property
     def config(self) -> Path:
         """The settings, every default resolved."""
-        return self.path / CONFIG_FILE
+        return self.path / "config.yaml"
 
     @property
     def data(self) -> Path:
@@ -112,7 +112,7 @@ def is_run(folder: Path) -> bool:
     first = read_json(RunFolder(folder).metrics, first_line=True)
     if isinstance(first, dict) and "kind" in first and "update" in first:
         return True
-    if any((path / TRAINING_STATE_FILE).is_file() for path in checkpoints(folder).values()):
+    if any(BundleFolder(path).training_state.is_file() for path in checkpoints(folder).values()):
         return True
     return _failed_at_first_record(folder)
 
@@ -142,7 +142,7 @@ def _is_torn(metrics: Path) -> bool:
 
 def _holds_settings(path: Path) -> bool:
     try:
-        parse_config(load_yaml(path), name=str(path))
+        read_config(path)
     except ConfigError:
         return False
     return True
@@ -277,7 +277,7 @@ def newest_run(root: Path = Path("runs")) -> Path:
 
 def runs_below(root: Path) -> list[Path]:
     """The runs below a folder, the most recently changed first."""
-    return sorted((path.parent for path in root.glob(f"*/{CONFIG_FILE}")), key=_last_changed, reverse=True)
+    return sorted((path for path in root.glob("*") if RunFolder(path).config.exists()), key=_last_changed, reverse=True)
 
 
 def _last_changed(run: Path) -> float:

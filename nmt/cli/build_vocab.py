@@ -58,15 +58,14 @@ def build_vocab(
         data = newest_data_set()
         notice(f"data: {data} (the newest)")
     if vocab is not None and vocab.is_dir():
-        from nmt.checkpoint.bundle_files import CONFIG_FILE, VOCAB_FILE
+        from nmt.checkpoint.bundle_files import BundleFolder
         from nmt.checkpoint.run_folder import bundle_to_use
-        from nmt.config import load_yaml, parse_config
+        from nmt.config import read_config
 
-        bundle = bundle_to_use(vocab)
-        vocab = bundle / VOCAB_FILE
+        bundle = BundleFolder(bundle_to_use(vocab))
+        vocab = bundle.vocab
         if source_normalization is None:
-            config = parse_config(load_yaml(bundle / CONFIG_FILE), name=str(bundle / CONFIG_FILE))
-            source_normalization = config.data.source_normalization
+            source_normalization = read_config(bundle.config).data.source_normalization
     built = build_vocabulary(
         data,
         size=size,

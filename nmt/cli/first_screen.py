@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import nmt
-from nmt.checkpoint.bundle_files import TRAINING_STATE_FILE
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.describing import holds_model, model_facts
 from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, checkpoints, runs_below
@@ -143,7 +143,8 @@ class _Run:
     @property
     def is_over(self) -> bool:
         """Whether its newest checkpoint reached one of its limits."""
-        state = read_json(checkpoints(self.path)[self.updates[-1]] / TRAINING_STATE_FILE) if self.updates else None
+        newest = RunFolder(self.path).checkpoint(self.updates[-1]) if self.updates else None
+        state = read_json(BundleFolder(newest).training_state) if newest else None
         limits = _mapping(self.settings.get("training"))
         if not isinstance(state, dict):
             return False

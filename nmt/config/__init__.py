@@ -10,6 +10,7 @@ from nmt.config.reading import (
     option_layer,
     parse_config,
     preset_names,
+    read_config,
     setting_layer,
 )
 from nmt.config.sections import (
@@ -57,5 +58,6 @@ __all__ = [
     "parse_config",
     "parse_layers",
     "preset_names",
+    "read_config",
     "setting_layer",
 ]

@@ -111,6 +111,15 @@ def apply_settings(values: Mapping[str, Any], settings: Iterable[str]) -> dict[s
     return result
 
 
+def read_config(path: Path) -> Config:
+    """Read settings from a YAML file, check them, and fill in every default.
+
+    Raises:
+        ConfigError: as :func:`load_yaml` and :func:`parse_config`; the message begins with the path.
+    """
+    return parse_config(load_yaml(path), name=str(path))
+
+
 def parse_config(values: Mapping[str, Any], *, name: str) -> Config:
     """Check a tree of values and fill in every default.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.checkpoint.bundle import Bundle, load_bundle
-from nmt.checkpoint.bundle_files import CONFIG_FILE, Verification
-from nmt.config import Config, load_yaml, parse_config
+from nmt.checkpoint.bundle_files import BundleFolder, Verification
+from nmt.config import Config, read_config
 from nmt.data.vocab import Vocabulary
 from nmt.device import BASE_PRODUCT, Hardware
 from nmt.errors import CheckpointError, ConfigError
@@ -52,7 +52,7 @@ def product_sizes(folder: Path) -> tuple[int, int]:
     :func:`load_ensemble` reports such an error later.
     """
     try:
-        model = parse_config(load_yaml(folder / CONFIG_FILE), name=str(folder / CONFIG_FILE)).model
+        model = read_config(BundleFolder(folder).config).model
     except ConfigError:
         return BASE_PRODUCT
     return model.d_model, model.d_ff

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
-from nmt.checkpoint.bundle_files import CONFIG_FILE, MODEL_FILE, VOCAB_FILE, recorded_checksums
+from nmt.checkpoint.bundle_files import BundleFolder, recorded_checksums
 from nmt.config import flatten
 from nmt.config.documents import parse_json
 from nmt.device import Precision
@@ -349,7 +349,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 def _model_made_with(bundle: Path) -> dict[str, str]:
     # The bundle is verified, so its recorded checksums are right.
     recorded = recorded_checksums(bundle)
-    return {name: recorded.get(name) or _sha256(bundle / name) for name in (MODEL_FILE, VOCAB_FILE, CONFIG_FILE)}
+    return {path.name: recorded.get(path.name) or _sha256(path) for path in BundleFolder(bundle).required}
 
 
 def _sha256(path: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
-from nmt.checkpoint.bundle_files import TRAINING_STATE_FILE
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.former_names import former_name
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
 from nmt.config import Config, differences
@@ -97,8 +97,8 @@ def _check_progress(checkpoint: Path, state: TrainingState) -> None:
             return
         problem = f"skipped: {progress.skipped} is more than the {progress.update} updates."
     raise CheckpointError(
-        f"{checkpoint / TRAINING_STATE_FILE} is damaged: {problem} Remove {checkpoint}, so that the run resumes from "
-        "the checkpoint before it, or add --fresh to start over in a new folder."
+        f"{BundleFolder(checkpoint).training_state} is damaged: {problem} Remove {checkpoint}, so that the run resumes "
+        "from the checkpoint before it, or add --fresh to start over in a new folder."
     )
 
 

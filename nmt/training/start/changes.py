@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from nmt.checkpoint.run_folder import RunFolder
-from nmt.config import Config, changeable_on_resume, differences, load_yaml, parse_config
+from nmt.config import Config, changeable_on_resume, differences, read_config
 from nmt.errors import ConfigError
 from nmt.training.listener import Listener
 
@@ -23,7 +23,7 @@ def refuse_changes(run: Path, config: Config, data: Sequence[Path], *, accept_ch
         ConfigError: a change needs --accept-changes, or does not fit the run's weights.
     """
     path = RunFolder(run).config
-    before = parse_config(load_yaml(path), name=str(path))
+    before = read_config(path)
     changed = differences(before, config)
     refused = [change for change in changed if not changeable_on_resume(change[0])]
     if refused and not (accept_changes and all(_can_be_accepted(key) for key, _, _ in refused)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from nmt.checkpoint.bundle_files import CONFIG_FILE, is_bundle
+from nmt.checkpoint.bundle_files import BundleFolder, is_bundle
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use
 from nmt.config import Config, Layer, load_preset, load_yaml
 from nmt.data.manifest import Manifest
@@ -73,7 +73,7 @@ def settings_of_run(run: Path) -> Choice:
     config = RunFolder(run).config
     if not config.is_file():
         raise CheckpointError(
-            f"{run}: is not the folder of a run (it holds no {CONFIG_FILE}). Name a folder that `nmt train` wrote."
+            f"{run}: is not the folder of a run (it holds no {config.name}). Name a folder that `nmt train` wrote."
         )
     layer = Layer(str(config), load_yaml(config))
     return Choice((layer,), run.name, f"settings: {layer.name}")
@@ -81,7 +81,7 @@ def settings_of_run(run: Path) -> Choice:
 
 def _choose_base(manifests: Sequence[Manifest], preset: str | None, init_from: Path | None) -> Choice:
     if preset is None and init_from is not None:
-        path = bundle_to_use(init_from) / CONFIG_FILE
+        path = BundleFolder(bundle_to_use(init_from)).config
         return Choice((Layer(str(path), load_yaml(path)),), "tuned", f"settings: {path} (--preset takes others)")
     name = preset or fitting_preset(manifests)
     description = None if preset else f"preset: {name} (chosen for this corpus; --preset takes another)"
