@@ -115,8 +115,7 @@ def _refuse_by_system(error: OSError) -> NoReturn:
 def _refuse_usage(error: Any, command: str) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
-    # Types are checked by another library, which says whose word it is, and how it came to it.
-    message = re.sub(r"Value error, |, unable to parse string as .*$", "", error.format_message()).rstrip(".")
+    message = re.sub(r"^Invalid value for '(--[a-z-]+)'[^:]*: ", r"\1: ", _usage_mistake(error)).rstrip(".")
     if found := re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message):
         one_only = "translate takes one input only; " if command.endswith(" translate") else ""
         message = f"{one_only}unexpected argument: {found[1]}"
@@ -125,6 +124,19 @@ def _refuse_usage(error: Any, command: str) -> NoReturn:
     end = "" if message.endswith("?") else "."
     print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else command} --help.")
     sys.exit(2)
+
+
+def _usage_mistake(error: Any) -> str:
+    """The message of typer, or ours where a value is not of its option's type or not within its bounds."""
+    from pydantic import ValidationError
+
+    from nmt.config.mistakes import first_mistake
+
+    cause = error.__cause__
+    if isinstance(cause, ValidationError) and cause.errors()[0]["type"] != "value_error":
+        return f"{max(error.param.opts, key=len)}: {first_mistake(cause)}"
+    message: str = error.format_message()
+    return message.replace("Value error, ", "")
 
 
 app = typer.Typer(

@@ -49,3 +49,20 @@ def test_quiet_leaves_warnings(monkeypatch, capsys):
     assert not console.is_terminal()
     console.stderr.cache_clear()
     assert capsys.readouterr().err.splitlines() == ["seen", "warning: heard"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("translate --beam x", "--beam: expected a whole number, got 'x'."),
+        ("translate -b 1.5", "--beam: expected a whole number, got '1.5'."),
+        ("train --max-minutes soon", "--max-minutes: expected a number, got 'soon'."),
+        ("translate --workers 0", "--workers: must be at least 1, got '0'."),
+        ("translate --device tpu", "--device: 'tpu' is not one of 'auto', 'cpu', 'cuda', 'mps'."),
+    ],
+)
+def test_a_value_that_does_not_fit_is_told_in_our_words(words, message):
+    command = words.split()
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {message} See nmt {command[0]} --help.\n"
