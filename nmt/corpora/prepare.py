@@ -17,6 +17,7 @@ from pathlib import Path
 from nmt.cores import usable_cores
 from nmt.corpora.download import Notify
 from nmt.corpora.local import take_local_text
+from nmt.corpora.recipe import recorded_recipe
 from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, unfetched_records
 from nmt.corpora.text_files import write_text
@@ -155,7 +156,7 @@ def _up_to_date(folder: Path, recipe: Recipe, local: list[SourceRecord]) -> Mani
     except DataError:
         return None
     fetched = [record for record in manifest.sources if record.url is not None]
-    if manifest.recipe != recipe.record() or manifest.sources != [*fetched, *local]:
+    if recorded_recipe(manifest.recipe) != recipe.record() or manifest.sources != [*fetched, *local]:
         return None
     for name, record in manifest.files.items():
         path = folder / name

@@ -168,6 +168,17 @@ def dump_recipe(recipe: Recipe) -> str:
     return yaml.safe_dump(recipe.record(), sort_keys=False, allow_unicode=True, width=110)
 
 
+def recorded_recipe(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The recipe of a manifest with the fields that were added since, each with its default, which changes no text.
+
+    Without it, a data set of an earlier version would be prepared again.
+    """
+    try:
+        return parse_recipe(record, name="the manifest").record()
+    except ConfigError:
+        return record
+
+
 def _with_absolute_prefixes(recipe: Recipe, folder: Path) -> Recipe:
     values = recipe.model_dump(mode="json")
     for split in ("train", "valid", "test"):

@@ -154,7 +154,10 @@ class Normalisation(Section):
 
 
 class Filters(Section):
-    """Which training pairs are dropped. An empty side always drops its pair. Valid and test are never filtered."""
+    """Which training pairs are dropped. An empty side always drops its pair. Valid and test are never filtered.
+
+    The default of a field that is added later drops nothing, because data sets of before count as made with it.
+    """
 
     invalid_utf8: Literal["error", "drop"] = Field("error", description="what to do with text that is not UTF-8")
     max_length: int | None = Field(250, ge=1, description="words (characters for zh, ja, th, km, lo, my) per side")

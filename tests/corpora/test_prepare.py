@@ -329,6 +329,16 @@ def test_from_within_its_own_folder_a_data_set_is_up_to_date_but_not_replaced(ow
     assert [path.name for path in out.parent.iterdir()] == ["own"]
 
 
+@pytest.mark.parametrize(("changes", "is_changed"), [({}, False), ({"copied": "drop"}, True)])
+def test_a_filter_added_since_leaves_a_data_set_up_to_date_where_it_is_off(own, tmp_path, changes, is_changed):
+    out = tmp_path / "data" / "own"
+    prepare(own, out)
+    manifest = json.loads((out / "manifest.json").read_text())
+    del manifest["recipe"]["filters"]["copied"]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    assert prepare(with_filters(own, changes), out).changed is is_changed
+
+
 def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, tmp_path):
     out = tmp_path / "data" / "own"
     left = out.parent / ".own.preparing"
