@@ -1,4 +1,4 @@
-# make demo       set up, then train a translator on the embedded pair and show what it says
+# make demo       set up, then train a translator on the toy pair and show what it says
 # make test       set up, then lint, types, import layers and all tests but the longer ones: a quarter of an hour
 # make test-slow  the longer tests
 # make bench      training and translating speed beside other toolkits, which it installs first

@@ -1,5 +1,5 @@
 #!/bin/sh
-# From nothing to a scored translator of the embedded pair, in a few minutes on two cores.
+# From nothing to a scored translator of the built-in toy pair, in a few minutes on two cores.
 # Each command takes the newest data set or run below the current folder, and does only what is not done yet.
 set -eu
 here=$(dirname "$0")

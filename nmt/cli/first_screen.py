@@ -53,7 +53,7 @@ class FirstScreen:
 
 
 _BEGINNING = (
-    ("nmt prepare-data toy-en-de", "an embedded pair, to try everything in minutes"),
+    ("nmt prepare-data toy-en-de", "a built-in toy pair, to try everything in minutes"),
     ("nmt prepare-data mine-en-de --train-source FILE --train-target FILE", "two files of your own"),
     ("nmt prepare-data --list", "data sets to download"),
 )
