@@ -26,21 +26,20 @@ Lengths = Sequence[int] | NDArray[np.int64]
 class Packing:
     """Every position of a batch (B, T) is a row."""
 
-    def __init__(self, sentences: int, length: int, *, has_spare_rows: bool = False) -> None:
+    def __init__(self, sentences: int, length: int, *, rows: int | None = None, has_spare_rows: bool = False) -> None:
         """Take the size of a padded batch.
 
         Args:
+            rows: their number, if not every position is a row.
             has_spare_rows: round the number of rows up, by meaningless rows at the end. A library that compiles and
                 keeps a product for each number of rows then sees few numbers. For inference only: no gradient passes.
         """
         self.sentences = sentences
         self.length = length
+        self.rows = sentences * length if rows is None else rows
+        """Their number, without spare ones."""
         self._has_spare_rows = has_spare_rows
-
-    @property
-    def rows(self) -> int:
-        """The number of rows, without spare ones."""
-        return self.sentences * self.length
+        self._spare = rounded_up(self.rows) - self.rows if has_spare_rows else 0
 
     def pack(self, x_BTD: Tensor) -> Tensor:
         """The rows (N, D) of padded sentences."""
@@ -76,11 +75,10 @@ class Packing:
         return x_BTPHK.permute(2, 0, 3, 1, 4).unbind()
 
     def _with_spare(self, x_ND: Tensor) -> Tensor:
-        spare = rounded_up(self.rows) - self.rows if self._has_spare_rows else 0
-        return torch.cat([x_ND, x_ND.new_zeros(spare, x_ND.shape[1])]) if spare else x_ND
+        return torch.cat([x_ND, x_ND.new_zeros(self._spare, x_ND.shape[1])]) if self._spare else x_ND
 
     def _without_spare(self, x_ND: Tensor) -> Tensor:
-        return x_ND[: self.rows] if self._has_spare_rows else x_ND
+        return x_ND[: self.rows] if self._spare else x_ND
 
 
 class PiecesOnly(Packing):
@@ -95,9 +93,9 @@ class PiecesOnly(Packing):
             has_spare_rows: as for :class:`Packing`.
         """
         sentences, length = real_BT.shape
-        super().__init__(sentences, length, has_spare_rows=has_spare_rows)
         real_X = real_BT.flatten()
         position_N = real_X.nonzero().squeeze(1)
+        super().__init__(sentences, length, rows=len(position_N), has_spare_rows=has_spare_rows)
         # Padding repeats the piece before it.
         row_BT = (real_X.cumsum(0) - 1).clamp_(min=0).view(sentences, length)
         self._has_padding = len(position_N) < len(real_X)
@@ -118,11 +116,6 @@ class PiecesOnly(Packing):
         """
         real_BT = torch.arange(length) < torch.as_tensor(lengths_B)[:, None]
         return PiecesOnly(real_BT, device, has_spare_rows=has_spare_rows)
-
-    @property
-    def rows(self) -> int:
-        """The number of pieces."""
-        return len(self._position_N)
 
     def pack(self, x_BTD: Tensor) -> Tensor:
         """As :meth:`Packing.pack`."""
