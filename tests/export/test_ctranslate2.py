@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt.errors import NmtError
-from tests.export.conftest import LONGEST, beams_of, greedy_outputs, weights_of
+from tests.export.conftest import LONGEST, greedy_outputs, log_probabilities, weights_of
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra `bench` is not installed")
 
@@ -18,38 +18,35 @@ MODELS = [
 ]
 
 
-def their_beams(folder, vocab, sources, *, beam: int, shortest: int, longest: int) -> list[list[list[int]]]:
-    translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
-    results = translator.translate_batch(
-        [vocab.pieces(source) for source in sources],
-        beam_size=beam,
-        num_hypotheses=beam,
-        min_decoding_length=shortest,
-        max_decoding_length=longest,
-        disable_unk=True,
-        suppress_sequences=[["<pad>"], ["<s>"]],
-    )
-    ids = {piece: index for index, piece in enumerate(vocab.pieces(range(vocab.size)))}
-    return [[[ids[piece] for piece in pieces] for pieces in result.hypotheses] for result in results]
+def translator_of(folder):
+    return ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
 
 
 @pytest.mark.parametrize("settings", MODELS)
 def test_greedy_outputs_are_ours(settings, make_bundle, sources, vocab, tmp_path):
     bundle = make_bundle(**settings)
     to_ctranslate2(bundle, tmp_path / "model")
-    theirs = their_beams(tmp_path / "model", vocab, sources, beam=1, shortest=0, longest=LONGEST)
-    assert [best for [best] in theirs] == greedy_outputs(bundle, sources)
+    results = translator_of(tmp_path / "model").translate_batch(
+        [vocab.pieces(source) for source in sources],
+        beam_size=1,
+        max_decoding_length=LONGEST,
+        disable_unk=True,
+        suppress_sequences=[["<pad>"], ["<s>"]],
+    )
+    ids = {piece: index for index, piece in enumerate(vocab.pieces(range(vocab.size)))}
+    assert [[ids[piece] for piece in result.hypotheses[0]] for result in results] == greedy_outputs(bundle, sources)
 
 
 @pytest.mark.parametrize("settings", MODELS)
-def test_beams_are_ours(settings, make_bundle, sources, vocab, tmp_path):
+def test_the_probability_of_each_piece_is_ours(settings, make_bundle, sources, vocab, tmp_path):
     bundle = make_bundle(**settings)
     to_ctranslate2(bundle, tmp_path / "model")
-    # Well before the end, where eos has hardly any probability that theirs would share out among the other pieces.
-    long_sources = [source for source in sources if len(source) > 8]
-    theirs = their_beams(tmp_path / "model", vocab, long_sources, beam=4, shortest=4, longest=4)
-    # In another order, perhaps: ours ranks by what ends with eos, which theirs does not reach.
-    assert [sorted(beams) for beams in theirs] == [sorted(beams) for beams in beams_of(bundle, long_sources, 4)]
+    targets = [source[:-1] for source in reversed(sources)]
+    results = translator_of(tmp_path / "model").score_batch(
+        [vocab.pieces(source) for source in sources], [vocab.pieces(target) for target in targets]
+    )
+    for source, target, result in zip(sources, targets, results, strict=True):
+        assert result.log_probs == pytest.approx(log_probabilities(bundle, source, target), abs=1e-4)
 
 
 def test_quantizing_leaves_the_bundle_as_it_was(make_bundle, tmp_path):
