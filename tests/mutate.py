@@ -1,18 +1,22 @@
 """Put small mistakes into the code, one at a time, and count how many of them the tests notice.
 
 The mistakes are those of mutmut's operators: a comparison turned round, an argument left out, a number one too large.
-Each one goes into a copy of the project, and the tests of its room run there until the first of them fails.
+Each one goes into a copy of the project. Those tests of its room that run the changed line run there until one fails.
+Processes that tests start are not followed: a line that runs only there is tested by the whole room.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import difflib
 import importlib
+import json
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -20,10 +24,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+import coverage
 import libcst as cst
 import pytest
 from mutmut.mutation.mutators import mutation_operators
@@ -68,6 +74,8 @@ class Mutant:
     code: str
     difference: str
     """The lines that differ, with their number."""
+    lines: range
+    """The numbers of the lines before the change."""
 
 
 class _Places(cst.CSTVisitor):
@@ -124,7 +132,45 @@ def _mutant(place: Place, kind: str, mutated: cst.CSTNode) -> Mutant:
     changed = place.module.deep_replace(place.node, mutated)
     assert isinstance(changed, cst.Module)
     hunks = list(difflib.unified_diff(before.splitlines(), changed.code.splitlines(), n=0, lineterm=""))[2:]
-    return Mutant(place.path, place.room, kind, changed.code, "\n".join(f"    {line}" for line in hunks))
+    first, count = re.match(r"@@ -(\d+)(?:,(\d+))?", hunks[0]).groups()  # type: ignore[union-attr]
+    lines = range(int(first), int(first) + int(count or 1))
+    return Mutant(place.path, place.room, kind, changed.code, "\n".join(f"    {line}" for line in hunks), lines)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which tests of a room run which lines, and how long each test takes. Processes that tests start do not count."""
+
+    seconds: dict[str, float]
+    """By test, in the order in which they ran."""
+    tests: dict[str, dict[int, list[str]]]
+    """By file and line."""
+
+    def of(self, mutant: Mutant) -> list[str]:
+        """The tests that ran the changed lines, or else the function around them; the shortest files' first."""
+        of_file = self.tests.get(str(mutant.path), {})
+        around = _function_around(PROJECT / mutant.path, mutant.lines.start)
+        ran = set[str]()
+        for lines in (mutant.lines, around):
+            ran = ran or {test for line in lines for test in of_file.get(line, [])}
+        by_file: dict[str, list[str]] = {}
+        for test in self.seconds:
+            if test in ran:
+                by_file.setdefault(test.partition("::")[0], []).append(test)
+        return [test for tests in sorted(by_file.values(), key=self._total) for test in tests]
+
+    def _total(self, tests: list[str]) -> float:
+        return sum(self.seconds[test] for test in tests)
+
+
+def _function_around(path: Path, line: int) -> range:
+    """The lines of the innermost function's body that a line is in; none for a line outside of functions."""
+    bodies = [
+        range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef) and line in range(node.lineno, (node.end_lineno or 0) + 1)
+    ]
+    return min(bodies, key=len, default=range(0))
 
 
 class Copy:
@@ -142,7 +188,7 @@ class Copy:
         compiling = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "nmt"]
         subprocess.run(compiling, cwd=folder, check=True)
 
-    def test_files(self, room: str, path: Path | None) -> list[str]:
+    def test_files(self, room: str, path: Path | None = None) -> list[str]:
         """The room's test files, those first that are named after a file of it, then those that import it."""
         folders = [self._folder / "tests" / tested for tested in TESTED_BY.get(room, (room,))]
         files = [file for folder in folders for file in sorted(folder.rglob("test_*.py"))]
@@ -162,9 +208,24 @@ class Copy:
         finally:
             file.write_bytes(before)
 
-    def run(self, files: list[str], seed: int, seconds: float | None) -> int | None:
-        """Run tests up to the first failure; returns pytest's status, or None when the time was up."""
-        process = multiprocessing.get_context("fork").Process(target=_run_tests, args=(self._folder, files, seed))
+    def measure(self, room: str, seed: int) -> Coverage:
+        """Run the tests of a room on the code as it is, and note which lines each of them runs."""
+        record = self._folder / "coverage.json"
+        if status := self.run(self.test_files(room), seed, None, record):
+            sys.exit(f"error: the tests of {room} fail without any mutant (pytest's status is {status})")
+        noted = json.loads(record.read_text("utf-8"))
+        tests = {path: {int(line): ran for line, ran in lines.items()} for path, lines in noted["tests"].items()}
+        return Coverage(noted["seconds"], tests)
+
+    def run(self, tests: Sequence[str], seed: int, seconds: float | None, record: Path | None = None) -> int | None:
+        """Run tests up to the first failure; returns pytest's status, or None when the time was up.
+
+        Args:
+            record: a file for what :class:`Coverage` holds.
+        """
+        process = multiprocessing.get_context("fork").Process(
+            target=_run_tests, args=(self._folder, tests, seed, record)
+        )
         process.start()
         try:
             process.join(seconds)
@@ -176,7 +237,39 @@ class Copy:
             process.join()
 
 
-def _run_tests(folder: Path, files: list[str], seed: int) -> None:
+class _Recorder:
+    """A plugin of pytest that notes which lines of nmt/ each test runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._coverage = coverage.Coverage(data_file=None, source=[str(folder / "nmt")], config_file=False)
+        self._seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._coverage.switch_context(item.nodeid)
+        begin = time.monotonic()
+        result = yield
+        self._seconds[item.nodeid] = time.monotonic() - begin
+        return result
+
+    @contextlib.contextmanager
+    def writing(self, record: Path) -> Iterator[None]:
+        """Record while the body runs."""
+        self._coverage.start()
+        yield
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        tests = {
+            str(Path(path).relative_to(self._folder)): {
+                line: [test for test in ran if test] for line, ran in data.contexts_by_lineno(path).items()
+            }
+            for path in data.measured_files()
+        }
+        record.write_text(json.dumps({"seconds": self._seconds, "tests": tests}), "utf-8")
+
+
+def _run_tests(folder: Path, tests: Sequence[str], seed: int, record: Path | None) -> None:
     os.setsid()
     os.chdir(folder)
     os.environ["PYTHONPATH"] = str(folder)
@@ -185,7 +278,12 @@ def _run_tests(folder: Path, files: list[str], seed: int) -> None:
         for stream in (1, 2):
             os.dup2(nowhere.fileno(), stream)
     options = ["-x", "-q", "-n0", "-m", "not slow", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}"]
-    sys.exit(pytest.main([*options, *files]))
+    if record is None:
+        sys.exit(pytest.main([*options, *tests]))
+    recorder = _Recorder(folder)
+    with recorder.writing(record):
+        status = pytest.main([*options, *tests], plugins=[recorder])
+    sys.exit(status)
 
 
 def import_libraries() -> None:
@@ -195,14 +293,34 @@ def import_libraries() -> None:
         importlib.import_module(name)
 
 
-def time_limit(copy: Copy, room: str, seed: int) -> float:
-    """How long the tests of a room may take, found by running them on the code as it is."""
+# The copy of this worker.
+_copy: Copy
+
+
+def _begin_worker(folder: Path) -> None:
+    global _copy
+    _copy = Copy(Path(tempfile.mkdtemp(dir=folder)))
+
+
+def _measure(room: str, seed: int) -> Coverage:
+    return _copy.measure(room, seed)
+
+
+def _examine(mutant: Mutant, covered: Coverage, options: argparse.Namespace) -> tuple[int | None, float]:
+    """pytest's status (None: the time was up) with a mutant, and how long that took."""
     begin = time.monotonic()
-    if status := copy.run(copy.test_files(room, None), seed, None):
-        sys.exit(f"error: the tests of {room} fail without any mutant (pytest's status is {status})")
-    took = time.monotonic() - begin
-    print(f"tests of {room}: {took:.0f} s", flush=True)
-    return max(LEAST_SECONDS, TIMES_AS_LONG * took)
+    first = covered.of(mutant)
+    files = _copy.test_files(mutant.room, mutant.path)
+    others = [test for test in covered.seconds if test not in set(first)]
+    rest = sorted(others, key=lambda test: files.index(test.partition("::")[0]))
+    status: int | None = 0
+    with _copy.holding(mutant):
+        for tests in (first, rest) if options.thorough or not first else (first,):
+            if status == 0 and tests:
+                usual = sum(covered.seconds[test] for test in tests)
+                limit = options.seconds or max(LEAST_SECONDS, TIMES_AS_LONG * usual)
+                status = _copy.run(tests, options.seed, limit)
+    return status, time.monotonic() - begin
 
 
 def share(noticed: int, count: int, slow: int) -> str:
@@ -218,24 +336,34 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of the sample (default: 1)")
     parser.add_argument("--rooms", nargs="+", default=list(ROOMS), choices=ROOMS, help="rooms (default: all)")
     parser.add_argument(
-        "--seconds", type=float, help="limit per mutant (default: three times as long as its room takes)"
+        "--seconds", type=float, help="limit per mutant (default: three times as long as its tests take)"
+    )
+    parser.add_argument("--workers", type=int, default=2, help="mutants examined at once (default: 2)")
+    parser.add_argument(
+        "--thorough", action="store_true", help="where no test that ran the line fails, run all tests of the room"
     )
     options = parser.parse_args()
     mutants = sample(options.rooms, options.mutants, options.seed)
     counts, noticed, slow = Counter[str](), Counter[str](), Counter[str]()
     survivors: list[Mutant] = []
     import_libraries()
-    with tempfile.TemporaryDirectory(prefix="nmt-mutants-") as folder:
-        copy = Copy(Path(folder))
-        limits = {
-            room: options.seconds or time_limit(copy, room, options.seed)
-            for room in sorted({mutant.room for mutant in mutants})
-        }
+    with (
+        tempfile.TemporaryDirectory(prefix="nmt-mutants-") as folder,
+        ProcessPoolExecutor(
+            options.workers, multiprocessing.get_context("fork"), initializer=_begin_worker, initargs=(Path(folder),)
+        ) as workers,
+    ):
         try:
-            for number, mutant in enumerate(mutants, start=1):
-                begin = time.monotonic()
-                with copy.holding(mutant):
-                    status = copy.run(copy.test_files(mutant.room, mutant.path), options.seed, limits[mutant.room])
+            rooms = sorted({mutant.room for mutant in mutants})
+            covered = {room: workers.submit(_measure, room, options.seed) for room in rooms}
+            for room, coverage_of_room in covered.items():
+                seconds = sum(coverage_of_room.result().seconds.values())
+                print(f"tests of {room}: {seconds:.0f} s", flush=True)
+            examined = {
+                workers.submit(_examine, mutant, covered[mutant.room].result(), options): mutant for mutant in mutants
+            }
+            for number, future in enumerate(as_completed(examined), start=1):
+                mutant, (status, took) = examined[future], future.result()
                 counts[mutant.room] += 1
                 if status == 0:
                     survivors.append(mutant)
@@ -243,11 +371,11 @@ def main() -> None:
                     noticed[mutant.room] += 1
                     slow[mutant.room] += status is None
                 verdict = "SURVIVED" if status == 0 else "time limit" if status is None else "noticed"
-                took = time.monotonic() - begin
                 print(f"{number}: {verdict} after {took:.0f} s: {mutant.path} ({mutant.kind})", flush=True)
                 if status == 0:
                     print(mutant.difference, flush=True)
         except KeyboardInterrupt:
+            workers.shutdown(wait=False, cancel_futures=True)
             print("interrupted", flush=True)
     for room, count in counts.items():
         print(f"{room}: {share(noticed[room], count, slow[room])}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 import nmt.checkpoint.bundle as bundle_module
 from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
@@ -161,6 +162,16 @@ def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     assert (folder / "model.safetensors").read_bytes() == before
     verify(folder)
     assert os.listdir(tmp_path) == ["bundle"]  # noqa: PTH208
+
+
+def test_an_error_of_the_library_that_writes_tensors_names_the_file(tmp_path, monkeypatch):
+    def full(tensors, path):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(bundle_module, "save_file", full)
+    with pytest.raises(WriteError, match=r"bundle/model\.safetensors: cannot be written \(No space left on device\)"):
+        save(tmp_path / "bundle")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("renames", [0, 1])
