@@ -1,9 +1,21 @@
 """The scripts under examples/ run, at reduced size."""
 
+import importlib
+import math
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.data.batching import Batch
+from nmt.device import choose_hardware
+from nmt.kernels.policy import choose_kernels
+from nmt.model.transformer import Transformer
+from nmt.training.learner import Learner
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -25,3 +37,80 @@ def test_the_tutorial_from_python(trained, tmp_path):
     assert result.stdout.count("BLEU = ") == 4
     assert result.stdout.count("p = ") == 2  # the second run, and both together
     assert "Least likely references:" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def of_sweep():
+    """Imports a module of the sweeps, which are no package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES / "sweep")
+        yield importlib.import_module
+
+
+def test_the_models_of_table_3_have_the_papers_sizes(of_sweep):
+    sweep = of_sweep("definition").Sweep.read(EXAMPLES / "table3" / "base.yaml")
+    counted = {row.name: row for row in sweep.rows if row.paper.parameters is not None}
+    assert len(sweep.rows) == 20
+    assert len(counted) == 11
+    for row in counted.values():
+        ours = of_sweep("cost").parameters(sweep, row, vocab_size=41_000) / 1e6
+        assert ours == pytest.approx(row.paper.parameters, rel=0.03), row.name
+
+
+def test_the_small_models_of_table_3_are_those_of_the_paper_in_its_order(of_sweep):
+    base, small = (
+        of_sweep("definition").Sweep.read(EXAMPLES / "table3" / f"{size}.yaml").rows for size in ("base", "small")
+    )
+    assert [(row.paper.perplexity, row.paper.bleu) for row in base] == [
+        (row.paper.perplexity, row.paper.bleu) for row in small
+    ]
+    assert [row.settings.keys() - {"training.max_updates"} for row in base] == [row.settings.keys() for row in small]
+
+
+def test_every_row_of_table_3_learns(of_sweep):
+    sweep = of_sweep("definition").Sweep.read(EXAMPLES / "table3" / "small.yaml")
+    source, target_input, target_output = np.random.default_rng(1).integers(4, 50, (3, 8, 6))
+    batch = Batch(source, target_input, target_output, np.full(8, 6), np.full(8, 6))
+    hardware = choose_hardware("cpu", "fp32", 1)
+    for row in sweep.rows:
+        config = sweep.config(row)
+        torch.manual_seed(0)
+        model = Transformer(config.model, 50, choose_kernels(hardware.device)).train()
+        settings = {"label_smoothing": config.training.label_smoothing, "seed": 1}
+        learner = Learner(model, config.optimizer, hardware, **settings)
+        first, *_, last = (
+            learner.update([batch], update=update, target_tokens=48, learning_rate=1e-3) for update in range(1, 6)
+        )
+        assert math.isfinite(last.cross_entropy), row.name
+        assert last.cross_entropy < first.cross_entropy, row.name
+
+
+@pytest.mark.slow
+def test_a_sweep_fills_its_table_and_runs_nothing_twice(trained, tmp_path):
+    (tmp_path / "heads.yaml").write_text(
+        "title: Heads\npreset: tiny\nsettings: {training.max_updates: 4, model.d_model: 32, model.d_ff: 32}\n"
+        "rows:\n- {name: base, paper: {bleu: 25.8}}\n- {name: one head, settings: {model.heads: 1}}\n"
+    )
+
+    def sweep(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, EXAMPLES / "sweep", *words],
+            capture_output=True, text=True, encoding="utf-8", cwd=tmp_path, check=False,
+        )  # fmt: skip
+
+    run = ("run", "heads.yaml", "--out", "out", "--data", str(trained / "data" / "toy-en-de"))
+    first, again = sweep(*run), sweep(*run)
+    assert first.returncode == again.returncode == 0, first.stderr
+    assert first.stderr.count("begun") == 2
+    assert again.stderr.count("scored already") == 2
+    assert "begun" not in again.stderr
+    table = [line.split("|") for line in first.stdout.splitlines() if line.startswith(("| base", "| one head"))]
+    assert [len(cells) for cells in table] == [11, 11]
+    assert [cells[9].strip() for cells in table] == ["1", "1"]
+    assert first.stdout == again.stdout
+    assert sweep("table", "heads.yaml", "--out", "out", "--page", "table.html").returncode == 0
+    assert (tmp_path / "table.html").read_text("utf-8").count("<tr>") == 3
+    refused = sweep(*run, "--set", "model.width=3")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: ")
+    assert "base: unknown setting 'model.width'" in refused.stderr

@@ -1,0 +1,49 @@
+"""The parameters of each row and the floating-point operations of an update, counted without training."""
+
+from __future__ import annotations
+
+import torch
+from definition import Row, Sweep
+from text_table import TextTable
+
+from nmt.model.transformer import Transformer
+from nmt.training.start.cost import training_flops
+
+_SENTENCES = 64
+
+
+def cost_table(sweep: Sweep, *, vocab_size: int, length: int) -> TextTable:
+    """One line per row: parameters, those of the paper, and operations per update.
+
+    Args:
+        length: pieces of a sentence on either side, to turn the target tokens of an update into sentences.
+    """
+    table = TextTable(
+        ["row", "parameters", "paper", "operations per update"],
+        note=f"{vocab_size:,} pieces; sentences of {length} pieces; the products of a forward and a backward pass.",
+    )
+    for row in sweep.rows:
+        paper = row.paper.parameters
+        table.add(
+            row.name,
+            f"{parameters(sweep, row, vocab_size) / 1e6:.1f} M",
+            "" if paper is None else f"{paper:g} M",
+            f"{operations(sweep, row, vocab_size, length):.2e}",
+        )
+    return table
+
+
+def parameters(sweep: Sweep, row: Row, vocab_size: int) -> int:
+    """The number of parameters, without the rows of the embedding that no piece has."""
+    config = sweep.config(row).model
+    with torch.device("meta"):
+        model = Transformer(config, vocab_size)
+    spare = (len(model.embedding.weight) - vocab_size) * config.d_model
+    return sum(parameter.numel() for parameter in model.parameters()) - spare
+
+
+def operations(sweep: Sweep, row: Row, vocab_size: int, length: int) -> float:
+    """The floating-point operations of an update's matrix products."""
+    config = sweep.config(row, [f"data.vocab_size={vocab_size}"])
+    per_batch = training_flops(config, _SENTENCES, length, length)
+    return per_batch * config.batching.update_tokens / (_SENTENCES * length)
