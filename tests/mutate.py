@@ -1,8 +1,9 @@
 """Put small mistakes into the code, one at a time, and count how many of them the tests notice.
 
 The mistakes are those of mutmut's operators: a comparison turned round, an argument left out, a number one too large.
-Each one goes into a copy of the project. Those tests of its room that run the changed line run there until one fails.
-Processes that tests start are not followed: a line that runs only there is tested by the whole room.
+Each one goes into a copy of the project. Those tests of its room that run the changed line run there until one fails,
+then the other tests of their files. Processes that tests start are not followed: a line that runs only there is tested
+by the whole room.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Mutant:
     difference: str
     """The lines that differ, with their number."""
     lines: range
-    """The numbers of the lines before the change."""
+    """Numbers of the changed lines, in the file without the mistake."""
 
 
 class _Places(cst.CSTVisitor):
@@ -156,11 +157,15 @@ class Coverage:
         by_file: dict[str, list[str]] = {}
         for test in self.seconds:
             if test in ran:
-                by_file.setdefault(test.partition("::")[0], []).append(test)
+                by_file.setdefault(_file_of(test), []).append(test)
         return [test for tests in sorted(by_file.values(), key=self._total) for test in tests]
 
     def _total(self, tests: list[str]) -> float:
         return sum(self.seconds[test] for test in tests)
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def _function_around(path: Path, line: int) -> range:
@@ -289,6 +294,7 @@ def _run_tests(folder: Path, tests: Sequence[str], seed: int, record: Path | Non
 def import_libraries() -> None:
     """Import once what takes every test run seconds to import. The project itself is not among it."""
     os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["COVERAGE_CORE"] = "ctrace"  # the other core cannot tell tests apart
     for name in ("torch", "torch.nn", "safetensors.torch", "pydantic", "sacrebleu", "sentencepiece", "typer", "rich"):
         importlib.import_module(name)
 
@@ -299,7 +305,7 @@ _copy: Copy
 
 def _begin_worker(folder: Path) -> None:
     global _copy
-    _copy = Copy(Path(tempfile.mkdtemp(dir=folder)))
+    _copy = Copy(Path(tempfile.mkdtemp(dir=folder)).resolve())
 
 
 def _measure(room: str, seed: int) -> Coverage:
@@ -309,18 +315,28 @@ def _measure(room: str, seed: int) -> Coverage:
 def _examine(mutant: Mutant, covered: Coverage, options: argparse.Namespace) -> tuple[int | None, float]:
     """pytest's status (None: the time was up) with a mutant, and how long that took."""
     begin = time.monotonic()
-    first = covered.of(mutant)
-    files = _copy.test_files(mutant.room, mutant.path)
-    others = [test for test in covered.seconds if test not in set(first)]
-    rest = sorted(others, key=lambda test: files.index(test.partition("::")[0]))
     status: int | None = 0
     with _copy.holding(mutant):
-        for tests in (first, rest) if options.thorough or not first else (first,):
+        for tests in _in_turn(mutant, covered, thorough=options.thorough):
             if status == 0 and tests:
                 usual = sum(covered.seconds[test] for test in tests)
                 limit = options.seconds or max(LEAST_SECONDS, TIMES_AS_LONG * usual)
                 status = _copy.run(tests, options.seed, limit)
+                if status == pytest.ExitCode.USAGE_ERROR:  # the mistake changed the name of a test
+                    status = _copy.run(sorted({_file_of(test) for test in tests}), options.seed, None)
     return status, time.monotonic() - begin
+
+
+def _in_turn(mutant: Mutant, covered: Coverage, *, thorough: bool) -> Iterator[list[str]]:
+    """The tests that ran the changed line; the other tests of their files, which share fixtures; perhaps all others."""
+    first = covered.of(mutant)
+    yield first
+    files = {_file_of(test) for test in first}
+    others = [test for test in covered.seconds if test not in set(first)]
+    yield [test for test in others if _file_of(test) in files]
+    if thorough or not first:
+        order = _copy.test_files(mutant.room, mutant.path)
+        yield sorted((test for test in others if _file_of(test) not in files), key=lambda t: order.index(_file_of(t)))
 
 
 def share(noticed: int, count: int, slow: int) -> str:
@@ -377,6 +393,9 @@ def main() -> None:
         except KeyboardInterrupt:
             workers.shutdown(wait=False, cancel_futures=True)
             print("interrupted", flush=True)
+        except BaseException:
+            workers.shutdown(wait=False, cancel_futures=True)
+            raise
     for room, count in counts.items():
         print(f"{room}: {share(noticed[room], count, slow[room])}")
     if counts:

@@ -1,4 +1,4 @@
-"""Train a model several times, each time with other settings, and write what came out as a table.
+"""Train a model several times with different settings, and print a table of the results.
 
 python examples/sweep cost SWEEP.yaml               parameters and operations of each row, without training
 python examples/sweep run SWEEP.yaml --data DATA    train and score each row; the same command again resumes
@@ -19,7 +19,7 @@ from nmt.errors import NmtError
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Train a model several times, each time with other settings, and write what came out as a table.",
+    help="Train a model several times with different settings, and print a table of the results.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -49,7 +49,7 @@ def run(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all rows.")
     ] = None,
 ) -> None:
-    """Train each row, and score it on the valid set. Whatever is done already is not done again."""
+    """Train each row, and score it on the valid set. Finished steps are not repeated."""
     definition = Sweep.read(sweep)
     folder = out or definition.folder
     failed = run_rows(definition, data, folder, seeds=seeds, jobs=jobs, settings=settings or [])

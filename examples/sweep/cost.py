@@ -6,6 +6,7 @@ import torch
 from definition import Row, Sweep
 from text_table import TextTable
 
+from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.training.start.cost import training_flops
 
@@ -26,16 +27,15 @@ def cost_table(sweep: Sweep, *, vocab_size: int, length: int) -> TextTable:
         paper = row.paper.parameters
         table.add(
             row.name,
-            f"{parameters(sweep, row, vocab_size) / 1e6:.1f} M",
+            f"{parameters(sweep.config(row).model, vocab_size) / 1e6:.1f} M",
             "" if paper is None else f"{paper:g} M",
             f"{operations(sweep, row, vocab_size, length):.2e}",
         )
     return table
 
 
-def parameters(sweep: Sweep, row: Row, vocab_size: int) -> int:
-    """The number of parameters, without the rows of the embedding that no piece has."""
-    config = sweep.config(row).model
+def parameters(config: ModelConfig, vocab_size: int) -> int:
+    """The number of parameters, without the rows of the embedding that belong to no piece."""
     with torch.device("meta"):
         model = Transformer(config, vocab_size)
     spare = (len(model.embedding.weight) - vocab_size) * config.d_model

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, ValidationError
 
 from nmt.config import Config, Section, apply_settings, load_preset, load_yaml, mistakes, parse_config
+from nmt.config.mistakes import as_yaml
 from nmt.errors import ConfigError
 
 
@@ -25,7 +25,7 @@ class Published(Section):
 class Row(Section):
     """A model of the sweep, and what sets it apart."""
 
-    name: str = Field(pattern=r"[A-Za-z0-9][A-Za-z0-9 .=/+_-]*")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 .=/+_-]*$")
     settings: dict[str, Any] = Field(default_factory=dict, description="by their full names: {model.heads: 1}")
     paper: Published = Published()
 
@@ -42,7 +42,7 @@ class Sweep(Section):
     preset: str
     settings: dict[str, Any] = Field(default_factory=dict, description="of all rows")
     rows: list[Row] = Field(min_length=1)
-    name: str = ""
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="by default that of the file and its folder")
 
     @classmethod
     def read(cls, path: Path) -> Sweep:
@@ -52,7 +52,7 @@ class Sweep(Section):
             ConfigError: the file cannot be read, a key or setting is unknown, or two rows have one name.
         """
         try:
-            sweep = cls.model_validate({"name": f"{path.resolve().parent.name}-{path.stem}"} | load_yaml(path))
+            sweep = cls.model_validate({"name": _name_of(path)} | load_yaml(path))
         except ValidationError as error:
             raise ConfigError("\n".join(mistakes(error.errors(), cls, lambda _: str(path), noun="key"))) from None
         folders = [row.folder for row in sweep.rows]
@@ -64,7 +64,7 @@ class Sweep(Section):
 
     @property
     def folder(self) -> Path:
-        """Where the runs go unless told otherwise."""
+        """Where the runs go by default."""
         return Path("sweeps") / self.name
 
     def changes(self, row: Row) -> list[str]:
@@ -81,6 +81,10 @@ class Sweep(Section):
         return parse_config(values, name=f"{self.name}, {row.name}")
 
 
+def _name_of(path: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", f"{path.resolve().parent.name}-{path.stem}").strip("-.")
+
+
 def _assignments(settings: Mapping[str, Any]) -> Iterable[str]:
     for key, value in settings.items():
-        yield f"{key}={yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix('...').strip()}"
+        yield f"{key}={as_yaml(value)}"

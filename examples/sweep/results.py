@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from itertools import count, takewhile
 from pathlib import Path
-from typing import Any
 
-from definition import Row, Sweep
-from rows import read_result, run_folder
+from definition import Sweep
+from rows import read_results
 from text_table import TextTable
 
 
@@ -20,7 +18,7 @@ def results_table(sweep: Sweep, folder: Path) -> TextTable:
         note="Valid set, last checkpoint, perplexity per piece. Means over the seeds, and half of their range.",
     )
     for row in sweep.rows:
-        results = _results(folder, row)
+        results = read_results(folder, row)
         paper = row.paper
         table.add(
             row.name,
@@ -34,11 +32,6 @@ def results_table(sweep: Sweep, folder: Path) -> TextTable:
             str(len(results)),
         )
     return table
-
-
-def _results(folder: Path, row: Row) -> list[dict[str, Any]]:
-    runs = takewhile(Path.exists, (run_folder(folder, row, seed) for seed in count(1)))
-    return [result for run in runs if (result := read_result(run)) is not None]
 
 
 def _mean(values: list[float], digits: int) -> str:

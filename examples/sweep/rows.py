@@ -21,8 +21,10 @@ from rich.console import Console
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import read_config
 from nmt.cores import usable_cores
-from nmt.data.manifest import read_manifest
+from nmt.data.data_folder import DataFolder
+from nmt.data.manifest import Manifest, read_manifest
 from nmt.files import replacing
+from nmt.hashing import sha256_of
 
 _RESULT_NAME = "result.json"
 _console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
@@ -32,13 +34,40 @@ _console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 class Place:
     """Where a run computes."""
 
-    gpu: int | None
+    gpu: str | None
+    """As ``CUDA_VISIBLE_DEVICES`` names it."""
     threads: int
+
+
+@dataclass(frozen=True)
+class Data:
+    """A prepared data set."""
+
+    folder: Path
+    manifest: Manifest
+    fingerprints: dict[str, str]
+    """Of its text and its vocabulary."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Data:
+        """Read what identifies a data set.
+
+        Raises:
+            DataError: the folder holds no data set.
+        """
+        manifest = read_manifest(folder)
+        return cls(folder, manifest, {"text": manifest.fingerprint, "vocab": sha256_of(DataFolder(folder).vocab)})
 
 
 def run_folder(folder: Path, row: Row, seed: int) -> Path:
     """The folder of a row's run with a seed."""
     return folder / f"{row.folder}-seed-{seed}"
+
+
+def read_results(folder: Path, row: Row) -> list[dict[str, Any]]:
+    """What the runs of a row reached, of those that are scored."""
+    paths = sorted(folder.glob(f"{row.folder}-seed-*/{_RESULT_NAME}"))
+    return [json.loads(path.read_text("utf-8")) for path in paths]
 
 
 def run_rows(sweep: Sweep, data: Path, folder: Path, *, seeds: int, jobs: int | None, settings: Sequence[str]) -> int:
@@ -49,79 +78,94 @@ def run_rows(sweep: Sweep, data: Path, folder: Path, *, seeds: int, jobs: int | 
 
     Raises:
         ConfigError: one of the settings is unknown or has an invalid value.
+        DataError: the folder holds no data set.
     """
     for row in sweep.rows:
         sweep.config(row, settings)
+    data_set = Data.read(data)
+    gpus = _gpus()
+    count = jobs or max(1, len(gpus))
     places = SimpleQueue[Place]()
-    count = jobs or max(1, torch.cuda.device_count())
     for number in range(count):
-        gpus = torch.cuda.device_count()
-        places.put(Place(number % gpus if gpus else None, max(1, usable_cores() // count)))
+        places.put(Place(gpus[number % len(gpus)] if gpus else None, max(1, usable_cores() // count)))
 
     def run(row: Row, seed: int) -> bool:
         place = places.get()
         try:
-            return _run(sweep, row, seed, data, run_folder(folder, row, seed), place, settings)
+            return _run(sweep, row, seed, data_set, run_folder(folder, row, seed), place, settings)
         finally:
             places.put(place)
 
     with ThreadPoolExecutor(count) as executor:
         # All rows with the first seed come before any with the second, so that there is a whole table early.
         results = [executor.submit(run, row, seed) for seed in range(1, seeds + 1) for row in sweep.rows]
-        return sum(not result.result() for result in results)
+        try:
+            return sum(not result.result() for result in results)
+        except BaseException:  # Ctrl-C, which the running commands receive too: they save and end
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
-def _run(sweep: Sweep, row: Row, seed: int, data: Path, run: Path, place: Place, settings: Sequence[str]) -> bool:
+def _gpus() -> list[str]:
+    count = torch.cuda.device_count()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[:count] if visible else [str(number) for number in range(count)]
+
+
+def _run(sweep: Sweep, row: Row, seed: int, data: Data, run: Path, place: Place, settings: Sequence[str]) -> bool:
     """Train and score one run; returns whether that succeeded."""
-    manifest = read_manifest(data)
     changes = [*sweep.changes(row), *settings, f"training.seed={seed}"]
-    made_with = {"data": manifest.fingerprint, "preset": sweep.preset, "settings": changes}
-    if (result := read_result(run)) is not None and result["made_with"] == made_with:
-        _console.print(f"{run}: scored already")
-        return True
+    made_with = {"data": data.fingerprints, "preset": sweep.preset, "settings": changes}
+    path = run / _RESULT_NAME
+    if path.is_file():
+        if json.loads(path.read_text("utf-8"))["made_with"] == made_with:
+            _console.print(f"{run}: scored already")
+            return True
+        path.unlink()  # a result of other settings must not stand in the table beside the others
     log = run.with_name(f"{run.name}.log")
     log.parent.mkdir(parents=True, exist_ok=True)
-    _console.print(f"{run}: {'resumed' if run.exists() else 'begun'} (messages in {log})")
-    hypothesis = run / f"valid.hypothesis.{manifest.target_lang}"
-    source, reference = (data / f"valid.{language}" for language in (manifest.source_lang, manifest.target_lang))
-    options = [word for change in (*changes, f"training.threads={place.threads}") for word in ("--set", change)]
-    commands = [
-        ["train", "--data", data, "--preset", sweep.preset, "--out", run, *options],
-        ["translate", "--model", run / "last", "--threads", place.threads, "--input", source, "--output", hypothesis],
-        ["score", "--json", "--reference", reference, hypothesis],
-    ]
-    environment = dict(os.environ) | ({} if place.gpu is None else {"CUDA_VISIBLE_DEVICES": str(place.gpu)})
-    printed = ""
+    _console.print(f"{run}: {'resumed' if run.exists() else 'started'} (messages in {log})")
+    environment = dict(os.environ) | ({} if place.gpu is None else {"CUDA_VISIBLE_DEVICES": place.gpu})
     with log.open("a", encoding="utf-8") as stream:
-        for command in commands:
-            words = [sys.executable, "-m", "nmt", *map(str, command)]
+
+        def nmt(*words: object) -> str | None:
+            """What a command printed to standard output; None if it failed."""
+            command = [sys.executable, "-m", "nmt", *map(str, words)]
             ended = subprocess.run(
-                words, stdout=subprocess.PIPE, stderr=stream, encoding="utf-8", env=environment, check=False
+                command, stdout=subprocess.PIPE, stderr=stream, encoding="utf-8", env=environment, check=False
             )
-            if ended.returncode:
-                return _failed(run, log)
-            printed = ended.stdout
+            return None if ended.returncode else ended.stdout
+
+        options = [word for change in (*changes, f"training.threads={place.threads}") for word in ("--set", change)]
+        if nmt("train", "--data", data.folder, "--preset", sweep.preset, "--out", run, *options) is None:
+            return _failed(run, log)
+        checkpoint = (run / "last").resolve()
+        source, reference = (
+            DataFolder(data.folder).text("valid", language)
+            for language in (data.manifest.source_lang, data.manifest.target_lang)
+        )
+        hypothesis = run / f"valid.{checkpoint.name}.{data.manifest.target_lang}"
+        threads = ("--threads", place.threads)
+        if nmt("translate", "--model", checkpoint, *threads, "--input", source, "--output", hypothesis) is None:
+            return _failed(run, log)
+        if (printed := nmt("score", "--json", "--reference", reference, hypothesis)) is None:
+            return _failed(run, log)
     [system] = json.loads(printed)["systems"]
     [bleu] = system["scores"]
     last = _last_validation(run)
+    config = read_config(RunFolder(run).config)
     result = {
         "made_with": made_with,
-        "parameters": parameters(sweep, row, read_config(RunFolder(run).config).data.vocab_size),
+        "parameters": parameters(config.model, config.data.vocab_size),
         "updates": last["update"],
         "perplexity": last["valid_perplexity"],
         "bleu": bleu["value"],
         "signature": bleu["signature"],
     }
-    with replacing(run / _RESULT_NAME) as stream:
-        stream.write((json.dumps(result, indent=2) + "\n").encode())
+    with replacing(path) as output:
+        output.write((json.dumps(result, indent=2) + "\n").encode())
     _console.print(f"{run}: BLEU {bleu['value']:.1f}, perplexity {last['valid_perplexity']:.2f}")
     return True
-
-
-def read_result(run: Path) -> dict[str, Any] | None:
-    """What a run reached, if it is scored."""
-    path = run / _RESULT_NAME
-    return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
 
 def _last_validation(run: Path) -> dict[str, Any]:

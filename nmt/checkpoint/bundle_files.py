@@ -16,7 +16,7 @@ from nmt.hashing import sha256_of
 
 @dataclass(frozen=True)
 class BundleFolder:
-    """The names of all files in a bundle's folder."""
+    """The paths of a bundle's files. Optional files may not exist."""
 
     path: Path
 

@@ -36,9 +36,9 @@ def read_json(path: Path, *, first_line: bool = False) -> Any:
         return None
 
 
-_files = BundleFolder(Path())
-_OF_BUNDLE = tuple(path.name for path in (*_files.required, _files.checksums, _files.notes))
-_OF_CHECKPOINT = (*_OF_BUNDLE, _files.training_state.name, _files.training_tensors.name)
+_FILES = BundleFolder(Path())  # only the names are used
+_OF_BUNDLE = tuple(path.name for path in (*_FILES.required, _FILES.checksums, _FILES.notes))
+_OF_CHECKPOINT = (*_OF_BUNDLE, _FILES.training_state.name, _FILES.training_tensors.name)
 
 BUNDLE = Kind("a bundle", _is_plain_bundle, is_folder=True, holds=_OF_BUNDLE)
 AVERAGE = Kind("an average of checkpoints", _is_average, is_folder=True, holds=_OF_BUNDLE)

@@ -277,7 +277,9 @@ def newest_run(root: Path = Path("runs")) -> Path:
 
 def runs_below(root: Path) -> list[Path]:
     """The runs below a folder, the most recently changed first."""
-    return sorted((path for path in root.glob("*") if RunFolder(path).config.exists()), key=_last_changed, reverse=True)
+    return sorted(
+        (path.parent for path in root.glob(f"*/{RunFolder(root).config.name}")), key=_last_changed, reverse=True
+    )
 
 
 def _last_changed(run: Path) -> float:

@@ -143,7 +143,7 @@ class _Run:
     @property
     def is_over(self) -> bool:
         """Whether its newest checkpoint reached one of its limits."""
-        newest = RunFolder(self.path).checkpoint(self.updates[-1]) if self.updates else None
+        newest = checkpoints(self.path)[self.updates[-1]] if self.updates else None
         state = read_json(BundleFolder(newest).training_state) if newest else None
         limits = _mapping(self.settings.get("training"))
         if not isinstance(state, dict):

@@ -169,9 +169,10 @@ def dump_recipe(recipe: Recipe) -> str:
 
 
 def recorded_recipe(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The recipe of a manifest with the fields that were added since, each with its default, which changes no text.
+    """A manifest's recipe; fields that it lacks, because a later version added them, take their defaults.
 
-    Without it, a data set of an earlier version would be prepared again.
+    Otherwise an update of nmt would make every data set out of date. This requires that the default of a new field
+    leaves the text unchanged.
     """
     try:
         return parse_recipe(record, name="the manifest").record()

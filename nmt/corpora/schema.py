@@ -154,10 +154,7 @@ class Normalisation(Section):
 
 
 class Filters(Section):
-    """Which training pairs are dropped. An empty side always drops its pair. Valid and test are never filtered.
-
-    The default of a field that is added later drops nothing, because data sets of before count as made with it.
-    """
+    """Which training pairs are dropped. An empty side always drops its pair. Valid and test are never filtered."""
 
     invalid_utf8: Literal["error", "drop"] = Field("error", description="what to do with text that is not UTF-8")
     max_length: int | None = Field(250, ge=1, description="words (characters for zh, ja, th, km, lo, my) per side")
@@ -169,7 +166,11 @@ class Filters(Section):
 
 
 class Recipe(Section):
-    """A parallel corpus, from its sources to clean text."""
+    """A parallel corpus, from its sources to clean text.
+
+    A new field, here or in a section, must have a default that leaves the text unchanged: data sets made before it
+    count as made with that default (:func:`nmt.corpora.recipe.recorded_recipe`).
+    """
 
     name: str
     description: str = ""

@@ -30,16 +30,16 @@ class Packing:
         """Take the size of a padded batch.
 
         Args:
-            rows: their number, if not every position is a row.
+            rows: the number of rows; None if every position is a row.
             has_spare_rows: round the number of rows up, by meaningless rows at the end. A library that compiles and
                 keeps a product for each number of rows then sees few numbers. For inference only: no gradient passes.
         """
         self.sentences = sentences
         self.length = length
         self.rows = sentences * length if rows is None else rows
-        """Their number, without spare ones."""
+        """The number of rows, without spare rows."""
         self._has_spare_rows = has_spare_rows
-        self._spare = rounded_up(self.rows) - self.rows if has_spare_rows else 0
+        self._spare_rows = rounded_up(self.rows) - self.rows if has_spare_rows else 0
 
     def pack(self, x_BTD: Tensor) -> Tensor:
         """The rows (N, D) of padded sentences."""
@@ -75,10 +75,10 @@ class Packing:
         return x_BTPHK.permute(2, 0, 3, 1, 4).unbind()
 
     def _with_spare(self, x_ND: Tensor) -> Tensor:
-        return torch.cat([x_ND, x_ND.new_zeros(self._spare, x_ND.shape[1])]) if self._spare else x_ND
+        return torch.cat([x_ND, x_ND.new_zeros(self._spare_rows, x_ND.shape[1])]) if self._spare_rows else x_ND
 
     def _without_spare(self, x_ND: Tensor) -> Tensor:
-        return x_ND[: self.rows] if self._spare else x_ND
+        return x_ND[: self.rows] if self._spare_rows else x_ND
 
 
 class PiecesOnly(Packing):

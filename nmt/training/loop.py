@@ -17,7 +17,7 @@ from nmt.training.learner import Learner
 from nmt.training.listener import Listener
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending, Progress
-from nmt.training.ranks.exchange import NO_OTHERS, LostPeerError, Ranks
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Report, UpdateResult
 from nmt.training.run_log import RunLog
 from nmt.training.saving import CheckpointWriter, telling_where_to_resume
@@ -80,8 +80,6 @@ class Trainer:
                     ending = self._train()
             except Exception as error:
                 error.add_note(f"It happened at update {self.progress.update:,}.")
-                if isinstance(error, LostPeerError):
-                    error.is_being_ended = bool(self._stop)
                 try:
                     self._writer.finish()
                 except WriteError as another:

@@ -84,11 +84,12 @@ def train(
         check_tensorboard()
     stop = StopRequest()
     with (
-        # Entered before the first update, left when all ranks have saved and the watch over the launcher has ended. A
-        # signal must not end a rank that has nothing to save while another still saves.
+        # Holds the signal handlers. They are set before the first update, and restored only when all ranks have saved
+        # and the watch over the launcher has ended: a rank that has nothing to save must not be killed while another
+        # still saves.
         ExitStack() as until_all_have_saved,
-        saving_when_orphaned(ranks),
-        joined(ranks, hardware.device),
+        saving_when_orphaned(lambda: bool(stop)),
+        joined(ranks, hardware.device, lambda: bool(stop)),
         run_folder(run, ranks, fresh=fresh) as folder,
         _locked(folder, ranks),
     ):

@@ -18,7 +18,7 @@ _SECONDS_OF_ONE_SIGNAL = 1.0
 
 
 class StopRequest:
-    """The request of a signal that the run save and end."""
+    """A signal's request that the run saves and ends."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -30,7 +30,7 @@ class StopRequest:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Note a signal while the body runs, so that the update under way can end.
+        """Note a signal while the body runs, so that the update that is running can end.
 
         The next signal goes to the handler from before, which acts at once. This does not hold for SIGHUP: a lost
         terminal sends it again whenever something is written to it.

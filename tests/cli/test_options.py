@@ -61,7 +61,7 @@ def test_quiet_leaves_warnings(monkeypatch, capsys):
         ("translate --device tpu", "--device: 'tpu' is not one of 'auto', 'cpu', 'cuda', 'mps'."),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_in_our_words(words, message):
+def test_an_error_about_a_value_shows_the_value(words, message):
     command = words.split()
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2

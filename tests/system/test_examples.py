@@ -53,7 +53,7 @@ def test_the_models_of_table_3_have_the_papers_sizes(of_sweep):
     assert len(sweep.rows) == 20
     assert len(counted) == 11
     for row in counted.values():
-        ours = of_sweep("cost").parameters(sweep, row, vocab_size=41_000) / 1e6
+        ours = of_sweep("cost").parameters(sweep.config(row).model, vocab_size=41_000) / 1e6
         assert ours == pytest.approx(row.paper.parameters, rel=0.03), row.name
 
 
@@ -101,9 +101,9 @@ def test_a_sweep_fills_its_table_and_runs_nothing_twice(trained, tmp_path):
     run = ("run", "heads.yaml", "--out", "out", "--data", str(trained / "data" / "toy-en-de"))
     first, again = sweep(*run), sweep(*run)
     assert first.returncode == again.returncode == 0, first.stderr
-    assert first.stderr.count("begun") == 2
+    assert first.stderr.count("started") == 2
     assert again.stderr.count("scored already") == 2
-    assert "begun" not in again.stderr
+    assert "started" not in again.stderr
     table = [line.split("|") for line in first.stdout.splitlines() if line.startswith(("| base", "| one head"))]
     assert [len(cells) for cells in table] == [11, 11]
     assert [cells[9].strip() for cells in table] == ["1", "1"]

@@ -40,9 +40,6 @@ _POLL_SECONDS = 1.0
 class LostPeerError(NmtError):
     """Another rank is gone, so this one cannot continue."""
 
-    is_being_ended = False
-    """Whether the launcher has already sent its signal to end."""
-
 
 @dataclass(frozen=True)
 class Ranks:
@@ -131,9 +128,17 @@ def ranks_of_environment() -> Ranks:
     return Ranks(rank, size, int(os.environ.get("LOCAL_RANK", rank)), int(os.environ.get("LOCAL_WORLD_SIZE", size)))
 
 
+def _never() -> bool:
+    return False
+
+
 @contextmanager
-def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
-    """Connect to the other ranks while the body runs: with NCCL between GPUs, otherwise with gloo."""
+def joined(ranks: Ranks, device: torch.device, is_stopping: Callable[[], bool] = _never) -> Iterator[None]:
+    """Connect to the other ranks while the body runs: with NCCL between GPUs, otherwise with gloo.
+
+    Args:
+        is_stopping: whether this rank has received a signal to stop, which its handlers only noted.
+    """
     if ranks.size == 1:
         yield
         return
@@ -144,7 +149,7 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
     else:
         dist.init_process_group(backend, timeout=EXCHANGE_TIMEOUT, store=store, rank=ranks.rank, world_size=ranks.size)
     try:
-        with _failures_named(ranks):
+        with _failures_named(ranks, is_stopping):
             yield
             # No rank disconnects while another still needs it.
             ranks.gather(None)
@@ -153,17 +158,21 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def saving_when_orphaned(ranks: Ranks) -> Iterator[None]:
+def saving_when_orphaned(is_stopping: Callable[[], bool]) -> Iterator[None]:
     """While the body runs, send this rank a signal to stop if the process that started it is gone.
 
     Otherwise an orphaned rank would continue unseen, and would block the same command.
+
+    Args:
+        is_stopping: as for :func:`joined`. A second signal would end a rank that is saving.
     """
     parent, is_over = os.getppid(), threading.Event()
 
     def watch() -> None:
         while not is_over.wait(_POLL_SECONDS):
             if os.getppid() != parent:
-                os.kill(os.getpid(), signal.SIGTERM)
+                if not is_stopping():
+                    os.kill(os.getpid(), signal.SIGTERM)
                 return
 
     thread = threading.Thread(target=watch, name="parent", daemon=True)
@@ -178,12 +187,11 @@ def saving_when_orphaned(ranks: Ranks) -> Iterator[None]:
 
 
 @contextmanager
-def _failures_named(ranks: Ranks) -> Iterator[None]:
+def _failures_named(ranks: Ranks, is_stopping: Callable[[], bool]) -> Iterator[None]:
     try:
         yield
-    except LostPeerError as error:
-        if not error.is_being_ended:
-            _wait_to_be_ended()
+    except LostPeerError:
+        _wait_to_be_ended(is_stopping)
         raise
     except NmtError as error:
         _report_to_torchrun(error)
@@ -195,11 +203,12 @@ def _failures_named(ranks: Ranks) -> Iterator[None]:
         raise
 
 
-def _wait_to_be_ended() -> None:
+def _wait_to_be_ended(is_stopping: Callable[[], bool]) -> None:
     """Wait for the launcher's signal, so that the launcher sees the rank that failed first end first."""
     for number in stop_signals():
         signal.signal(number, signal.SIG_DFL)
-    time.sleep(_SECONDS_UNTIL_ENDED)
+    if not is_stopping():  # else the signal has come already
+        time.sleep(_SECONDS_UNTIL_ENDED)
 
 
 def _report_to_torchrun(error: Exception) -> None:

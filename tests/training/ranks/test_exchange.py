@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from nmt.locking import holder
+from nmt.training.ranks import exchange
 from tests.training.conftest import assert_same, records, saved
 from tests.training.rank_processes import SCRIPT, start_ranks
 
@@ -217,3 +219,25 @@ def test_mistakes_are_told_once_before_any_rank_starts(tmp_path, reversed_words)
     )  # fmt: skip
     assert result.returncode == 2
     assert result.stderr.count("model.dropout") == 1
+
+
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_a_rank_that_is_stopping_already_gets_no_second_signal_when_its_starter_is_gone(monkeypatch, is_stopping):
+    received, asked = [], threading.Event()
+
+    def answer() -> bool:
+        asked.set()
+        return is_stopping
+
+    monkeypatch.setattr(exchange, "is_launched", lambda: True)
+    monkeypatch.setattr(exchange, "_POLL_SECONDS", 0.01)
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    try:
+        with exchange.saving_when_orphaned(answer):
+            parent = os.getppid()
+            monkeypatch.setattr(exchange.os, "getppid", lambda: parent + 1)
+            assert asked.wait(60)
+            monkeypatch.undo()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert received == ([] if is_stopping else [signal.SIGTERM])
