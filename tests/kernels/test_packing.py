@@ -174,3 +174,15 @@ def test_no_time_goes_into_padding():
     source, target = (tokens(side) for side in zip(*LENGTHS, strict=True))
     model(source, target)
     assert rows == [14, 11]
+
+
+@pytest.mark.parametrize(("kernels", "rows"), [(Kernels(), 6), (Kernels(packs_pieces=True), 4)])
+@pytest.mark.parametrize("lengths", [None, [3, 1]])
+def test_padding_has_rows_unless_pieces_are_packed(kernels, rows, lengths):
+    tokens_BT = torch.tensor([[5, 6, 3], [3, 0, 0]])
+    assert kernels.packing(tokens_BT, lengths).rows == rows
+
+
+def test_a_compiled_model_has_a_row_for_every_position(monkeypatch):
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert Kernels(packs_pieces=True).packing(torch.tensor([[5, 6, 3], [3, 0, 0]])).rows == 6
