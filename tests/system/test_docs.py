@@ -1,7 +1,8 @@
 """The commands of README and docs do what they say, at reduced size.
 
 A block ``sh`` or ``python`` is run in a folder where the toy pair is prepared, encoded and trained for a moment; a
-block ``sh no-test`` is left out: it sets a machine up, downloads, or speaks of files that only its reader has.
+block ``sh no-test`` is left out: it sets a machine up, downloads, or speaks of files that only its reader has. So is
+``python no-test``, which quotes the code (tests/test_the_paper.py).
 """
 
 import os
