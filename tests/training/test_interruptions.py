@@ -119,6 +119,16 @@ def test_a_validation_that_a_signal_left_out_is_made_up_for(run_training, tmp_pa
     assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
 
 
+def test_the_last_validation_that_a_signal_left_out_is_made_up_for_and_saved(run_training, tmp_path, listener):
+    listener.at_update = lambda update: signal_self() if update == 20 else None
+    assert run_training(tmp_path / "run").ending is Ending.INTERRUPTED
+    assert "20" not in scores(tmp_path / "run")
+    listener.at_update = lambda update: None
+    assert not run_training(tmp_path / "run").was_over
+    assert "20" in scores(tmp_path / "run")
+    assert run_training(tmp_path / "run").was_over
+
+
 def test_a_validation_that_a_signal_breaks_off_is_made_up_for(run_training, tmp_path, monkeypatch):
     run_training(tmp_path / "straight")
     validate = Validator.validate

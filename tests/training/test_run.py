@@ -182,7 +182,11 @@ def test_a_skipped_update_is_told_with_its_batch_and_learning_goes_on(run_traini
     events = records(tmp_path / "run", "event")
     assert [(e["event"], e["update"]) for e in events] == [("skipped", 3), ("skipped", 7)]
     assert all(e["pairs"] and e["index"] == e["update"] - 1 for e in events)
-    assert sum("was skipped" in notice for notice in listener.notices) == 2
+    skipped = [notice for notice in listener.notices if "was skipped" in notice]
+    assert skipped == [
+        f"Update {update} was skipped: its gradient is not finite (epoch 1, update {update} of it)."
+        for update in (3, 7)
+    ]
     assert all(torch.isfinite(tensor).all() for tensor in saved(tmp_path / "run", 20).values())
 
 
