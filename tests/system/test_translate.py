@@ -449,7 +449,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--mbr", "chrf", "--beam", "1"], ["minimum Bayes risk", "beam"]),
         (["--model", "in.txt"], ["in.txt", "is a file", "folder"]),
         (["--input", "."], [".", "folder"]),
-        (["--beam", "x"], ["--beam", "integer", "nmt translate --help"]),
+        (["--beam", "x"], ["--beam", "whole number", "nmt translate --help"]),
         (["--beem", "4"], ["--beem", "nmt translate --help"]),
         (["in.txt", "--input", "in.txt"], ["in.txt", "given twice"]),
         (["in.txt", "b.txt"], ["takes one input only", "unexpected argument: b.txt.", "nmt translate --help"]),
