@@ -191,9 +191,13 @@ def put_back(
         source, target = _tokens(taken.text), _tokens(translation)
         links = _links(source, target, source_ends, target_ends, alignment or ())
         places = [_place(run, source, target, links, len(translation)) for run in taken.inner]
-        # Insert from the end, so that earlier places stay valid. Runs at the same place keep their order.
+        # Insert from the end, so that earlier places stay valid. Runs at the same place keep their order. The white
+        # space before a run may become shorter, so the next run at the same place goes before it.
+        end = len(translation)
         for number in sorted(range(len(places)), key=lambda number: (places[number].index, number), reverse=True):
-            translation = _inserted(translation, taken.inner[number], places[number])
+            place = replace(places[number], index=min(places[number].index, end))
+            end = len(translation[: place.index].rstrip())
+            translation = _inserted(translation, taken.inner[number], place)
     return taken.first + translation + taken.last
 
 

@@ -133,6 +133,12 @@ def test_what_is_left_and_what_is_taken_are_the_line(line):
     assert "".join(rebuilt.split()) == "".join(line.split())
 
 
+def test_runs_at_one_place_stay_whole_where_the_translation_has_two_spaces():
+    taken = take_out("1..². \xad\xad1", is_unknown)
+    restored = put_back(taken, "a  a", range(1, len(taken.text) + 1), range(1, 5), [None, None, None, 5])
+    assert restored == "a² \xad\xada"
+
+
 @given(TEXT, st.text(st.sampled_from("ab c.,王"), max_size=20).map(str.strip), st.data())
 def test_every_run_survives_once_and_so_does_the_translation(line, translation, data):
     taken = take_out(line, is_unknown)
