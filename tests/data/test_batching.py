@@ -172,3 +172,8 @@ def test_a_batch_holds_the_pairs_asked_for(shards_of, data, pairs):
         tokens = shards.tokens(side, np.array(chosen))
         assert tokens.tolist() == [token for index in chosen for token in pairs[index][number]]
         assert tokens.dtype == np.uint16
+
+
+def test_the_plan_of_no_pairs_is_empty():
+    nothing = np.zeros(0, np.int32)
+    assert len(plan_epoch(nothing, nothing, update_tokens=10, group_tokens=10, seed=1, epoch=0)) == 0

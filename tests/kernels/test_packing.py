@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
+from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.linear import prepack
 from nmt.kernels.packing import PAD, Packing, PiecesOnly, rounded_up
 from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
@@ -193,3 +194,8 @@ def test_a_compiled_model_has_a_row_for_every_position(monkeypatch):
 )
 def test_rows_are_spare_only_where_products_are_compiled_for_their_number(products, has_spare_rows):
     assert choose_kernels(torch.device("cpu"), products).has_spare_rows is has_spare_rows
+
+
+def test_each_device_has_its_attention():
+    chosen = {name: choose_kernels(torch.device(name)).attention for name in ("cpu", "mps", "cuda")}
+    assert chosen == {"cpu": two_product_attention, "mps": two_product_attention, "cuda": fused_attention}

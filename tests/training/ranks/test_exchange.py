@@ -241,3 +241,13 @@ def test_a_rank_that_is_stopping_already_gets_no_second_signal_when_its_starter_
     finally:
         signal.signal(signal.SIGTERM, before)
     assert received == ([] if is_stopping else [signal.SIGTERM])
+
+
+def test_a_rank_reads_its_places_from_the_launchers_variables(monkeypatch):
+    variables = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert exchange.ranks_of_environment() == exchange.Ranks(5, 8, 1, 4)
+    monkeypatch.delenv("LOCAL_RANK")
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")
+    assert exchange.ranks_of_environment() == exchange.Ranks(5, 8, 5, 8)
