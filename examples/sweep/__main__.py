@@ -67,15 +67,15 @@ def table(
 ) -> None:
     """Print what is scored so far as a table in Markdown."""
     definition = Sweep.read(sweep)
-    folder = out or definition.folder
-    print(results_table(definition, folder))
+    results = results_table(definition, out or definition.folder)
+    print(results)
     if page is not None:
-        page.write_text(results_table(definition, folder).as_page(), "utf-8")
+        results.write_page(page)
 
 
 if __name__ == "__main__":
     try:
-        app(standalone_mode=True)
+        app()
     except NmtError as error:
         typer.echo(f"error: {error}", err=True)
         raise SystemExit(2) from None

@@ -9,6 +9,7 @@ from text_table import TextTable
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.training.start.cost import training_flops
+from nmt.training.start.setup import parameter_counts
 
 _SENTENCES = 64
 
@@ -39,7 +40,7 @@ def parameters(config: ModelConfig, vocab_size: int) -> int:
     with torch.device("meta"):
         model = Transformer(config, vocab_size)
     spare = (len(model.embedding.weight) - vocab_size) * config.d_model
-    return sum(parameter.numel() for parameter in model.parameters()) - spare
+    return sum(parameter_counts(model).values()) - spare
 
 
 def operations(sweep: Sweep, row: Row, vocab_size: int, length: int) -> float:

@@ -24,7 +24,8 @@ from nmt.cores import usable_cores
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.files import replacing
-from nmt.hashing import sha256_of
+from nmt.training.input.data_sets import load_vocabulary
+from nmt.training.metrics_file import MetricsFile
 
 _RESULT_NAME = "result.json"
 _console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
@@ -53,10 +54,10 @@ class Data:
         """Read what identifies a data set.
 
         Raises:
-            DataError: the folder holds no data set.
+            DataError: the folder holds no data set, or the data set has no vocabulary yet.
         """
-        manifest = read_manifest(folder)
-        return cls(folder, manifest, {"text": manifest.fingerprint, "vocab": sha256_of(DataFolder(folder).vocab)})
+        manifest, vocab = read_manifest(folder), load_vocabulary(folder)
+        return cls(folder, manifest, {"text": manifest.fingerprint, "vocab": vocab.fingerprint})
 
 
 def run_folder(folder: Path, row: Row, seed: int) -> Path:
@@ -65,9 +66,15 @@ def run_folder(folder: Path, row: Row, seed: int) -> Path:
 
 
 def read_results(folder: Path, row: Row) -> list[dict[str, Any]]:
-    """What the runs of a row reached, of those that are scored."""
-    paths = sorted(folder.glob(f"{row.folder}-seed-*/{_RESULT_NAME}"))
-    return [json.loads(path.read_text("utf-8")) for path in paths]
+    """What the runs of a row reached, of those that are scored and made as the newest of them is."""
+    beginning = f"{row.folder}-seed-"
+    paths = [
+        path
+        for path in folder.glob(f"{beginning}*/{_RESULT_NAME}")
+        if path.parent.name.removeprefix(beginning).isdigit()
+    ]
+    results = [json.loads(path.read_text("utf-8")) for path in sorted(paths, key=lambda path: path.stat().st_mtime)]
+    return [result for result in results if result["made_with"] == results[-1]["made_with"]]
 
 
 def run_rows(sweep: Sweep, data: Path, folder: Path, *, seeds: int, jobs: int | None, settings: Sequence[str]) -> int:
@@ -78,7 +85,7 @@ def run_rows(sweep: Sweep, data: Path, folder: Path, *, seeds: int, jobs: int | 
 
     Raises:
         ConfigError: one of the settings is unknown or has an invalid value.
-        DataError: the folder holds no data set.
+        DataError: the folder holds no data set, or the data set has no vocabulary yet.
     """
     for row in sweep.rows:
         sweep.config(row, settings)
@@ -114,14 +121,12 @@ def _gpus() -> list[str]:
 
 def _run(sweep: Sweep, row: Row, seed: int, data: Data, run: Path, place: Place, settings: Sequence[str]) -> bool:
     """Train and score one run; returns whether that succeeded."""
-    changes = [*sweep.changes(row), *settings, f"training.seed={seed}"]
+    changes = [*sweep.changes(row), *settings]
     made_with = {"data": data.fingerprints, "preset": sweep.preset, "settings": changes}
     path = run / _RESULT_NAME
-    if path.is_file():
-        if json.loads(path.read_text("utf-8"))["made_with"] == made_with:
-            _console.print(f"{run}: scored already")
-            return True
-        path.unlink()  # a result of other settings must not stand in the table beside the others
+    if path.is_file() and json.loads(path.read_text("utf-8"))["made_with"] == made_with:
+        _console.print(f"{run}: scored already")
+        return True
     log = run.with_name(f"{run.name}.log")
     log.parent.mkdir(parents=True, exist_ok=True)
     _console.print(f"{run}: {'resumed' if run.exists() else 'started'} (messages in {log})")
@@ -136,7 +141,8 @@ def _run(sweep: Sweep, row: Row, seed: int, data: Data, run: Path, place: Place,
             )
             return None if ended.returncode else ended.stdout
 
-        options = [word for change in (*changes, f"training.threads={place.threads}") for word in ("--set", change)]
+        own = (f"training.seed={seed}", f"training.threads={place.threads}")
+        options = [word for change in (*changes, *own) for word in ("--set", change)]
         if nmt("train", "--data", data.folder, "--preset", sweep.preset, "--out", run, *options) is None:
             return _failed(run, log)
         checkpoint = (run / "last").resolve()
@@ -169,9 +175,8 @@ def _run(sweep: Sweep, row: Row, seed: int, data: Data, run: Path, place: Place,
 
 
 def _last_validation(run: Path) -> dict[str, Any]:
-    records = (json.loads(line) for line in RunFolder(run).metrics.read_text("utf-8").splitlines())
-    *_, last = (record for record in records if record["kind"] == "validation")
-    return last
+    records = MetricsFile(RunFolder(run).metrics).records()
+    return next(record for record in reversed(records) if record["kind"] == "validation")
 
 
 def _failed(run: Path, log: Path) -> bool:

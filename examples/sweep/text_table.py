@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from html import escape
+from pathlib import Path
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .25rem .75rem; text-align: right; border-bottom: 1px solid #ccc; }}
-th:first-child, td:first-child {{ text-align: left; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-<table>
-<thead><tr>{head}</tr></thead>
-<tbody>
-{body}
-</tbody>
-</table>
-<p>{note}</p>
-</body>
-</html>
-"""
+from nmt.files import replacing
+from nmt.ownership import Kind, check_replaceable
+from nmt.reports.html import element, page, section, table, text
+
+_MARK = "nmt-sweep"
+
+
+def _is_page(path: Path) -> bool:
+    try:
+        return f'id="{_MARK}"' in path.read_text("utf-8")
+    except (OSError, ValueError):
+        return False
+
+
+_PAGE = Kind("the page of a sweep", _is_page)
 
 
 @dataclass
@@ -55,13 +45,20 @@ class TextTable:
             lines = [*lines, "", self.note]
         return "\n".join(lines)
 
-    def as_page(self) -> str:
-        """The table as HTML."""
-        head = "".join(f"<th>{escape(heading)}</th>" for heading in self.headings)
-        body = "\n".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in self.rows
-        )
-        return _PAGE.format(title=escape(self.title), head=head, body=body, note=escape(self.note))
+    def write_page(self, path: Path) -> None:
+        """Write the table as HTML. It may replace an earlier page of a sweep.
+
+        Raises:
+            OutputError: something else exists at ``path``.
+            WriteError: the file could not be written.
+        """
+        check_replaceable(path, _PAGE)
+        cells = [[text(cell) for cell in row] for row in self.rows]
+        numbers = range(1, len(self.headings))
+        note = element("p", text(self.note), id=_MARK)
+        content = page(self.title, section(self.title, table(self.headings, cells, numbers=numbers), note))
+        with replacing(path) as stream:
+            stream.write(content.encode())
 
 
 def _line(cells: list[str], widths: list[int]) -> str:

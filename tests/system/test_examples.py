@@ -110,6 +110,9 @@ def test_a_sweep_fills_its_table_and_runs_nothing_twice(trained, tmp_path):
     assert first.stdout == again.stdout
     assert sweep("table", "heads.yaml", "--out", "out", "--page", "table.html").returncode == 0
     assert (tmp_path / "table.html").read_text("utf-8").count("<tr>") == 3
+    (tmp_path / "mine.html").write_text("mine")
+    assert sweep("table", "heads.yaml", "--out", "out", "--page", "mine.html").returncode == 2
+    assert (tmp_path / "mine.html").read_text() == "mine"
     refused = sweep(*run, "--set", "model.width=3")
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: ")
