@@ -34,6 +34,17 @@ class ModelConfig(Section):
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     max_positions: int = Field(1024, ge=2, description="longest sequence, in pieces with eos")
     attention_bias: bool = Field(True, description="biases on the query, key, value and output projections")
+    attention: Literal["scaled_dot_product", "dot_product", "additive"] = Field(
+        "scaled_dot_product",
+        description="how a query is compared with a key (section 3.2.1). dot_product: without 1/sqrt(d_k); "
+        "additive: by v^T tanh(query + key)",
+    )
+    source_neighbours: int | None = Field(
+        None, ge=1, description="self-attention of the encoder sees this many pieces on either side; all if unset"
+    )
+    target_neighbours: int | None = Field(
+        None, ge=1, description="self-attention of the decoder sees this many pieces back; all if unset"
+    )
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:

@@ -14,6 +14,7 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.config.documents import parse_json
 from nmt.errors import NmtError
+from nmt.export.expressible import check_attention
 from nmt.files import replacing_folder
 from nmt.model.embeddings import fixed_positions
 from nmt.ownership import Kind, check_replaceable
@@ -60,7 +61,7 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
     except ImportError:
         raise NmtError("CTranslate2 is not installed here. Install it: `pip install ctranslate2`.") from None
     model, vocab = bundle.config.model, bundle.vocab
-    _check(model, bundle.folder)
+    check_attention(model, bundle.folder, "CTranslate2")
     # Copies, because CTranslate2 quantizes in place.
     weights = {name: weight.clone() for name, weight in bundle.weights.items()}
     spec = TransformerSpec.from_config(
@@ -94,14 +95,6 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
         spec.save(str(temporary))
         notes = {"exported": {"form": "CTranslate2", "quantization": quantization, "nmt": nmt.__version__}}
         write_file(temporary / _NOTES_NAME, (json.dumps(notes, indent=2) + "\n").encode())
-
-
-def _check(model: ModelConfig, folder: Path) -> None:
-    if model.key_size * model.heads != model.d_model or model.value_size * model.heads != model.d_model:
-        raise NmtError(
-            f"{folder}: has heads with d_k {model.key_size} and d_v {model.value_size}, but CTranslate2 needs "
-            f"d_model / heads = {model.d_model / model.heads:g} for both. Train a model without d_k and d_v."
-        )
 
 
 def _positions(model: ModelConfig, weights: Mapping[str, Tensor], side: str) -> Tensor:

@@ -13,6 +13,7 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
+from nmt.export.expressible import check_attention
 from nmt.model.embeddings import fixed_positions
 
 _NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
@@ -82,11 +83,7 @@ def marian_config(model: ModelConfig, vocab_size: int, **more: Any) -> Any:
 def _check(model: ModelConfig, folder: Path) -> None:
     if model.norm != "post":
         raise NmtError(f"{folder}: is a pre-norm model, but MarianMT is post-norm. Compare with CTranslate2.")
-    if model.key_size * model.heads != model.d_model or model.value_size * model.heads != model.d_model:
-        raise NmtError(
-            f"{folder}: has heads with d_k {model.key_size} and d_v {model.value_size}, but MarianMT needs "
-            f"d_model / heads = {model.d_model / model.heads:g} for both. Train a model without d_k and d_v."
-        )
+    check_attention(model, folder, "MarianMT")
 
 
 def _weights(model: ModelConfig, ours: Mapping[str, Tensor], vocab_size: int) -> Iterator[tuple[str, Tensor]]:

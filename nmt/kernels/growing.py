@@ -18,10 +18,9 @@ class Growing:
     """Filled up to :attr:`length`."""
     length: int = 0
 
-    @property
-    def held(self) -> Tensor:
-        """Everything appended so far (B, H, X, K)."""
-        return self.buffer_BHXK[:, :, : self.length]
+    def last(self, positions: int) -> Tensor:
+        """The positions appended last (B, H, X, K)."""
+        return self.buffer_BHXK[:, :, self.length - positions : self.length]
 
     def append(self, new_BHWK: Tensor, room: int) -> Growing:
         """Add positions.
@@ -33,7 +32,7 @@ class Growing:
         if length > buffer_BHXK.shape[2]:
             sentences, heads, _, size = new_BHWK.shape
             buffer_BHXK = new_BHWK.new_empty(sentences, heads, length + room, size)
-            buffer_BHXK[:, :, : self.length] = self.held
+            buffer_BHXK[:, :, : self.length] = self.last(self.length)
         buffer_BHXK[:, :, self.length : length] = new_BHWK
         return Growing(buffer_BHXK, length)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +17,15 @@ from torch.nn import functional as F
 from nmt.config import ModelConfig
 from nmt.kernels.linear import Linear
 from nmt.kernels.packing import Packing
-from nmt.kernels.policy import Kernels
+from nmt.kernels.policy import AttentionKernel, Kernels
+from nmt.model.masks import Mask
 
 
 def attention_weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
     """The weight of each key for each query (B, H, T, S): softmax(Q K^T / sqrt(d_k)).
 
     Args:
-        mask: added to the scores, broadcast to (B, H, T, S); see :func:`additive_mask`.
+        mask: added to the scores, broadcast to (B, H, T, S); see :func:`~nmt.model.masks.additive_mask`.
     """
     scores_BHTS = query_BHTK @ key_BHSK.transpose(-1, -2) / math.sqrt(query_BHTK.shape[-1])
     return torch.softmax(scores_BHTS if mask is None else scores_BHTS + mask, dim=-1)
@@ -36,9 +38,52 @@ def attention(
     return F.dropout(attention_weights(query_BHTK, key_BHSK, mask), dropout) @ value_BHSV
 
 
-def additive_mask(forbidden: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where a query may attend to a key, -inf where it is forbidden. No row may be forbidden throughout."""
-    return torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device).masked_fill_(forbidden, -torch.inf)
+def unscaled(attention: AttentionKernel) -> AttentionKernel:
+    """Dot-product attention without 1/sqrt(d_k) (section 3.2.1): the queries are multiplied by sqrt(d_k) before."""
+
+    def attend(query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        return attention(query_BHTK * math.sqrt(query_BHTK.shape[-1]), key_BHSK, value_BHSV, mask, dropout)
+
+    return attend
+
+
+class AdditiveAttention(nn.Module):
+    """Attention whose scores are v^T tanh(query + key), with a vector v per head (Bahdanau et al. 2015).
+
+    The projections of queries and keys are those of the paper's heads. The sums of all pairs are held in memory: d_k
+    times as many numbers as the scores.
+    """
+
+    __call__: Callable[..., Tensor]
+
+    def __init__(self, heads: int, key_size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, key_size, 1))
+        bound = math.sqrt(6 / (key_size + 1))  # Glorot, for K inputs and one output
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(
+        self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float
+    ) -> Tensor:
+        """As :func:`attention`."""
+        sums_BHTSK = (query_BHTK[:, :, :, None] + key_BHSK[:, :, None]).tanh_()
+        scores_BHTS = (sums_BHTSK @ self.weight[:, None]).squeeze(-1)
+        weights_BHTS = torch.softmax(scores_BHTS if mask is None else scores_BHTS + mask, dim=-1)
+        return F.dropout(weights_BHTS, dropout) @ value_BHSV
+
+
+def choose_attention(config: ModelConfig, kernels: Kernels) -> AttentionKernel:
+    """The attention that the settings name, computed as the policy says where it has dot products."""
+    dot_product = kernels.attention or attention
+    match config.attention:
+        case "scaled_dot_product":
+            return dot_product
+        case "dot_product":
+            return unscaled(dot_product)
+        case "additive":
+            return AdditiveAttention(config.heads, config.key_size)
+        case _:
+            assert_never(config.attention)
 
 
 class MultiHeadAttention(nn.Module):
@@ -54,7 +99,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.heads = config.heads
         self.dropout = config.attention_dropout
-        self._attention = kernels.attention or attention
+        self.attention = choose_attention(config, kernels)
         query = key = config.heads * config.key_size
         value = config.heads * config.value_size
         self._sizes = [query, key, value]
@@ -80,10 +125,8 @@ class MultiHeadAttention(nn.Module):
         key, value = packing.split_heads(projected_MX, self.heads, self._sizes[1:])
         return key, value
 
-    def forward(
-        self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, packing: Packing
-    ) -> Tensor:
+    def forward(self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Mask, packing: Packing) -> Tensor:
         """Attend and project the heads together, as rows (N, D); ``packing`` is that of the queries."""
         dropout = self.dropout if self.training else 0.0
-        heads_BHTV = self._attention(query_BHTK, key_BHSK, value_BHSV, mask, dropout)
+        heads_BHTV = mask.attend(self.attention, query_BHTK, key_BHSK, value_BHSV, dropout)
         return self.output(packing.merge_heads(heads_BHTV))

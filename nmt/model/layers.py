@@ -14,7 +14,8 @@ from nmt.config import ModelConfig
 from nmt.kernels.linear import Linear
 from nmt.kernels.packing import Packing
 from nmt.kernels.policy import Kernels
-from nmt.model.attention import MultiHeadAttention, attention_weights
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.masks import Mask
 from nmt.model.state import Past
 
 Sublayer = Callable[[Tensor], Tensor]
@@ -67,8 +68,8 @@ class EncoderLayer(nn.Module):
         self.feed_forward_norm = layer_norm(config)
         self.residual = Residual(config, kernels)
 
-    def forward(self, x_MD: Tensor, mask: Tensor | None, packing: Packing) -> Tensor:
-        """(M, D) to (M, D); ``mask`` as for :func:`~nmt.model.attention.attention_weights`."""
+    def forward(self, x_MD: Tensor, mask: Mask, packing: Packing) -> Tensor:
+        """(M, D) to (M, D)."""
 
         def attend(x_MD: Tensor) -> Tensor:
             return self.self_attention(*self.self_attention.project(x_MD, packing), mask, packing)
@@ -90,14 +91,11 @@ class DecoderLayer(nn.Module):
         self.feed_forward_norm = layer_norm(config)
         self.residual = Residual(config, kernels)
 
-    def forward(
-        self, x_ND: Tensor, past: Past, packing: Packing, watch: Callable[[Tensor], None] | None = None
-    ) -> Tensor:
+    def forward(self, x_ND: Tensor, past: Past, packing: Packing) -> Tensor:
         """(N, D) to (N, D).
 
         Args:
             past: the keys and values to attend to. Only this differs between a whole target and a single step.
-            watch: called with the weights (B, H, T, S) of the attention over the encoder.
         """
 
         def attend_self(x_ND: Tensor) -> Tensor:
@@ -106,10 +104,7 @@ class DecoderLayer(nn.Module):
 
         def attend_memory(x_ND: Tensor) -> Tensor:
             query = self.cross_attention.project_query(x_ND, packing)
-            key, value, mask = past.memory(self.cross_attention)
-            if watch is not None:
-                watch(attention_weights(query, key, mask))
-            return self.cross_attention(query, key, value, mask, packing)
+            return self.cross_attention(query, *past.memory(self.cross_attention), packing)
 
         x_ND = self.residual(x_ND, self.self_attention_norm, attend_self)
         x_ND = self.residual(x_ND, self.cross_attention_norm, attend_memory)

@@ -11,7 +11,7 @@ together, H heads, K size of a head's queries and keys, V size of a head's value
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -19,17 +19,19 @@ from torch import Tensor
 
 from nmt.kernels.growing import Growing
 from nmt.kernels.packing import Packing
-from nmt.model.attention import MultiHeadAttention, additive_mask
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.masks import AdditiveMask, Mask, additive_mask
+from nmt.model.watching import Watch, watched
 
 
 class Past(Protocol):
     """What a decoder layer attends to."""
 
-    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Mask]:
         """Keys and values of the target so far, the given ones included, and their mask."""
         ...
 
-    def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Tensor]:
+    def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """Keys and values of the encoded source, and their mask."""
         ...
 
@@ -49,16 +51,22 @@ class WholeTarget:
     """The past of a whole target: each piece attends to itself and to those before it."""
 
     encoded: Encoded
-    causal_TT: Tensor
-    """-inf where a piece would attend to a later one."""
+    target_mask: Mask
+    """Forbids to attend to later pieces."""
+    memory_mask: Mask
 
-    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def watched(self, watch: Watch, layer: int) -> WholeTarget:
+        """The same past, which shows the weights of a layer's attentions."""
+        masks = watched(self.target_mask, watch.decoder, layer), watched(self.memory_mask, watch.memory, layer)
+        return WholeTarget(self.encoded, *masks)
+
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.extend`."""
-        return key, value, self.causal_TT
+        return key, value, self.target_mask
 
-    def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Tensor]:
+    def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.memory`."""
-        return *attention.project_memory(self.encoded.memory_MD, self.encoded.packing), self.encoded.mask_B11S
+        return *attention.project_memory(self.encoded.memory_MD, self.encoded.packing), self.memory_mask
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,9 @@ class DecodingState:
     layers: tuple[LayerState, ...]
     memory_mask_B11S: Tensor
     past_BWX: Tensor
-    """0 where a piece is a hypothesis' own past, -inf where it belongs to others."""
+    """0 where a piece is a hypothesis' own past, -inf where it belongs to others. It may lack the first pieces."""
+    beams: tuple[int, ...] = ()
+    """Hypotheses of each step whose pieces are in ``past_BWX``."""
 
     def select(self, parents_BW: Tensor, sentences_B: Tensor | None = None) -> DecodingState:
         """Continue each hypothesis from another one of its sentence.
@@ -116,7 +126,14 @@ class DecodingState:
             layers = tuple(layer.select(sentences_B) for layer in layers)
             mask_B11S, past_BWX = mask_B11S.index_select(0, sentences_B), past_BWX.index_select(0, sentences_B)
         past_BWX = past_BWX.gather(1, parents_BW[:, :, None].expand(-1, -1, past_BWX.shape[2]))
-        return DecodingState(self.length, layers, mask_B11S, past_BWX)
+        return DecodingState(self.length, layers, mask_B11S, past_BWX, self.beams)
+
+    def recent(self, steps: int | None) -> DecodingState:
+        """The state in which hypotheses attend to the last steps alone (restricted self-attention); to all if None."""
+        if steps is None or len(self.beams) <= steps:
+            return self
+        far = sum(self.beams[:-steps])
+        return replace(self, past_BWX=self.past_BWX[:, :, far:], beams=self.beams[-steps:])
 
     def past_and_present(self, beam: int) -> Tensor:
         """The mask (B, W, X + W) of a step in which every hypothesis writes a piece and attends to its own ones."""
@@ -130,14 +147,16 @@ class StepPast:
     """The past of one layer in one step; :attr:`layer` becomes its state after the step."""
 
     layer: LayerState
-    past_B1WX: Tensor
-    memory_mask_B11S: Tensor
+    past_mask: AdditiveMask
+    """0 or -inf for each of the pieces written last (B, 1, W, X); those before them are too far away."""
+    memory_mask: Mask
 
-    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.extend`."""
         self.layer = self.layer.append(key, value)
-        return self.layer.key.held, self.layer.value.held, self.past_B1WX
+        pieces = self.past_mask.mask.shape[3]
+        return self.layer.key.last(pieces), self.layer.value.last(pieces), self.past_mask
 
-    def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Tensor]:
+    def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.memory`."""
-        return self.layer.memory_key_BHSK, self.layer.memory_value_BHSV, self.memory_mask_B11S
+        return self.layer.memory_key_BHSK, self.layer.memory_value_BHSV, self.memory_mask

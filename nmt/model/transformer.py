@@ -6,8 +6,7 @@ beam); N target and M source rows, one per position of a batch or per hypothesis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +14,11 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.kernels.packing import PAD, Lengths, Packing
 from nmt.kernels.policy import PLAIN, Kernels
-from nmt.model.attention import additive_mask
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
+from nmt.model.masks import AdditiveMask, additive_mask, source_mask, target_mask
 from nmt.model.state import DecodingState, Encoded, LayerState, Past, StepPast, WholeTarget
+from nmt.model.watching import NOTHING, Watch, watched
 
 
 class Transformer(nn.Module):
@@ -66,18 +66,20 @@ class Transformer(nn.Module):
         """Logits (B, T, V) of each next piece; see :meth:`encode` and :meth:`decode`."""
         return self.decode(target_BT, self.encode(source_BS, source_lengths_B), target_lengths_B)
 
-    def encode(self, source_BS: Tensor, lengths_B: Lengths | None = None) -> Encoded:
+    def encode(self, source_BS: Tensor, lengths_B: Lengths | None = None, *, watch: Watch = NOTHING) -> Encoded:
         """Encode sentences: pieces with eos, padded with 0 on the right.
 
         Args:
             lengths_B: pieces of each sentence with eos, if the host knows them; counted if not given.
+            watch: what to call with the weights of the attention.
         """
-        mask_B11S = additive_mask(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
+        padding_BS, dtype = source_BS == PAD, self.embedding.weight.dtype
+        mask = source_mask(padding_BS, self.config.source_neighbours, dtype)
         packing = self.kernels.packing(source_BS, lengths_B)
         x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS))))
-        for layer in self.encoder:
-            x_MD = layer(x_MD, mask_B11S, packing)
-        return Encoded(self.encoder_norm(x_MD), packing, mask_B11S)
+        for index, layer in enumerate(self.encoder):
+            x_MD = layer(x_MD, watched(mask, watch.encoder, index), packing)
+        return Encoded(self.encoder_norm(x_MD), packing, additive_mask(padding_BS, dtype)[:, None, None, :])
 
     def decode(
         self,
@@ -85,22 +87,25 @@ class Transformer(nn.Module):
         encoded: Encoded,
         lengths_B: Lengths | None = None,
         *,
-        watch: Callable[[int, Tensor], None] | None = None,
+        watch: Watch = NOTHING,
     ) -> Tensor:
         """Logits (B, T, V) of the piece after each of ``target_BT`` (bos + pieces, padded with 0 on the right).
 
-        Padding needs no mask of its own: it comes after all pieces that may attend to it. Its logits mean nothing.
+        The logits of padding mean nothing.
 
         Args:
             lengths_B: as for :meth:`encode`, of the targets with bos.
-            watch: called for each layer, from 0, with the weights (B, H, T, S) of its attention over the encoder.
+            watch: what to call with the weights of the attentions.
         """
-        length = target_BT.shape[1]
-        later_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
-        past = WholeTarget(encoded, additive_mask(later_TT, self.embedding.weight.dtype))
+        past = WholeTarget(
+            encoded,
+            target_mask(target_BT, self.config.target_neighbours, self.embedding.weight.dtype),
+            AdditiveMask(encoded.mask_B11S),
+        )
+        pasts = [past.watched(watch, index) for index in range(len(self.decoder))]
         packing = self.kernels.packing(target_BT, lengths_B)
         x_ND = packing.pack(self.target_positions(self.embedding(target_BT)))
-        x_ND = self._through_decoder(x_ND, [past] * len(self.decoder), packing, watch)
+        x_ND = self._through_decoder(x_ND, pasts, packing)
         return packing.pad_product(self.embedding.project, x_ND)
 
     def start(self, encoded: Encoded) -> DecodingState:
@@ -122,23 +127,21 @@ class Transformer(nn.Module):
             live_BW: the hypotheses that are still searched; all if None. The logits of the others are 0.
         """
         packing = self.kernels.packing_of_hypotheses(tokens_BW, live_BW)
-        past_BWX = state.past_and_present(tokens_BW.shape[1])
-        pasts = [StepPast(layer, past_BWX[:, None], state.memory_mask_B11S) for layer in state.layers]
+        beam = tokens_BW.shape[1]
+        state = state.recent(self.config.target_neighbours)
+        past_BWX = state.past_and_present(beam)
+        past_mask, memory_mask = AdditiveMask(past_BWX[:, None]), AdditiveMask(state.memory_mask_B11S)
+        pasts = [StepPast(layer, past_mask, memory_mask) for layer in state.layers]
         vectors_ND = self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)
         x_ND = self._through_decoder(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)), pasts, packing)
         logits_NV = packing.pad(self.embedding.project(x_ND)).flatten(0, 1)
         layers = tuple(past.layer for past in pasts)
-        return logits_NV, DecodingState(state.length + 1, layers, state.memory_mask_B11S, past_BWX)
+        beams = (*state.beams, beam)
+        return logits_NV, DecodingState(state.length + 1, layers, state.memory_mask_B11S, past_BWX, beams)
 
-    def _through_decoder(
-        self,
-        x_ND: Tensor,
-        pasts: Sequence[Past],
-        packing: Packing,
-        watch: Callable[[int, Tensor], None] | None = None,
-    ) -> Tensor:
+    def _through_decoder(self, x_ND: Tensor, pasts: Sequence[Past], packing: Packing) -> Tensor:
         x_ND = self.dropout(x_ND)
-        for index, (layer, past) in enumerate(zip(self.decoder, pasts, strict=True)):
-            x_ND = layer(x_ND, past, packing, watch and partial(watch, index))
+        for layer, past in zip(self.decoder, pasts, strict=True):
+            x_ND = layer(x_ND, past, packing)
         normed_ND: Tensor = self.decoder_norm(x_ND)
         return normed_ND

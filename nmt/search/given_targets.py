@@ -19,6 +19,7 @@ from nmt.data.batching import micro_batches
 from nmt.device import Hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
+from nmt.model.watching import NOTHING, Watch
 from nmt.search.beam_search import BOS, EOS, PAD, length_penalty, never_emitted
 from nmt.search.settings import Normalization
 
@@ -126,7 +127,7 @@ def _score_batch(
 
         with torch.inference_mode(), hardware.autocast():
             encoded = model.encode(source_BS, source_lengths_B)
-            watching = None if watched_layer is None else watch
+            watching = NOTHING if watched_layer is None else Watch(memory=watch)
             logits_BTV = model.decode(target_input_BT, encoded, target_lengths_B, watch=watching)
         logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
         gold_BT = logits_BTV.gather(2, target_output_BT[:, :, None]).squeeze(2)

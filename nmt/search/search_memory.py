@@ -57,6 +57,8 @@ class SearchMemory:
             numbers += 2 * layers * size * (written + 2 * beam * source_pieces + source_pieces)
             # The masks of each hypothesis's past, before and after the step; a layer's scores before and after softmax.
             numbers += (3 + 2 * model.config.heads) * beam * written + 2 * beam * beam
+            if model.config.attention == "additive":  # a vector for each pair of query and key
+                numbers += model.config.heads * model.config.key_size * beam * max(written, source_pieces)
         # The logits, their copies, and the best of them with their indices (8 bytes each).
         numbers += beam * vocabulary * (2 + len(self._models))
         considered = vocabulary if settings.sampling is not None else min(64 * settings.beam, vocabulary)

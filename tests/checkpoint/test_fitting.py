@@ -18,7 +18,14 @@ from nmt.model.transformer import Transformer
 VOCAB = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, size=40).vocab
 OTHER = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, size=24).vocab
 SIZES = {"encoder_layers": 2, "decoder_layers": 1, "d_model": 8, "d_ff": 12, "heads": 2}
-VARIANTS = [{}, {"norm": "pre"}, {"positions": "learned"}, {"attention_bias": False}, {"d_k": 3, "d_v": 5}]
+VARIANTS = [
+    {},
+    {"norm": "pre"},
+    {"positions": "learned"},
+    {"attention_bias": False},
+    {"d_k": 3, "d_v": 5},
+    {"attention": "additive"},
+]
 
 
 def bundle(folder: Path, **sizes) -> Path:
@@ -67,6 +74,7 @@ def test_what_belongs_together_fits(variant, tmp_path):
         ({"positions": "learned"}, "lack"),
         ({"max_positions": 10**12}, "model.max_positions is 1000000000000, which needs more memory than there is"),
         ({"attention_bias": False}, "which the model does not have"),
+        ({"attention": "additive"}, "lack"),
     ],
     ids=str,
 )

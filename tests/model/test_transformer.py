@@ -11,9 +11,11 @@ from torch.nn import functional as F
 from nmt.config import ModelConfig
 from nmt.kernels.linear import prepack
 from nmt.kernels.packing import PAD, Packing
-from nmt.model.attention import MultiHeadAttention, attention_weights
+from nmt.model.attention import MultiHeadAttention
 from nmt.model.embeddings import sinusoids
+from nmt.model.masks import AdditiveMask
 from nmt.model.transformer import Transformer
+from nmt.model.watching import Watch, WatchedMask
 from nmt.training.start.setup import parameter_counts
 
 VOCAB = 43  # no multiple of 8, so that rows are added
@@ -113,7 +115,16 @@ def test_equals_torch_layers_with_the_same_weights(build, norm, positions, dtype
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"norm": "pre"}, {"positions": "learned"}, {"d_k": 5, "d_v": 3}, {"attention_bias": False}],
+    [
+        {},
+        {"norm": "pre"},
+        {"positions": "learned"},
+        {"d_k": 5, "d_v": 3},
+        {"attention_bias": False},
+        {"attention": "dot_product"},
+        {"attention": "additive", "d_v": 3},
+        {"source_neighbours": 2, "target_neighbours": 3, "d_v": 3},
+    ],
 )
 def test_cached_steps_equal_full_decoding(build, changes):
     model = build(**changes)
@@ -126,7 +137,7 @@ def test_cached_steps_equal_full_decoding(build, changes):
         torch.testing.assert_close(logits[real], full[real, position], atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 3}])
+@pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 3}, {"target_neighbours": 4}, {"attention": "additive"}])
 def test_hypotheses_of_a_sentence_follow_their_parents(build, changes):
     model = build(**changes)
     source, _ = batch()
@@ -171,7 +182,15 @@ def test_hypotheses_of_a_sentence_follow_their_parents(build, changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"norm": "pre"}, {"d_k": 5, "d_v": 3}, {"attention_bias": False}, {"positions": "learned"}]
+    "changes",
+    [
+        {},
+        {"norm": "pre"},
+        {"d_k": 5, "d_v": 3},
+        {"attention_bias": False},
+        {"positions": "learned"},
+        {"attention": "additive", "source_neighbours": 2, "target_neighbours": 2},
+    ],
 )
 def test_prepacked_weights_give_the_same(build, changes):
     source, target = batch()
@@ -194,8 +213,9 @@ def test_prepacked_weights_give_the_same(build, changes):
     assert error < 0.02
 
 
-def test_extra_padding_changes_nothing(build):
-    model = build()
+@pytest.mark.parametrize("changes", [{}, {"source_neighbours": 2, "target_neighbours": 2}])
+def test_extra_padding_changes_nothing(build, changes):
+    model = build(**changes)
     source, target = batch()
     expected = model(source, target)
     padded = model(F.pad(source, (0, 6)), F.pad(target, (0, 4)))
@@ -214,19 +234,31 @@ def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing(build)
     mask = torch.zeros(source.shape, dtype=torch.float64).masked_fill(forbidden, -torch.inf)[:, None, None, :]
     _, expected = theirs(query, memory, memory, key_padding_mask=forbidden, average_attn_weights=False)
     every_query, every_key = (Packing(*tokens.shape) for tokens in (target, source))
-    key, _ = attention.project_memory(memory.flatten(0, 1), every_key)
-    found = attention_weights(attention.project_query(query.flatten(0, 1), every_query), key, mask)
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    key, value = attention.project_memory(memory.flatten(0, 1), every_key)
+    found = []
+    watched_mask = WatchedMask(AdditiveMask(mask), found.append)
+    attention(attention.project_query(query.flatten(0, 1), every_query), key, value, watched_mask, every_query)
+    torch.testing.assert_close(found[0], expected, atol=1e-12, rtol=0)
 
-    seen = {}
-    logits = model.decode(target, model.encode(source), watch=seen.__setitem__)
+    seen = {"encoder": {}, "decoder": {}, "memory": {}}
+    watch = Watch(**{name: weights.__setitem__ for name, weights in seen.items()})
+    logits = model.decode(target, model.encode(source, watch=watch), watch=watch)
     assert torch.equal(logits, model(source, target))
-    assert [weights.shape for weights in seen.values()] == [(3, 4, target.shape[1], source.shape[1])] * 3
+    shapes = {"encoder": (3, 4, 7, 7), "decoder": (3, 4, 9, 9), "memory": (3, 4, 9, 7)}
+    for name, layers in {"encoder": 2, "decoder": 3, "memory": 3}.items():
+        assert [weights.shape for weights in seen[name].values()] == [shapes[name]] * layers
+        for weights in seen[name].values():
+            torch.testing.assert_close(weights.sum(3), torch.ones(shapes[name][:3], dtype=torch.float64))
+    for weights in seen["decoder"].values():
+        assert weights.triu(1).abs().max() == 0
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_gradients_equal_finite_differences(build, norm):
-    model = build(norm=norm, encoder_layers=1, decoder_layers=1, d_model=4, d_ff=4, heads=2)
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"norm": "pre"}, {"attention": "dot_product"}, {"attention": "additive"}, {"source_neighbours": 1}],
+)
+def test_gradients_equal_finite_differences(build, changes):
+    model = build(**changes, encoder_layers=1, decoder_layers=1, d_model=4, d_ff=4, heads=2)
     source, target = batch(lengths=((3, 2), (2, 3)))
     names, values = zip(*model.named_parameters(), strict=True)
 

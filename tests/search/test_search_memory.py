@@ -103,6 +103,15 @@ def test_the_need_grows_with_all_that_it_depends_on(model, change):
     assert need(sentences=4) == 2 * need()
 
 
+def test_additive_attention_needs_a_vector_for_each_pair(model):
+    additive = Transformer(model.config.model_copy(update={"attention": "additive"}), 100)
+    for source, length in ((20, 10), (3, 30)):
+        plain, other = (
+            memory(each, None).need(SearchSettings(beam=4), 2, source, length) for each in (model, additive)
+        )
+        assert other - plain == 2 * 2 * 8 * 4 * max(4 * length, source) * 4  # sentences, heads, d_k, beam, keys, bytes
+
+
 def test_the_search_tells_how_many_sentences_are_left_and_how_far_it_is(model):
     seen = []
     settings = SearchSettings(beam=3, max_extra_length=4)

@@ -303,7 +303,8 @@ def test_bf16_learns_what_fp32_does_and_saves_fp32(run_training, tmp_path, strai
 @pytest.mark.parametrize(
     "change",
     ["model.norm=pre", "model.positions=learned", "model.attention_bias=false", "model.attention_dropout=0.1",
-     "model.activation_dropout=0.1", "model.d_k=3"],
+     "model.activation_dropout=0.1", "model.d_k=3", "model.attention=additive", "model.attention=dot_product",
+     "model.source_neighbours=2", "model.target_neighbours=2"],
 )  # fmt: skip
 def test_every_kind_of_model_trains_and_resumes(run_training, tmp_path, change):
     run_training(tmp_path / "run", change, "training.max_updates=5")
