@@ -263,6 +263,12 @@ def test_the_last_are_by_update_and_the_best_by_score(tmp_path):
     assert best_checkpoints(tmp_path, 2) == [folder[5], folder[100]]
 
 
+def test_a_run_that_was_never_validated_has_no_best_checkpoints(tmp_path):
+    save(RunFolder(tmp_path).checkpoint(5), training=state(5, {}))
+    with pytest.raises(CheckpointError, match=r"none of its checkpoints was validated; use --last instead of --best"):
+        best_checkpoints(tmp_path, 1)
+
+
 BUNDLES = sorted((Path(__file__).parent.parent / "bundles").glob("*/"))
 
 

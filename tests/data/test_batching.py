@@ -168,6 +168,7 @@ def test_a_batch_holds_the_pairs_asked_for(shards_of, data, pairs):
         assert np.array_equal(ours, theirs), name
     assert batch.target_tokens == sum(len(pairs[index][1]) + 1 for index in chosen)
     assert batch.source_tokens == sum(len(pairs[index][0]) + 1 for index in chosen)
+    assert batch.positions == len(chosen) * max(len(side) + 1 for index in chosen for side in pairs[index])
     for number, side in enumerate(SIDES):
         tokens = shards.tokens(side, np.array(chosen))
         assert tokens.tolist() == [token for index in chosen for token in pairs[index][number]]

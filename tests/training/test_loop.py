@@ -203,7 +203,10 @@ def test_the_moving_average_is_what_is_validated(run_training, tmp_path, reverse
     model.load_state_dict(bundle.weights)
     hardware = choose_hardware("cpu", "fp32", 1)
     validator = Validator(reversed_words, config, bundle.vocab, hardware)
-    assert validator.validate(model).loss == pytest.approx(validation["valid_loss"], rel=1e-6)
+    begin = time.perf_counter()
+    validated = validator.validate(model)
+    assert 0 < validated.seconds < time.perf_counter() - begin
+    assert validated.loss == pytest.approx(validation["valid_loss"], rel=1e-6)
     learnt = saved(tmp_path / "run", 10)
     for name, parameter in model.named_parameters():
         parameter.data.copy_(learnt[f"learnt.{name}"])
