@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 from definition import Row, Sweep
-from text_table import TextTable
 
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
+from nmt.reports.text_table import TextTable
 from nmt.training.start.cost import training_flops
 from nmt.training.start.setup import parameter_counts
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from definition import Sweep
 from rows import read_results
-from text_table import TextTable
+
+from nmt.reports.text_table import TextTable
 
 
 def results_table(sweep: Sweep, folder: Path) -> TextTable:

@@ -9,7 +9,7 @@ from nmt.files import replacing
 from nmt.ownership import Kind, check_replaceable
 from nmt.reports.html import element, page, section, table, text
 
-_MARK = "nmt-sweep"
+_MARK = "nmt-table"
 
 
 def _is_page(path: Path) -> bool:
@@ -19,7 +19,7 @@ def _is_page(path: Path) -> bool:
         return False
 
 
-_PAGE = Kind("the page of a sweep", _is_page)
+_PAGE = Kind("a page with a table", _is_page)
 
 
 @dataclass
@@ -46,7 +46,7 @@ class TextTable:
         return "\n".join(lines)
 
     def write_page(self, path: Path) -> None:
-        """Write the table as HTML. It may replace an earlier page of a sweep.
+        """Write the table as HTML. It may replace an earlier such page.
 
         Raises:
             OutputError: something else exists at ``path``.

@@ -1,0 +1,86 @@
+"""examples/ablations: sweeps that can be read, and what a trained run gains from averaging and search."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ABLATIONS = EXAMPLES / "ablations"
+
+
+def ablations(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ABLATIONS, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+
+
+def rows(result: subprocess.CompletedProcess[str]) -> list[list[str]]:
+    assert result.returncode == 0, result.stderr
+    lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+
+
+@pytest.mark.parametrize("path", sorted(ABLATIONS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_sweep_has_settings_that_exist(path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES / "sweep")
+        sweep = importlib.import_module("definition").Sweep.read(path)
+    configs = [sweep.config(row) for row in sweep.rows]
+    assert len({config.model_dump_json() for config in configs}) == len(configs) > 1
+
+
+def test_warm_up_rows_peak_at_the_same_rate():
+    from nmt.training.schedule import learning_rate
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES / "sweep")
+        sweep = importlib.import_module("definition").Sweep.read(ABLATIONS / "warmup.yaml")
+    peaks = {}
+    for row in sweep.rows:
+        config = sweep.config(row)
+        warmup = config.schedule.warmup
+        peaks[row.name] = learning_rate(warmup, config.schedule, config.model.d_model)
+    base = peaks["warm-up 400"]
+    for name in ("warm-up 100", "warm-up 1600", "no warm-up"):
+        assert peaks[name] == pytest.approx(base, rel=0.01), name
+
+
+@pytest.fixture
+def toy(trained):
+    return trained / "runs" / "toy-en-de-tiny", trained / "data" / "toy-en-de"
+
+
+@pytest.mark.slow
+def test_averages_and_searches_are_scored(toy):
+    run, data = toy
+    one, two = rows(ablations("averages", run, "--data", data, "--last", 1, "--last", 2))[2:]
+    assert [one[0], two[0]] == ["1", "2"]
+    assert 0 <= float(one[1]) <= 100
+    heading, _, greedy, beam = rows(
+        ablations("search", run, "--data", data, "--beam", 1, "--beam", 2, "--length-penalty", 0.6)
+    )
+    assert heading == ["beam", "α = 0.6"]
+    assert [greedy[0], beam[0]] == ["1", "2"]
+    assert greedy[1].endswith(")")
+
+
+@pytest.mark.slow
+def test_long_sentences_are_marked(toy):
+    run, data = toy
+    result = ablations("lengths", run, run, "--data", data, "--trained-length", 8)
+    _, _, *table = rows(result)
+    assert sum(int(cells[1].replace(",", "")) for cells in table) == len(
+        (data / "test.en").read_text("utf-8").splitlines()
+    )
+    for words, _, first, second in table:
+        assert first == second
+        assert words.endswith("*") == (int(words.split()[2]) > 8)
+    assert "at most 8 words" in result.stdout
+
+
+def test_checkpoints_that_were_not_kept_are_an_error(toy):
+    run, data = toy
+    result = ablations("averages", run, "--data", data, "--last", 500)
+    assert (result.returncode, "not 500: train with" in result.stderr) == (2, True)

@@ -1,0 +1,111 @@
+"""examples/table1: what it counts and fits is right; how long layers take is not asserted."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+TABLE1 = Path(__file__).parents[2] / "examples" / "table1"
+
+
+@pytest.fixture(scope="module")
+def of_table1():
+    """Imports a module of the example, which is no package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(TABLE1)
+        yield importlib.import_module
+
+
+def table1(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, TABLE1, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+
+
+@pytest.mark.parametrize("options", [(), ("--length", 28, "--neighbours", 5, "--kernel", 5)])
+def test_the_longest_paths_are_those_of_the_table(options):
+    result = table1("paths", *(options or ("--length", 27)))
+    assert result.returncode == 0, result.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.stdout.splitlines()[2:]]
+    assert {name: (expected, measured) for name, _, expected, measured in rows} == (
+        {
+            "self-attention": ("1", "1"),
+            "recurrent": ("28", "28"),
+            "convolutional": ("14", "14"),
+            "convolutional, dilated": ("3", "3"),
+            "self-attention (restricted)": ("6", "6"),
+        }
+        if options
+        else {
+            "self-attention": ("1", "1"),
+            "recurrent": ("27", "27"),
+            "convolutional": ("26", "26"),
+            "convolutional, dilated": ("3", "3"),
+            "self-attention (restricted)": ("2", "2"),
+        }
+    )
+
+
+def test_a_longest_path_is_searched_for(of_table1):
+    """Ten positions per operation need ten operations for a hundred positions."""
+
+    def stack(x: torch.Tensor, operations: int) -> torch.Tensor:
+        reach = 10 * operations
+        return x + (torch.roll(x, reach, 1) if reach < x.shape[1] else x.sum(1, keepdim=True))
+
+    assert of_table1("path_lengths").longest_path(stack, 101) == 10
+
+
+def test_exponents_are_fitted_to_the_larger_half(of_table1):
+    measuring = of_table1("measuring")
+    measured = [
+        measuring.Measurement(size, seconds=3e-9 * size**2 + (1.0 if size < 64 else 0.0), megabytes=size / 5)
+        for size in (8, 16, 32, 64, 128, 256)
+    ]
+    assert measuring.exponent(measured, lambda one: one.seconds) == pytest.approx(2)
+    assert measuring.exponent(measured, lambda one: one.megabytes) == pytest.approx(1)
+
+
+def test_restricted_attention_keeps_linear_memory_and_full_attention_quadratic(of_table1):
+    measuring, layer_types = of_table1("measuring"), of_table1("layer_types")
+    kept = {
+        layer.name: measuring.exponent(measuring.over_lengths(layer, (256, 512, 1_024), 8), lambda one: one.megabytes)
+        for layer in layer_types.layer_types(8, 3)
+    }
+    assert kept["self-attention"] == pytest.approx(2, abs=0.05)
+    assert kept["self-attention (restricted)"] == pytest.approx(1, abs=0.05)
+    assert kept["convolutional"] == pytest.approx(1, abs=0.3)
+
+
+@pytest.mark.parametrize("name", ["self-attention", "recurrent", "convolutional", "self-attention (restricted)"])
+def test_layers_keep_the_shape_of_a_sequence(of_table1, name):
+    [layer] = [layer for layer in of_table1("layer_types").layer_types(8, 3) if layer.name == name]
+    assert layer.make(40, 6)(torch.randn(1, 40, 6)).shape == (1, 40, 6)
+
+
+def test_the_gradient_of_the_softmax_vanishes_without_the_scale(of_table1):
+    small, large = of_table1("softmax_scale").gradient_norms((8, 512))
+    assert small[1] == pytest.approx(large[1], rel=0.05)
+    assert large[2] < large[1] / 2
+
+
+def test_pictures_replace_nothing_of_others(tmp_path):
+    pytest.importorskip("matplotlib")
+    picture, others = tmp_path / "scale.png", tmp_path / "mine.png"
+    for _ in range(2):
+        assert table1("scale", "--picture", picture).returncode == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    others.write_bytes(b"mine")
+    refused = table1("scale", "--picture", others)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: ")
+    assert others.read_bytes() == b"mine"
+    refused = table1("scale", "--picture", tmp_path / "scale.gif")
+    assert (refused.returncode, ".png or .svg" in refused.stderr) == (2, True)
+
+
+def test_an_even_kernel_is_refused():
+    result = table1("paths", "--kernel", 4)
+    assert (result.returncode, "expected an odd number, got 4" in result.stderr) == (2, True)
