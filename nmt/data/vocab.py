@@ -240,11 +240,9 @@ def _train(
     lines: list[str], size: int, model_type: str, coverage: float, normalization: str, byte_fallback: bool
 ) -> bytes:
     out = io.BytesIO()
-    # The trainer ignores text that looks like a special piece, and tabs. Their characters are listed as required, so
-    # that they get pieces.
+    # The trainer ignores text that looks like a special piece. Its characters are listed as required, so that they get
+    # pieces.
     special = [piece for piece in SPECIAL_PIECES if any(piece in line for line in lines)]
-    if normalization == "identity" and not byte_fallback and any("\t" in line for line in lines):
-        special.append("\t")
     SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
         model_writer=out,

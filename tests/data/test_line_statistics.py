@@ -30,6 +30,13 @@ def test_the_ratio_is_of_target_pieces_to_source_pieces(write_data_set, tmp_path
     assert ratio.model_dump() == {"p1": 0.5, "p10": 1.5, "p50": 1.5, "p90": 1.5, "p99": 2.0}
 
 
+def test_the_ratio_is_sampled_evenly_from_many_lines(write_data_set, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.data.line_statistics._MAX_RATIOS", 10)
+    targets = ["b" if line % 5 else "b b b b" for line in range(50)]  # every fifth line is another
+    ratio = line_statistics([data_set(write_data_set, tmp_path / "data", ["a b"] * 50, targets)]).target_per_source
+    assert ratio.model_dump() == {"p1": 2, "p10": 2, "p50": 2, "p90": 2, "p99": 2}
+
+
 def test_of_several_data_sets_the_lines_are_summed(write_data_set, tmp_path, monkeypatch):
     one = data_set(write_data_set, tmp_path / "one", ["Do ra. Mi fa.", "Do ra.", "Do ra."], ["X", "X", "X"])
     # Of the second only every other pair is counted: the counts stand for all of them.

@@ -15,6 +15,11 @@ def test_what_is_not_given_is_the_models_own():
     assert given == SearchSettings(5, 0.0, max_extra_length=7, min_length=2, sampling=Sampling(top_k=3))
 
 
+@pytest.mark.parametrize("normalization", ["paper", "length"])
+def test_either_normalization_can_be_asked_for(normalization):
+    assert search_settings(DecodingConfig(), normalization=normalization).normalization == normalization
+
+
 @pytest.mark.parametrize(
     ("options", "word"),
     [
