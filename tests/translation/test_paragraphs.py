@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from nmt.errors import DataError
 from nmt.translation import paragraphs as module
 from nmt.translation.paragraphs import Paragraph, columns, paragraphs
+from nmt.translation.windows import windows
 
 
 def test_blank_lines_separate_paragraphs_and_are_kept():
@@ -99,3 +100,18 @@ def test_wrapping_loses_nothing(text, width, language):
     assert "".join("".join(lines).split()) == "".join(text.split())
     assert all(columns(line) <= width or len(line.split()) == 1 for line in lines)
     assert all(line == line.rstrip() for line in lines)
+
+
+def test_each_paragraph_gets_its_translation_window_by_window():
+    class Translator:
+        source_lang = "en"
+
+        def translate_windows(self, pairs):
+            for window in windows(pairs, 2):
+                yield [text.upper() for text, prefix in window if prefix == ""]
+
+    found = list(module.translate_paragraphs(Translator(), ["one two", "three", "", "four", "five six"]))
+    assert [[(paragraph.number, text) for paragraph, text in window] for window in found] == [
+        [(1, "ONE TWO THREE"), (3, "")],
+        [(4, "FOUR FIVE SIX")],
+    ]

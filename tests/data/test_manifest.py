@@ -1,0 +1,24 @@
+"""What lies in a folder of data sets."""
+
+import os
+
+import pytest
+
+from nmt.data.data_folder import DataFolder
+from nmt.data.manifest import data_sets_below, newest_data_set
+from nmt.errors import DataError
+
+
+def test_the_data_set_prepared_last_comes_first(write_data_set, tmp_path):
+    for name, seconds in (("a", 200), ("b", 300), ("c", 100)):
+        folder = write_data_set(tmp_path / "data" / name, ["ba"], ["do"])
+        os.utime(DataFolder(folder).manifest, (seconds, seconds))
+    write_data_set(tmp_path / "data" / ".unfinished", ["ba"], ["do"])
+    (tmp_path / "data" / "no data set").mkdir()
+    assert [folder.name for folder in data_sets_below(tmp_path / "data")] == ["b", "a", "c"]
+    assert newest_data_set(tmp_path / "data").name == "b"
+
+
+def test_without_a_data_set_the_error_says_how_to_make_one(tmp_path):
+    with pytest.raises(DataError, match="nmt prepare-data"):
+        newest_data_set(tmp_path)
