@@ -10,6 +10,7 @@ from nmt.errors import DataError
 
 
 def test_the_data_set_prepared_last_comes_first(write_data_set, tmp_path):
+    (tmp_path / "data").mkdir()
     for name, seconds in (("a", 200), ("b", 300), ("c", 100)):
         folder = write_data_set(tmp_path / "data" / name, ["ba"], ["do"])
         os.utime(DataFolder(folder).manifest, (seconds, seconds))
