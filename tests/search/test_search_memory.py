@@ -10,7 +10,7 @@ from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.search_memory import BeamTooWideError, SearchMemory
-from nmt.search.settings import SearchSettings
+from nmt.search.settings import Sampling, SearchSettings
 
 CPU = torch.device("cpu")
 FIVE = [7, 3, 5, 2, 9]
@@ -101,6 +101,14 @@ def test_the_need_grows_with_all_that_it_depends_on(model, change):
 
     assert need(**change) > need(**(change | {"beam": 4})) >= need()
     assert need(sentences=4) == 2 * need()
+
+
+def test_sampling_considers_the_whole_vocabulary(model):
+    best, sampled = (
+        memory(model, None).need(SearchSettings(beam=1, sampling=sampling), 3, 20, 10)
+        for sampling in (None, Sampling())
+    )
+    assert sampled - best == 3 * 7 * (100 - 64) * 4  # sentences, numbers per piece, further pieces, bytes
 
 
 def test_additive_attention_needs_a_vector_for_each_pair(model):
