@@ -1,6 +1,6 @@
 """What a trained run gains from averaging and from the search, and where its sentences become too long.
 
-python examples/ablations averages RUN --data DATA           BLEU of the mean of the last 1, 5 and 20 checkpoints
+python examples/ablations averages RUN --data DATA           BLEU of the mean of the last 1 and 5 checkpoints
 python examples/ablations search RUN --data DATA             BLEU by beam size and length penalty
 python examples/ablations lengths RUN... --data DATA         BLEU by the length of the source
 
@@ -21,7 +21,7 @@ from nmt.data.manifest import read_manifest
 from nmt.errors import ConfigError, NmtError
 from nmt.evaluation import score
 from nmt.reports.text_table import TextTable
-from nmt.text import read_lines
+from nmt.text import read_lines, sentence_length
 
 app = typer.Typer(
     add_completion=False,
@@ -40,7 +40,7 @@ class Text:
 
     def __init__(self, folder: Path, split: str) -> None:
         manifest = read_manifest(folder)
-        self.language = manifest.target_lang
+        self.source_language, self.language = manifest.source_lang, manifest.target_lang
         self.sources, self.references = (
             list(read_lines(DataFolder(folder).text(split, language)))
             for language in (manifest.source_lang, manifest.target_lang)
@@ -58,18 +58,21 @@ def averages(
     run: Run,
     data: Data,
     split: Split = "valid",
-    counts: Annotated[list[int] | None, typer.Option("--last", metavar="N", help="May be repeated.  [1 5 20]")] = None,
+    counts: Annotated[list[int] | None, typer.Option("--last", metavar="N", help="May be repeated.  [1 5]")] = None,
 ) -> None:
     """BLEU of the mean of the last N checkpoints. The run must have kept them (checkpoints.keep_last)."""
+    counts = counts or [1, 5]
+    kept = len(last_checkpoints(run, max(counts)))
+    if kept < max(counts):
+        raise ConfigError(
+            f"{run} has {kept} checkpoints, not {max(counts)}: train with "
+            f"--set checkpoints.keep_last={max(counts)} and a smaller checkpoints.every_updates, or give fewer "
+            "with --last."
+        )
     text = Text(data, split)
     table = TextTable(["checkpoints", "BLEU"])
-    for count in counts or [1, 5, 20]:
+    for count in counts:
         checkpoints = last_checkpoints(run, count)
-        if len(checkpoints) < count:
-            raise ConfigError(
-                f"{run} has {len(checkpoints)} checkpoints, not {count}: train with "
-                f"--set checkpoints.keep_last={count}, or give fewer with --last."
-            )
         with tempfile.TemporaryDirectory() as folder:
             mean = Path(folder) / "average"
             average(checkpoints, mean)
@@ -116,11 +119,13 @@ def lengths(
     ] = None,
     width: Annotated[int, typer.Option(metavar="N", min=1, help="Words between two rows.")] = 4,
 ) -> None:
-    """BLEU by the number of source words. Sentences are translated whole, however long."""
+    """BLEU by the number of source words (characters in Chinese and the like). Sentences are translated whole."""
     text = Text(data, split)
     rows: dict[int, list[int]] = {}
     for line, source in enumerate(text.sources):
-        rows.setdefault((len(source.split()) - 1) // width, []).append(line)
+        # Rows are counted from the longest source of the training, so that none holds both kinds of sentences.
+        beyond = sentence_length(source, text.source_language) - 1 - (trained_length or 0)
+        rows.setdefault(beyond // width, []).append(line)
     models = [nmt.load(run) for run in runs]
     found = [
         [str(one) for one in model.translate(text.sources, split_sentences="never", guard=False)] for model in models
@@ -128,10 +133,10 @@ def lengths(
     note = "" if trained_length is None else f"* longer than the training's sentences of at most {trained_length} words"
     table = TextTable(["source words", "sentences", *(run.name for run in runs)], note=note)
     for row, lines in sorted(rows.items()):
-        first, last = row * width + 1, (row + 1) * width
-        is_longer = trained_length is not None and last > trained_length
+        first = row * width + 1 + (trained_length or 0)
+        is_longer = trained_length is not None and row >= 0
         cells = (f"{text.bleu(translations, lines):.1f}" for translations in found)
-        table.add(f"{first} to {last}{' *' if is_longer else ''}", f"{len(lines):,}", *cells)
+        table.add(f"{max(first, 0)} to {first + width - 1}{' *' if is_longer else ''}", f"{len(lines):,}", *cells)
     print(table)
 
 

@@ -45,6 +45,7 @@ def time_layers(
 ) -> None:
     """Time a forward and a backward pass of each layer type on one core, and fit the exponents."""
     _check_odd(kernel)
+    _check_picture(picture)
     torch.set_num_threads(1)
     lengths, widths = _doubled(_SHORTEST, longest), _doubled(32, widest)
     table = TextTable(["layer", "complexity", "n^", "d^", "memory n^", f"ms at n={lengths[-1]:,}", "MB", "the claim"])
@@ -105,6 +106,7 @@ def paths(
 @app.command()
 def scale(picture: Picture = None) -> None:
     """Show what 1/sqrt(d_k) is for: the gradient of the softmax with and without it."""
+    _check_picture(picture)
     norms = gradient_norms()
     table = TextTable(["d_k", "scaled", "unscaled"])
     for size, scaled, plain in norms:
@@ -126,6 +128,13 @@ def _dilated_layers(n: int, kernel: int) -> int:
     while kernel**layers < n:
         layers += 1
     return layers
+
+
+def _check_picture(picture: Path | None) -> None:
+    if picture is not None:
+        from plots import check_picture
+
+        check_picture(picture)
 
 
 def _check_odd(kernel: int) -> None:

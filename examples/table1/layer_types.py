@@ -61,7 +61,7 @@ def convolutional(kernel: int) -> Callable[[int, int], Layer]:
 
 def _attention(n: int, neighbours: int | None) -> Layer:
     attend = choose_kernels(torch.device("cpu")).attention or attention
-    mask = source_mask(torch.zeros(1, n, dtype=torch.bool), neighbours, torch.float32)
+    mask = source_mask(torch.zeros(1, 1, 1, n), neighbours)
 
     def layer(x: Tensor) -> Tensor:
         head = x[:, None]

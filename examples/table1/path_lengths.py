@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nmt.errors import ConfigError
 from nmt.model.attention import attention
 from nmt.model.masks import source_mask
 
@@ -20,11 +21,17 @@ Stack = Callable[[Tensor, int], Tensor]
 
 
 def longest_path(stack: Stack, n: int) -> int:
-    """The fewest operations after which the last position depends on the first one."""
+    """The fewest operations after which the last position depends on the first one.
+
+    Raises:
+        ConfigError: the gradient is lost in so many operations.
+    """
     torch.manual_seed(0)
     x = torch.randn(1, n, _WIDTH, dtype=torch.float64, requires_grad=True)
     # Every operation more reaches further, so the fewest that suffice are found by halving.
-    few, many = 0, n
+    few, many = 0, 2 * n
+    if not _reaches(stack, x, many):
+        raise ConfigError(f"--length {n}: the gradient is lost in {many:,} operations. Give a shorter length.")
     while many - few > 1:
         middle = (few + many) // 2
         few, many = (few, middle) if _reaches(stack, x, middle) else (middle, many)
@@ -40,7 +47,7 @@ def stacked_attention(neighbours: int | None) -> Stack:
     """Layers of self-attention, one above the other."""
 
     def stack(x: Tensor, operations: int) -> Tensor:
-        mask = source_mask(torch.zeros(1, x.shape[1], dtype=torch.bool), neighbours, x.dtype)
+        mask = source_mask(x.new_zeros(1, 1, 1, x.shape[1]), neighbours)
         for _ in range(operations):
             head = x[:, None]
             x = mask.attend(attention, head, head, head, 0.0)[:, 0]

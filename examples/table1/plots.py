@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,24 @@ def _is_ours(path: Path) -> bool:
 _PICTURE = Kind("a picture of this example", _is_ours)
 
 
+def check_picture(path: Path) -> None:
+    """Check that a picture can be drawn, before any work for it.
+
+    Raises:
+        ConfigError: the suffix is that of no picture, or matplotlib is not installed.
+        OutputError: something else exists at ``path``.
+    """
+    if path.suffix not in (".png", ".svg"):
+        raise ConfigError(f"--picture {path}: expected a name that ends in .png or .svg.")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ConfigError("pictures need matplotlib, which is not installed: `pip install matplotlib`.")
+    check_replaceable(path, _PICTURE)
+
+
 def draw_times(
     over_n: Mapping[str, Sequence[Measurement]], over_d: Mapping[str, Sequence[Measurement]], path: Path
 ) -> None:
-    """Draw seconds over n and over d, on logarithmic axes.
-
-    Raises:
-        ConfigError: matplotlib is not installed.
-        OutputError: something else exists at ``path``.
-    """
+    """Draw seconds over n and over d, on logarithmic axes."""
     figure, axes = _figure(2)
     for axis, name, measured in zip(axes, ("n", "d"), (over_n, over_d), strict=True):
         for layer, measurements in measured.items():
@@ -44,7 +54,7 @@ def draw_times(
 
 
 def draw_scale(norms: Sequence[tuple[int, float, float]], path: Path) -> None:
-    """Draw the gradient of the softmax over d_k; errors as of :func:`draw_times`."""
+    """Draw the gradient of the softmax over d_k."""
     figure, [axis] = _figure(1)
     sizes, scaled, plain = zip(*norms, strict=True)
     axis.plot(sizes, scaled, "o-", label="scaled by 1/√d_k")
@@ -59,18 +69,13 @@ def draw_scale(norms: Sequence[tuple[int, float, float]], path: Path) -> None:
 
 
 def _figure(count: int) -> tuple[Any, Sequence[Any]]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("pictures need matplotlib, which is not installed: `pip install matplotlib`.") from None
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6 * count, 4.5), layout="constrained")
     return figure, figure.subplots(1, count, squeeze=False)[0]
 
 
 def _save(figure: Any, path: Path) -> None:
-    if path.suffix not in (".png", ".svg"):
-        raise ConfigError(f"--picture {path}: expected a name that ends in .png or .svg.")
-    check_replaceable(path, _PICTURE)
     key = "Software" if path.suffix == ".png" else "Title"
     with replacing(path) as stream:
         figure.savefig(stream, format=path.suffix[1:], dpi=150, metadata={key: _MARK})

@@ -86,7 +86,9 @@ def _transformers(config: Config) -> tuple[dict[str, Any], Update, Callable[[], 
     if config.training.threads is not None:
         torch.set_num_threads(config.training.threads)
     device = torch.device("cuda" if torch.cuda.is_available() and config.training.device != "cpu" else "cpu")
-    model = transformers.MarianMTModel(marian_config(config.model, config.data.vocab_size, use_cache=False))
+    model = transformers.MarianMTModel(
+        marian_config(config.model, config.data.vocab_size, name="the preset", use_cache=False)
+    )
     model.to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
 

@@ -40,10 +40,13 @@ class ModelConfig(Section):
         "additive: by v^T tanh(query + key)",
     )
     source_neighbours: int | None = Field(
-        None, ge=1, description="self-attention of the encoder sees this many pieces on either side; all if unset"
+        None,
+        ge=1,
+        le=1_000_000,
+        description="self-attention of the encoder sees this many pieces on either side; all if unset",
     )
     target_neighbours: int | None = Field(
-        None, ge=1, description="self-attention of the decoder sees this many pieces back; all if unset"
+        None, ge=1, le=1_000_000, description="self-attention of the decoder sees this many pieces back; all if unset"
     )
 
     @model_validator(mode="after")

@@ -61,7 +61,7 @@ def to_ctranslate2(bundle: Bundle, folder: Path, *, quantization: Quantization =
     except ImportError:
         raise NmtError("CTranslate2 is not installed here. Install it: `pip install ctranslate2`.") from None
     model, vocab = bundle.config.model, bundle.vocab
-    check_attention(model, bundle.folder, "CTranslate2")
+    check_attention(model, str(bundle.folder), "CTranslate2")
     # Copies, because CTranslate2 quantizes in place.
     weights = {name: weight.clone() for name, weight in bundle.weights.items()}
     spec = TransformerSpec.from_config(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,8 +28,7 @@ def to_marian(bundle: Bundle) -> Any:
         NmtError: transformers is not installed, or MarianMT cannot express this model.
     """
     ours, vocab_size = bundle.config.model, bundle.vocab.size
-    _check(ours, bundle.folder)
-    config = marian_config(ours, vocab_size, forced_eos_token_id=Vocabulary.EOS)
+    config = marian_config(ours, vocab_size, name=str(bundle.folder), forced_eos_token_id=Vocabulary.EOS)
     import transformers
 
     with torch.device("meta"):  # no memory for initial weights, which are replaced at once
@@ -43,12 +41,16 @@ def to_marian(bundle: Bundle) -> Any:
     return model.eval()
 
 
-def marian_config(model: ModelConfig, vocab_size: int, **more: Any) -> Any:
+def marian_config(model: ModelConfig, vocab_size: int, *, name: str, **more: Any) -> Any:
     """The MarianConfig for a model of the same sizes.
 
+    Args:
+        name: of the model, for errors.
+
     Raises:
-        NmtError: transformers is not installed.
+        NmtError: transformers is not installed, or MarianMT cannot express this model.
     """
+    _check(model, name)
     try:
         import transformers
     except ImportError:
@@ -80,10 +82,10 @@ def marian_config(model: ModelConfig, vocab_size: int, **more: Any) -> Any:
     )
 
 
-def _check(model: ModelConfig, folder: Path) -> None:
+def _check(model: ModelConfig, name: str) -> None:
     if model.norm != "post":
-        raise NmtError(f"{folder}: is a pre-norm model, but MarianMT is post-norm. Compare with CTranslate2.")
-    check_attention(model, folder, "MarianMT")
+        raise NmtError(f"{name}: is a pre-norm model, but MarianMT is post-norm. Compare with CTranslate2.")
+    check_attention(model, name, "MarianMT")
 
 
 def _weights(model: ModelConfig, ours: Mapping[str, Tensor], vocab_size: int) -> Iterator[tuple[str, Tensor]]:

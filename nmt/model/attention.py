@@ -66,6 +66,8 @@ class AdditiveAttention(nn.Module):
         self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float
     ) -> Tensor:
         """As :func:`attention`."""
+        # The product below would copy the sums of heads that do not lie together.
+        query_BHTK, key_BHSK = query_BHTK.contiguous(), key_BHSK.contiguous()
         sums_BHTSK = (query_BHTK[:, :, :, None] + key_BHSK[:, :, None]).tanh_()
         scores_BHTS = (sums_BHTSK @ self.weight[:, None]).squeeze(-1)
         weights_BHTS = torch.softmax(scores_BHTS if mask is None else scores_BHTS + mask, dim=-1)

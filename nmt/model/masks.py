@@ -1,7 +1,7 @@
 """Which keys each query may attend to: all pieces, the pieces so far, or a neighbourhood of each piece.
 
 Section 4 of the paper proposes self-attention that is restricted to a neighbourhood, for long inputs. Here a query
-attends to the nearest ``before`` positions before it, to itself, and to the nearest ``after`` positions behind it.
+attends to the nearest ``before`` positions before it, to itself, and to the nearest ``after`` positions after it.
 Only this band of the scores is computed: the queries are cut into blocks, and each block attends to its window of keys
 as if it were a sentence of its own. So time and memory grow linearly with the length.
 
@@ -53,11 +53,15 @@ class AdditiveMask:
         return attention(query_BHTK, key_BHSK, value_BHSV, self.mask, dropout)
 
 
-def source_mask(padding_BS: Tensor, neighbours: int | None, dtype: torch.dtype) -> Mask:
-    """The mask of the encoder's self-attention: all pieces, or those within ``neighbours`` positions on either side."""
+def source_mask(mask_B11S: Tensor, neighbours: int | None) -> Mask:
+    """The mask of the encoder's self-attention: all pieces, or those within ``neighbours`` positions on either side.
+
+    Args:
+        mask_B11S: 0 at pieces, -inf at padding.
+    """
     if neighbours is None:
-        return AdditiveMask(additive_mask(padding_BS, dtype)[:, None, None, :])
-    return neighbourhood(padding_BS, neighbours, neighbours, dtype)
+        return AdditiveMask(mask_B11S)
+    return neighbourhood(mask_B11S[:, 0, 0] < 0, neighbours, neighbours, mask_B11S.dtype)
 
 
 def target_mask(target_BT: Tensor, neighbours: int | None, dtype: torch.dtype) -> Mask:
@@ -79,10 +83,13 @@ def neighbourhood(padding_BS: Tensor, before: int, after: int, dtype: torch.dtyp
         padding_BS: the keys that are forbidden to all queries but themselves. A row of their own keeps their weights
             finite; nothing reads them.
         before: the number of positions before each query that it may attend to.
-        after: the number of positions behind it.
+        after: the number of positions after it.
     """
     length = padding_BS.shape[1]
-    if length <= _block(before, after):
+    before, after = min(before, length), min(after, length)
+    block = _block(before, after)
+    if length**2 <= -(-length // block) * block * (before + block + after):
+        # The band has no fewer scores than there are pairs.
         position = torch.arange(length, device=padding_BS.device)
         is_near_TS = _is_near(position, position, before, after)
         is_itself_TS = torch.eye(length, dtype=torch.bool, device=padding_BS.device)
@@ -134,7 +141,7 @@ class Neighbourhood:
 
 
 def _block(before: int, after: int) -> int:
-    # With blocks as long as the neighbourhood, half of the computed scores lie within it, whatever its size.
+    # With blocks as long as the neighbourhood, half of the computed scores lie within the band.
     return max(before + after, MIN_BLOCK)
 
 

@@ -1,4 +1,4 @@
-"""Look at the weights of the attentions while a model computes.
+"""Observe the weights of the attentions while a model computes.
 
 Shapes: B sentences, T queries (target), S keys (source), H heads, K size of a head's queries and keys, V size of a
 head's values.
@@ -16,40 +16,46 @@ from torch import Tensor
 from nmt.kernels.policy import AttentionKernel
 from nmt.model.masks import Mask
 
-See = Callable[[int, Tensor], None]
+OnWeights = Callable[[int, Tensor], None]
 """Called for each layer, from 0, with the weights (B, H, T, S) of its attention."""
 
 
 @dataclass(frozen=True)
-class Watch:
-    """What to call for each of the three attentions (section 3.2.3); None for those that nobody looks at."""
+class AttentionObserver:
+    """What to call for each of the three attentions (section 3.2.3); None for those that are not observed."""
 
-    encoder: See | None = None
-    decoder: See | None = None
-    memory: See | None = None
+    encoder: OnWeights | None = None
+    decoder: OnWeights | None = None
+    memory: OnWeights | None = None
 
 
-NOTHING = Watch()
+NO_OBSERVER = AttentionObserver()
 
 
 @dataclass(frozen=True)
-class WatchedMask:
-    """A mask that shows the weights of each attention that goes through it."""
+class ObservedMask:
+    """A mask that passes on the weights of each attention that goes through it."""
 
     mask: Mask
-    see: Callable[[Tensor], None]
+    on_weights: Callable[[Tensor], None]
 
     def attend(
         self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
     ) -> Tensor:
         """As :meth:`Mask.attend`."""
-        # Attention mixes the values by its weights, so from the values 1 0 0 ..., 0 1 0 ... it makes the weights.
-        (*batch, keys, _) = key_BHSK.shape
-        unit_BHSS = torch.eye(keys, dtype=value_BHSV.dtype, device=value_BHSV.device).expand(*batch, -1, -1)
-        self.see(self.mask.attend(attention, query_BHTK, key_BHSK, unit_BHSS, 0.0))
+        self.on_weights(self._weights(attention, query_BHTK, key_BHSK))
         return self.mask.attend(attention, query_BHTK, key_BHSK, value_BHSV, dropout)
 
+    def _weights(self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
+        """The weights (B, H, T, S), at least in fp32."""
+        # Attention mixes the values by its weights, so from the values 1 0 0 ..., 0 1 0 ... it makes the weights.
+        dtype = torch.promote_types(key_BHSK.dtype, torch.float32)
+        (*batch, keys, _) = key_BHSK.shape
+        unit_BHSS = torch.eye(keys, dtype=dtype, device=key_BHSK.device).expand(*batch, -1, -1)
+        with torch.autocast(key_BHSK.device.type, enabled=False):
+            return self.mask.attend(attention, query_BHTK.to(dtype), key_BHSK.to(dtype), unit_BHSS, 0.0)
 
-def watched(mask: Mask, see: See | None, layer: int) -> Mask:
-    """The mask, or one that also shows the weights of a layer's attention."""
-    return mask if see is None else WatchedMask(mask, partial(see, layer))
+
+def observed(mask: Mask, on_weights: OnWeights | None, layer: int) -> Mask:
+    """The mask, or one that also passes on the weights of a layer's attention."""
+    return mask if on_weights is None else ObservedMask(mask, partial(on_weights, layer))

@@ -21,7 +21,7 @@ from nmt.kernels.growing import Growing
 from nmt.kernels.packing import Packing
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.masks import AdditiveMask, Mask, additive_mask
-from nmt.model.watching import Watch, watched
+from nmt.model.observing import AttentionObserver, observed
 
 
 class Past(Protocol):
@@ -52,13 +52,13 @@ class WholeTarget:
 
     encoded: Encoded
     target_mask: Mask
-    """Forbids to attend to later pieces."""
+    """Forbids attention to later pieces."""
     memory_mask: Mask
 
-    def watched(self, watch: Watch, layer: int) -> WholeTarget:
-        """The same past, which shows the weights of a layer's attentions."""
-        masks = watched(self.target_mask, watch.decoder, layer), watched(self.memory_mask, watch.memory, layer)
-        return WholeTarget(self.encoded, *masks)
+    def observed(self, observer: AttentionObserver, layer: int) -> WholeTarget:
+        """The same past, which passes on the weights of a layer's attentions."""
+        target_mask = observed(self.target_mask, observer.decoder, layer)
+        return WholeTarget(self.encoded, target_mask, observed(self.memory_mask, observer.memory, layer))
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.extend`."""

@@ -17,8 +17,8 @@ from nmt.kernels.policy import PLAIN, Kernels
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
 from nmt.model.masks import AdditiveMask, additive_mask, source_mask, target_mask
+from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
 from nmt.model.state import DecodingState, Encoded, LayerState, Past, StepPast, WholeTarget
-from nmt.model.watching import NOTHING, Watch, watched
 
 
 class Transformer(nn.Module):
@@ -66,20 +66,22 @@ class Transformer(nn.Module):
         """Logits (B, T, V) of each next piece; see :meth:`encode` and :meth:`decode`."""
         return self.decode(target_BT, self.encode(source_BS, source_lengths_B), target_lengths_B)
 
-    def encode(self, source_BS: Tensor, lengths_B: Lengths | None = None, *, watch: Watch = NOTHING) -> Encoded:
+    def encode(
+        self, source_BS: Tensor, lengths_B: Lengths | None = None, *, observer: AttentionObserver = NO_OBSERVER
+    ) -> Encoded:
         """Encode sentences: pieces with eos, padded with 0 on the right.
 
         Args:
             lengths_B: pieces of each sentence with eos, if the host knows them; counted if not given.
-            watch: what to call with the weights of the attention.
+            observer: what to call with the weights of the attention.
         """
-        padding_BS, dtype = source_BS == PAD, self.embedding.weight.dtype
-        mask = source_mask(padding_BS, self.config.source_neighbours, dtype)
+        mask_B11S = additive_mask(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
+        mask = source_mask(mask_B11S, self.config.source_neighbours)
         packing = self.kernels.packing(source_BS, lengths_B)
         x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS))))
         for index, layer in enumerate(self.encoder):
-            x_MD = layer(x_MD, watched(mask, watch.encoder, index), packing)
-        return Encoded(self.encoder_norm(x_MD), packing, additive_mask(padding_BS, dtype)[:, None, None, :])
+            x_MD = layer(x_MD, observed(mask, observer.encoder, index), packing)
+        return Encoded(self.encoder_norm(x_MD), packing, mask_B11S)
 
     def decode(
         self,
@@ -87,7 +89,7 @@ class Transformer(nn.Module):
         encoded: Encoded,
         lengths_B: Lengths | None = None,
         *,
-        watch: Watch = NOTHING,
+        observer: AttentionObserver = NO_OBSERVER,
     ) -> Tensor:
         """Logits (B, T, V) of the piece after each of ``target_BT`` (bos + pieces, padded with 0 on the right).
 
@@ -95,14 +97,14 @@ class Transformer(nn.Module):
 
         Args:
             lengths_B: as for :meth:`encode`, of the targets with bos.
-            watch: what to call with the weights of the attentions.
+            observer: what to call with the weights of the attentions.
         """
         past = WholeTarget(
             encoded,
             target_mask(target_BT, self.config.target_neighbours, self.embedding.weight.dtype),
             AdditiveMask(encoded.mask_B11S),
         )
-        pasts = [past.watched(watch, index) for index in range(len(self.decoder))]
+        pasts = [past.observed(observer, index) for index in range(len(self.decoder))]
         packing = self.kernels.packing(target_BT, lengths_B)
         x_ND = packing.pack(self.target_positions(self.embedding(target_BT)))
         x_ND = self._through_decoder(x_ND, pasts, packing)

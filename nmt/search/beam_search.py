@@ -80,10 +80,12 @@ def beam_search(
     Returns:
         The ``nbest`` hypotheses of each sentence, best first; fewer if the beam finished fewer different ones.
     """
+    if before_step is not None:  # before the encoder too, which may need more memory than the first step
+        before_step(len(source_BS), 0)
     with torch.inference_mode():
         search = _Search.begin(models, source_BS, settings, prefixes, numbers)
         while search.sentences:
-            if before_step is not None:
+            if before_step is not None and search.length:
                 before_step(len(search.sentences), search.length)
             search.extend()
     return [sorted(found, key=lambda hypothesis: -hypothesis.score)[: settings.nbest] for found in search.finished]

@@ -18,8 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 from nmt.data.batching import micro_batches
 from nmt.device import Hardware
 from nmt.errors import ConfigError
+from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.transformer import Transformer
-from nmt.model.watching import NOTHING, Watch
 from nmt.search.beam_search import BOS, EOS, PAD, length_penalty, never_emitted
 from nmt.search.settings import Normalization
 
@@ -119,16 +119,16 @@ def _score_batch(
     """The log-probability of each piece, and the source position with the most attention. Ignore padded positions."""
     log_p_by_model, attention_by_model = [], []
     for model in models:
-        watched_layer = None if alignment_layer is None else alignment_layer % len(model.decoder)
+        observed_layer = None if alignment_layer is None else alignment_layer % len(model.decoder)
 
-        def watch(layer: int, weights_BHTS: Tensor, watched_layer: int | None = watched_layer) -> None:
-            if layer == watched_layer:
+        def keep(layer: int, weights_BHTS: Tensor, observed_layer: int | None = observed_layer) -> None:
+            if layer == observed_layer:
                 attention_by_model.append(weights_BHTS.mean(dim=1))
 
         with torch.inference_mode(), hardware.autocast():
             encoded = model.encode(source_BS, source_lengths_B)
-            watching = NOTHING if watched_layer is None else Watch(memory=watch)
-            logits_BTV = model.decode(target_input_BT, encoded, target_lengths_B, watch=watching)
+            observer = NO_OBSERVER if observed_layer is None else AttentionObserver(memory=keep)
+            logits_BTV = model.decode(target_input_BT, encoded, target_lengths_B, observer=observer)
         logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
         gold_BT = logits_BTV.gather(2, target_output_BT[:, :, None]).squeeze(2)
         log_p_by_model.append(gold_BT - torch.logsumexp(logits_BTV, dim=2))

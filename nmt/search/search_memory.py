@@ -53,12 +53,15 @@ class SearchMemory:
         numbers = 0
         for model in self._models:
             layers, size = model.config.decoder_layers, model.config.d_model
+            neighbours = model.config.target_neighbours
+            attended = written if neighbours is None else min(written, beam * (neighbours + 1))
             # Keys and values of the pieces so far, with room reserved for more, and of the source.
             numbers += 2 * layers * size * (written + 2 * beam * source_pieces + source_pieces)
             # The masks of each hypothesis's past, before and after the step; a layer's scores before and after softmax.
-            numbers += (3 + 2 * model.config.heads) * beam * written + 2 * beam * beam
+            numbers += (3 + 2 * model.config.heads) * beam * attended + 2 * beam * beam
             if model.config.attention == "additive":  # a vector for each pair of query and key
-                numbers += model.config.heads * model.config.key_size * beam * max(written, source_pieces)
+                pairs = max(source_pieces**2, beam * attended, beam * source_pieces)
+                numbers += model.config.heads * model.config.key_size * pairs
         # The logits, their copies, and the best of them with their indices (8 bytes each).
         numbers += beam * vocabulary * (2 + len(self._models))
         considered = vocabulary if settings.sampling is not None else min(64 * settings.beam, vocabulary)

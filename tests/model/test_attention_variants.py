@@ -77,6 +77,34 @@ def test_a_neighbourhood_of_the_whole_sentence_is_full_attention(kernels, length
         torch.testing.assert_close(logits, expected, atol=1e-12, rtol=0)
 
 
+def test_long_padded_batches_through_the_band_equal_masks_of_all_pairs(kernels, monkeypatch):
+    torch.manual_seed(0)
+    settings = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "heads": 2, "dropout": 0.0}
+    model = Transformer(ModelConfig(**settings, source_neighbours=3, target_neighbours=2), 30, kernels).double().train()
+    source, target = torch.randint(4, 30, (2, 3, LONG), generator=torch.Generator().manual_seed(1))
+    source[1, MIN_BLOCK - 5 :], target[1, MIN_BLOCK + 3 :] = 0, 0
+    source[2, 2 * MIN_BLOCK :], target[2, 1:] = 0, 0
+    real = target != 0
+    computed = []
+    for by_pairs in (False, True):
+        with monkeypatch.context() as patch:
+            if by_pairs:
+                patch.setattr("nmt.model.masks.neighbourhood", lambda padding, b, a, dtype: band(padding, b, a))
+            model.zero_grad()
+            logits = model(source, target)[real]
+            logits.square().sum().backward()
+            computed.append([logits.detach(), *(parameter.grad.clone() for parameter in model.parameters())])
+    for found, expected in zip(*computed, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+
+
+def test_long_neighbourhoods_compute_no_more_than_all_pairs():
+    for length, neighbours in ((1_001, 500), (600, 256), (40, 16)):
+        mask = source_mask(torch.zeros(1, 1, 1, length), neighbours)
+        assert isinstance(mask, AdditiveMask)
+        assert mask.mask.numel() == length**2
+
+
 def test_a_long_restricted_target_is_the_same_step_by_step(kernels):
     torch.manual_seed(0)
     settings = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "heads": 2, "dropout": 0.0}
@@ -110,7 +138,7 @@ def test_restricted_attention_takes_linear_time_and_memory(make):
     counts, sizes = [], []
     for length in (1_024, 2_048, 4_096, 8_192):
         tokens = torch.ones(1, length, dtype=torch.long)
-        mask = make(tokens == 0 if make is source_mask else tokens, 16, torch.float32)
+        mask = source_mask(torch.zeros(1, 1, 1, length), 16) if make is source_mask else make(tokens, 16, torch.float32)
         query = torch.empty(1, 2, length, 8, device="meta")
         on_meta = replace(mask, mask_BNCW=mask.mask_BNCW.to("meta"))
         with FlopCounterMode(display=False) as counter:

@@ -14,8 +14,8 @@ from nmt.kernels.packing import PAD, Packing
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embeddings import sinusoids
 from nmt.model.masks import AdditiveMask
+from nmt.model.observing import AttentionObserver, ObservedMask
 from nmt.model.transformer import Transformer
-from nmt.model.watching import Watch, WatchedMask
 from nmt.training.start.setup import parameter_counts
 
 VOCAB = 43  # no multiple of 8, so that rows are added
@@ -236,13 +236,13 @@ def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing(build)
     every_query, every_key = (Packing(*tokens.shape) for tokens in (target, source))
     key, value = attention.project_memory(memory.flatten(0, 1), every_key)
     found = []
-    watched_mask = WatchedMask(AdditiveMask(mask), found.append)
-    attention(attention.project_query(query.flatten(0, 1), every_query), key, value, watched_mask, every_query)
+    observed_mask = ObservedMask(AdditiveMask(mask), found.append)
+    attention(attention.project_query(query.flatten(0, 1), every_query), key, value, observed_mask, every_query)
     torch.testing.assert_close(found[0], expected, atol=1e-12, rtol=0)
 
     seen = {"encoder": {}, "decoder": {}, "memory": {}}
-    watch = Watch(**{name: weights.__setitem__ for name, weights in seen.items()})
-    logits = model.decode(target, model.encode(source, watch=watch), watch=watch)
+    observer = AttentionObserver(**{name: weights.__setitem__ for name, weights in seen.items()})
+    logits = model.decode(target, model.encode(source, observer=observer), observer=observer)
     assert torch.equal(logits, model(source, target))
     shapes = {"encoder": (3, 4, 7, 7), "decoder": (3, 4, 9, 9), "memory": (3, 4, 9, 7)}
     for name, layers in {"encoder": 2, "decoder": 3, "memory": 3}.items():

@@ -9,8 +9,8 @@ import torch
 from nmt.config import ModelConfig
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError
+from nmt.model.observing import AttentionObserver
 from nmt.model.transformer import Transformer
-from nmt.model.watching import Watch
 from nmt.search.beam_search import BOS, EOS, PAD, UNK, beam_search
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
@@ -142,7 +142,9 @@ def test_alignment_follows_the_attention_of_the_layer_that_is_named():
             for built in models:
                 seen = {}
                 encoded = built.encode(torch.tensor([[*source, EOS]]))
-                built.decode(torch.tensor([[BOS, *target]]), encoded, watch=Watch(memory=seen.__setitem__))
+                built.decode(
+                    torch.tensor([[BOS, *target]]), encoded, observer=AttentionObserver(memory=seen.__setitem__)
+                )
                 assert sorted(seen) == [0, 1, 2]
                 assert torch.allclose(seen[layer].sum(-1), torch.ones(1))
                 weights.append(seen[layer][0].mean(0))

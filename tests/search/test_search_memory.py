@@ -113,11 +113,33 @@ def test_sampling_considers_the_whole_vocabulary(model):
 
 def test_additive_attention_needs_a_vector_for_each_pair(model):
     additive = Transformer(model.config.model_copy(update={"attention": "additive"}), 100)
-    for source, length in ((20, 10), (3, 30)):
+    for source, length, pairs in ((20, 2, 20 * 20), (3, 30, 4 * 4 * 30), (4, 1, 16)):
         plain, other = (
             memory(each, None).need(SearchSettings(beam=4), 2, source, length) for each in (model, additive)
         )
-        assert other - plain == 2 * 2 * 8 * 4 * max(4 * length, source) * 4  # sentences, heads, d_k, beam, keys, bytes
+        assert other - plain == 2 * 2 * 8 * pairs * 4  # sentences, heads, d_k, bytes of a number
+
+
+def test_a_restricted_search_needs_no_scores_of_pieces_that_are_too_far(model):
+    restricted = Transformer(model.config.model_copy(update={"target_neighbours": 9}), 100)
+
+    def needs(length: int) -> tuple[int, int]:
+        full, less = (memory(each, None).need(SearchSettings(beam=4), 2, 6, length) for each in (model, restricted))
+        return full, less
+
+    assert len(set(needs(10))) == 1
+    full, less = needs(30)
+    assert full - less == 2 * (3 + 2 * 2) * 4 * 4 * (30 - 10) * 4  # sentences, numbers, beam twice, pieces, bytes
+
+
+def test_memory_is_checked_before_the_encoder_runs(model, monkeypatch):
+    monkeypatch.setattr(Transformer, "encode", lambda *arguments: pytest.fail("the encoder ran"))
+
+    def full(sentences, length):
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        beam_search([model], torch.tensor([[5, 3]]), SearchSettings(), before_step=full)
 
 
 def test_the_search_tells_how_many_sentences_are_left_and_how_far_it_is(model):
@@ -143,6 +165,8 @@ def test_the_estimate_holds(model, settings):
     module._Search.begin = staticmethod(lambda *a: searches.append(begin(*a)) or searches[-1])
 
     def note(sentences, length):
+        if not searches:  # before the encoder
+            return
         state = searches[0].states[0]
         layers = [t for layer in state.layers for t in (layer.key.buffer_BHXK, layer.value.buffer_BHXK)]
         held.append((length, sum(t.nbytes for t in [*layers, state.past_BWX])))
