@@ -88,7 +88,7 @@ READ = {
     *("build-vocab vocab", "train config", "train init_from", "train resume", "average-checkpoints run", "report runs"),
     *("translate model", "translate text", "translate input", "translate prefix", "translate score_target"),
     *("score hypothesis", "score reference", "score source"),
-    *("bench train data", "bench translate model", "bench translate data"),
+    *("bench train data", "bench translate model", "bench translate data", "attention model", "attention input"),
 }
 """What is only read from."""
 
@@ -154,6 +154,8 @@ COMMANDS = {
     ),
     "build-vocab data": Output(("build-vocab", "--size", "38", "--workers", "1", "--data"), succeeds=("data",)),
     "report out": Output(("report", "runs/run", "--out"), succeeds=("new", "report")),
+    # No place has a name that ends as a page, a picture or JSON does.
+    "attention out": Output(("attention", "--model", "bundle", "--threads", "1", "ba", "--out"), succeeds=()),
     "translate output": Output(
         ("translate", "--model", "bundle", "--threads", "1", "--input", "input.txt", "--output"),
         beside=".new.nmt.json",

@@ -14,6 +14,7 @@ import typer
 import typer.core
 
 import nmt
+from nmt.cli.attention import attention
 from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.bench import bench
 from nmt.cli.build_vocab import build_vocab
@@ -161,6 +162,7 @@ _add("average-checkpoints", average_checkpoints, "Average the weights of several
 _add("translate", translate, "Translate lines of text.")
 _add("score", score, "Score translations: BLEU, chrF, TER.")
 _add("report", report, "Write a page about training runs.")
+_add("attention", attention, "Draw the attention in sentences and their translations.")
 
 app.add_typer(bench, name="bench", short_help="Measure speed on this machine.")
 

@@ -43,6 +43,11 @@ def _attribute(key: str, value: str | bool | None) -> str:
     return f" {name}" if value is True else f' {name}="{html.escape(value)}"'
 
 
+def variables(**values: object) -> str:
+    """Custom properties of CSS, as the value of the attribute ``style``: ``a=1`` is ``--a: 1``."""
+    return "; ".join(f"--{name}: {value}" for name, value in values.items())
+
+
 def join(parts: Iterable[Html]) -> Html:
     """The concatenated parts."""
     return Html("".join(parts))

@@ -85,6 +85,7 @@ COMMANDS = {
         leaves="cache(/.*)?",
     ),
     "report": Command("report runs/run --out page.html", varies=r"page\.html"),
+    "attention": Command("attention --model bundle --threads 1 --input input.txt --out weights.json"),
     "bench train": Command(
         "bench train --data sets/data --preset tiny --rounds 1 --updates 1 --update-tokens 100", measures=True
     ),
@@ -103,9 +104,9 @@ def is_quick(command: str, fault: str, place: str) -> bool:
 
 def test_the_table_has_every_command_fault_and_place():
     assert {name for name, _ in commands()} == {name.partition(" (")[0] for name in COMMANDS} - {"export"}
-    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 396
+    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 432
     quick = [case for case in TABLE if is_quick(*case)]
-    assert len(quick) == 198
+    assert len(quick) == 216
     for pairs in ({(c, f) for c, f, _ in quick}, {(c, p) for c, _, p in quick}, {(f, p) for _, f, p in quick}):
         assert len(pairs) in (len(COMMANDS) * len(FAULTS), len(FAULTS) * len(PLACES))
 

@@ -1,6 +1,6 @@
 """What was not escaped cannot get into a page."""
 
-from nmt.reports.html import details, element, page, section, table, text
+from nmt.reports.html import details, element, page, section, table, text, variables
 
 
 def test_text_and_attributes_are_escaped():
@@ -11,6 +11,10 @@ def test_text_and_attributes_are_escaped():
 def test_attributes_by_their_names():
     made = element("input", class_="x", data_end="1", checked=True, disabled=False, id=None, name="n")
     assert made == '<input class="x" data-end="1" checked name="n">'
+
+
+def test_variables_of_a_style():
+    assert element("div", style=variables(heads=9, shape="1.5")) == '<div style="--heads: 9; --shape: 1.5"></div>'
 
 
 def test_a_section_without_content_is_left_out():

@@ -1,0 +1,113 @@
+"""``nmt attention``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmt.cli.options import Device, Threads
+from nmt.option_fields import STREAMS
+
+MAX_SENTENCES = 50
+"""A page holds every weight of every sentence, and a browser has to read them all."""
+
+
+def attention(
+    sentence: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SENTENCE", help="Sentences to translate, each in quotes.  [standard input]"),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.  [newest run]", rich_help_panel=STREAMS),
+    ] = None,
+    input: Annotated[
+        Path | None,
+        typer.Option(
+            "-i", "--input", metavar="PATH", help="Text to translate, a sentence per line.", rich_help_panel=STREAMS
+        ),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Translation to force, one per sentence.", rich_help_panel=STREAMS),
+    ] = None,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="PATH",
+            help="File to write: .html, .png or .json; may be repeated.  [attention.html]",
+            rich_help_panel=STREAMS,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON instead of writing attention.html.", rich_help_panel=STREAMS),
+    ] = False,
+    picture: Annotated[
+        Literal["encoder", "decoder", "memory"] | None,
+        typer.Option(help="The attention that a .png shows.  [memory]", rich_help_panel=STREAMS),
+    ] = None,
+    device: Device = "auto",
+    threads: Threads = None,
+) -> None:
+    """Draw the attention weights of every layer and head, for sentences and their translations.
+
+    The page shows the self-attention of the encoder and of the decoder, and the attention of the decoder over the
+    encoder (memory).
+
+    Example: nmt attention -m runs/toy-en-de-tiny "The man sleeps."
+    """
+    from nmt.checkpoint.describing import describe_model, models_to_use
+    from nmt.cli.console import notice, write_stdout
+    from nmt.errors import ConfigError
+    from nmt.reports.attention_files import attention_lines, check_attention_file, write_attention
+
+    paths = out or ([] if as_json else [Path("attention.html")])
+    for path in paths:
+        check_attention_file(path)
+    if picture is not None and not any(path.suffix == ".png" for path in paths):
+        raise ConfigError(f"--picture {picture} chooses what a .png shows, and there is none: add --out NAME.png.")
+    sentences = _sentences(sentence, input)
+    [folder], remarks = models_to_use([model] if model else [])
+
+    from nmt.device import choose_hardware
+    from nmt.search.settings import search_settings
+    from nmt.translation.attention_maps import attention_maps
+    from nmt.translation.ensemble import load_ensemble
+
+    hardware = choose_hardware(device, "fp32", threads)
+    for line in (f"model: {describe_model(folder)}", *remarks):
+        notice(line)
+    ensemble = load_ensemble([folder], hardware)
+    settings = search_settings(ensemble.config.decoding)
+    maps = attention_maps(ensemble, sentences, target, settings, hardware, model=str(folder))
+    for path in paths:
+        write_attention(maps, path, picture or "memory")
+        notice(f"written: {path}")
+    if as_json:
+        write_stdout(attention_lines(maps))
+
+
+def _sentences(given: list[str] | None, path: Path | None) -> list[str]:
+    import itertools
+    import sys
+
+    from nmt.errors import ConfigError, DataError
+    from nmt.text import STDIN, read_lines
+
+    if given and path is not None:
+        raise ConfigError(f"the input was given twice, as a sentence and as --input {path}: give one.")
+    if not given and path is None and sys.stdin.isatty():
+        raise ConfigError('give a sentence: nmt attention "The man sleeps."')
+    sentences = given or list(itertools.islice(read_lines(path or Path(STDIN)), MAX_SENTENCES + 1))
+    if not sentences:
+        raise DataError(f"{path or 'standard input'} has no lines.")
+    if len(sentences) > MAX_SENTENCES:
+        raise DataError(
+            f"got more than {MAX_SENTENCES} sentences, but a page holds {MAX_SENTENCES} at most: choose among them."
+        )
+    return sentences
