@@ -439,6 +439,12 @@ CASES = [
         remove("runs/r/checkpoints"),
     ),
     Case("report data/a", "report runs/r", ("reports/run_history.py: nmt train",)),
+    Case("attention ba --out page.pdf", "attention ba --out page.html", ("reports/attention_files.py: --out",)),
+    Case(
+        "attention ba --picture encoder", "attention ba --picture encoder --out picture.png",
+        ("cli/attention.py: --out", "cli/attention.py: --picture"),
+    ),
+    Case("attention ba --input corpus/c.en", "attention ba", ("cli/attention.py: --input",)),
     Case("report runs/r --out data/a", "report runs/r --out page.html", ("ownership.py: --out",)),
     Case(
         "average-checkpoints runs/r --last 2 --best 2", "average-checkpoints runs/r --last 2",
