@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 import torch
 import yaml
 
+import nmt
 from nmt import device
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, latest_intact_checkpoint
@@ -51,6 +53,13 @@ def test_a_run_keeps_the_precision_that_auto_came_to_when_it_began(run_training,
     run_training(tmp_path / "run", auto)
     assert [record["hardware"].split(", ")[-1] for record in records(tmp_path / "run", "start")] == ["bf16", "bf16"]
     assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
+
+
+def test_a_start_records_the_versions(run_training, tmp_path):
+    run_training(tmp_path / "run", "training.max_updates=1", "validation.bleu=false")
+    [start] = records(tmp_path / "run", "start")
+    versions = {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()}
+    assert (start["versions"], start["ranks"]) == (versions, 1)
 
 
 def test_each_epoch_cuts_words_anew_and_its_pieces_do_not_pile_up(run_training, tmp_path):

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from nmt.locking import holder
 from nmt.training.ranks import exchange
+from nmt.training.ranks.exchange import LostPeerError, Ranks
 from tests.training.conftest import assert_same, records, saved
 from tests.training.rank_processes import SCRIPT, start_ranks
 
@@ -251,3 +253,22 @@ def test_a_rank_reads_its_places_from_the_launchers_variables(monkeypatch):
     monkeypatch.delenv("LOCAL_RANK")
     monkeypatch.delenv("LOCAL_WORLD_SIZE")
     assert exchange.ranks_of_environment() == exchange.Ranks(5, 8, 5, 8)
+
+
+def test_a_lost_rank_is_told_from_memory_that_ends(monkeypatch):
+    def fail(message: str):
+        def all_reduce(tensor):
+            raise RuntimeError(message)
+
+        return all_reduce
+
+    ranks, tensor = Ranks(rank=1, size=2), torch.zeros(1)
+    monkeypatch.setattr(exchange.dist, "all_reduce", fail("Connection closed by peer"))
+    with pytest.raises(
+        LostPeerError, match=r"^rank 1: lost contact with the other ranks, .* \(Connection closed by peer"
+    ):
+        ranks.sum(tensor)
+    monkeypatch.setattr(exchange.dist, "all_reduce", fail("DefaultCPUAllocator: can't allocate memory"))
+    with pytest.raises(RuntimeError, match="allocate memory") as caught:
+        ranks.sum(tensor)
+    assert not isinstance(caught.value, LostPeerError)

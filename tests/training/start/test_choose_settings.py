@@ -3,9 +3,12 @@
 import pytest
 import yaml
 
-from nmt.config import dump_config, load_preset, load_yaml, parse_config
+from nmt.checkpoint.bundle import save_bundle
+from nmt.config import Config, ModelConfig, dump_config, load_preset, load_yaml, parse_config
 from nmt.data.manifest import read_manifest
+from nmt.data.vocab import Vocabulary
 from nmt.errors import ConfigError
+from nmt.model.transformer import Transformer
 from nmt.training.start.choose_settings import choose_settings
 from nmt.training.start.setup import resolve_config
 
@@ -71,6 +74,18 @@ def test_a_runs_own_file_gives_exactly_its_settings(resolve, choose, own):
     del values["schedule"]["decay"], values["training"]["patience"]
     assert resolve(config_file=own(yaml.safe_dump(values))).schedule.decay == "inverse_sqrt"
     assert load_preset("small")["schedule"]["decay"] == "linear"
+
+
+def test_the_settings_of_a_bundle_that_is_tuned_are_named_by_their_file(choose, resolve, tmp_path, reversed_words):
+    model = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
+    vocab = Vocabulary.load(reversed_words / "vocab.model")
+    bundle = tmp_path / "bundle"
+    save_bundle(bundle, Transformer(model, vocab.size).state_dict(), Config(model=model), vocab)
+    choice = choose(init_from=bundle)
+    assert choice.description == f"settings: {bundle / 'config.yaml'} (--preset takes others)"
+    assert [layer.name for layer in choice.layers] == [str(bundle / "config.yaml")]
+    assert resolve(init_from=bundle).model == model
+    assert resolve(init_from=bundle, preset="tiny").model != model
 
 
 def test_what_data_a_file_names_does_not_matter(resolve, own):
