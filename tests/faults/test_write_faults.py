@@ -85,7 +85,7 @@ COMMANDS = {
         leaves="cache(/.*)?",
     ),
     "report": Command("report runs/run --out page.html", varies=r"page\.html"),
-    "attention": Command("attention --model bundle --threads 1 --input input.txt --out weights.json"),
+    "attention": Command("attention --model bundle --threads 1 ba lu --out weights.json"),
     "bench train": Command(
         "bench train --data sets/data --preset tiny --rounds 1 --updates 1 --update-tokens 100", measures=True
     ),

@@ -1,5 +1,6 @@
 """The data of a run, checked when it is opened."""
 
+import re
 import shutil
 
 import pytest
@@ -9,7 +10,7 @@ from nmt.config import parse_config
 from nmt.data.build import build_vocabulary
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.training.input.data_sets import TrainingData
 from tests.training.conftest import SETTINGS, make_data_set
 
@@ -33,6 +34,14 @@ def test_shards_of_another_text_are_refused(data):
     """The manifest tells what the text is now, the shards of what text they were made."""
     with pytest.raises(DataError, match=r"its text has changed since it was encoded.*nmt build-vocab"):
         TrainingData.open([data], config(data, fingerprint="0" * 64))
+
+
+def test_sentences_beyond_the_positions_are_refused_with_the_command_that_leaves_them_out(data):
+    few = config(data)
+    few = few.model_copy(update={"model": few.model.model_copy(update={"max_positions": 3})})
+    command = f"`nmt build-vocab --data {data} --vocab {data / 'vocab.model'} --max-length 2`"
+    with pytest.raises(ConfigError, match=rf"model\.max_positions is 3, .*{re.escape(command)}"):
+        TrainingData.open([data], few)
 
 
 @pytest.fixture
