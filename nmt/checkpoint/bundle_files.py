@@ -13,6 +13,9 @@ from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError
 from nmt.hashing import sha256_of
 
+_MAX_NAME_BYTES = 255
+"""File systems refuse to look for longer names."""
+
 
 @dataclass(frozen=True)
 class BundleFolder:
@@ -129,7 +132,8 @@ def recorded_checksums(folder: Path) -> dict[str, str]:
 
 
 def _is_file_name(name: str) -> bool:
-    return name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name) and name.isprintable()
+    is_plain = name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name) and name.isprintable()
+    return is_plain and len(name.encode()) <= _MAX_NAME_BYTES
 
 
 def _refuse(problem: str | None) -> None:

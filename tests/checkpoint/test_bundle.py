@@ -115,6 +115,14 @@ def test_a_damaged_or_missing_file_is_named(tmp_path, name):
             load_bundle(folder)
 
 
+@pytest.mark.parametrize("name", ["x" * 256, "ö" * 128, "a/b", "..", "", "a\0b", "\ud800"])
+def test_checksums_of_what_can_be_no_file_are_damaged(tmp_path, name):
+    folder = save(tmp_path / "bundle")
+    (folder / "checksums.json").write_text(json.dumps({name: "0" * 64}))
+    with pytest.raises(CheckpointError, match=r"checksums\.json is damaged: expected a mapping from file names"):
+        load_bundle(folder)
+
+
 def test_verification_beforehand_refuses_the_same_of_several(tmp_path):
     whole, damaged, missing = save(tmp_path / "whole"), save(tmp_path / "damaged"), tmp_path / "missing"
     path = damaged / "model.safetensors"
