@@ -1,16 +1,16 @@
-"""What a trained run gains from averaging and from the search, and where its sentences become too long.
+"""BLEU of a trained run by averaging, by the search, and by the length of the source.
 
 python examples/ablations averages RUN --data DATA           BLEU of the mean of the last 1 and 5 checkpoints
 python examples/ablations search RUN --data DATA             BLEU by beam size and length penalty
 python examples/ablations lengths RUN... --data DATA         BLEU by the length of the source
 
-What changes the training (warmup.yaml, smoothing.yaml, attention.yaml, positions.yaml) is run by examples/sweep.
+examples/sweep runs the comparisons that train models: warmup.yaml, smoothing.yaml, attention.yaml, positions.yaml.
 """
 
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,13 +26,13 @@ from nmt.text import read_lines, sentence_length
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="What a trained run gains from averaging and from the search, and where its sentences become too long.",
+    help="BLEU of a trained run by averaging, by the search, and by the length of the source.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 Run = Annotated[Path, typer.Argument(help="A run or bundle.")]
 Data = Annotated[Path, typer.Option(metavar="DIR", help="The prepared data set to score on.")]
-Split = Annotated[str, typer.Option(help="Its text to score on: valid or test.")]
+Split = Annotated[Literal["valid", "test"], typer.Option(help="Its text to score on.")]
 
 
 class Text:
@@ -76,7 +76,7 @@ def averages(
         with tempfile.TemporaryDirectory() as folder:
             mean = Path(folder) / "average"
             average(checkpoints, mean)
-            translations = [str(translation) for translation in nmt.load(mean).translate(text.sources)]
+            translations = [translation.text for translation in nmt.load(mean).translate(text.sources)]
         table.add(str(count), f"{text.bleu(translations):.2f}")
     print(table)
 
@@ -102,7 +102,7 @@ def search(
     for beam in beams or [1, 2, 4, 8, 16]:
         cells = []
         for alpha in alphas:
-            translations = [str(one) for one in model.translate(text.sources, beam=beam, length_penalty=alpha)]
+            translations = [one.text for one in model.translate(text.sources, beam=beam, length_penalty=alpha)]
             ratio = sum(len(translation.split()) for translation in translations) / length
             cells.append(f"{text.bleu(translations):.2f} ({ratio:.3f})")
         table.add(str(beam), *cells)
@@ -128,7 +128,7 @@ def lengths(
         rows.setdefault(beyond // width, []).append(line)
     models = [nmt.load(run) for run in runs]
     found = [
-        [str(one) for one in model.translate(text.sources, split_sentences="never", guard=False)] for model in models
+        [one.text for one in model.translate(text.sources, split_sentences="never", guard=False)] for model in models
     ]
     note = "" if trained_length is None else f"* longer than the training's sentences of at most {trained_length} words"
     table = TextTable(["source words", "sentences", *(run.name for run in runs)], note=note)

@@ -14,7 +14,7 @@ from nmt.errors import CheckpointError
 from nmt.hashing import sha256_of
 
 _MAX_NAME_BYTES = 255
-"""File systems refuse to look for longer names."""
+"""The longest name that file systems accept."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def attention(
     from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice, write_stdout
     from nmt.errors import ConfigError
-    from nmt.reports.attention_files import attention_lines, check_attention_file, write_attention
+    from nmt.reports.attention_files import check_attention_file, json_lines, write_attention
 
     paths = out or ([] if as_json else [Path("attention.html")])
     for path in paths:
@@ -89,7 +89,7 @@ def attention(
         write_attention(maps, path, picture or "memory")
         notice(f"written: {path}")
     if as_json:
-        write_stdout(attention_lines(maps))
+        write_stdout(json_lines(maps))
 
 
 def _sentences(given: list[str] | None, path: Path | None) -> list[str]:

@@ -81,14 +81,14 @@ def write_attention(maps: Sequence[AttentionMaps], path: Path, picture: Attentio
     forms: dict[str, Callable[[], bytes]] = {
         ".html": lambda: attention_page(maps).encode("utf-8", errors="replace"),
         ".png": lambda: attention_picture(maps[0], picture),
-        ".json": lambda: attention_lines(maps).encode(),
+        ".json": lambda: json_lines(maps).encode(),
     }
     content = forms[path.suffix]()
     with replacing(path) as stream:
         stream.write(content)
 
 
-def attention_lines(maps: Sequence[AttentionMaps]) -> str:
+def json_lines(maps: Sequence[AttentionMaps]) -> str:
     """JSON, one line per sentence."""
     from nmt.reports.attention_json import attention_json
 

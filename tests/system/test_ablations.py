@@ -1,6 +1,7 @@
 """examples/ablations: sweeps that can be read, and what a trained run gains from averaging and search."""
 
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -53,11 +54,14 @@ def toy(trained):
 
 
 @pytest.mark.slow
-def test_averages_and_searches_are_scored(toy):
+def test_averages_and_searches_are_scored(toy, nmt, tmp_path):
     run, data = toy
+    nmt("translate", "-m", run / "last", "-i", data / "valid.en", "-o", "last.de", cwd=tmp_path)
+    scored = nmt("score", "--json", "--reference", data / "valid.de", "last.de", cwd=tmp_path).stdout
+    [system] = json.loads(scored)["systems"]
     one, two = rows(ablations("averages", run, "--data", data, "--last", 1, "--last", 2))[2:]
     assert [one[0], two[0]] == ["1", "2"]
-    assert 0 <= float(one[1]) <= 100
+    assert float(one[1]) == pytest.approx(system["scores"][0]["value"], abs=0.006)
     heading, _, greedy, beam = rows(
         ablations("search", run, "--data", data, "--beam", 1, "--beam", 2, "--length-penalty", 0.6)
     )
