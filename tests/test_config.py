@@ -64,7 +64,6 @@ def test_numbers_may_be_written_as_yaml_reads_them_as_text():
         ("model.heads=1.5", ["model.heads: expected a whole number, got 1.5."]),
         ("model.attention_bias=maybe", ["expected true or false, got 'maybe'"]),
         ("model.heads=7", ["heads 7", "d_k"]),
-        ("schedule.decay=linear", ["decay_updates"]),
         ("schedule.decay_updates=10", ["decay: linear"]),
         ("model.norm=sandwich", ["model.norm", "post", "pre"]),
         ("model=3", ["model: is a section", "model.encoder_layers"]),
@@ -88,6 +87,14 @@ def test_a_malformed_set_is_an_error(setting):
 def test_a_rate_that_ends_before_the_run_is_an_error():
     with pytest.raises(ConfigError, match="set it to 8,000 too"):
         parsed("schedule.decay=linear", "schedule.decay_updates=8000", "training.max_updates=9000")
+
+
+def test_a_decay_ends_with_the_run_which_needs_an_end():
+    for decay in ("linear", "cosine", "wsd"):
+        assert parsed(f"schedule.decay={decay}").schedule.decay_updates is None
+        parsed(f"schedule.decay={decay}", "training.max_updates=null", "training.max_minutes=5")
+        with pytest.raises(ConfigError, match=f"a {decay} decay ends with the run, which has no end: set .*--max-min"):
+            parsed(f"schedule.decay={decay}", "training.max_updates=null")
 
 
 def test_one_pattern_needs_no_list():

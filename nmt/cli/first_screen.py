@@ -148,12 +148,10 @@ class _Run:
         limits = _mapping(self.settings.get("training"))
         if not isinstance(state, dict):
             return False
-        span = state.get("decay_span")
         return (
             _reached(state.get("update"), limits.get("max_updates"))
             or _reached(state.get("seconds"), limits.get("max_minutes"), factor=60.0)
             or _reached(state.get("validations_without_gain"), limits.get("patience"))
-            or (isinstance(span, list) and bool(span) and _reached(state.get("update"), span[-1]))
         )
 
     def data(self, key: str) -> str:

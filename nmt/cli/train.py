@@ -65,7 +65,7 @@ def train(
         float | None,
         typer.Option(
             metavar="X",
-            help="End after about X minutes, resumes and validation included.",
+            help="End after about X minutes, not after the preset's updates. Counts resumes and validation.",
             rich_help_panel=SETTINGS,
         ),
     ] = None,

@@ -1,7 +1,7 @@
 """Typed settings: loaded from YAML, changed by ``--set a.b=value``, strict, and written back in full."""
 
 from nmt.config.dumping import changeable_on_resume, differences, dump_config, flatten
-from nmt.config.layering import Layer, parse_layers
+from nmt.config.layering import Layer, overlay, parse_layers, setting_in
 from nmt.config.mistakes import did_you_mean, first_mistake, mistakes
 from nmt.config.reading import (
     apply_settings,
@@ -55,9 +55,11 @@ __all__ = [
     "load_yaml",
     "mistakes",
     "option_layer",
+    "overlay",
     "parse_config",
     "parse_layers",
     "preset_names",
     "read_config",
+    "setting_in",
     "setting_layer",
 ]

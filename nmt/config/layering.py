@@ -67,6 +67,12 @@ def origin(layers: Sequence[Layer], key: str) -> str:
     return " with ".join(filter(None, (" over ".join(reversed(files)), ", ".join(options))))
 
 
+def setting_in(layers: Sequence[Layer], key: str) -> Any:
+    """The value of a setting in the last layer that has it; None if no layer does."""
+    values = [_value(layer.values, key.split(".")) for layer in layers]
+    return next((value for value in reversed(values) if value is not _MISSING), None)
+
+
 _MISSING = object()
 
 

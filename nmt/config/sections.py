@@ -95,11 +95,13 @@ class ScheduleConfig(Section):
     factor: float = Field(1.0, gt=0)
     decay: Literal["inverse_sqrt", "linear", "cosine", "wsd"] = Field(
         "inverse_sqrt",
-        description="after the warm-up. inverse_sqrt: as in the paper; linear, cosine: down to 0 at decay_updates; "
+        description="after the warm-up. inverse_sqrt: as in the paper; linear, cosine: down to 0; "
         "wsd: constant, then linear down to 0 over the last decay_share of the run (warmup-stable-decay)",
     )
     decay_updates: int | None = Field(
-        None, ge=2, description="the update where the rate reaches 0; wsd may end at training.max_minutes instead"
+        None,
+        ge=2,
+        description="the update where the rate of linear, cosine or wsd reaches 0; at the end of the run if unset",
     )
     decay_share: float = Field(0.2, gt=0, lt=1, description="the final share of the run in which wsd decays")
 
@@ -109,8 +111,6 @@ class ScheduleConfig(Section):
             raise ValueError(
                 "decay_updates does not apply to decay: inverse_sqrt; set decay: linear, cosine or wsd, or leave it out"
             )
-        if self.decay in ("linear", "cosine") and self.decay_updates is None:
-            raise ValueError(f"a {self.decay} decay needs decay_updates, greater than warmup {self.warmup}")
         if self.decay_updates is not None and self.decay_updates <= self.warmup:
             raise ValueError(f"decay_updates {self.decay_updates} must be greater than warmup {self.warmup}")
         return self
@@ -269,6 +269,10 @@ class Config(Section):
                 f"{'unset' if limit is None else f'{limit:,}'}: set it to {end:,} too (--max-updates), or increase "
                 "decay_updates"
             )
-        if self.schedule.decay == "wsd" and end is None and self.training.max_minutes is None:
-            raise ValueError("a wsd decay needs an end: set schedule.decay_updates, or training.max_minutes")
+        has_end = end is not None or limit is not None or self.training.max_minutes is not None
+        if self.schedule.decay != "inverse_sqrt" and not has_end:
+            raise ValueError(
+                f"a {self.schedule.decay} decay ends with the run, which has no end: set training.max_updates "
+                "(--max-updates), training.max_minutes (--max-minutes) or schedule.decay_updates"
+            )
         return self

@@ -65,6 +65,8 @@ class Trainer:
         self._limits = Limits(config, progress)
         self._stop = stop
         self._start = 0.0
+        self._learning_rate = 0.0
+        """Of the last update."""
 
     def train(self) -> Ending:
         """Train until a limit or a request to stop, and save.
@@ -149,13 +151,14 @@ class Trainer:
 
     def _learn(self, plan: PlannedUpdate, start: float) -> UpdateResult:
         progress, limit_before = self.progress, self._learner.micro_batch_limit
+        self._learning_rate = self._next_learning_rate()
         progress.update += 1
         progress.epoch, progress.index = plan.epoch, plan.index + 1
         result = self._learner.update(
             plan.batches,
             update=progress.update,
             target_tokens=plan.target_tokens,
-            learning_rate=self._learning_rate(),
+            learning_rate=self._learning_rate,
             report=lambda: Report(bool(self._stop), self._run_seconds(), time.perf_counter() - start),
         )
         progress.seconds = result.run_seconds
@@ -210,9 +213,9 @@ class Trainer:
                 "(schedule.factor, schedule.warmup), or fp16 where bf16 or fp32 is needed (--precision)."
             )
 
-    def _learning_rate(self) -> float:
-        config = self._config
-        return learning_rate(self.progress.update, config.schedule, config.model.d_model, self.progress.decay_span)
+    def _next_learning_rate(self) -> float:
+        schedule, d_model = self._config.schedule, self._config.model.d_model
+        return learning_rate(self.progress.update + 1, schedule, d_model, self._limits.last_update())
 
     def _run_seconds(self) -> float:
         return time.perf_counter() - self._start
@@ -234,7 +237,7 @@ class Trainer:
         progress = self.progress
         self._log.record(
             self._meter.record(
-                progress.update, epoch=progress.epoch, learning_rate=self._learning_rate(), seconds=progress.seconds
+                progress.update, epoch=progress.epoch, learning_rate=self._learning_rate, seconds=progress.seconds
             )
         )
 

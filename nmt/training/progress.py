@@ -10,7 +10,6 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from nmt.config import Config, first_mistake
 from nmt.device import Precision
-from nmt.training.schedule import DecaySpan
 
 
 class Ending(Enum):
@@ -18,7 +17,6 @@ class Ending(Enum):
 
     UPDATES = "max_updates reached"
     MINUTES = "max_minutes reached"
-    SCHEDULE = "the learning rate reached 0"
     PATIENCE = "no better validation score for patience validations"
     INTERRUPTED = "interrupted"
 
@@ -58,15 +56,11 @@ class Progress:
     """The maximum size, if a larger micro-batch did not fit into memory."""
     loss_scale: NonNegative | None = None
     loss_scale_good_updates: Count = 0
-    decay_span: DecaySpan | None = None
-    """The span of a final decay that is limited by time, once it has begun."""
-    landing_minutes: float | None = None
-    """The time limit of that decay."""
 
     def values(self) -> dict[str, Any]:
         """The progress as JSON values."""
         scores = {str(update): score for update, score in self.scores.items()}
-        return asdict(self) | {"scores": scores, "decay_span": self.decay_span and list(self.decay_span)}
+        return asdict(self) | {"scores": scores}
 
     @staticmethod
     def from_values(values: dict[str, Any]) -> Progress:
@@ -76,7 +70,7 @@ class Progress:
             ValueError: the values are invalid. The message is one sentence.
         """
         try:
-            return _PROGRESS.validate_python(values)
+            return _PROGRESS.validate_python({key: values[key] for key in values if key not in _RETIRED})
         except ValidationError as error:
             raise ValueError(f"{first_mistake(error)}.") from None
 
@@ -87,11 +81,11 @@ class Progress:
             return Ending.UPDATES
         if training.max_minutes is not None and self.seconds >= training.max_minutes * 60:
             return Ending.MINUTES
-        if self.decay_span is not None and self.update >= self.decay_span.last:
-            return Ending.SCHEDULE
         if training.patience is not None and self.validations_without_gain >= training.patience:
             return Ending.PATIENCE
         return None
 
 
 _PROGRESS = TypeAdapter(Progress)
+_RETIRED = ("decay_span", "landing_minutes")
+"""Values that earlier versions saved: the end of a decay now follows from the others."""

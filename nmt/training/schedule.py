@@ -15,7 +15,7 @@ class DecaySpan(NamedTuple):
     last: int
 
 
-def learning_rate(update: int, schedule: ScheduleConfig, d_model: int, span: DecaySpan | None = None) -> float:
+def learning_rate(update: int, schedule: ScheduleConfig, d_model: int, last: int | None = None) -> float:
     """d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), times a factor (section 5.3, equation 3).
 
     The other schedules rise to the same peak; then the rate falls to 0 over the decay span, linearly or as half a
@@ -23,46 +23,39 @@ def learning_rate(update: int, schedule: ScheduleConfig, d_model: int, span: Dec
 
     Args:
         update: the number of the update, from 1.
-        span: the decay span, if it was chosen during the run; see :func:`landing`.
+        last: the last update of the run, as far as it is known; see :func:`decay_span`.
     """
     scale = schedule.factor * d_model**-0.5
     growing = update * schedule.warmup**-1.5
     if schedule.decay == "inverse_sqrt":
         return float(scale * min(update**-0.5, growing))
     peak = schedule.warmup**-0.5
-    span = decay_span(schedule) or span
+    span = decay_span(schedule, last)
     if span is None or update <= span.first:
         return float(scale * min(growing, peak))
     left = max(0.0, (span.last + 1 - update) / (span.last + 1 - span.first))
     if schedule.decay == "cosine":
         left = (1 - math.cos(math.pi * left)) / 2
-    return float(scale * min(growing, peak * left))
+    return float(scale * min(span.first * schedule.warmup**-1.5, peak) * left)
 
 
-def decay_span(schedule: ScheduleConfig) -> DecaySpan | None:
-    """The decay span that the settings determine; None for the paper's schedule, or if only the time is limited."""
-    last = schedule.decay_updates
-    if last is None:
-        return None
-    if schedule.decay == "wsd":
-        return DecaySpan(max(schedule.warmup, last - round(schedule.decay_share * last)), last)
-    return DecaySpan(schedule.warmup, last)
-
-
-def landing(update: int, seconds: float, schedule: ScheduleConfig, max_seconds: float) -> DecaySpan | None:
-    """The span of a warmup-stable-decay that ends at a time limit, if the decay should begin now; else None.
-
-    Called after each update if the schedule has no ``decay_updates``. The span's length follows from the speed so far.
+def decay_span(schedule: ScheduleConfig, last: int | None) -> DecaySpan | None:
+    """The updates of the decay. They end with ``decay_updates`` or, if that is unset, with the run.
 
     Args:
-        update: the last update.
-        seconds: the duration of the run so far.
+        last: the last update of the run; None if it is not known yet.
     """
-    if seconds < max_seconds * (1 - schedule.decay_share):
+    warmup = schedule.warmup
+    if schedule.decay_updates is not None:
+        last = schedule.decay_updates
+    elif last is None:
         return None
-    # 3% fewer updates than the speed allows, so that the rate reaches 0 before the time limit.
-    left = max(1, round(0.97 * (max_seconds - seconds) / seconds * update))
-    return DecaySpan(update, update + left)
+    else:
+        # The run may be shorter than its warm-up: then the rate falls in its second half.
+        warmup = min(warmup, last // 2)
+    if schedule.decay == "wsd":
+        return DecaySpan(max(warmup, last - round(schedule.decay_share * last)), last)
+    return DecaySpan(warmup, last)
 
 
 def peak_learning_rate(schedule: ScheduleConfig, d_model: int) -> float:

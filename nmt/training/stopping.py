@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Iterator
@@ -11,7 +12,6 @@ from types import FrameType
 from nmt.config import Config
 from nmt.training.progress import Ending, Progress
 from nmt.training.ranks.stop_signals import stop_signals
-from nmt.training.schedule import landing
 
 # A terminal and a launcher may both send the same signal: within this time, a second one is ignored.
 _SECONDS_OF_ONE_SIGNAL = 1.0
@@ -65,21 +65,31 @@ class Limits:
         """Duration of the last validation."""
 
     def reached(self) -> Ending | None:
-        """The limit that the run has reached, if it has. Fixes the decay of a schedule that ends with the time."""
-        progress, config = self._progress, self._config
-        if (ending := progress.ending(config)) is not None:
+        """The limit that the run has reached, if it has."""
+        if (ending := self._progress.ending(self._config)) is not None:
             return ending
-        if config.training.max_minutes is None:
+        limit = self._max_seconds()
+        return Ending.MINUTES if limit is not None and self._progress.seconds >= limit else None
+
+    def last_update(self) -> int | None:
+        """The update that will reach the first limit, at the average speed so far; None if no limit allows to tell.
+
+        All ranks have the same answer: they share the seconds of the run.
+        """
+        progress, limit = self._progress, self._max_seconds()
+        updates = self._config.training.max_updates
+        if limit is None or progress.seconds == 0:
+            return updates
+        in_time = math.ceil(progress.update * limit / progress.seconds)
+        return in_time if updates is None else min(updates, in_time)
+
+    def _max_seconds(self) -> float | None:
+        """When the updates must end, in seconds of the run."""
+        minutes = self._config.training.max_minutes
+        if minutes is None:
             return None
-        limit = config.training.max_minutes * 60
-        if self.validation_seconds < limit / 2:
-            limit -= self.validation_seconds
-        if progress.seconds >= limit:
-            return Ending.MINUTES
-        schedule = config.schedule
-        if schedule.decay == "wsd" and schedule.decay_updates is None and progress.decay_span is None:
-            progress.decay_span = landing(progress.update, progress.seconds, schedule, limit)
-        return None
+        seconds = minutes * 60
+        return seconds - self.validation_seconds if self.validation_seconds < seconds / 2 else seconds
 
     def spend_the_minutes(self) -> None:
         """Count the time that was left for a validation as used, so that the same command finds the run over."""

@@ -17,7 +17,6 @@ from nmt.config import load_preset, parse_config
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe
 from nmt.training.progress import Ending, Progress
-from nmt.training.schedule import DecaySpan
 
 NMT = [sys.executable, "-m", "nmt"]
 
@@ -108,8 +107,7 @@ def test_a_run_that_a_process_works_on_is_left_to_it(data_set):
     [
         ({"update": 1200}, Ending.UPDATES),
         ({"update": 10, "validations_without_gain": 5}, Ending.PATIENCE),
-        ({"update": 10, "decay_span": DecaySpan(5, 10)}, Ending.SCHEDULE),
-        ({"update": 10, "decay_span": DecaySpan(5, 11), "validations_without_gain": 4}, None),
+        ({"update": 10, "validations_without_gain": 4}, None),
     ],
 )
 def test_a_run_is_over_when_training_says_so(data_set, progress, ending):

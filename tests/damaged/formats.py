@@ -206,7 +206,7 @@ def _write_run(folder: Path, *, checksums: bool = False) -> None:
             for name, parameter in model.named_parameters()
             for kind in ("exp_avg", "exp_avg_sq", "learnt")
         }
-        progress = Progress(update=update, index=update, seconds=1.5, scores={1: 3.5, 2: 4.0}, decay_span=None)
+        progress = Progress(update=update, index=update, seconds=1.5, scores={1: 3.5, 2: 4.0})
         checkpoint = RunFolder(run).checkpoint(update)
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         state = TrainingState(moments, progress.values())

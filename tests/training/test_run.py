@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -157,19 +158,20 @@ def test_a_bundle_alone_is_enough_to_fine_tune_on_new_data(run_training, tmp_pat
         torch.testing.assert_close(after[key], tensor)
 
 
-def test_warmup_stable_decay_lands_on_a_limit_of_time(run_training, tmp_path):
-    outcome = run_training(
-        tmp_path / "run", "schedule.decay=wsd", "schedule.warmup=1", "training.max_minutes=0.05",
-        "training.max_updates=null", "training.patience=null", "validation.every_updates=1000000",
-        "logging.every_updates=1", "checkpoints.every_updates=1000000",
-    )  # fmt: skip
-    assert outcome.ending in (Ending.SCHEDULE, Ending.MINUTES)
-    rates = [r["learning_rate"] for r in records(tmp_path / "run", "update")]
-    span = outcome.progress.decay_span
-    assert span is not None
-    assert rates[span.first - 1] == max(rates)
-    assert rates[span.first : span.last] == sorted(rates[span.first : span.last], reverse=True)
-    assert rates[-1] < max(rates)  # how far it came down by then, a busy machine decides
+@pytest.mark.parametrize("decay", ["linear", "wsd"])
+def test_a_decay_lands_on_a_limit_of_time_also_when_the_run_was_interrupted(run_training, tmp_path, listener, decay):
+    settings = [
+        f"schedule.decay={decay}", "schedule.warmup=1", "training.max_minutes=0.05", "training.max_updates=null",
+        "training.patience=null", "validation.every_updates=1000000", "logging.every_updates=1",
+        "checkpoints.every_updates=1000000",
+    ]  # fmt: skip
+    listener.at_update = lambda update: update == 20 and os.kill(os.getpid(), signal.SIGINT)
+    assert run_training(tmp_path / "run", *settings).ending is Ending.INTERRUPTED
+    outcome = run_training(tmp_path / "run", *settings)
+    assert outcome.ending is Ending.MINUTES
+    rates = [record["learning_rate"] for record in records(tmp_path / "run", "update")]
+    assert len(rates) == outcome.progress.update > 20
+    assert rates[-1] < max(rates) / 2  # how far it came down by then, a busy machine decides
 
 
 def poison(monkeypatch, updates: set[int]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.config import ScheduleConfig
-from nmt.training.schedule import landing, learning_rate, peak_learning_rate
+from nmt.training.schedule import DecaySpan, decay_span, learning_rate, peak_learning_rate
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,33 @@ def test_warmup_stable_decay_keeps_its_peak_and_lands_on_its_last_update():
     assert learning_rate(1_001, wsd, 64) == 0.0
 
 
-def test_a_limit_of_time_is_landed_on_by_the_pace_so_far():
+def test_a_decay_without_an_end_of_its_own_ends_with_the_run():
+    for decay in ("linear", "cosine"):
+        fixed = ScheduleConfig(warmup=100, decay=decay, decay_updates=1_099)
+        open_ended = ScheduleConfig(warmup=100, decay=decay)
+        for update in (1, 100, 101, 600, 1_099, 1_100):
+            assert learning_rate(update, open_ended, 64, 1_099) == learning_rate(update, fixed, 64)
+            assert learning_rate(update, fixed, 64, 5_000) == learning_rate(update, fixed, 64)  # decay_updates decide
     wsd = ScheduleConfig(warmup=100, decay="wsd", decay_share=0.25)
-    assert landing(740, 740.0, wsd, 1_000.0) is None
-    span = landing(1_500, 750.0, wsd, 1_000.0)  # two updates a second, 250 seconds left
-    assert span == (1_500, 1_500 + 485)
-    peak = learning_rate(1_500, wsd, 64, span)
-    assert peak == peak_learning_rate(wsd, 64)
-    assert learning_rate(span.last, wsd, 64, span) == pytest.approx(peak / 486, rel=1e-9)
+    assert decay_span(wsd, 2_000) == DecaySpan(1_500, 2_000)
+    peak = peak_learning_rate(wsd, 64)
+    assert learning_rate(1_500, wsd, 64, 2_000) == peak
+    assert learning_rate(2_000, wsd, 64, 2_000) == pytest.approx(peak / 501, rel=1e-9)
+
+
+def test_as_long_as_the_end_is_unknown_a_rate_stays_at_its_peak():
+    linear = ScheduleConfig(warmup=100, decay="linear")
+    assert [learning_rate(update, linear, 64) for update in (100, 5_000)] == [peak_learning_rate(linear, 64)] * 2
+
+
+@pytest.mark.parametrize("decay", ["linear", "cosine", "wsd"])
+@pytest.mark.parametrize("last", [1, 2, 30, 100, 150])
+def test_a_run_that_is_shorter_than_two_warmups_lands_too(decay, last):
+    schedule = ScheduleConfig(warmup=100, decay=decay)
+    rates = [learning_rate(update, schedule, 64, last) for update in range(1, last + 2)]
+    top = rates.index(max(rates))
+    assert rates == sorted(rates[:top]) + sorted(rates[top:], reverse=True)
+    assert rates[-1] == 0.0
+    assert top == max(last // 2, 1) - 1 or decay == "wsd"
+    if last > 2:
+        assert rates[-2] <= max(rates) / 2

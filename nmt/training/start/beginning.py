@@ -207,13 +207,10 @@ def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence
 
 
 def _forget_outdated(progress: Progress, config: Config, machine: str, listener: Listener) -> None:
-    """Reset the micro-batch sizes if machine or setting changed, and the final decay if the time limit changed."""
+    """Reset the micro-batch sizes if machine or setting changed."""
     asked = config.batching.micro_batch_tokens
     if progress.machine not in (None, machine):
         listener.noticed(f"The hardware changed: {progress.machine} before, {machine} now.")
     if progress.machine != machine or progress.micro_batch_asked != asked:
         progress.micro_batch_tokens = progress.micro_batch_limit = None
     progress.machine, progress.micro_batch_asked = machine, asked
-    if progress.landing_minutes != config.training.max_minutes:
-        progress.decay_span = None
-    progress.landing_minutes = config.training.max_minutes

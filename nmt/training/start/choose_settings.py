@@ -25,6 +25,8 @@ class Choice:
     """The part of the run's folder name that stands for the settings."""
     description: str | None
     """A message for the user, if something was chosen automatically."""
+    is_preset: bool = False
+    """Whether the first layer is a preset."""
 
 
 def choose_settings(
@@ -54,7 +56,7 @@ def choose_settings(
         return base
     chosen = " (chosen for this corpus)" if preset is None and init_from is None else ""
     description = f"settings: {own.name} over {base.layers[0].name}{chosen}"
-    return Choice((*base.layers, own), config_file.stem, description)
+    return Choice((*base.layers, own), config_file.stem, description, base.is_preset)
 
 
 def settings_of_run(run: Path) -> Choice:
@@ -85,7 +87,7 @@ def _choose_base(manifests: Sequence[Manifest], preset: str | None, init_from: P
         return Choice((Layer(str(path), load_yaml(path)),), "tuned", f"settings: {path} (--preset takes others)")
     name = preset or fitting_preset(manifests)
     description = None if preset else f"preset: {name} (chosen for this corpus; --preset takes another)"
-    return Choice((Layer(f"preset {name}", load_preset(name)),), name, description)
+    return Choice((Layer(f"preset {name}", load_preset(name)),), name, description, is_preset=True)
 
 
 def _is_complete(values: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from nmt.config import Config, Layer, parse_layers, setting_layer
+from nmt.config import Config, Layer, overlay, parse_layers, setting_in, setting_layer
 from nmt.data.data_folder import DataFolder
 from nmt.data.line_statistics import line_statistics
 from nmt.data.manifest import read_manifest
@@ -84,7 +84,16 @@ def settle(data: Sequence[tuple[Path, float]], choice: Choice, options: Sequence
             raise ConfigError(f"{option.name}: the data section follows from the data sets. Give --data DIR[:WEIGHT].")
     # The data section always comes from the data sets, even if a file is another run's config.yaml.
     layers = [Layer(layer.name, {**layer.values, "data": {}}) for layer in choice.layers]
+    if choice.is_preset:
+        layers[0] = _yielding_to_minutes(layers[0], [*layers[1:], *options])
     return parse_layers([*layers, *options, Layer("the data", {"data": _data_settings(data)})])
+
+
+def _yielding_to_minutes(preset: Layer, others: Sequence[Layer]) -> Layer:
+    """The preset without its number of updates, if the user limits the time alone: a run shall use all of its time."""
+    if setting_in(others, "training.max_minutes") is None or setting_in(others, "training.max_updates") is not None:
+        return preset
+    return Layer(preset.name, overlay(preset.values, {"training": {"max_updates": None}}))
 
 
 def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:

@@ -76,6 +76,21 @@ def test_a_runs_own_file_gives_exactly_its_settings(resolve, choose, own):
     assert load_preset("small")["schedule"]["decay"] == "linear"
 
 
+def test_a_limit_of_time_alone_replaces_the_updates_of_a_preset_not_those_that_the_user_gives(resolve, own):
+    assert resolve().training.max_updates == 3800
+    alone = resolve("training.max_minutes=30")
+    assert (alone.training.max_updates, alone.training.max_minutes) == (None, 30)
+    assert resolve(config_file=own("training: {max_minutes: 30}")).training == alone.training
+    assert resolve("training.max_minutes=null").training.max_updates == 3800
+    for both in (
+        resolve("training.max_minutes=30", "training.max_updates=50"),
+        resolve("training.max_minutes=30", config_file=own("training: {max_updates: 50}")),
+        resolve("training.max_updates=50", config_file=own("training: {max_minutes: 30}")),
+        resolve("training.max_minutes=30", config_file=own(dump_config(resolve("training.max_updates=50")))),
+    ):
+        assert (both.training.max_updates, both.training.max_minutes) == (50, 30)
+
+
 def test_the_settings_of_a_bundle_that_is_tuned_are_named_by_their_file(choose, resolve, tmp_path, reversed_words):
     model = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2)
     vocab = Vocabulary.load(reversed_words / "vocab.model")
