@@ -27,6 +27,7 @@ from nmt.cli.app import app
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import write_shards
 from nmt.data.vocab import Vocabulary
+from nmt.doctor import examination
 from nmt.errors import NmtError
 from nmt.export.ctranslate2 import to_ctranslate2
 from nmt.ownership import Kind, check_replaceable
@@ -109,6 +110,15 @@ class Output:
     """Where in the world it writes something else."""
 
 
+def measure_nothing(monkeypatch) -> None:
+    """Let ``nmt doctor`` take no time for what it finds."""
+    monkeypatch.setattr(examination, "product_rates", lambda hardware: [])
+    monkeypatch.setattr(examination, "memory_bandwidth", lambda hardware: 1e9)
+    monkeypatch.setattr(examination, "attention_seconds", lambda hardware: {})
+    monkeypatch.setattr(examination, "generated_data_set", lambda folder, vocab_size: folder)
+    monkeypatch.setattr(examination, "all_checks", lambda *arguments: [])
+
+
 def _save_again(path: Path) -> None:
     bundle = load_bundle(Path("bundle"))
     save_bundle(path, bundle.weights, bundle.config, bundle.vocab)
@@ -156,6 +166,7 @@ COMMANDS = {
     "report out": Output(("report", "runs/run", "--out"), succeeds=("new", "report")),
     # No place has a name that ends as a page, a picture or JSON does.
     "attention out": Output(("attention", "--model", "bundle", "--threads", "1", "ba", "--out"), succeeds=()),
+    "doctor out": Output(("doctor", "--quick", "--out"), beside="new.json"),
     "translate output": Output(
         ("translate", "--model", "bundle", "--threads", "1", "--input", "input.txt", "--output"),
         beside=".new.nmt.json",
@@ -246,6 +257,7 @@ def _write_recipe(world: Path) -> None:
 @pytest.fixture
 def world(template, tmp_path, monkeypatch) -> Path:
     """A world of one's own, which is the current folder."""
+    measure_nothing(monkeypatch)
     world = tmp_path / "world"
     shutil.copytree(template, world, symlinks=True)
     (tmp_path / USERS).write_text("above the world")

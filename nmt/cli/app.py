@@ -27,6 +27,7 @@ from nmt.cli.console import (
     print_error,
     write_stdout,
 )
+from nmt.cli.doctor import doctor
 from nmt.cli.options import with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
@@ -163,6 +164,7 @@ _add("translate", translate, "Translate lines of text.")
 _add("score", score, "Score translations: BLEU, chrF, TER.")
 _add("report", report, "Write a page about training runs.")
 _add("attention", attention, "Draw the attention in sentences and their translations.")
+_add("doctor", doctor, "Examine this machine: is it right, is it fast.")
 
 app.add_typer(bench, name="bench", short_help="Measure speed on this machine.")
 

@@ -104,13 +104,15 @@ def train(
     """
     import signal
     import sys
+    from contextlib import nullcontext
 
     from nmt.cli.console import notice, write_stdout
     from nmt.cli.lost_terminal import hanging_up_when_unread
-    from nmt.cli.training_view import SilentView, TrainingView, summary_lines, summary_text
+    from nmt.cli.training_view import TrainingView, summary_lines, summary_text
     from nmt.config import option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
+    from nmt.training.listener import Unheard
     from nmt.training.progress import Ending
     from nmt.training.ranks.exchange import is_launched, ranks_of_environment
     from nmt.training.ranks.launch import launch
@@ -165,7 +167,8 @@ def train(
     for line in summary_lines(summary):
         say(line)
     with hanging_up_when_unread():
-        with TrainingView() if is_main else SilentView() as view:
+        # What other ranks would show, the main one shows.
+        with TrainingView() if is_main else nullcontext(Unheard()) as view:
             outcome = train_run(
                 folders, run, resolved, view, fresh=fresh, accept_changes=accept_changes, init_from=init_from
             )

@@ -122,31 +122,6 @@ def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
     return where, BarColumn(bar_width=24), share, TextColumn("{task.fields[status]}", markup=False)
 
 
-class SilentView:
-    """Shows nothing: what a rank other than the main one has to say, the main one says."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        pass
-
-    def measured(self, found: Preflight) -> None:
-        """Nothing."""
-
-    def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
-        """Nothing."""
-
-    def progressed(self, update: int, seconds: float) -> None:
-        """Nothing."""
-
-    def recorded(self, record: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def noticed(self, message: str) -> None:
-        """Nothing."""
-
-
 def duration(seconds: float) -> str:
     """Seconds as people read them: 45s, 3m05s, 2h10m, 4d06h."""
     whole = max(0, round(seconds))

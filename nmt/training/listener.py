@@ -24,3 +24,22 @@ class Listener(Protocol):
 
     def noticed(self, message: str) -> None:
         """There is a message for the user."""
+
+
+class Unheard:
+    """A listener that does nothing, for runs that nobody watches."""
+
+    def measured(self, found: Preflight) -> None:
+        """Nothing."""
+
+    def started(self, update: int, max_updates: int | None, max_minutes: float | None) -> None:
+        """Nothing."""
+
+    def progressed(self, update: int, seconds: float) -> None:
+        """Nothing."""
+
+    def recorded(self, record: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def noticed(self, message: str) -> None:
+        """Nothing."""

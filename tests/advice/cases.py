@@ -273,6 +273,13 @@ CASES = [
     ),
     *(
         Case(
+            f"{TRAIN} --out runs/new --set schedule.decay=linear --set training.max_updates=null",
+            f"{TRAIN} --out runs/new --set schedule.decay=linear {limit}", (f"config/sections.py: {limit.split()[0]}",),
+        )
+        for limit in ("--max-minutes 0.01", "--max-updates 3")
+    ),
+    *(
+        Case(
             f"{TRAIN} --out runs/new --set model.d_model=1000000", f"{TRAIN} --out runs/new {option} {value}",
             (f"training/start/model_memory.py: {option}",),
         )

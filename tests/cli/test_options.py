@@ -8,7 +8,10 @@ from typer.testing import CliRunner
 from nmt.cli import console
 from nmt.cli.app import app
 
-COMMANDS = ["prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score", "report", "attention"]
+COMMANDS = [
+    *("prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score"),
+    *("report", "attention", "doctor"),
+]
 
 
 def help_of(*command: str) -> str:

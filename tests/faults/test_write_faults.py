@@ -30,7 +30,7 @@ from nmt.export.ctranslate2 import to_ctranslate2
 from nmt.writing import WriteError
 from tests.corpora.test_testsets import packed
 from tests.faults.disk import Disk, Fault, Operation, mounted
-from tests.test_replacing import commands
+from tests.test_replacing import commands, measure_nothing
 from tests.training.conftest import SETTINGS, make_data_set
 from tests.trees import contents
 
@@ -86,6 +86,7 @@ COMMANDS = {
     ),
     "report": Command("report runs/run --out page.html", varies=r"page\.html"),
     "attention": Command("attention --model bundle --threads 1 ba lu --out weights.json"),
+    "doctor": Command("doctor --quick --out examined.html", leaves=r"examined\.html", varies=r"examined\.(html|json)"),
     "bench train": Command(
         "bench train --data sets/data --preset tiny --rounds 1 --updates 1 --update-tokens 100", measures=True
     ),
@@ -104,9 +105,9 @@ def is_quick(command: str, fault: str, place: str) -> bool:
 
 def test_the_table_has_every_command_fault_and_place():
     assert {name for name, _ in commands()} == {name.partition(" (")[0] for name in COMMANDS} - {"export"}
-    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 432
+    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 468
     quick = [case for case in TABLE if is_quick(*case)]
-    assert len(quick) == 216
+    assert len(quick) == 234
     for pairs in ({(c, f) for c, f, _ in quick}, {(c, p) for c, _, p in quick}, {(f, p) for _, f, p in quick}):
         assert len(pairs) in (len(COMMANDS) * len(FAULTS), len(FAULTS) * len(PLACES))
 
@@ -166,6 +167,7 @@ def write_recipe(world: Path, *, dedup: bool) -> None:
 def new_world(template, monkeypatch) -> Callable[[], Path]:
     """Make a new world, always in the same place, which becomes the current folder."""
     dataset = sacrebleu.dataset.DATASETS["wmt14/full"]
+    measure_nothing(monkeypatch)
     monkeypatch.setattr(dataset, "data", ["https://example.invalid/test-full.tgz"])
     monkeypatch.setattr(dataset, "md5", [hashlib.md5((template / "mirror/test-full.tgz").read_bytes()).hexdigest()])
 

@@ -1,0 +1,59 @@
+"""``nmt doctor``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.option_fields import STREAMS
+
+
+def doctor(
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="PATH",
+            help="The page to write; its JSON goes beside it.",
+            rich_help_panel=STREAMS,
+        ),
+    ] = Path("nmt-doctor.html"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of writing files.", rich_help_panel=STREAMS)
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out the speed of training and translating.")] = False,
+    peers: Annotated[
+        bool, typer.Option("--peers/--no-peers", help="Measure other toolkits too, if they are installed.")
+    ] = True,
+) -> None:
+    """Examine this machine: what it is, whether it computes right, how fast it trains and translates.
+
+    Takes two to five minutes, in which nothing else should run; --quick takes half a minute. Attach the page or the
+    JSON to a bug report: they hold no host name and no text of yours. The exit code is 1 if a check failed.
+
+    Example: nmt doctor
+    """
+    from nmt.cli.console import notice, warn, write_stdout
+    from nmt.doctor.examination import examine
+    from nmt.doctor.findings import summary, warnings
+    from nmt.doctor.page import check_paths, examination_json, json_path, write_examination
+    from nmt.doctor.speeds import installed_peers
+
+    if not as_json:
+        check_paths(out)
+    found = examine(peers=installed_peers() if peers else [], with_speeds=not quick, report=notice)
+    if as_json:
+        write_stdout(examination_json(found))
+    else:
+        write_examination(found, out)
+        notice(f"written: {out}, {json_path(out)}")
+        lines = summary(found)
+        width = max(len(name) for name, _ in lines)
+        write_stdout("".join(f"{name:{width}}  {what}".rstrip() + "\n" for name, what in lines))
+    for line in warnings(found):
+        warn(line)
+    if not found.passed:
+        raise typer.Exit(1)

@@ -1,0 +1,223 @@
+"""Whether this machine computes right: each check compares what training or translating does with what it must give."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.run_folder import RunFolder
+from nmt.config import Config, parse_config
+from nmt.data.batching import Batch
+from nmt.data.vocab import Vocabulary
+from nmt.device import Hardware, Precision, choose_hardware
+from nmt.exit_codes import how_it_ended
+from nmt.kernels.attention import fused_attention, two_product_attention
+from nmt.kernels.policy import PLAIN, choose_kernels
+from nmt.model.attention import attention
+from nmt.model.transformer import Transformer
+from nmt.training.learner import Learner, batch_losses
+from nmt.training.listener import Unheard
+from nmt.training.run import train
+from nmt.training.start.setup import resolve_config
+
+_VOCAB_SIZE = 500
+_SIZES = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4}
+_MEMORY_WORKER = "nmt.doctor.memory_worker"
+_UPDATES = 6
+
+
+@dataclass(frozen=True)
+class Check:
+    """A comparison, and whether it came out as it must."""
+
+    name: str
+    passed: bool | None
+    """None if it cannot be done on this machine."""
+    detail: str
+    """What was found, and what is allowed."""
+
+
+def small_config(**model: object) -> Config:
+    """The settings of a model that computes in milliseconds; dropout is off unless given."""
+    return parse_config({"model": _SIZES | {"dropout": 0.0} | model}, name="the doctor's model")
+
+
+def random_batch(pairs: int, longest: int) -> Batch:
+    """Sentences of random pieces and of lengths from 2 to ``longest``, padded."""
+    draw = np.random.default_rng(1)
+    sides = []
+    for _ in ("source", "target"):
+        lengths_B = draw.integers(2, longest + 1, pairs)
+        lengths_B[0] = longest
+        pieces_BX = draw.integers(Vocabulary.EOS + 1, _VOCAB_SIZE, (pairs, longest))
+        pieces_BX[np.arange(longest) >= lengths_B[:, None]] = Vocabulary.PAD
+        sides.append((pieces_BX, lengths_B))
+    (source_BS, source_lengths_B), (target_BT, target_lengths_B) = sides
+    return Batch(source_BS, target_BT, target_BT, source_lengths_B, target_lengths_B)
+
+
+def check_gradients(hardware: Hardware, precision: Precision, allowed: float) -> Check:
+    """Loss and gradients with this machine's kernels, compared with the plain equations in float64."""
+    batch, config = random_batch(24, 20), small_config()
+    torch.manual_seed(1)
+    exact = Transformer(config.model, _VOCAB_SIZE, PLAIN).double().train()
+    model = Transformer(config.model, _VOCAB_SIZE, choose_kernels(hardware.device)).train()
+    model.load_state_dict(exact.state_dict())
+    used = choose_hardware(hardware.device.type, precision, hardware.threads)  # type: ignore[arg-type]
+    in_float64 = choose_hardware("cpu", "fp64", hardware.threads)
+    loss, gradients = _gradients(model.to(hardware.device), batch, used)
+    exact_loss, exact_gradients = _gradients(exact, batch, in_float64)
+    off = (gradients - exact_gradients).norm().item() / exact_gradients.norm().item()
+    loss_off = abs(loss - exact_loss) / exact_loss
+    return Check(
+        f"loss and gradients in {precision} against float64",
+        max(off, loss_off) <= allowed,
+        f"loss differs by {loss_off:.1e} of itself, gradients by {off:.1e}; allowed {allowed:.0e}",
+    )
+
+
+def _gradients(model: Transformer, batch: Batch, hardware: Hardware) -> tuple[float, Tensor]:
+    losses = batch_losses(model, batch, 0.1, hardware)
+    losses.smoothed.backward()  # type: ignore[no-untyped-call]
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    return losses.smoothed.item(), torch.cat([gradient.cpu().double().flatten() for gradient in gradients])
+
+
+def check_attention(hardware: Hardware) -> list[Check]:
+    """Each form of attention in fp32, compared with equation 1 in float64."""
+    torch.manual_seed(1)
+    query, key, value = (torch.randn(4, 8, 30, 64, dtype=torch.float64) for _ in "QKV")
+    mask = torch.zeros(4, 1, 1, 30, dtype=torch.float64)
+    mask[1:, ..., 20:] = torch.finfo(torch.float32).min
+    exact = attention(query, key, value, mask)
+    allowed, checks = 1e-5, []
+    for name, form in (("two products", two_product_attention), ("fused", fused_attention)):
+        q, k, v, m = (tensor.float().to(hardware.device) for tensor in (query, key, value, mask))
+        off = ((form(q, k, v, m, 0.0).cpu().double() - exact).norm() / exact.norm()).item()
+        detail = f"differs by {off:.1e} of its norm; allowed {allowed:.0e}"
+        checks.append(Check(f"attention ({name}) against float64", off <= allowed, detail))
+    return checks
+
+
+def check_dropout(hardware: Hardware) -> Check:
+    """An update that is computed again draws the same random numbers; the next one draws others."""
+    config = small_config(dropout=0.1)
+    torch.manual_seed(1)
+    model = Transformer(config.model, _VOCAB_SIZE, choose_kernels(hardware.device)).to(hardware.device).train()
+    learner = Learner(model, config.optimizer, hardware, label_smoothing=0.1, seed=1)
+    first, again, following = (_update_gradients(learner, update) for update in (1, 1, 2))
+    repeats, differs = torch.equal(first, again), not torch.equal(first, following)
+    return Check(
+        "dropout repeated",
+        repeats and differs,
+        f"the same update again: {'equal' if repeats else 'NOT equal'} bit for bit; the next update: "
+        f"{'other numbers' if differs else 'NO other numbers'}",
+    )
+
+
+def _update_gradients(learner: Learner, update: int) -> Tensor:
+    batch = random_batch(24, 20)
+    learner.compute_gradients([batch], update=update, target_tokens=batch.target_tokens)
+    return torch.cat([p.grad.flatten().clone() for p in learner.parameters.values() if p.grad is not None])
+
+
+@torch.inference_mode()
+def check_steps(hardware: Hardware) -> Check:
+    """Decoding step by step, with keys and values kept, gives what decoding the whole target gives."""
+    config, batch = small_config(), random_batch(8, 12)
+    torch.manual_seed(1)
+    model = Transformer(config.model, _VOCAB_SIZE, choose_kernels(hardware.device)).to(hardware.device).eval()
+    source_BS, target_BT = (
+        torch.as_tensor(side).to(hardware.device) for side in (batch.source_BS, batch.target_input_BT)
+    )
+    encoded = model.encode(source_BS)
+    whole_BTV = model.decode(target_BT, encoded).log_softmax(-1)
+    state, off = model.start(encoded), 0.0
+    for position in range(target_BT.shape[1]):
+        logits_BV, state = model.step(target_BT[:, position : position + 1], state)
+        is_piece_B = target_BT[:, position] != Vocabulary.PAD
+        difference = (logits_BV.log_softmax(-1) - whole_BTV[:, position])[is_piece_B]
+        off = max(off, difference.abs().max().item())
+    allowed = 1e-4
+    detail = f"log-probabilities differ by at most {off:.1e}; allowed {allowed:.0e}"
+    return Check("cached steps against whole targets", off <= allowed, detail)
+
+
+def check_resume(data: Path, scratch: Path) -> Check:
+    """A run that is interrupted and resumed ends with the same numbers as one that is not."""
+
+    def run(name: str, updates: int) -> None:
+        sizes = small_config(dropout=0.1).model.model_dump(include={*_SIZES, "dropout"})
+        settings = [
+            *(f"model.{key}={value}" for key, value in sizes.items()),
+            "batching.update_tokens=500", "batching.group_tokens=500", f"training.max_updates={updates}",
+            "training.device=cpu", "training.patience=null", "validation.bleu=false",
+        ]  # fmt: skip
+        config, _ = resolve_config([(data, 1.0)], preset="tiny", settings=settings)
+        train([data], scratch / name, config, Unheard())
+
+    run("straight", _UPDATES)
+    run("interrupted", _UPDATES // 2)
+    run("interrupted", _UPDATES)
+    straight, resumed = (_tensors(scratch / name) for name in ("straight", "interrupted"))
+    unequal = [name for name in straight if not torch.equal(straight[name], resumed[name])]
+    found = f"{len(unequal)} of {len(straight)} tensors differ" if unequal else f"all {len(straight)} tensors are equal"
+    return Check("resume bit for bit", not unequal, f"after {_UPDATES} updates, interrupted in the middle: {found}")
+
+
+def _tensors(run: Path) -> dict[str, Tensor]:
+    checkpoint = BundleFolder(RunFolder(run).checkpoint(_UPDATES))
+    return load_file(checkpoint.weights) | load_file(checkpoint.training_tensors)
+
+
+def check_memory() -> Check:
+    """A micro-batch that does not fit into memory is halved, and gives the same gradients."""
+    name = "out of memory, and its retry"
+    ended = subprocess.run([sys.executable, "-m", _MEMORY_WORKER], capture_output=True, text=True, check=False)
+    if ended.returncode:
+        last = (ended.stderr.strip().splitlines() or [f"it {how_it_ended(ended.returncode)}"])[-1]
+        return Check(name, False, f"the process with little memory failed: {last}")
+    found = json.loads(ended.stdout)
+    if found["halved_to"] is None:
+        return Check(name, None, "this system does not limit the memory of a process")
+    allowed = 1e-4
+    detail = (
+        f"the micro-batch of {found['positions']:,} positions was halved down to {found['halved_to']:,}; "
+        f"gradients differ by {found['off']:.1e}, allowed {allowed:.0e}"
+    )
+    return Check(name, found["off"] <= allowed, detail)
+
+
+Step = tuple[str, Callable[[], list[Check]]]
+
+
+def all_checks(hardware: Hardware, data: Path, scratch: Path) -> Iterator[Step]:
+    """The checks in order: what each is about, and a function that does it."""
+    yield (
+        "loss and gradients",
+        lambda: [
+            check_gradients(hardware, precision, allowed) for precision, allowed in _allowed(hardware.precision).items()
+        ],
+    )
+    yield "attention", lambda: check_attention(hardware)
+    yield "dropout", lambda: [check_dropout(hardware)]
+    yield "cached steps", lambda: [check_steps(hardware)]
+    yield "resume", lambda: [check_resume(data, scratch)]
+    yield "out of memory", lambda: [check_memory()]
+
+
+def _allowed(precision: Precision) -> dict[Precision, float]:
+    """The greatest relative difference in fp32, and in the precision of training."""
+    of_halves: dict[Precision, float] = {"bf16": 5e-2, "fp16": 1e-2}
+    allowed: dict[Precision, float] = {"fp32": 1e-4}
+    return allowed | ({precision: of_halves[precision]} if precision in of_halves else {})

@@ -1,0 +1,77 @@
+"""Which choices the program makes on this machine, why, and whether the figures agree with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nmt.device import Hardware
+from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
+from nmt.kernels.attention import fused_attention, two_product_attention
+from nmt.kernels.policy import choose_kernels
+
+# A choice within this share of the fastest one is right: repeated measurements differ by as much.
+_AS_FAST = 0.9
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice."""
+
+    subject: str
+    taken: str
+    reason: str
+    measured: dict[str, float]
+    """What each of the possible choices reached; more is better."""
+    unit: str
+    is_right: bool | None
+    """Whether what is taken is the fastest, or as fast; None if there was nothing to compare."""
+
+
+def judged(subject: str, taken: str, reason: str, measured: dict[str, float], unit: str) -> Choice:
+    """A choice, judged by what was measured."""
+    return Choice(subject, taken, reason, measured, unit, is_fastest(taken, measured))
+
+
+def is_fastest(taken: str, measured: Mapping[str, float]) -> bool | None:
+    """Whether one of the measured choices is the fastest, or as fast within the error of measurement."""
+    if taken not in measured or len(measured) < 2:
+        return None
+    return measured[taken] >= _AS_FAST * max(measured.values())
+
+
+def choices(
+    hardware: Hardware,
+    attention_seconds: Mapping[str, float],
+    training: Sequence[TrainingSpeed],
+    translating: Sequence[TranslatingSpeed],
+) -> list[Choice]:
+    """The choices, with what was measured of each."""
+    form = {two_product_attention: "two products", fused_attention: "fused", None: "plain"}
+    kernels = choose_kernels(hardware.device)
+    compared = [speed for speed in training if speed.toolkit == "nmt" and speed.preset == "small"]
+    ours = [speed for speed in translating if speed.contestant.startswith("nmt ")]
+    exact = [speed for speed in ours if speed.precision != "int8"]
+    return [
+        judged(
+            "precision of training",
+            hardware.precision,
+            hardware.reason,
+            {speed.precision: speed.tokens_per_second for speed in compared},
+            "target tokens/s, small",
+        ),
+        judged(
+            "precision of translating",
+            hardware.precision,
+            f"{hardware.reason}; int8 rounds more, so it is used only if asked for",
+            {speed.precision: speed.beam_tokens_per_second for speed in exact},
+            "target tokens/s, base, beam 4",
+        ),
+        judged(
+            "attention",
+            form[kernels.attention],  # type: ignore[index]
+            f"the form for {hardware.device.type}",
+            {name: 1 / seconds for name, seconds in attention_seconds.items()},
+            "batches/s, with gradient",
+        ),
+    ]

@@ -1,0 +1,199 @@
+"""What an examination found, as tables of text: the page and the summary show the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nmt.doctor.checks import Check
+from nmt.doctor.choices import Choice
+from nmt.doctor.examination import Examination
+from nmt.doctor.machine import Machine
+from nmt.doctor.rates import ProductRate
+from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
+
+_ABSENT = "–"
+# From this share of the cores on, other processes make figures meaningless.
+_BUSY_SHARE = 0.1
+_PASSED = {True: "right", False: "WRONG", None: "not possible here"}
+_FASTEST = {True: "yes", False: "NO", None: "not compared"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    numbers: range = range(0)
+    """The columns that hold numbers."""
+
+
+def tables(found: Examination) -> list[Table]:
+    """All that was found; a table without rows is left out."""
+    every = [
+        Table("Machine", [], [list(row) for row in _machine(found)]),
+        Table("Checks", ["check", "result", "found"], [[c.name, _PASSED[c.passed], c.detail] for c in found.checks]),
+        Table(
+            "Choices",
+            ["choice", "taken", "why", "measured", "fastest"],
+            [[c.subject, c.taken, c.reason, _measured(c), _FASTEST[c.is_right]] for c in found.choices],
+        ),
+        _rates(found.products),
+        Table(
+            "Training",
+            ["toolkit", "preset", "precision", "target tokens/s", "share of products"],
+            [
+                [s.toolkit, s.preset, s.precision, f"{s.tokens_per_second:,.0f}", _share(s.share_of_products)]
+                for s in found.training
+            ],
+            range(3, 5),
+        ),
+        Table(
+            "Translating, with the sizes of base",
+            ["", "beam 4, tokens/s", "greedy, tokens/s", "one sentence", "peak memory", "share of products"],
+            [
+                [
+                    s.contestant,
+                    f"{s.beam_tokens_per_second:,.0f}",
+                    f"{s.greedy_tokens_per_second:,.0f}",
+                    f"{s.latency_milliseconds:,.0f} ms",
+                    _bytes(s.peak_memory_bytes),
+                    _share(s.share_of_products),
+                ]
+                for s in found.translating
+            ],
+            range(1, 6),
+        ),
+    ]
+    return [each for each in every if each.rows]
+
+
+def summary(found: Examination) -> list[tuple[str, str]]:
+    """The findings in a few lines: a heading and a text each."""
+    machine, ours = found.machine, _ours(found)
+    training = [(f"{s.preset} {s.precision}", f"{s.tokens_per_second:,.0f}") for s in _our_training(found)]
+    translating = [(s.precision, f"{s.beam_tokens_per_second:,.0f}") for s in ours]
+    lines = [
+        ("machine", f"{machine.processor}, {_cores(machine)}, {_bytes(machine.memory_bytes)}"),
+        ("instructions", ", ".join(machine.instructions) or _ABSENT),
+        ("checks", _checks(found.checks)),
+        *((choice.subject, _taken(choice)) for choice in found.choices),
+    ]
+    if training:
+        lines.append(("training", f"{_series(training)} target tokens/s"))
+    if translating:
+        lines.append(("translating", f"{_series(translating)} target tokens/s with the sizes of base and beam 4"))
+        lines.append(("one sentence", _series([(s.precision, f"{s.latency_milliseconds:,.0f} ms") for s in ours])))
+    return lines
+
+
+def headlines(found: Examination) -> list[tuple[str, str]]:
+    """The main figures, for tiles."""
+    machine, ours = found.machine, _ours(found)
+    base = [speed for speed in _our_training(found) if speed.preset == "base"]
+    tiles = [("cores", _cores(machine)), ("memory", _bytes(machine.memory_bytes)), ("checks", _checks(found.checks))]
+    tiles += [(f"training, base, {s.precision}", f"{s.tokens_per_second:,.0f} tokens/s") for s in base]
+    if ours:
+        fastest = max(ours, key=lambda speed: speed.beam_tokens_per_second)
+        soonest = min(ours, key=lambda speed: speed.latency_milliseconds)
+        tiles.append((f"translating, base, {fastest.precision}", f"{fastest.beam_tokens_per_second:,.0f} tokens/s"))
+        tiles.append((f"one sentence, {soonest.precision}", f"{soonest.latency_milliseconds:,.0f} ms"))
+    return tiles
+
+
+def _our_training(found: Examination) -> list[TrainingSpeed]:
+    return [speed for speed in found.training if speed.toolkit == "nmt"]
+
+
+def _ours(found: Examination) -> list[TranslatingSpeed]:
+    return [speed for speed in found.translating if speed.contestant.startswith("nmt ")]
+
+
+def warnings(found: Examination) -> list[str]:
+    """What makes the figures doubtful, and what is wrong."""
+    machine = found.machine
+    lines = [f"the check of {check.name} failed: {check.detail}" for check in found.checks if check.passed is False]
+    lines += [
+        f"{choice.subject}: {choice.taken} was taken, but is not the fastest here ({_measured(choice)})"
+        for choice in found.choices
+        if choice.is_right is False
+    ]
+    if machine.busy_cores is not None and machine.busy_cores > _BUSY_SHARE * machine.usable_cores:
+        lines.append(
+            f"other processes keep {machine.busy_cores:.1f} cores busy: every speed is lower than on a quiet machine"
+        )
+    return lines + [f"left out: {line}" for line in found.left_out]
+
+
+def _machine(found: Examination) -> list[tuple[str, str]]:
+    machine = found.machine
+    busy = _ABSENT if machine.busy_cores is None else f"{machine.busy_cores:.1f} cores busy"
+    limit = "" if machine.memory_limit is None else f", limit of the control group {_bytes(machine.memory_limit)}"
+    return [
+        ("processor", machine.processor),
+        ("instructions", ", ".join(machine.instructions) or _ABSENT),
+        ("cores", _cores(machine)),
+        ("other load", busy),
+        ("memory", f"{_bytes(machine.memory_bytes)}, for use {_bytes(machine.memory_for_use)}{limit}"),
+        ("memory bandwidth", f"{found.memory_bytes_per_second / 1e9:,.1f} GB/s read and written, on all threads"),
+        ("GPUs", ", ".join(machine.gpus) or "none"),
+        ("training computes on", found.hardware),
+        ("compiler", machine.compiler or "none, so training.compile cannot be used"),
+        ("system", machine.system),
+        ("versions", ", ".join(f"{name} {version}" for name, version in machine.versions.items())),
+        ("variables", ", ".join(f"{name}={value}" for name, value in machine.environment.items()) or "none set"),
+    ]
+
+
+def _rates(products: Sequence[ProductRate]) -> Table:
+    """A row per precision and number of threads, a column per number of rows."""
+    rows = sorted({rate.rows for rate in products})
+    by_kind: dict[tuple[int, str], dict[int, str]] = {}
+    for rate in products:
+        by_kind.setdefault((rate.threads, rate.precision), {})[rate.rows] = _operations(rate.operations_per_second)
+    return Table(
+        "Matrix products",
+        ["", "threads", *(f"{count:,} rows" for count in rows)],
+        [
+            [precision, str(threads), *(rates.get(count, _ABSENT) for count in rows)]
+            for (threads, precision), rates in by_kind.items()
+        ],
+        range(1, 2 + len(rows)),
+    )
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    done = [check for check in checks if check.passed is not None]
+    return f"{sum(check.passed is True for check in done)} of {len(done)} right"
+
+
+def _taken(choice: Choice) -> str:
+    figures = f" ({_measured(choice)})" if choice.measured else ""
+    return f"{choice.taken}{figures}{', NOT the fastest' if choice.is_right is False else ''}"
+
+
+def _measured(choice: Choice) -> str:
+    figures = _series([(name, f"{value:,.0f}") for name, value in choice.measured.items()])
+    return f"{figures} {choice.unit}" if figures else _ABSENT
+
+
+def _series(pairs: Sequence[tuple[str, str]]) -> str:
+    return " · ".join(f"{name} {value}" for name, value in pairs)
+
+
+def _cores(machine: Machine) -> str:
+    return f"{machine.usable_cores} of {machine.cores} cores"
+
+
+def _bytes(count: int | None) -> str:
+    return _ABSENT if count is None else f"{count / 1e9:,.1f} GB"
+
+
+def _operations(rate: float) -> str:
+    return f"{rate / 1e9:,.0f} GFLOP/s" if rate < 1e12 else f"{rate / 1e12:,.1f} TFLOP/s"
+
+
+def _share(share: float | None) -> str:
+    return _ABSENT if share is None else f"{share:.0%}"

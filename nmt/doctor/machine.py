@@ -1,0 +1,140 @@
+"""What this machine is: processor, cores, memory, other load, and the versions of what computes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import time
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from nmt.bench.turns import processor
+from nmt.cores import usable_cores
+from nmt.device import memory_for_use
+
+_PACKAGES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors", "ctranslate2", "transformers")
+_COMPILERS = ("c++", "g++", "clang++")
+# How long other processes are watched, in seconds.
+_WATCHED = 0.5
+# Flags of /proc/cpuinfo that decide how fast products are, and their usual names.
+_INSTRUCTIONS = {
+    "avx2": "AVX2",
+    "avx512f": "AVX-512",
+    "avx512_bf16": "AVX-512 bf16",
+    "avx512_vnni": "AVX-512 VNNI",
+    "avx_vnni": "AVX VNNI",
+    "amx_bf16": "AMX bf16",
+    "amx_int8": "AMX int8",
+    "asimd": "NEON",
+    "bf16": "bf16",
+    "i8mm": "int8 products",
+    "sve": "SVE",
+}
+_VARIABLES = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+_MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine, and what is installed on it."""
+
+    system: str
+    processor: str
+    instructions: list[str]
+    """The sets of instructions that matter for matrix products; empty if the system does not name them."""
+    cores: int
+    usable_cores: int
+    """The cores that this process may use: its affinity and its control group limit them."""
+    busy_cores: float | None
+    """The cores that other processes kept busy before the examination; None if unknown."""
+    memory_bytes: int | None
+    memory_for_use: int | None
+    """Bytes that this process could still use."""
+    memory_limit: int | None
+    """The limit of the control group, in bytes; None if there is none."""
+    gpus: list[str]
+    compiler: str | None
+    """A C++ compiler, which ``torch.compile`` needs; None if there is none."""
+    versions: dict[str, str]
+    environment: dict[str, str]
+    """Variables that change how many threads compute, and how they wait."""
+
+
+def examine_machine() -> Machine:
+    """Describe this machine; takes half a second, in which other processes are watched."""
+    return Machine(
+        system=platform.platform(),
+        processor=processor(),
+        instructions=_instructions(),
+        cores=os.cpu_count() or 1,
+        usable_cores=usable_cores(),
+        busy_cores=_busy_cores(),
+        memory_bytes=_total_memory(),
+        memory_for_use=memory_for_use(torch.device("cpu")),
+        memory_limit=_memory_limit(),
+        gpus=[torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+        compiler=next(filter(None, map(shutil.which, _COMPILERS)), None),
+        versions={"python": platform.python_version()} | _versions(),
+        environment={name: os.environ[name] for name in _VARIABLES if name in os.environ},
+    )
+
+
+def _instructions() -> list[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text("ascii", errors="replace")
+    except OSError:
+        return []
+    flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
+    return [name for flag, name in _INSTRUCTIONS.items() if flag in flags.partition(":")[2].split()]
+
+
+def _busy_cores() -> float | None:
+    """The cores that were busy while this process slept."""
+    before = _seconds_of_cores()
+    time.sleep(_WATCHED)
+    after = _seconds_of_cores()
+    if before is None or after is None:
+        return None
+    return max(0.0, after - before) / _WATCHED
+
+
+def _seconds_of_cores() -> float | None:
+    """The time that all cores have worked since the system started."""
+    try:
+        # user, nice, system, idle, iowait, irq, softirq, steal
+        ticks = [int(word) for word in Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _total_memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None
+
+
+def _memory_limit() -> int | None:
+    for path in _MEMORY_LIMITS:
+        try:
+            limit = int(path.read_text("ascii"))
+        except (OSError, ValueError):  # "max" is not a number: there is no limit.
+            continue
+        total = _total_memory()
+        return limit if total is None or limit < total else None
+    return None
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("nmt-toolkit", *_PACKAGES):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,107 @@
+"""How fast this machine computes: matrix products in each type, copies of memory, and the forms of attention."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nmt.device import BASE_PRODUCT, Hardware, bf16_speedup, synchronize
+from nmt.kernels.attention import fused_attention, two_product_attention
+from nmt.kernels.linear import prepacked
+from nmt.model.attention import attention
+
+_TRIALS = 5
+# Rows of a product: a beam of one sentence, a batch of hypotheses, a micro-batch of training.
+_ROWS = (4, 256, 3_600)
+# If bf16 is emulated, a single large product would take seconds.
+_EMULATED = 0.25
+_COPIED_NUMBERS = 1 << 26
+
+
+@dataclass(frozen=True)
+class ProductRate:
+    """The rate of one product, rows by d_model with d_model by d_ff of the paper's base model."""
+
+    precision: str
+    rows: int
+    threads: int
+    operations_per_second: float
+
+
+def product_rates(hardware: Hardware) -> list[ProductRate]:
+    """The rates of products with prepacked weights and random numbers, on one thread and on all of them.
+
+    Types that the device does not multiply, or only by emulation, are left out.
+    """
+    is_cpu = hardware.device.type == "cpu"
+    rates = []
+    with torch.inference_mode():
+        for threads in dict.fromkeys([1, hardware.threads]) if is_cpu else [hardware.threads]:
+            torch.set_num_threads(threads)
+            for precision, dtype in _types(hardware).items():
+                rates += [
+                    ProductRate(precision, rows, threads, _product_rate(rows, dtype, hardware.device)) for rows in _ROWS
+                ]
+    torch.set_num_threads(hardware.threads)
+    return rates
+
+
+def _types(hardware: Hardware) -> Mapping[str, torch.dtype]:
+    types = {"fp32": torch.float32}
+    if hardware.device.type != "cpu":
+        return types | {"bf16": torch.bfloat16, "fp16": torch.float16}
+    if bf16_speedup(*BASE_PRODUCT) > _EMULATED:
+        types["bf16"] = torch.bfloat16
+    if "fbgemm" in torch.backends.quantized.supported_engines:
+        types["int8"] = torch.int8
+    return types
+
+
+def _product_rate(rows: int, dtype: torch.dtype, device: torch.device) -> float:
+    d_model, d_ff = BASE_PRODUCT
+    weight = prepacked(torch.randn(d_ff, d_model, device=device), None, dtype)
+    x = torch.randn(rows, d_model, device=device).to(torch.float32 if dtype == torch.int8 else dtype)
+    return 2 * rows * d_model * d_ff / _seconds(lambda: weight.multiply(x), device)
+
+
+def memory_bandwidth(hardware: Hardware) -> float:
+    """Bytes per second that a copy of a large tensor reads and writes, on all threads."""
+    source = torch.zeros(_COPIED_NUMBERS, device=hardware.device)
+    target = torch.ones_like(source)
+    return 2 * 4 * _COPIED_NUMBERS / _seconds(lambda: target.copy_(source), hardware.device)
+
+
+def attention_seconds(hardware: Hardware) -> dict[str, float]:
+    """Seconds of attention with its gradient, in each of its forms, over a batch of common size."""
+    shape = (64, 8, 30, 64)
+    dtype = hardware.products_dtype if hardware.products_dtype.is_floating_point else torch.float32
+    query, key, value = (torch.randn(shape, dtype=dtype, device=hardware.device, requires_grad=True) for _ in "QKV")
+    mask = torch.zeros(shape[0], 1, 1, shape[2], dtype=dtype, device=hardware.device)
+
+    def run(form: Callable[..., Tensor]) -> Callable[[], None]:
+        return lambda: form(query, key, value, mask, 0.1).sum().backward()  # type: ignore[no-untyped-call]
+
+    forms = {"plain": attention, "two products": two_product_attention, "fused": fused_attention}
+    return {name: _seconds(run(form), hardware.device) for name, form in forms.items()}
+
+
+def _seconds(compute: Callable[[], object], device: torch.device) -> float:
+    """The median time of a computation, repeated until it lasts long enough to be measured."""
+    times = 1
+    while (seconds := _repeated(compute, times, device)) < 0.005:
+        times *= 2
+    return statistics.median([seconds, *(_repeated(compute, times, device) for _ in range(_TRIALS - 1))]) / times
+
+
+def _repeated(compute: Callable[[], object], times: int, device: torch.device) -> float:
+    synchronize(device)
+    begin = time.perf_counter()
+    for _ in range(times):
+        compute()
+    synchronize(device)
+    return time.perf_counter() - begin

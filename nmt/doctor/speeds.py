@@ -1,0 +1,165 @@
+"""How fast training and translating are on this machine, as shares of its products' rate and beside other toolkits."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from nmt.bench.training_speed import bench_train
+from nmt.bench.translating_speed import bench_translate, save_random_bundle
+from nmt.config import Config
+from nmt.device import Hardware, Precision
+from nmt.doctor.rates import ProductRate
+from nmt.model.transformer import Transformer
+from nmt.training.input.data_sets import load_vocabulary
+from nmt.training.start.setup import resolve_config
+
+Report = Callable[[str], None]
+
+_ROUNDS = 2
+_SENTENCES, _LATENCY_SENTENCES = 32, 16
+_BEAM, _LENGTH = 4, 16
+# The preset whose training is measured in each precision, to see whether the right one is chosen.
+_COMPARED = "small"
+
+
+@dataclass(frozen=True)
+class TrainingSpeed:
+    """Target tokens per second in training."""
+
+    toolkit: str
+    preset: str
+    precision: str
+    tokens_per_second: float
+    share_of_products: float | None
+    """Of the rate of matrix products alone; None for other toolkits."""
+
+
+@dataclass(frozen=True)
+class TranslatingSpeed:
+    """Target tokens per second, and milliseconds per sentence, in translating with the sizes of ``base``."""
+
+    contestant: str
+    precision: str
+    beam_tokens_per_second: float
+    greedy_tokens_per_second: float
+    latency_milliseconds: float
+    """The median over single sentences, with a beam."""
+    peak_memory_bytes: int
+    share_of_products: float | None
+    """Of the rate of matrix products alone, with a beam; None for other toolkits."""
+
+
+def installed_peers() -> list[str]:
+    """The other toolkits that can be measured beside ours."""
+    return [name for name in ("ctranslate2", "transformers") if importlib.util.find_spec(name) is not None]
+
+
+def training_speeds(data: Path, hardware: Hardware, peers: Sequence[str], report: Report) -> list[TrainingSpeed]:
+    """Training with the presets ``tiny``, ``small`` and ``base``.
+
+    Args:
+        hardware: what training would choose; ``small`` is also measured in the other precision.
+        peers: other toolkits, of those that :func:`installed_peers` names.
+    """
+    speeds = []
+    for preset, update_tokens, updates in (("tiny", 2_000, 3), (_COMPARED, 1_000, 3), ("base", 3_600, 1)):
+        precisions = _compared(hardware) if preset == _COMPARED else [hardware.precision]
+        against = "transformers" if preset == "base" and "transformers" in peers else None
+        for precision in precisions:
+            report(f"training, {preset}, {precision}")
+            settings = [
+                f"batching.update_tokens={update_tokens}",
+                f"batching.group_tokens={update_tokens}",
+                f"training.device={hardware.device.type}",
+                f"training.precision={precision}",
+            ]
+            config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
+            result = bench_train(data, config, against=against, rounds=_ROUNDS, updates=updates)
+            speeds += [
+                TrainingSpeed(
+                    name,
+                    preset,
+                    result[name]["precision"],
+                    result[name]["target_tokens_per_second"],
+                    result[name].get("share_of_matrix_rate"),
+                )
+                for name in ("nmt", *([against] if against else []))
+            ]
+    return speeds
+
+
+def _compared(hardware: Hardware) -> list[Precision]:
+    other: Precision = "bf16" if hardware.precision == "fp32" else "fp32"
+    return [hardware.precision, other]
+
+
+def translating_speeds(
+    data: Path,
+    scratch: Path,
+    hardware: Hardware,
+    products: Sequence[ProductRate],
+    peers: Sequence[str],
+    report: Report,
+) -> list[TranslatingSpeed]:
+    """Translating with random weights of the sizes of ``base``, in each precision that the device multiplies."""
+    config, _ = resolve_config([(data, 1.0)], preset="base")
+    bundle = scratch / "random"
+    save_random_bundle(bundle, config, load_vocabulary(data))
+    report("translating, base")
+    result = bench_translate(
+        bundle,
+        data,
+        against=peers,
+        precisions=list(dict.fromkeys(rate.precision for rate in products)),  # type: ignore[misc]
+        device=hardware.device.type,
+        threads=hardware.threads,
+        rounds=_ROUNDS,
+        sentences=_SENTENCES,
+        latency_sentences=_LATENCY_SENTENCES,
+        beam=_BEAM,
+        length=_LENGTH,
+        has_random_weights=True,
+        report=report,
+    )
+    source_length = round(result["source_pieces"] / result["sentences"])
+    operations = operations_per_token(config, source_length)
+    rates = {rate.precision: rate.operations_per_second for rate in products if _is_of_batches(rate, hardware)}
+    return [_speed(name, values, operations, rates) for name, values in result["contestants"].items()]
+
+
+def _speed(name: str, values: dict[str, Any], operations: float, rates: dict[str, float]) -> TranslatingSpeed:
+    tokens, precision = values["beam"]["target_tokens_per_second"], values["precision"]
+    share = tokens * operations / rates[precision] if name.startswith("nmt ") and precision in rates else None
+    return TranslatingSpeed(
+        contestant=name,
+        precision=precision,
+        beam_tokens_per_second=tokens,
+        greedy_tokens_per_second=values["greedy"]["target_tokens_per_second"],
+        latency_milliseconds=values["latency"]["median_milliseconds"],
+        peak_memory_bytes=values["peak_memory_bytes"],
+        share_of_products=share,
+    )
+
+
+def _is_of_batches(rate: ProductRate, hardware: Hardware) -> bool:
+    return rate.rows == 256 and rate.threads == hardware.threads
+
+
+def operations_per_token(config: Config, source_length: int) -> float:
+    """The operations of matrix products for one token of an output, with its share of the source; beam and length as
+    measured."""
+    with torch.device("meta"), torch.inference_mode():
+        model = Transformer(config.model, config.data.vocab_size).eval()
+        with FlopCounterMode(display=False) as counter:
+            state = model.start(model.encode(torch.ones(1, source_length, dtype=torch.long)))
+            for beam in (1, *[_BEAM] * (_LENGTH - 1)):  # the first step has one hypothesis
+                state = state.select(torch.zeros(1, beam, dtype=torch.long))
+                _, state = model.step(torch.ones(1, beam, dtype=torch.long), state)
+    return float(counter.get_total_flops()) / _LENGTH

@@ -1,0 +1,60 @@
+"""What is read of the machine."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+import torch
+
+from nmt.doctor import machine
+from nmt.doctor.machine import examine_machine
+
+
+def test_this_machine_is_described():
+    found = examine_machine()
+    assert 1 <= found.usable_cores <= found.cores
+    assert found.versions["torch"] == torch.__version__
+    assert found.memory_bytes is None or found.memory_bytes > 1 << 28
+    assert json.loads(json.dumps(asdict(found)))["processor"] == found.processor
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("flags\t\t: fpu avx2 avx512f avx512_bf16 amx_bf16 amx_tile", ["AVX2", "AVX-512", "AVX-512 bf16", "AMX bf16"]),
+        ("Features\t: fp asimd bf16 sve", ["NEON", "bf16", "SVE"]),
+        ("flags\t\t: fpu xavx2x", []),
+    ],
+)
+def test_instructions_are_named_as_their_makers_do(monkeypatch, line, names):
+    text = f"processor\t: 0\n{line}\nprocessor\t: 1\nflags\t\t: avx512_vnni\n"
+    monkeypatch.setattr(machine.Path, "read_text", lambda path, *arguments, **options: text)
+    assert machine._instructions() == names
+
+
+def test_a_busy_process_is_seen(monkeypatch):
+    if machine._seconds_of_cores() is None:
+        pytest.skip("this system does not tell how busy its cores are")
+    worker = subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
+    try:
+        worker.stdout.readline()
+        monkeypatch.setattr(machine, "_WATCHED", 1.0)
+        assert machine._busy_cores() > 0.3
+    finally:
+        worker.kill()
+        worker.communicate()
+
+
+def test_the_limit_of_the_control_group_counts_if_it_is_less_than_the_memory(monkeypatch, tmp_path):
+    new, old = tmp_path / "memory.max", tmp_path / "limit_in_bytes"
+    monkeypatch.setattr(machine, "_MEMORY_LIMITS", (new, old))
+    monkeypatch.setattr(machine, "_total_memory", lambda: 1_000)
+    assert machine._memory_limit() is None
+    old.write_text("400\n")
+    assert machine._memory_limit() == 400
+    new.write_text("max\n")
+    assert machine._memory_limit() == 400
+    new.write_text("1000\n")
+    assert machine._memory_limit() is None

@@ -1,0 +1,99 @@
+"""Rates and speeds: what is counted, and that everything measured is there."""
+
+import pytest
+
+from nmt.config import parse_config
+from nmt.device import choose_hardware
+from nmt.doctor import rates, speeds
+from nmt.doctor.choices import choices, is_fastest
+from nmt.doctor.generated_text import generated_data_set
+from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed, operations_per_token
+
+
+def test_operations_per_token_are_those_of_the_products():
+    D, F, V, S, T, W = 16, 32, 40, 5, 16, 4
+    config = parse_config(
+        {
+            "model": {"encoder_layers": 1, "decoder_layers": 1, "d_model": D, "d_ff": F, "heads": 2},
+            "data": {"vocab_size": V},
+        },
+        name="test",
+    )
+    encoder = S * (4 * D * D + 2 * D * F) + 2 * S * S * D
+    memory = S * 2 * D * D
+    decoder = 0
+    for step, width in enumerate([1] + [W] * (T - 1)):
+        written = 1 + step * W if step else 1  # pieces of all hypotheses so far, over which each query is multiplied
+        decoder += width * (4 * D * D + 2 * D * D + 2 * D * F + V * D) + 2 * width * (written + S) * D
+    assert operations_per_token(config, S) == pytest.approx(2 * (encoder + memory + decoder) / T)
+
+
+def test_rates_are_measured_for_each_type_number_of_rows_and_threads(monkeypatch):
+    hardware = choose_hardware("cpu", "fp32", 1)
+    monkeypatch.setattr(rates, "_ROWS", (2, 8))
+    monkeypatch.setattr(rates, "bf16_speedup", lambda *sizes: 0.1)  # emulated: it would take too long
+    found = rates.product_rates(hardware)
+    kinds = {rate.precision for rate in found}
+    assert {"fp32"} <= kinds <= {"fp32", "int8"}
+    assert [(rate.rows, rate.threads) for rate in found if rate.precision == "fp32"] == [(2, 1), (8, 1)]
+    assert all(rate.operations_per_second > 1e6 for rate in found)
+    monkeypatch.setattr(rates, "_COPIED_NUMBERS", 1 << 16)
+    assert rates.memory_bandwidth(hardware) > 1e6
+    assert rates.attention_seconds(hardware).keys() == {"plain", "two products", "fused"}
+
+
+@pytest.mark.parametrize(
+    ("taken", "measured", "right"),
+    [
+        ("bf16", {"fp32": 1.0, "bf16": 2.0}, True),
+        ("fp32", {"fp32": 1.0, "bf16": 2.0}, False),
+        ("fp32", {"fp32": 0.95, "bf16": 1.0}, True),  # as fast, within the error
+        ("fp32", {"fp32": 1.0}, None),
+        ("fp16", {"fp32": 1.0, "bf16": 2.0}, None),
+    ],
+)
+def test_a_choice_is_right_if_nothing_is_clearly_faster(taken, measured, right):
+    assert is_fastest(taken, measured) is right
+
+
+def test_choices_are_judged_by_our_own_speeds_alone():
+    hardware = choose_hardware("cpu", "fp32", 1)
+    training = [
+        TrainingSpeed("nmt", "small", "fp32", 100.0, 0.5),
+        TrainingSpeed("nmt", "small", "bf16", 300.0, 0.5),
+        TrainingSpeed("nmt", "base", "fp32", 900.0, 0.5),
+        TrainingSpeed("transformers", "small", "fp32", 800.0, None),
+    ]
+    translating = [
+        TranslatingSpeed("nmt fp32", "fp32", 100.0, 1, 1, 1, 0.5),
+        TranslatingSpeed("nmt int8", "int8", 900.0, 1, 1, 1, 0.5),
+        TranslatingSpeed("ctranslate2 float32", "float32", 900.0, 1, 1, 1, None),
+    ]
+    found = choices(hardware, {"plain": 1.0, "two products": 0.5, "fused": 0.1}, training, translating)
+    assert [(choice.taken, choice.is_right) for choice in found] == [
+        ("fp32", False),  # bf16 would be faster
+        ("fp32", None),  # int8 is never taken by itself
+        ("two products", False),
+    ]
+    assert found[0].measured == {"fp32": 100.0, "bf16": 300.0}
+
+
+@pytest.mark.slow
+def test_training_and_translating_are_measured(tmp_path, monkeypatch):
+    data = generated_data_set(tmp_path / "text", 300)
+    assert (data / "vocab.txt").read_text("utf-8").count("\n") == 300
+    hardware = choose_hardware("cpu", "fp32", 2)
+    monkeypatch.setattr(speeds, "_SENTENCES", 2)
+    heard = []
+    found = speeds.training_speeds(data, hardware, [], heard.append)
+    assert [(speed.preset, speed.precision) for speed in found] == [
+        ("tiny", "fp32"), ("small", "fp32"), ("small", "bf16"), ("base", "fp32"),
+    ]  # fmt: skip
+    assert all(speed.tokens_per_second > 1 and 0 < speed.share_of_products < 1.5 for speed in found)
+    assert heard[0] == "training, tiny, fp32"
+    products = [rates.ProductRate("fp32", 256, 2, 1e11), rates.ProductRate("fp32", 256, 1, 1e10)]
+    [speed] = speeds.translating_speeds(data, tmp_path, hardware, products, [], heard.append)
+    assert speed.contestant == "nmt fp32"
+    assert speed.latency_milliseconds > 1
+    operations = operations_per_token(parse_config({"data": {"vocab_size": 300}}, name="base"), 20)
+    assert speed.share_of_products == pytest.approx(speed.beam_tokens_per_second * operations / 1e11, rel=0.3)
