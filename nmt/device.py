@@ -14,6 +14,7 @@ import torch
 
 from nmt.cores import usable_cores
 from nmt.errors import ConfigError
+from nmt.measured import remembered
 from nmt.openmp_waiting import adapt_waiting_to_load
 
 DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
@@ -198,7 +199,8 @@ def _choose_precision(
             return "fp16", "this GPU has fp16 in hardware, but no bf16"
         return "fp32", "this GPU has neither bf16 nor fast fp16 in hardware"
     if device.type == "cpu":
-        ratio = bf16_speedup(*product)
+        d_model, d_ff = product
+        ratio = remembered(f"bf16 speedup, {d_model} by {d_ff}", lambda: bf16_speedup(d_model, d_ff))
         measured = f"bf16 products measured at {ratio:.2g} times the speed of fp32"
         return ("bf16" if ratio >= _MIN_SPEEDUP else "fp32"), measured
     return "fp32", "the safe choice on this device"

@@ -24,6 +24,14 @@ if threading.current_thread() is threading.main_thread():
             signal.signal(number, handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let the commands under test keep what they remember of the machine away from the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @dataclass
 class FileServer:
     """A web server on loopback that serves what a test puts into it, and misbehaves as it is told."""

@@ -15,6 +15,11 @@ def threads_kept():
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
 @pytest.mark.parametrize(("speedup", "precision"), [(6.0, "bf16"), (1.87, "bf16"), (1.05, "fp32"), (0.2, "fp32")])
 def test_auto_takes_bf16_where_it_is_measurably_faster(monkeypatch, speedup, precision):
     monkeypatch.setattr(device, "bf16_speedup", lambda d_model, d_ff: speedup)

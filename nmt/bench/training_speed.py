@@ -13,11 +13,12 @@ import numpy as np
 import torch
 
 import nmt
-from nmt.bench.turns import contestants, measure_in_turn, median_rate, processor
+from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import Config, dump_config
 from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.errors import NmtError
+from nmt.processor import processor_name
 from nmt.training.start.cost import training_flops
 from nmt.writing import open_to_write, scratch_folder, write_file
 
@@ -62,7 +63,7 @@ def bench_train(
     result: dict[str, Any] = {
         "benchmark": "train",
         "versions": {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()},
-        "machine": {"processor": processor(), "threads": described["nmt"]["threads"]},
+        "machine": {"processor": processor_name(), "threads": described["nmt"]["threads"]},
         "model": config.model.model_dump(mode="json"),
         "vocab_size": config.data.vocab_size,
         "rounds": rounds,

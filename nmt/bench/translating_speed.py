@@ -18,7 +18,7 @@ import torch
 import nmt
 from nmt.bench.agreement import greedy_agreement
 from nmt.bench.translate_worker import Job
-from nmt.bench.turns import Contestant, contestants, measure_in_turn, median_rate, processor
+from nmt.bench.turns import Contestant, contestants, measure_in_turn, median_rate
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.config import Config
 from nmt.data.manifest import read_manifest
@@ -28,6 +28,7 @@ from nmt.errors import DataError, NmtError
 from nmt.export.ctranslate2 import to_ctranslate2
 from nmt.export.transformers import to_marian
 from nmt.model.transformer import Transformer
+from nmt.processor import processor_name
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
 from nmt.text import normalizer, read_lines
@@ -123,7 +124,7 @@ def bench_translate(
     return {
         "benchmark": "translate",
         "versions": {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()},
-        "machine": {"processor": processor(), "device": device, "threads": threads},
+        "machine": {"processor": processor_name(), "device": device, "threads": threads},
         "model": bundle.config.model.model_dump(mode="json"),
         "vocab_size": bundle.vocab.size,
         "weights": "random" if has_random_weights else str(model),

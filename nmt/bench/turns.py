@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -123,15 +122,6 @@ def serve(set_up: Callable[[], tuple[Mapping[str, Any], Callable[[str], Mapping[
         for answer in chain([description], (run(line.strip()) for line in sys.stdin)):
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
-
-
-def processor() -> str:
-    """The name of the machine's processor."""
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as cpuinfo:  # noqa: PTH123
-            return next(line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def report_text(result: dict[str, Any]) -> str:

@@ -77,7 +77,7 @@ def prepare(
     Args:
         recipe: where the text comes from and what is done to it.
         out: the data set's folder.
-        cache: where downloads are kept; see :func:`nmt.corpora.sources.default_cache`.
+        cache: where downloads are kept; see :func:`nmt.cache_folder.default_cache`.
         mirrors: folders or URLs that hold the downloads by their base names, tried first. User information and
             queries of addresses are not recorded.
         offline: do not use the network.

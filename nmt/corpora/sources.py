@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import html
-import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.addresses import folder_parts
+from nmt.cache_folder import default_cache
 from nmt.corpora.archive import Budget, unpack
 from nmt.corpora.download import Notify, fetch
 from nmt.corpora.local import LocalText
@@ -83,11 +83,6 @@ class Sources:
                 members = unpack(archive, [corpus.members[source], corpus.members[target]], self.scratch)
                 yield from _read(members[0], members[1], corpus.format, invalid)
                 shutil.rmtree(self.scratch)
-
-
-def default_cache() -> Path:
-    """Where downloads are kept if the user names no folder: ``$XDG_CACHE_HOME/nmt``, else ``~/.cache/nmt``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "nmt"
 
 
 def fetch_sources(

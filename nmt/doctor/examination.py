@@ -17,6 +17,7 @@ from nmt.doctor.generated_text import generated_data_set
 from nmt.doctor.machine import Machine, examine_machine
 from nmt.doctor.rates import ProductRate, attention_seconds, memory_bandwidth, product_rates
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed, training_speeds, translating_speeds
+from nmt.measured import forget_measurements
 from nmt.writing import scratch_folder
 
 _VOCAB_SIZE = 8_000
@@ -71,6 +72,7 @@ def examine(
     begin = time.perf_counter()
     report("the machine")
     machine = examine_machine()
+    forget_measurements()
     hardware = choose_hardware()
     report("the rate of matrix products")
     products = product_rates(hardware)

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import torch
 
-from nmt.bench.turns import processor
 from nmt.cores import usable_cores
 from nmt.device import memory_for_use
+from nmt.processor import processor_flags, processor_name
 
 _PACKAGES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors", "ctranslate2", "transformers")
 _COMPILERS = ("c++", "g++", "clang++")
 # How long other processes are watched, in seconds.
 _WATCHED = 0.5
-# Flags of /proc/cpuinfo that decide how fast products are, and their usual names.
+# Flags that decide how fast products are, and their usual names.
 _INSTRUCTIONS = {
     "avx2": "AVX2",
     "avx512f": "AVX-512",
@@ -68,7 +68,7 @@ def examine_machine() -> Machine:
     """Describe this machine; takes half a second, in which other processes are watched."""
     return Machine(
         system=platform.platform(),
-        processor=processor(),
+        processor=processor_name(),
         instructions=_instructions(),
         cores=os.cpu_count() or 1,
         usable_cores=usable_cores(),
@@ -84,12 +84,8 @@ def examine_machine() -> Machine:
 
 
 def _instructions() -> list[str]:
-    try:
-        text = Path("/proc/cpuinfo").read_text("ascii", errors="replace")
-    except OSError:
-        return []
-    flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
-    return [name for flag, name in _INSTRUCTIONS.items() if flag in flags.partition(":")[2].split()]
+    flags = processor_flags()
+    return [name for flag, name in _INSTRUCTIONS.items() if flag in flags]
 
 
 def _busy_cores() -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import pytest
 import torch
 
+from nmt import processor
 from nmt.doctor import machine
 from nmt.doctor.machine import examine_machine
 
@@ -24,14 +25,21 @@ def test_this_machine_is_described():
     ("line", "names"),
     [
         ("flags\t\t: fpu avx2 avx512f avx512_bf16 amx_bf16 amx_tile", ["AVX2", "AVX-512", "AVX-512 bf16", "AMX bf16"]),
-        ("Features\t: fp asimd bf16 sve", ["NEON", "bf16", "SVE"]),
+        ("Features\t: fp asimd bf16", ["NEON", "bf16"]),
         ("flags\t\t: fpu xavx2x", []),
     ],
 )
-def test_instructions_are_named_as_their_makers_do(monkeypatch, line, names):
-    text = f"processor\t: 0\n{line}\nprocessor\t: 1\nflags\t\t: avx512_vnni\n"
-    monkeypatch.setattr(machine.Path, "read_text", lambda path, *arguments, **options: text)
+def test_instructions_are_named_as_their_makers_do(monkeypatch, tmp_path, line, names):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(
+        f"processor\t: 0\nmodel name\t: A processor\n{line}\n\nprocessor\t: 1\n{line.split(':')[0]}: sve\n"
+    )
+    monkeypatch.setattr(processor, "_CPUINFO", cpuinfo)
     assert machine._instructions() == names
+    assert processor.processor_name() == "A processor"
+    monkeypatch.setattr(processor, "_CPUINFO", tmp_path / "missing")
+    assert machine._instructions() == []
+    assert processor.processor_name()
 
 
 def test_a_busy_process_is_seen(monkeypatch):

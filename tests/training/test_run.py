@@ -20,6 +20,7 @@ from nmt.checkpoint.run_folder import RunFolder, checkpoints, latest_intact_chec
 from nmt.config import load_yaml
 from nmt.data.build import build_vocabulary
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
+from nmt.measured import forget_measurements
 from nmt.training.learner import Learner
 from nmt.training.progress import Ending
 from nmt.training.run import train
@@ -47,9 +48,11 @@ def test_every_way_of_training_resumes_bit_for_bit(run_training, tmp_path, chang
 
 def test_a_run_keeps_the_precision_that_auto_came_to_when_it_began(run_training, tmp_path, monkeypatch):
     auto = "training.precision=auto"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(device, "bf16_speedup", lambda d_model, d_ff: 2.0)
     run_training(tmp_path / "straight", auto)
     run_training(tmp_path / "run", auto, "training.max_updates=10")
+    forget_measurements()
     monkeypatch.setattr(device, "bf16_speedup", lambda d_model, d_ff: 0.5)
     run_training(tmp_path / "run", auto)
     assert [record["hardware"].split(", ")[-1] for record in records(tmp_path / "run", "start")] == ["bf16", "bf16"]

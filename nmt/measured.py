@@ -1,0 +1,80 @@
+"""Measurements of this machine, remembered from one command to the next.
+
+Each kind of machine (processor, cores, version of torch) has a file of its own below the cache folder, so a home folder
+that machines share never passes on the figures of one of them to another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from nmt.cache_folder import default_cache
+from nmt.cores import usable_cores
+from nmt.files import replacing
+from nmt.processor import processor_flags, processor_name
+from nmt.writing import WriteError
+
+_LARGEST_FILE = 1 << 16
+
+
+def remembered(name: str, measure: Callable[[], float]) -> float:
+    """A positive figure of this machine, measured only if no earlier command has measured it.
+
+    A file that cannot be read or written is no error: the figure is measured again.
+    """
+    values = _values()
+    if name not in values:
+        values[name] = measure()
+        _write(values)
+    return values[name]
+
+
+def forget_measurements() -> None:
+    """Let everything be measured again."""
+    with suppress(OSError):
+        _path().unlink()
+
+
+def _machine() -> dict[str, str]:
+    """What the figures depend on."""
+    return {
+        "processor": processor_name(),
+        "flags": " ".join(processor_flags()),
+        "cores": str(usable_cores()),
+        "torch": torch.__version__,
+    }
+
+
+def _path() -> Path:
+    digest = hashlib.sha256(json.dumps(_machine()).encode()).hexdigest()
+    return default_cache() / "measured" / f"{digest[:16]}.json"
+
+
+def _values() -> dict[str, float]:
+    try:
+        with _path().open("rb") as stream:
+            content = json.loads(stream.read(_LARGEST_FILE))
+        if content["machine"] != _machine():
+            return {}
+        return {name: value for name, value in content["values"].items() if _is_figure(value)}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value) and value > 0
+
+
+def _write(values: dict[str, float]) -> None:
+    path = _path()
+    with suppress(OSError, WriteError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as stream:
+            stream.write(json.dumps({"machine": _machine(), "values": values}).encode())

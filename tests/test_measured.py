@@ -1,0 +1,90 @@
+"""What is remembered of a machine, and for which machine."""
+
+import json
+
+import pytest
+
+from nmt import device, measured
+from nmt.device import choose_hardware
+from nmt.measured import forget_measurements, remembered
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "nmt" / "measured"
+
+
+def never():
+    raise AssertionError("measured again")
+
+
+def test_a_figure_is_measured_once_per_machine(monkeypatch, cache):
+    assert remembered("speed", lambda: 2.5) == 2.5
+    assert remembered("speed", never) == 2.5
+    assert remembered("other speed", lambda: 1.5) == 1.5
+    assert remembered("speed", never) == 2.5
+    [file] = cache.iterdir()
+    assert json.loads(file.read_text())["values"] == {"speed": 2.5, "other speed": 1.5}
+    forget_measurements()
+    assert remembered("speed", lambda: 3.5) == 3.5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("processor_name", "another"), ("processor_flags", ["amx_bf16"]), ("usable_cores", 77),
+    ],
+)  # fmt: skip
+def test_another_machine_measures_itself(monkeypatch, cache, name, value):
+    assert remembered("speed", lambda: 2.5) == 2.5
+    with monkeypatch.context() as patch:
+        patch.setattr(measured, name, lambda: value)
+        assert remembered("speed", lambda: 7.5) == 7.5
+        assert remembered("speed", never) == 7.5
+    assert remembered("speed", never) == 2.5
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_another_torch_measures_itself(monkeypatch):
+    assert remembered("speed", lambda: 2.5) == 2.5
+    monkeypatch.setattr(measured.torch, "__version__", "99.0")
+    assert remembered("speed", lambda: 7.5) == 7.5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[:-4],
+        lambda text: "[" * 10_000,
+        lambda text: "[]",
+        lambda text: text.replace('"cores"', '"course"'),
+        lambda text: json.dumps(json.loads(text) | {"values": [2.5]}),
+        *(lambda text, bad=bad: text.replace("2.5", bad) for bad in ("-2.5", "0.0", "NaN", "1e999", '"2.5"', "true")),
+    ],
+)
+def test_what_cannot_be_trusted_is_measured_again(cache, damage):
+    remembered("speed", lambda: 2.5)
+    [file] = cache.iterdir()
+    file.write_text(damage(file.read_text()))
+    assert remembered("speed", lambda: 4.5) == 4.5
+    assert remembered("speed", never) == 4.5
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(cache):
+    cache.parent.mkdir(parents=True)
+    cache.write_text("a file, not a folder")
+    assert remembered("speed", lambda: 2.5) == 2.5
+    assert remembered("speed", lambda: 4.5) == 4.5
+    forget_measurements()
+    assert cache.read_text() == "a file, not a folder"
+
+
+def test_auto_remembers_its_trial_for_each_size(monkeypatch):
+    tried = []
+    monkeypatch.setattr(device, "bf16_speedup", lambda *sizes: tried.append(sizes) or 2.0)
+    for _ in range(2):
+        assert choose_hardware("cpu", product=(128, 512), threads=1).precision == "bf16"
+        assert choose_hardware("cpu", product=(256, 512), threads=1).precision == "bf16"
+    assert tried == [(128, 512), (256, 512)]
