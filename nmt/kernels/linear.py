@@ -84,13 +84,12 @@ class Int8Weight:
     beside it. Products are summed as integers, until the scales are multiplied in again.
     """
 
-    # Processors without the instruction for it (VNNI) add two products, of a row's number (up to 255) and a weight, in
-    # 16 bits. With weights up to 127 the sum could overflow.
-    _GREATEST = 63
     _ROW_SCALE, _ROW_ZERO = 1 / 127, 128
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
-        scale_O = (weight_OI.detach().abs().amax(dim=1).double() / self._GREATEST).clamp_min_(1e-30)
+        # Where sums have 16 bits only, two products of a row's number (up to 255) and a weight must fit.
+        greatest = 127 if private.int8_sums_are_wide() else 63
+        scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest).clamp_min_(1e-30)
         rounded_OI = (weight_OI.detach() / scale_O[:, None]).round().to(torch.int8)
         self._bias_O = None if bias_O is None else bias_O.detach().clone()
         self._packed = private.packed_int8_weight(rounded_OI, scale_O)

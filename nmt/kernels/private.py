@@ -7,6 +7,7 @@ Shapes: N rows, I features in, O features out.
 
 from __future__ import annotations
 
+import functools
 import threading
 import warnings
 from collections.abc import Callable
@@ -71,6 +72,18 @@ def int8_product() -> Callable[[Tensor, float, int, Any], Tensor]:
     # The public call first checks for fake script objects, which takes as long as a small product.
     multiply: Callable[[Tensor, float, int, Any], Tensor] = getattr(operation, "_op", operation)
     return multiply
+
+
+@functools.cache
+def int8_sums_are_wide() -> bool:
+    """Whether this processor adds int8 products in 32 bits, as those with VNNI do; found out by a product.
+
+    The others add two products, each of a row's number (up to 255) and a weight, in 16 bits, and cut the sum off.
+    """
+    weight_OI = torch.full((16, 64), 127, dtype=torch.int8)
+    packed = packed_int8_weight(weight_OI, torch.ones(16, dtype=torch.double))
+    product_NO = int8_product()(torch.ones(4, 64), 1 / 127, 128, packed)
+    return bool((product_NO == 127 * 64).all())
 
 
 def move_towards(tensors: list[Tensor], goals: list[Tensor], share: float) -> None:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from nmt.kernels import private
 from nmt.kernels.linear import Int8Weight
 
 pytestmark = pytest.mark.skipif(
@@ -38,7 +39,7 @@ def test_what_a_row_becomes_does_not_depend_on_the_others():
 
 
 def test_the_greatest_numbers_do_not_overflow():
-    # All products as large as they can be: in 16 bits the sum of two would be cut off, were weights up to 127.
+    # All products as large as they can be: where sums have 16 bits, two of weights up to 127 would be cut off.
     features = 512
     x, weight = torch.full((2, features), 3.0), torch.full((16, features), 0.5)
     x[1] = -3.0
@@ -46,13 +47,14 @@ def test_the_greatest_numbers_do_not_overflow():
     torch.testing.assert_close(found, torch.tensor([[1.5], [-1.5]]) * features * torch.ones(2, 16), rtol=1e-5, atol=0)
 
 
-def test_rounded_weights_reach_63_in_each_row():
-    # Weights up to 127 overflow on processors without VNNI alone, so the products of this machine may not show it.
+@pytest.mark.parametrize(("are_wide", "greatest"), [(True, 127), (False, 63)])
+def test_rounded_weights_use_the_range_that_the_sums_allow(monkeypatch, are_wide, greatest):
+    monkeypatch.setattr(private, "int8_sums_are_wide", lambda: are_wide)
     weight = random(5, 32) * torch.logspace(-2, 2, 5)[:, None]
     [packed] = [value for value in vars(Int8Weight(weight, None)).values() if isinstance(value, torch.ScriptObject)]
     rounded = packed.unpack()[0].int_repr()
-    assert rounded.abs().amax(dim=1).tolist() == [63] * 5
-    expected = (weight / weight.abs().amax(dim=1, keepdim=True) * 63).round()
+    assert rounded.abs().amax(dim=1).tolist() == [greatest] * 5
+    expected = (weight / weight.abs().amax(dim=1, keepdim=True) * greatest).round()
     assert torch.equal(rounded, expected.to(torch.int8))
 
 
