@@ -6,7 +6,6 @@ import ctypes
 import functools
 import os
 import sys
-import time
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +13,7 @@ import torch
 
 from nmt.cores import usable_cores
 from nmt.errors import ConfigError
-from nmt.measured import remembered
+from nmt.measured import remembered, speedup
 from nmt.openmp_waiting import adapt_waiting_to_load
 
 DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
@@ -33,7 +32,6 @@ _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 BASE_PRODUCT = (512, 2048)
 """d_model and d_ff of the paper's base model: the product to measure if no model's sizes are known."""
 _TRIAL_ROWS = 256
-_TRIALS = 5
 # If bf16 is emulated, a full trial would take seconds. A small product shows it: its speedup is below this one.
 _SMALL_TRIAL = (8, 256, 256)
 _EMULATED = 0.25
@@ -236,33 +234,17 @@ def _check_computes(device: torch.device, precision: Precision) -> None:
 
 @functools.cache
 def bf16_speedup(d_model: int, d_ff: int) -> float:
-    """The measured speedup of bf16 over fp32 for matrix products of these sizes on this CPU.
-
-    Measured on one thread, as the fastest of several alternating trials, so that other load matters little.
-    """
+    """The measured speedup of bf16 over fp32 for matrix products of these sizes on this CPU."""
     # Products larger than those of the base model take longer and give the same ratio.
     d_model, d_ff = min(d_model, BASE_PRODUCT[0]), min(d_ff, BASE_PRODUCT[1])
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        small = _bf16_speedup(*_SMALL_TRIAL)
-        return small if small < _EMULATED else _bf16_speedup(_TRIAL_ROWS, d_model, d_ff)
-    finally:
-        torch.set_num_threads(threads)
+    small = _bf16_speedup(*_SMALL_TRIAL)
+    return small if small < _EMULATED else _bf16_speedup(_TRIAL_ROWS, d_model, d_ff)
 
 
 def _bf16_speedup(rows: int, d_model: int, d_ff: int) -> float:
     x, weight = torch.ones(rows, d_model), torch.ones(d_model, d_ff)
     x_bf16, weight_bf16 = x.bfloat16(), weight.bfloat16()
-    _seconds(x, weight), _seconds(x_bf16, weight_bf16)  # Warm-up: the first product of each kind is compiled.
-    seconds = [(_seconds(x, weight), _seconds(x_bf16, weight_bf16)) for _ in range(_TRIALS)]
-    return min(fp32 for fp32, _ in seconds) / min(bf16 for _, bf16 in seconds)
-
-
-def _seconds(x: torch.Tensor, weight: torch.Tensor) -> float:
-    begin = time.perf_counter()
-    torch.mm(x, weight)
-    return time.perf_counter() - begin
+    return speedup(lambda: torch.mm(x, weight), lambda: torch.mm(x_bf16, weight_bf16))
 
 
 def _cpu_has_int8() -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from nmt.processor import processor_flags, processor_name
 from nmt.writing import WriteError
 
 _LARGEST_FILE = 1 << 16
+_TRIALS = 5
 
 
 def remembered(name: str, measure: Callable[[], float]) -> float:
@@ -34,6 +36,27 @@ def remembered(name: str, measure: Callable[[], float]) -> float:
         values[name] = measure()
         _write(values)
     return values[name]
+
+
+def speedup(slower: Callable[[], object], faster: Callable[[], object]) -> float:
+    """How many times as fast as one computation another one is, on one thread.
+
+    The fastest of several alternating trials count, so that other load matters little.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        slower(), faster()  # Warm-up: the first product of each kind is compiled.
+        seconds = [(_seconds(slower), _seconds(faster)) for _ in range(_TRIALS)]
+    finally:
+        torch.set_num_threads(threads)
+    return min(slow for slow, _ in seconds) / min(fast for _, fast in seconds)
+
+
+def _seconds(compute: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    compute()
+    return time.perf_counter() - begin
 
 
 def forget_measurements() -> None:

@@ -36,24 +36,17 @@ def test_the_products_of_the_model_are_tried(monkeypatch):
     assert tried == [(128, 512)]
 
 
-def test_the_trial_takes_the_fastest_tries_of_both_types_on_one_thread(monkeypatch):
-    """Some tries are disturbed; the first of each type, which compiles, takes longest and does not count."""
-    slow = {torch.float32: iter([9.0, 3.0, 8.0] * 9), torch.bfloat16: iter([9.0, 7.0, 1.0] * 9)}
-    threads = set()
-
-    def seconds(x, weight):
-        threads.add(torch.get_num_threads())
-        return next(slow[x.dtype])
-
-    monkeypatch.setattr(device, "_seconds", seconds)
-    torch.set_num_threads(2)
+def test_the_trial_compares_products_of_both_types(monkeypatch):
+    monkeypatch.setattr(device, "speedup", lambda slower, faster: (slower().dtype, faster().dtype, slower().shape))
+    monkeypatch.setattr(device, "_EMULATED", (torch.float32, torch.bfloat16, (0, 0)))
     bf16_speedup.cache_clear()
     try:
-        assert bf16_speedup(96, 384) == 3.0
+        assert bf16_speedup(96, 384) == (torch.float32, torch.bfloat16, (device._TRIAL_ROWS, 384))
+        bf16_speedup.cache_clear()
+        # Products larger than those of the base model take longer and give the same ratio.
+        assert bf16_speedup(4_096, 16_384) == (torch.float32, torch.bfloat16, (device._TRIAL_ROWS, 2_048))
     finally:
         bf16_speedup.cache_clear()
-    assert threads == {1}
-    assert torch.get_num_threads() == 2
 
 
 def test_the_trial_is_short_where_bf16_is_emulated(monkeypatch):

@@ -3,10 +3,11 @@
 import json
 
 import pytest
+import torch
 
 from nmt import device, measured
 from nmt.device import choose_hardware
-from nmt.measured import forget_measurements, remembered
+from nmt.measured import forget_measurements, remembered, speedup
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +89,25 @@ def test_auto_remembers_its_trial_for_each_size(monkeypatch):
         assert choose_hardware("cpu", product=(128, 512), threads=1).precision == "bf16"
         assert choose_hardware("cpu", product=(256, 512), threads=1).precision == "bf16"
     assert tried == [(128, 512), (256, 512)]
+
+
+def test_a_speedup_is_that_of_the_fastest_tries_on_one_thread(monkeypatch):
+    """Some tries are disturbed; the first of each computation, which compiles, does not count."""
+    seconds = {"slow": iter([9.0, 3.0, 8.0, 4.0, 7.0]), "fast": iter([7.0, 9.0, 1.0, 2.0, 8.0])}
+    computed, threads = [], set()
+
+    def compute(name):
+        computed.append(name)
+        threads.add(torch.get_num_threads())
+        return name
+
+    monkeypatch.setattr(measured, "_seconds", lambda compute: next(seconds[compute()]))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert speedup(lambda: compute("slow"), lambda: compute("fast")) == 3.0
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert threads == {1}
+    assert computed == ["slow", "fast"] * 6  # in turn, since a machine's speed changes

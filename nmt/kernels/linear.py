@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.kernels import private
+from nmt.kernels.int8 import Int8Weight
 
 
 class Linear(nn.Linear):
@@ -75,33 +76,6 @@ class FloatWeight:
         if self._is_ordered:
             return private.ordered_product(x_NI, self._weight_OI, self._bias_O)
         return F.linear(x_NI, self._weight_OI, self._bias_O)
-
-
-class Int8Weight:
-    """A weight of 8 bits, multiplied by rows that are rounded to 8 bits on the fly.
-
-    Each output feature has its own scale, and so has each row, so the result of a row does not depend on the rows
-    beside it. Products are summed as integers, until the scales are multiplied in again.
-    """
-
-    _ROW_SCALE, _ROW_ZERO = 1 / 127, 128
-
-    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
-        # Where sums have 16 bits only, two products of a row's number (up to 255) and a weight must fit.
-        greatest = 127 if private.int8_sums_are_wide() else 63
-        scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest).clamp_min_(1e-30)
-        rounded_OI = (weight_OI.detach() / scale_O[:, None]).round().to(torch.int8)
-        self._bias_O = None if bias_O is None else bias_O.detach().clone()
-        self._packed = private.packed_int8_weight(rounded_OI, scale_O)
-        self._product = private.int8_product()
-
-    def multiply(self, x_NI: Tensor) -> Tensor:
-        """Approximately x W^T + b, in fp32; there may be several dimensions of rows."""
-        reach_N1 = torch.maximum(x_NI.amax(dim=-1, keepdim=True), x_NI.amin(dim=-1, keepdim=True).neg_())
-        reach_N1.clamp_min_(1e-30)
-        product_NO = self._product(x_NI / reach_N1, self._ROW_SCALE, self._ROW_ZERO, self._packed)
-        product_NO.mul_(reach_N1)
-        return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
 
 
 def prepacked(weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> PrepackedWeight:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.dropout import Dropout
+from nmt.kernels.int8 import OnednnProduct, fastest_int8_product
 from nmt.kernels.packing import PAD, Lengths, Packing, PiecesOnly
 
 AttentionKernel = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
@@ -62,8 +63,8 @@ def choose_kernels(device: torch.device | None, products: torch.dtype | None = N
     """
     if device is None or device.type == "cpu":
         # oneDNN compiles a product with prepacked weights for each number of rows, and never frees its half megabyte.
-        is_ordered = products is not None and products != torch.int8
-        return Kernels(two_product_attention, Dropout, packs_pieces=True, has_spare_rows=is_ordered)
+        is_by_onednn = products is not None and (products != torch.int8 or fastest_int8_product() is OnednnProduct)
+        return Kernels(two_product_attention, Dropout, packs_pieces=True, has_spare_rows=is_by_onednn)
     if device.type == "cuda":
         return Kernels(fused_attention)
     return Kernels(two_product_attention)

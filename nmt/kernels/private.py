@@ -7,7 +7,6 @@ Shapes: N rows, I features in, O features out.
 
 from __future__ import annotations
 
-import functools
 import threading
 import warnings
 from collections.abc import Callable
@@ -74,16 +73,32 @@ def int8_product() -> Callable[[Tensor, float, int, Any], Tensor]:
     return multiply
 
 
-@functools.cache
-def int8_sums_are_wide() -> bool:
-    """Whether this processor adds int8 products in 32 bits, as those with VNNI do; found out by a product.
+def onednn_int8_weight(weight_OI: Tensor) -> Tensor:
+    """A weight of int8 numbers in the memory order of :func:`onednn_int8_product`.
 
-    The others add two products, each of a row's number (up to 255) and a weight, in 16 bits, and cut the sum off.
+    Raises:
+        RuntimeError, AttributeError: this torch or this processor has no such products.
     """
-    weight_OI = torch.full((16, 64), 127, dtype=torch.int8)
-    packed = packed_int8_weight(weight_OI, torch.ones(16, dtype=torch.double))
-    product_NO = int8_product()(torch.ones(4, 64), 1 / 127, 128, packed)
-    return bool((product_NO == 127 * 64).all())
+    packed: Tensor = torch.ops.onednn.qlinear_prepack(weight_OI, None)
+    return packed
+
+
+def onednn_int8_product() -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    """The product of int8 rows and a weight: a function of rows, weight, and scale and zero per feature, in fp32.
+
+    Raises:
+        AttributeError: this torch has no such product.
+    """
+    operation = torch.ops.onednn.qlinear_pointwise.default
+    operation = getattr(operation, "_op", operation)
+
+    def multiply(rows_NI: Tensor, packed: Tensor, scale_O: Tensor, zero_O: Tensor) -> Tensor:
+        product_NO: Tensor = operation(
+            rows_NI, 1.0, 0, packed, scale_O, zero_O, None, 1.0, 0, torch.float32, "none", [], ""
+        )
+        return product_NO
+
+    return multiply
 
 
 def move_towards(tensors: list[Tensor], goals: list[Tensor], share: float) -> None:

@@ -14,6 +14,8 @@ OPERATIONS = {
         torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
     ),
     "torch._make_per_channel_quantized_tensor": lambda: torch._make_per_channel_quantized_tensor,
+    "torch.ops.onednn.qlinear_prepack": lambda: torch.ops.onednn.qlinear_prepack,
+    "torch.ops.onednn.qlinear_pointwise.default": lambda: torch.ops.onednn.qlinear_pointwise.default,
     "torch._foreach_lerp_": lambda: torch._foreach_lerp_,
 }
 
@@ -49,18 +51,3 @@ def test_tensors_move_by_a_share_of_their_distance(is_there, monkeypatch):
     tensors, goals = [torch.zeros(2), torch.ones(3)], [torch.ones(2), torch.full((3,), 5.0)]
     private.move_towards(tensors, goals, 0.25)
     torch.testing.assert_close(tensors, [torch.full((2,), 0.25), torch.full((3,), 2.0)])
-
-
-@pytest.mark.parametrize(("cut_off_at", "are_wide"), [(None, True), (32_767.0, False)])
-def test_whether_int8_sums_are_wide_is_tried(monkeypatch, cut_off_at, are_wide):
-    """Sums in 16 bits are imitated: each pair of products is cut off, before the pairs are added exactly."""
-
-    def product(x, scale, zero, packed):
-        pairs = 2.0 * 255 * 127 if cut_off_at is None else cut_off_at
-        return torch.full((len(x), 16), x.shape[1] / 2 * (pairs - 2 * 128 * 127) / 127)
-
-    monkeypatch.setattr(private, "int8_product", lambda: product)
-    monkeypatch.setattr(private, "packed_int8_weight", lambda weight, scale: None)
-    private.int8_sums_are_wide.cache_clear()
-    assert private.int8_sums_are_wide() is are_wide
-    private.int8_sums_are_wide.cache_clear()

@@ -1,0 +1,131 @@
+"""Weights of 8 bits, multiplied by rows that are rounded to 8 bits on the fly.
+
+Two libraries multiply them. FBGEMM is made for AVX2 and AVX-512. oneDNN also uses AMX, and takes longer to call. The
+faster one is found out on the machine.
+
+Shapes: N rows, I features in, O features out.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from nmt.kernels import private
+from nmt.measured import remembered, speedup
+
+# The rows of a small batch of hypotheses and the larger product of the paper's base model.
+_TRIAL_ROWS, _TRIAL_FEATURES, _TRIAL_OUTPUTS = 64, 512, 2_048
+# Few rows gain nothing by oneDNN, so many must gain something.
+_MIN_SPEEDUP = 1.2
+
+
+class Int8Product(Protocol):
+    """A packed weight, multiplied by a library."""
+
+    def __init__(self, weight_OI: Tensor, scale_O: Tensor) -> None:
+        """Pack a weight of int8 numbers, with the scale of each output feature (float64)."""
+        ...
+
+    def multiply(self, x_NI: Tensor, reach_N1: Tensor) -> Tensor:
+        """(x / reach) W^T, where x / reach, from -1 to 1, is rounded to 255 steps; rows may have several dimensions."""
+        ...
+
+
+class FbgemmProduct:
+    """Multiplied by FBGEMM, which rounds the rows itself."""
+
+    _ROW_SCALE, _ROW_ZERO = 1 / 127, 128
+
+    def __init__(self, weight_OI: Tensor, scale_O: Tensor) -> None:
+        self._packed = private.packed_int8_weight(weight_OI, scale_O)
+        self._product = private.int8_product()
+
+    def multiply(self, x_NI: Tensor, reach_N1: Tensor) -> Tensor:
+        """As :meth:`Int8Product.multiply`."""
+        return self._product(x_NI / reach_N1, self._ROW_SCALE, self._ROW_ZERO, self._packed)
+
+
+class OnednnProduct:
+    """Multiplied by oneDNN."""
+
+    def __init__(self, weight_OI: Tensor, scale_O: Tensor) -> None:
+        self._packed = private.onednn_int8_weight(weight_OI)
+        self._scale_O = (scale_O / 127).float()
+        self._zero_O = torch.zeros(len(scale_O), dtype=torch.long)
+        self._product = private.onednn_int8_product()
+
+    def multiply(self, x_NI: Tensor, reach_N1: Tensor) -> Tensor:
+        """As :meth:`Int8Product.multiply`."""
+        rounded_NI = (x_NI * (127 / reach_N1)).round_().to(torch.int8)
+        return self._product(rounded_NI, self._packed, self._scale_O, self._zero_O)
+
+
+class Int8Weight:
+    """A weight rounded to 8 bits.
+
+    Each output feature has its own scale, and so has each row, so the result of a row does not depend on the rows
+    beside it. Products are summed as integers, until the scales are multiplied in again.
+    """
+
+    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
+        kind = fastest_int8_product()
+        scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest_weight(kind)).clamp_min_(1e-30)
+        self._bias_O = None if bias_O is None else bias_O.detach().clone()
+        self._product = kind((weight_OI.detach() / scale_O[:, None]).round().to(torch.int8), scale_O)
+
+    def multiply(self, x_NI: Tensor) -> Tensor:
+        """Approximately x W^T + b, in fp32; there may be several dimensions of rows."""
+        reach_N1 = torch.maximum(x_NI.amax(dim=-1, keepdim=True), x_NI.amin(dim=-1, keepdim=True).neg_())
+        reach_N1.clamp_min_(1e-30)
+        product_NO = self._product.multiply(x_NI, reach_N1).mul_(reach_N1)
+        return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
+
+
+@functools.cache
+def fastest_int8_product() -> type[Int8Product]:
+    """The library that multiplies faster on this machine."""
+    if not _multiplies_right(OnednnProduct):
+        return FbgemmProduct
+    ratio = remembered("speedup of int8 products by oneDNN over FBGEMM", _onednn_speedup)
+    return OnednnProduct if ratio >= _MIN_SPEEDUP else FbgemmProduct
+
+
+@functools.cache
+def greatest_weight(kind: type[Int8Product]) -> int:
+    """The greatest weight with which sums do not overflow.
+
+    Processors without VNNI add two products, each of a row's number (up to 255) and a weight, in 16 bits, and cut off
+    the sum. With weights up to 63 it fits.
+    """
+    return 127 if _sum_of_greatest(kind, 127) == 127 else 63
+
+
+def _multiplies_right(kind: type[Int8Product]) -> bool:
+    """Whether this torch and this processor have the product, and its sums fit."""
+    try:
+        return _sum_of_greatest(kind, 63) == 63
+    except (RuntimeError, AttributeError, TypeError):
+        return False
+
+
+def _sum_of_greatest(kind: type[Int8Product], weight: int) -> int:
+    """The mean of the products of ones and equal weights, which is the weight unless sums are cut off."""
+    rows, features, outputs = 4, 64, 16
+    weight_OI = torch.full((outputs, features), weight, dtype=torch.int8)
+    product = kind(weight_OI, torch.ones(outputs, dtype=torch.double))
+    return round(product.multiply(torch.ones(rows, features), torch.ones(rows, 1)).mean().item() / features)
+
+
+def _onednn_speedup() -> float:
+    generator = torch.Generator().manual_seed(0)
+    weight_OI = torch.randint(-63, 64, (_TRIAL_OUTPUTS, _TRIAL_FEATURES), dtype=torch.int8, generator=generator)
+    x_NI = torch.randn(_TRIAL_ROWS, _TRIAL_FEATURES, generator=generator)
+    reach_N1 = x_NI.abs().amax(dim=-1, keepdim=True)
+    fbgemm, onednn = (
+        kind(weight_OI, torch.ones(_TRIAL_OUTPUTS, dtype=torch.double)) for kind in (FbgemmProduct, OnednnProduct)
+    )
+    return speedup(lambda: fbgemm.multiply(x_NI, reach_N1), lambda: onednn.multiply(x_NI, reach_N1))

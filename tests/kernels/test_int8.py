@@ -1,0 +1,164 @@
+"""Products with weights of 8 bits: near the exact ones, and for each row its own."""
+
+import pytest
+import torch
+
+from nmt.kernels import int8, private
+from nmt.kernels.int8 import FbgemmProduct, Int8Weight, OnednnProduct, fastest_int8_product, greatest_weight
+from nmt.kernels.policy import choose_kernels
+
+pytestmark = pytest.mark.skipif(
+    "fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor"
+)
+
+
+@pytest.fixture(params=[FbgemmProduct, OnednnProduct], autouse=True)
+def kind(request, monkeypatch):
+    """The library that multiplies; every test runs with both."""
+    if not int8._multiplies_right(request.param):
+        pytest.skip("this torch or this processor has no such products")
+    monkeypatch.setattr(int8, "fastest_int8_product", lambda: request.param)
+    return request.param
+
+
+@pytest.fixture
+def choosing(monkeypatch):
+    """Choose anew, and forget what was chosen."""
+    caches = (fastest_int8_product, greatest_weight)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.mark.parametrize(("rows", "features", "outputs"), [(1, 16, 24), (4, 512, 512), (37, 64, 1_000), (256, 100, 7)])
+def test_products_are_near_the_exact_ones(rows, features, outputs):
+    # Features and rows of very different size, since each has a scale of its own.
+    weight = random(outputs, features) * torch.logspace(-3, 2, outputs)[:, None]
+    x = random(rows, features) * torch.logspace(2, -4, rows)[:, None]
+    bias = random(outputs)
+    exact = x.double() @ weight.double().T
+    found = Int8Weight(weight, None).multiply(x)
+    assert found.dtype == torch.float32
+    error = (found.double() - exact).abs() / (x.double().norm(dim=1)[:, None] * weight.double().norm(dim=1))
+    assert error.max() < 0.01
+    with_bias = Int8Weight(weight, bias).multiply(x)
+    torch.testing.assert_close(with_bias, found + bias)
+
+
+def test_what_a_row_becomes_does_not_depend_on_the_others():
+    weight, x = Int8Weight(random(300, 128), random(300)), random(50, 128)
+    x[7] *= 1e4
+    together = weight.multiply(x)
+    for rows in (slice(0, 1), slice(3, 7), slice(8, 50)):
+        assert torch.equal(weight.multiply(x[rows]), together[rows])
+
+
+def test_the_greatest_numbers_do_not_overflow():
+    # All products as large as they can be: where sums have 16 bits, two of weights up to 127 would be cut off.
+    features = 512
+    x, weight = torch.full((2, features), 3.0), torch.full((16, features), 0.5)
+    x[1] = -3.0
+    found = Int8Weight(weight, None).multiply(x)
+    torch.testing.assert_close(found, torch.tensor([[1.5], [-1.5]]) * features * torch.ones(2, 16), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("greatest", [127, 63])
+def test_rounded_weights_use_the_range_that_the_sums_allow(monkeypatch, kind, greatest):
+    given = []
+
+    class Noting(kind):
+        def __init__(self, weight_OI, scale_O):
+            given.append(weight_OI)
+            super().__init__(weight_OI, scale_O)
+
+    monkeypatch.setattr(int8, "fastest_int8_product", lambda: Noting)
+    monkeypatch.setattr(int8, "greatest_weight", lambda kind: greatest)
+    weight, x = random(5, 32) * torch.logspace(-2, 2, 5)[:, None], random(7, 32)
+    found = Int8Weight(weight, None).multiply(x)
+    [rounded] = given
+    assert rounded.abs().amax(dim=1).tolist() == [greatest] * 5
+    expected = (weight / weight.abs().amax(dim=1, keepdim=True) * greatest).round()
+    assert torch.equal(rounded, expected.to(torch.int8))
+    error = (
+        (found.double() - x.double() @ weight.double().T).abs() / weight.double().norm(dim=1) / x.norm(dim=1)[:, None]
+    )
+    assert error.max() < 0.02
+
+
+def test_both_libraries_give_the_same_but_for_rows_between_two_steps(monkeypatch):
+    weight, x = random(64, 256), random(40, 256)
+    found = []
+    for library in (FbgemmProduct, OnednnProduct):
+        if not int8._multiplies_right(library):
+            pytest.skip("there is only one library")
+        monkeypatch.setattr(int8, "fastest_int8_product", lambda library=library: library)
+        monkeypatch.setattr(int8, "greatest_weight", lambda kind: 63)
+        found.append(Int8Weight(weight, None).multiply(x))
+    step = (weight.abs().amax(dim=1) / 63 * 63)[None] * (x.abs().amax(dim=1) / 127)[:, None]
+    assert ((found[0] - found[1]).abs() <= 2 * step + 1e-4).all()
+    assert ((found[0] - found[1]).abs() < 1e-4).float().mean() > 0.8
+
+
+@pytest.mark.parametrize(("cut_off_at", "greatest"), [(None, 127), (32_767.0, 63)])
+def test_the_greatest_weight_is_tried(choosing, cut_off_at, greatest):
+    """Sums in 16 bits are imitated: each pair of products of 255 and a weight is cut off, then the pairs are added."""
+
+    class Sums:
+        def __init__(self, weight_OI, scale_O):
+            self.weight = weight_OI[0, 0].item()
+
+        def multiply(self, x_NI, reach_N1):
+            pair = 2.0 * 255 * self.weight
+            pair = pair if cut_off_at is None else min(pair, cut_off_at)
+            return torch.full((len(x_NI), 16), x_NI.shape[1] / 2 * (pair - 2 * 128 * self.weight) / 127)
+
+    assert greatest_weight(Sums) == greatest
+
+
+@pytest.mark.parametrize(("ratio", "faster"), [(3.0, OnednnProduct), (1.1, FbgemmProduct), (0.5, FbgemmProduct)])
+def test_the_faster_library_is_taken(monkeypatch, choosing, ratio, faster):
+    monkeypatch.setattr(int8, "remembered", lambda name, measure: ratio)
+    monkeypatch.setattr(int8, "_multiplies_right", lambda kind: True)
+    assert fastest_int8_product() is faster
+    # oneDNN compiles a product for each number of rows, so there must be few of them.
+    monkeypatch.setattr("nmt.kernels.policy.fastest_int8_product", fastest_int8_product)
+    assert choose_kernels(None, torch.int8).has_spare_rows is (faster is OnednnProduct)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no primitive"), AttributeError("no such operation")])
+def test_without_onednn_fbgemm_multiplies(monkeypatch, choosing, error):
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(private, "onednn_int8_weight", fail)
+    assert fastest_int8_product() is FbgemmProduct
+
+
+def test_a_library_that_cuts_off_even_small_sums_is_not_taken(monkeypatch, choosing):
+    monkeypatch.setattr(
+        private, "onednn_int8_product", lambda: lambda rows, packed, scale, zero: torch.zeros(len(rows), len(scale))
+    )
+    monkeypatch.setattr(int8, "remembered", lambda name, measure: 9.0)
+    assert fastest_int8_product() is FbgemmProduct
+
+
+def test_the_libraries_are_timed(kind):
+    assert int8._onednn_speedup() > 0
+
+
+def test_a_row_or_a_weight_of_zeros_gives_the_bias():
+    bias = random(24)
+    assert torch.equal(Int8Weight(random(24, 16), bias).multiply(torch.zeros(3, 16)), bias.expand(3, -1))
+    assert torch.equal(Int8Weight(torch.zeros(24, 16), bias).multiply(random(3, 16)), bias.expand(3, -1))
+
+
+def test_nothing_else_in_the_process_changes():
+    before = torch.backends.quantized.engine
+    Int8Weight(random(8, 8), None)
+    assert torch.backends.quantized.engine == before
