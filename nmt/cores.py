@@ -18,11 +18,15 @@ def usable_cores() -> int:
 
 def _cpu_quota() -> float:
     """The CPU time that control groups grant this process, in cores; infinity without a limit."""
-    return min((_quota_of(folder) for folder in _cgroup_folders()), default=math.inf)
+    return min((_quota_of(folder) for folder in control_groups("cpu")), default=math.inf)
 
 
-def _cgroup_folders() -> list[Path]:
-    """The folders of this process's control groups and of their parents, whose limits also apply."""
+def control_groups(controller: str) -> list[Path]:
+    """The folders of this process's control groups that limit something, and of their parents, whose limits also apply.
+
+    Args:
+        controller: what they limit: ``cpu`` or ``memory``.
+    """
     try:
         memberships = _OWN_CGROUP.read_text("utf-8").splitlines()
     except OSError:
@@ -30,7 +34,7 @@ def _cgroup_folders() -> list[Path]:
     folders = []
     for membership in memberships:
         _, controllers, path = membership.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
         root = _CGROUPS / controllers  # Version 2 has one tree and names no controllers.
         own = root / path.lstrip("/")

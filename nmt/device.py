@@ -34,7 +34,7 @@ BASE_PRODUCT = (512, 2048)
 _TRIAL_ROWS = 256
 # If bf16 is emulated, a full trial would take seconds. A small product shows it: its speedup is below this one.
 _SMALL_TRIAL = (8, 256, 256)
-_EMULATED = 0.25
+EMULATED = 0.25
 # A smaller speedup does not justify the rounding errors.
 _MIN_SPEEDUP = 1.1
 
@@ -94,7 +94,7 @@ def choose_hardware(
     found = _choose_device(device)
     if found.type == "cuda":
         found = _own_gpu(found, local_rank, local_ranks)
-    if precision == "auto" and begun_in is not None and _computes(found, begun_in):
+    if precision == "auto" and begun_in is not None and computes(found, begun_in):
         chosen, reason = begun_in, "as the output was begun"
     else:
         chosen, reason = _choose_precision(found, precision, product)
@@ -204,7 +204,8 @@ def _choose_precision(
     return "fp32", "the safe choice on this device"
 
 
-def _computes(device: torch.device, precision: Precision) -> bool:
+def computes(device: torch.device, precision: Precision) -> bool:
+    """Whether a device supports a precision, be it slowly: a small matrix product is tried."""
     try:
         _check_computes(device, precision)
     except ConfigError:
@@ -238,7 +239,7 @@ def bf16_speedup(d_model: int, d_ff: int) -> float:
     # Products larger than those of the base model take longer and give the same ratio.
     d_model, d_ff = min(d_model, BASE_PRODUCT[0]), min(d_ff, BASE_PRODUCT[1])
     small = _bf16_speedup(*_SMALL_TRIAL)
-    return small if small < _EMULATED else _bf16_speedup(_TRIAL_ROWS, d_model, d_ff)
+    return small if small < EMULATED else _bf16_speedup(_TRIAL_ROWS, d_model, d_ff)
 
 
 def _bf16_speedup(rows: int, d_model: int, d_ff: int) -> float:
@@ -272,3 +273,5 @@ def synchronize(device: torch.device) -> None:
     """Wait until a GPU has finished all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()

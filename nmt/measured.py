@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,8 @@ from nmt.files import replacing
 from nmt.processor import processor_flags, processor_name
 from nmt.writing import WriteError
 
+VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+"""Environment variables that keep libraries from using some instructions."""
 _LARGEST_FILE = 1 << 16
 _TRIALS = 5
 
@@ -61,7 +64,7 @@ def _seconds(compute: Callable[[], object]) -> float:
 
 def forget_measurements() -> None:
     """Let everything be measured again."""
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):
         _path().unlink()
 
 
@@ -72,10 +75,16 @@ def _machine() -> dict[str, str]:
         "flags": " ".join(processor_flags()),
         "cores": str(usable_cores()),
         "torch": torch.__version__,
+        **{name: os.environ.get(name, "") for name in VARIABLES},
     }
 
 
 def _path() -> Path:
+    """The file of this machine's figures.
+
+    Raises:
+        RuntimeError: the user has no home folder.
+    """
     digest = hashlib.sha256(json.dumps(_machine()).encode()).hexdigest()
     return default_cache() / "measured" / f"{digest[:16]}.json"
 
@@ -87,7 +96,7 @@ def _values() -> dict[str, float]:
         if content["machine"] != _machine():
             return {}
         return {name: value for name, value in content["values"].items() if _is_figure(value)}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError):
         return {}
 
 
@@ -96,8 +105,8 @@ def _is_figure(value: object) -> bool:
 
 
 def _write(values: dict[str, float]) -> None:
-    path = _path()
-    with suppress(OSError, WriteError):
+    with suppress(OSError, WriteError, RuntimeError):
+        path = _path()
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as stream:
             stream.write(json.dumps({"machine": _machine(), "values": values}).encode())

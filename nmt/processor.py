@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -10,12 +12,22 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 def processor_name() -> str:
     """The name that its maker gave it."""
-    return _described("model name") or platform.processor() or platform.machine()
+    return _described("model name") or _name_on_macos() or platform.processor() or platform.machine()
 
 
 def processor_flags() -> list[str]:
-    """The flags of what it can do, as the system names them; empty if the system does not tell."""
+    """The instruction-set flags; empty if the system does not list them."""
     return (_described("flags") or _described("Features")).split()
+
+
+def _name_on_macos() -> str:
+    if sys.platform != "darwin":
+        return ""
+    command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
 
 
 def _described(key: str) -> str:

@@ -38,7 +38,7 @@ def test_the_products_of_the_model_are_tried(monkeypatch):
 
 def test_the_trial_compares_products_of_both_types(monkeypatch):
     monkeypatch.setattr(device, "speedup", lambda slower, faster: (slower().dtype, faster().dtype, slower().shape))
-    monkeypatch.setattr(device, "_EMULATED", (torch.float32, torch.bfloat16, (0, 0)))
+    monkeypatch.setattr(device, "EMULATED", (torch.float32, torch.bfloat16, (0, 0)))
     bf16_speedup.cache_clear()
     try:
         assert bf16_speedup(96, 384) == (torch.float32, torch.bfloat16, (device._TRIAL_ROWS, 384))

@@ -82,6 +82,22 @@ def test_a_cache_that_cannot_be_written_is_no_error(cache):
     assert cache.read_text() == "a file, not a folder"
 
 
+def test_without_a_home_folder_nothing_is_remembered(monkeypatch):
+    def fail(path):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(measured.Path, "expanduser", fail)
+    assert remembered("speed", lambda: 2.5) == 2.5
+    assert remembered("speed", lambda: 4.5) == 4.5
+    forget_measurements()
+
+
+def test_variables_that_forbid_instructions_make_another_machine(monkeypatch):
+    assert remembered("speed", lambda: 2.5) == 2.5
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert remembered("speed", lambda: 7.5) == 7.5
+
+
 def test_auto_remembers_its_trial_for_each_size(monkeypatch):
     tried = []
     monkeypatch.setattr(device, "bf16_speedup", lambda *sizes: tried.append(sizes) or 2.0)

@@ -29,7 +29,7 @@ class Contestant:
 
     def __init__(self, name: str, module: str, arguments: Sequence[str]) -> None:
         self.name = name
-        command = [sys.executable, "-m", module, *arguments]
+        command = [sys.executable, "-P", "-m", module, *arguments]
         # A file, because a pipe that nobody reads fills up and stops the worker.
         with writing(Path(tempfile.gettempdir())):
             self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115

@@ -164,7 +164,7 @@ _add("translate", translate, "Translate lines of text.")
 _add("score", score, "Score translations: BLEU, chrF, TER.")
 _add("report", report, "Write a page about training runs.")
 _add("attention", attention, "Draw the attention in sentences and their translations.")
-_add("doctor", doctor, "Examine this machine: is it right, is it fast.")
+_add("doctor", doctor, "Check this machine and measure its speed.")
 
 app.add_typer(bench, name="bench", short_help="Measure speed on this machine.")
 

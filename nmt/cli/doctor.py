@@ -12,15 +12,15 @@ from nmt.option_fields import STREAMS
 
 def doctor(
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "-o",
             "--out",
             metavar="PATH",
-            help="The page to write; its JSON goes beside it.",
+            help="The page to write; its JSON goes beside it.  [nmt-doctor.html]",
             rich_help_panel=STREAMS,
         ),
-    ] = Path("nmt-doctor.html"),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of writing files.", rich_help_panel=STREAMS)
     ] = False,
@@ -41,15 +41,19 @@ def doctor(
     from nmt.doctor.findings import summary, warnings
     from nmt.doctor.page import check_paths, examination_json, json_path, write_examination
     from nmt.doctor.speeds import installed_peers
+    from nmt.errors import ConfigError
 
+    if as_json and out is not None:
+        raise ConfigError(f"--json prints, and --out {out} writes: give one.")
+    page = out or Path("nmt-doctor.html")
     if not as_json:
-        check_paths(out)
+        check_paths(page)
     found = examine(peers=installed_peers() if peers else [], with_speeds=not quick, report=notice)
     if as_json:
         write_stdout(examination_json(found))
     else:
-        write_examination(found, out)
-        notice(f"written: {out}, {json_path(out)}")
+        write_examination(found, page)
+        notice(f"written: {page}, {json_path(page)}")
         lines = summary(found)
         width = max(len(name) for name, _ in lines)
         write_stdout("".join(f"{name:{width}}  {what}".rstrip() + "\n" for name, what in lines))

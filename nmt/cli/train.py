@@ -65,7 +65,7 @@ def train(
         float | None,
         typer.Option(
             metavar="X",
-            help="End after about X minutes, not after the preset's updates. Counts resumes and validation.",
+            help="End after about X minutes in all; replaces the preset's updates.",
             rich_help_panel=SETTINGS,
         ),
     ] = None,

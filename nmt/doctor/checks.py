@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +28,12 @@ from nmt.model.attention import attention
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, batch_losses
 from nmt.training.listener import Unheard
+from nmt.training.progress import Ending
 from nmt.training.run import train
 from nmt.training.start.setup import resolve_config
 
-_VOCAB_SIZE = 500
+VOCAB_SIZE = 500
+"""The pieces of the small models."""
 _SIZES = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4}
 _MEMORY_WORKER = "nmt.doctor.memory_worker"
 _UPDATES = 6
@@ -59,7 +62,7 @@ def random_batch(pairs: int, longest: int) -> Batch:
     for _ in ("source", "target"):
         lengths_B = draw.integers(2, longest + 1, pairs)
         lengths_B[0] = longest
-        pieces_BX = draw.integers(Vocabulary.EOS + 1, _VOCAB_SIZE, (pairs, longest))
+        pieces_BX = draw.integers(Vocabulary.EOS + 1, VOCAB_SIZE, (pairs, longest))
         pieces_BX[np.arange(longest) >= lengths_B[:, None]] = Vocabulary.PAD
         sides.append((pieces_BX, lengths_B))
     (source_BS, source_lengths_B), (target_BT, target_lengths_B) = sides
@@ -70,20 +73,32 @@ def check_gradients(hardware: Hardware, precision: Precision, allowed: float) ->
     """Loss and gradients with this machine's kernels, compared with the plain equations in float64."""
     batch, config = random_batch(24, 20), small_config()
     torch.manual_seed(1)
-    exact = Transformer(config.model, _VOCAB_SIZE, PLAIN).double().train()
-    model = Transformer(config.model, _VOCAB_SIZE, choose_kernels(hardware.device)).train()
+    exact = Transformer(config.model, VOCAB_SIZE, PLAIN).double().train()
+    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device)).train()
     model.load_state_dict(exact.state_dict())
     used = choose_hardware(hardware.device.type, precision, hardware.threads)  # type: ignore[arg-type]
     in_float64 = choose_hardware("cpu", "fp64", hardware.threads)
-    loss, gradients = _gradients(model.to(hardware.device), batch, used)
+    with _without_tf32():
+        loss, gradients = _gradients(model.to(hardware.device), batch, used)
     exact_loss, exact_gradients = _gradients(exact, batch, in_float64)
     off = (gradients - exact_gradients).norm().item() / exact_gradients.norm().item()
     loss_off = abs(loss - exact_loss) / exact_loss
     return Check(
         f"loss and gradients in {precision} against float64",
-        max(off, loss_off) <= allowed,
+        off <= allowed and loss_off <= allowed,
         f"loss differs by {loss_off:.1e} of itself, gradients by {off:.1e}; allowed {allowed:.0e}",
     )
+
+
+@contextmanager
+def _without_tf32() -> Iterator[None]:
+    """Let a GPU multiply fp32 exactly: training lets it round the factors to TF32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _gradients(model: Transformer, batch: Batch, hardware: Hardware) -> tuple[float, Tensor]:
@@ -103,7 +118,8 @@ def check_attention(hardware: Hardware) -> list[Check]:
     allowed, checks = 1e-5, []
     for name, form in (("two products", two_product_attention), ("fused", fused_attention)):
         q, k, v, m = (tensor.float().to(hardware.device) for tensor in (query, key, value, mask))
-        off = ((form(q, k, v, m, 0.0).cpu().double() - exact).norm() / exact.norm()).item()
+        with _without_tf32():
+            off = ((form(q, k, v, m, 0.0).cpu().double() - exact).norm() / exact.norm()).item()
         detail = f"differs by {off:.1e} of its norm; allowed {allowed:.0e}"
         checks.append(Check(f"attention ({name}) against float64", off <= allowed, detail))
     return checks
@@ -113,42 +129,52 @@ def check_dropout(hardware: Hardware) -> Check:
     """An update that is computed again draws the same random numbers; the next one draws others."""
     config = small_config(dropout=0.1)
     torch.manual_seed(1)
-    model = Transformer(config.model, _VOCAB_SIZE, choose_kernels(hardware.device)).to(hardware.device).train()
+    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device)).to(hardware.device).train()
     learner = Learner(model, config.optimizer, hardware, label_smoothing=0.1, seed=1)
     first, again, following = (_update_gradients(learner, update) for update in (1, 1, 2))
-    repeats, differs = torch.equal(first, again), not torch.equal(first, following)
+    # The kernels of a GPU may add in any order.
+    allowed, expected = 0.0 if hardware.device.type == "cpu" else 1e-3, 1e-2
+    off, other = (((gradients - first).norm() / first.norm()).item() for gradients in (again, following))
     return Check(
         "dropout repeated",
-        repeats and differs,
-        f"the same update again: {'equal' if repeats else 'NOT equal'} bit for bit; the next update: "
-        f"{'other numbers' if differs else 'NO other numbers'}",
+        off <= allowed and other >= expected,
+        f"gradients of the same update differ by {off:.1e}, allowed {allowed:.0e}; those of the next one differ by "
+        f"{other:.1e}, expected {expected:.0e} at least",
     )
 
 
 def _update_gradients(learner: Learner, update: int) -> Tensor:
     batch = random_batch(24, 20)
     learner.compute_gradients([batch], update=update, target_tokens=batch.target_tokens)
+    return joined_gradients(learner)
+
+
+def joined_gradients(learner: Learner) -> Tensor:
+    """A copy of all gradients, as one vector."""
     return torch.cat([p.grad.flatten().clone() for p in learner.parameters.values() if p.grad is not None])
 
 
-@torch.inference_mode()
 def check_steps(hardware: Hardware) -> Check:
     """Decoding step by step, with keys and values kept, gives what decoding the whole target gives."""
+    with torch.inference_mode(), _without_tf32():
+        return _check_steps(hardware)
+
+
+def _check_steps(hardware: Hardware) -> Check:
     config, batch = small_config(), random_batch(8, 12)
     torch.manual_seed(1)
-    model = Transformer(config.model, _VOCAB_SIZE, choose_kernels(hardware.device)).to(hardware.device).eval()
+    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device)).to(hardware.device).eval()
     source_BS, target_BT = (
         torch.as_tensor(side).to(hardware.device) for side in (batch.source_BS, batch.target_input_BT)
     )
     encoded = model.encode(source_BS)
     whole_BTV = model.decode(target_BT, encoded).log_softmax(-1)
-    state, off = model.start(encoded), 0.0
+    state, differences = model.start(encoded), []
     for position in range(target_BT.shape[1]):
         logits_BV, state = model.step(target_BT[:, position : position + 1], state)
         is_piece_B = target_BT[:, position] != Vocabulary.PAD
-        difference = (logits_BV.log_softmax(-1) - whole_BTV[:, position])[is_piece_B]
-        off = max(off, difference.abs().max().item())
-    allowed = 1e-4
+        differences.append((logits_BV.log_softmax(-1) - whole_BTV[:, position])[is_piece_B].abs().amax())
+    off, allowed = torch.stack(differences).max().item(), 1e-4
     detail = f"log-probabilities differ by at most {off:.1e}; allowed {allowed:.0e}"
     return Check("cached steps against whole targets", off <= allowed, detail)
 
@@ -164,7 +190,8 @@ def check_resume(data: Path, scratch: Path) -> Check:
             "training.device=cpu", "training.patience=null", "validation.bleu=false",
         ]  # fmt: skip
         config, _ = resolve_config([(data, 1.0)], preset="tiny", settings=settings)
-        train([data], scratch / name, config, Unheard())
+        if train([data], scratch / name, config, Unheard()).ending is Ending.INTERRUPTED:
+            raise KeyboardInterrupt
 
     run("straight", _UPDATES)
     run("interrupted", _UPDATES // 2)
@@ -183,13 +210,16 @@ def _tensors(run: Path) -> dict[str, Tensor]:
 def check_memory() -> Check:
     """A micro-batch that does not fit into memory is halved, and gives the same gradients."""
     name = "out of memory, and its retry"
-    ended = subprocess.run([sys.executable, "-m", _MEMORY_WORKER], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-P", "-m", _MEMORY_WORKER]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         last = (ended.stderr.strip().splitlines() or [f"it {how_it_ended(ended.returncode)}"])[-1]
-        return Check(name, False, f"the process with little memory failed: {last}")
+        return Check(name, False, f"the process with little memory failed: {last.replace(sys.executable, 'python')}")
     found = json.loads(ended.stdout)
-    if found["halved_to"] is None:
+    if not found["is_limited"]:
         return Check(name, None, "this system does not limit the memory of a process")
+    if found["halved_to"] is None:
+        return Check(name, None, "the update fitted into little memory, so nothing had to be halved")
     allowed = 1e-4
     detail = (
         f"the micro-batch of {found['positions']:,} positions was halved down to {found['halved_to']:,}; "

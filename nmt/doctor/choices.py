@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nmt.device import Hardware
-from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
+from nmt.doctor.speeds import BEAM, COMPARED, TrainingSpeed, TranslatingSpeed
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.policy import choose_kernels
 
@@ -41,36 +41,41 @@ def is_fastest(taken: str, measured: Mapping[str, float]) -> bool | None:
 
 
 def choices(
-    hardware: Hardware,
+    small: Hardware,
+    base: Hardware,
     attention_seconds: Mapping[str, float],
     training: Sequence[TrainingSpeed],
     translating: Sequence[TranslatingSpeed],
 ) -> list[Choice]:
-    """The choices, with what was measured of each."""
+    """The choices, with what was measured of each.
+
+    Args:
+        small, base: what the program chooses for models of these sizes.
+    """
     form = {two_product_attention: "two products", fused_attention: "fused", None: "plain"}
-    kernels = choose_kernels(hardware.device)
-    compared = [speed for speed in training if speed.toolkit == "nmt" and speed.preset == "small"]
+    kernels = choose_kernels(base.device)
+    compared = [speed for speed in training if speed.toolkit == "nmt" and speed.preset == COMPARED]
     ours = [speed for speed in translating if speed.contestant.startswith("nmt ")]
     exact = [speed for speed in ours if speed.precision != "int8"]
     return [
         judged(
             "precision of training",
-            hardware.precision,
-            hardware.reason,
+            small.precision,
+            small.reason,
             {speed.precision: speed.tokens_per_second for speed in compared},
-            "target tokens/s, small",
+            f"target tokens/s, {COMPARED}",
         ),
         judged(
             "precision of translating",
-            hardware.precision,
-            f"{hardware.reason}; int8 rounds more, so it is used only if asked for",
+            base.precision,
+            f"{base.reason}; int8 rounds more, so it is used only if asked for",
             {speed.precision: speed.beam_tokens_per_second for speed in exact},
-            "target tokens/s, base, beam 4",
+            f"target tokens/s, base, beam {BEAM}",
         ),
         judged(
             "attention",
             form[kernels.attention],  # type: ignore[index]
-            f"the form for {hardware.device.type}",
+            f"the form for {base.device.type}",
             {name: 1 / seconds for name, seconds in attention_seconds.items()},
             "batches/s, with gradient",
         ),

@@ -6,22 +6,41 @@ import datetime
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import nmt
-from nmt.device import Hardware, choose_hardware
+from nmt.device import Hardware, Precision, bf16_speedup, choose_hardware
 from nmt.doctor.checks import Check, all_checks
 from nmt.doctor.choices import Choice, choices
 from nmt.doctor.generated_text import generated_data_set
 from nmt.doctor.machine import Machine, examine_machine
 from nmt.doctor.rates import ProductRate, attention_seconds, memory_bandwidth, product_rates
-from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed, training_speeds, translating_speeds
+from nmt.doctor.speeds import (
+    COMPARED,
+    PEER_OF_TRAINING,
+    PRESETS,
+    Report,
+    TrainingSpeed,
+    TranslatingSpeed,
+    hardware_of_preset,
+    training_config,
+    training_speed,
+    translating_speeds,
+)
+from nmt.errors import NmtError
+from nmt.kernels.int8 import fastest_int8_product
 from nmt.measured import forget_measurements
 from nmt.writing import scratch_folder
 
+Peers = TypeVar("Peers")
+Speed = TypeVar("Speed")
+
+MARK = "nmt doctor"
+"""What the JSON of an examination is recognised by."""
 _VOCAB_SIZE = 8_000
-# Other toolkits are left out if the rest took longer, so that the whole examination takes five minutes at most.
+# Other toolkits are left out if the checks took longer: the speeds would then take more than five minutes.
 _SECONDS_BEFORE_PEERS = 120.0
 
 
@@ -52,27 +71,28 @@ class Examination:
 
     def values(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        return {"examination": "nmt doctor", **asdict(self)}
+        return {"examination": MARK, **asdict(self)}
 
 
 def examine(
-    *, peers: Sequence[str] = (), with_speeds: bool = True, report: Callable[[str], None] = lambda message: None
+    *, peers: Sequence[str] = (), with_speeds: bool = True, report: Report = lambda message: None
 ) -> Examination:
-    """Examine this machine.
+    """Examine this machine. A part that fails is a finding, and the others go on.
 
     Args:
         peers: other toolkits to measure beside ours.
         with_speeds: also measure training and translating, which takes most of the time.
-        report: called with a line before and after each part.
+        report: called with a line before each part.
 
     Raises:
-        NmtError: another toolkit is not installed, or a process that measures failed.
         WriteError: the system refused to write temporary files.
     """
     begin = time.perf_counter()
     report("the machine")
     machine = examine_machine()
     forget_measurements()
+    bf16_speedup.cache_clear()
+    fastest_int8_product.cache_clear()
     hardware = choose_hardware()
     report("the rate of matrix products")
     products = product_rates(hardware)
@@ -80,15 +100,16 @@ def examine(
     with scratch_folder() as scratch:
         data = generated_data_set(scratch / "text", _VOCAB_SIZE)
         checks = _checks(hardware, data, scratch, report)
+        small = hardware_of_preset(training_config(data, COMPARED))
         training: list[TrainingSpeed] = []
         translating: list[TranslatingSpeed] = []
-        left_out = []
-        if with_speeds and peers and time.perf_counter() - begin > _SECONDS_BEFORE_PEERS:
-            left_out.append(f"{', '.join(peers)}: this machine is too slow to measure them within five minutes")
-            peers = ()
+        left_out: list[str] = []
         if with_speeds:
-            training = training_speeds(data, hardware, peers, report)
-            translating = translating_speeds(data, scratch, hardware, products, peers, report)
+            if peers and time.perf_counter() - begin > _SECONDS_BEFORE_PEERS:
+                left_out.append(f"{', '.join(peers)}: this machine is too slow to measure them within five minutes")
+                peers = ()
+            training = _training(data, products, peers, report, left_out)
+            translating = _translating(data, scratch, hardware, products, peers, report, left_out)
     return Examination(
         nmt_version=nmt.__version__,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -99,16 +120,61 @@ def examine(
         memory_bytes_per_second=bandwidth,
         attention_seconds=attention,
         checks=checks,
-        choices=choices(hardware, attention, training, translating),
+        choices=choices(small, hardware, attention, training, translating),
         training=training,
         translating=translating,
         left_out=left_out,
     )
 
 
-def _checks(hardware: Hardware, data: Path, scratch: Path, report: Callable[[str], None]) -> list[Check]:
+def _checks(hardware: Hardware, data: Path, scratch: Path, report: Report) -> list[Check]:
     done: list[Check] = []
     for subject, check in all_checks(hardware, data, scratch):
         report(f"check: {subject}")
-        done += check()
+        try:
+            done += check()
+        except Exception as error:
+            done.append(Check(subject, False, f"{type(error).__name__}: {error}"))
     return done
+
+
+def _training(
+    data: Path, products: Sequence[ProductRate], peers: Sequence[str], report: Report, left_out: list[str]
+) -> list[TrainingSpeed]:
+    multiplied = {rate.precision for rate in products}
+    speeds: list[TrainingSpeed] = []
+    for preset in PRESETS:
+        chosen = hardware_of_preset(training_config(data, preset)).precision
+        others: list[Precision] = ["fp32", "bf16"] if preset == COMPARED else []
+        for precision in dict.fromkeys([chosen, *(other for other in others if other in multiplied)]):
+            against = PEER_OF_TRAINING if preset == "base" and PEER_OF_TRAINING in peers else None
+            report(f"training, {preset}, {precision}")
+            measure = partial(training_speed, data, preset, precision)
+            speeds += _with_or_without(measure, against, f"training, {preset}, {precision}", left_out)
+    return speeds
+
+
+def _translating(
+    data: Path,
+    scratch: Path,
+    hardware: Hardware,
+    products: Sequence[ProductRate],
+    peers: Sequence[str],
+    report: Report,
+    left_out: list[str],
+) -> list[TranslatingSpeed]:
+    report("translating, base")
+    measure = partial(translating_speeds, data, scratch, hardware, products, report)
+    return _with_or_without(measure, tuple(peers) or None, "translating, base", left_out)
+
+
+def _with_or_without(
+    measure: Callable[[Peers | None], list[Speed]], peers: Peers | None, what: str, left_out: list[str]
+) -> list[Speed]:
+    """Measure beside other toolkits; alone if that fails. What fails is noted."""
+    for beside in dict.fromkeys([peers, None]):
+        try:
+            return measure(beside)
+        except (NmtError, RuntimeError) as error:
+            left_out.append(f"{what}{'' if beside is None else ' beside other toolkits'}: {error}")
+    return []

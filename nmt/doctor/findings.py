@@ -10,11 +10,11 @@ from nmt.doctor.choices import Choice
 from nmt.doctor.examination import Examination
 from nmt.doctor.machine import Machine
 from nmt.doctor.rates import ProductRate
-from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
+from nmt.doctor.speeds import BEAM, TrainingSpeed, TranslatingSpeed
 
 _ABSENT = "–"
-# From this share of the cores on, other processes make figures meaningless.
-_BUSY_SHARE = 0.1
+# From this share of a core on, other processes make figures meaningless.
+_BUSY = 0.2
 _PASSED = {True: "right", False: "WRONG", None: "not possible here"}
 _FASTEST = {True: "yes", False: "NO", None: "not compared"}
 
@@ -52,7 +52,7 @@ def tables(found: Examination) -> list[Table]:
         ),
         Table(
             "Translating, with the sizes of base",
-            ["", "beam 4, tokens/s", "greedy, tokens/s", "one sentence", "peak memory", "share of products"],
+            ["", f"beam {BEAM}, tokens/s", "greedy, tokens/s", "one sentence", "peak memory", "share of products"],
             [
                 [
                     s.contestant,
@@ -84,7 +84,7 @@ def summary(found: Examination) -> list[tuple[str, str]]:
     if training:
         lines.append(("training", f"{_series(training)} target tokens/s"))
     if translating:
-        lines.append(("translating", f"{_series(translating)} target tokens/s with the sizes of base and beam 4"))
+        lines.append(("translating", f"{_series(translating)} target tokens/s with the sizes of base and beam {BEAM}"))
         lines.append(("one sentence", _series([(s.precision, f"{s.latency_milliseconds:,.0f} ms") for s in ours])))
     return lines
 
@@ -120,7 +120,8 @@ def warnings(found: Examination) -> list[str]:
         for choice in found.choices
         if choice.is_right is False
     ]
-    if machine.busy_cores is not None and machine.busy_cores > _BUSY_SHARE * machine.usable_cores:
+    # On a larger machine of which only some cores may be used, others may be busy.
+    if machine.busy_cores is not None and machine.busy_cores + machine.usable_cores > machine.cores + _BUSY:
         lines.append(
             f"other processes keep {machine.busy_cores:.1f} cores busy: every speed is lower than on a quiet machine"
         )

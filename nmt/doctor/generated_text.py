@@ -33,7 +33,7 @@ def generated_data_set(folder: Path, vocab_size: int) -> Path:
     """
     draw = random.Random(1)
     folder.mkdir()
-    lexicons = [sorted({_word(draw) for _ in range(_WORDS)}, key=lambda _: draw.random()) for _ in _LANGUAGES]
+    lexicons = [list(dict.fromkeys(_word(draw) for _ in range(_WORDS))) for _ in _LANGUAGES]
     for split, count in _SPLITS.items():
         lengths = [min(_LONGEST, 2 + round(draw.lognormvariate(math.log(_MEDIAN), _SPREAD))) for _ in range(count)]
         for language, lexicon in zip(_LANGUAGES, lexicons, strict=True):

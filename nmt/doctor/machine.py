@@ -6,14 +6,16 @@ import os
 import platform
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 import torch
 
-from nmt.cores import usable_cores
+from nmt.cores import control_groups, usable_cores
 from nmt.device import memory_for_use
+from nmt.measured import VARIABLES
 from nmt.processor import processor_flags, processor_name
 
 _PACKAGES = ("torch", "numpy", "sentencepiece", "sacrebleu", "safetensors", "ctranslate2", "transformers")
@@ -34,8 +36,15 @@ _INSTRUCTIONS = {
     "i8mm": "int8 products",
     "sve": "SVE",
 }
-_VARIABLES = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
-_MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_VARIABLES = (
+    *VARIABLES,
+    "OMP_NUM_THREADS",
+    "OMP_WAIT_POLICY",
+    "GOMP_SPINCOUNT",
+    "MKL_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+)
+_MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
 
 
 @dataclass(frozen=True)
@@ -76,11 +85,16 @@ def examine_machine() -> Machine:
         memory_bytes=_total_memory(),
         memory_for_use=memory_for_use(torch.device("cpu")),
         memory_limit=_memory_limit(),
-        gpus=[torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
-        compiler=next(filter(None, map(shutil.which, _COMPILERS)), None),
+        gpus=_gpus(),
+        compiler=next(filter(shutil.which, _COMPILERS), None),
         versions={"python": platform.python_version()} | _versions(),
         environment={name: os.environ[name] for name in _VARIABLES if name in os.environ},
     )
+
+
+def _gpus() -> list[str]:
+    apple = ["Apple (mps)"] if torch.backends.mps.is_available() else []
+    return apple + [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
 
 
 def _instructions() -> list[str]:
@@ -116,14 +130,15 @@ def _total_memory() -> int | None:
 
 
 def _memory_limit() -> int | None:
-    for path in _MEMORY_LIMITS:
-        try:
-            limit = int(path.read_text("ascii"))
-        except (OSError, ValueError):  # "max" is not a number: there is no limit.
-            continue
-        total = _total_memory()
-        return limit if total is None or limit < total else None
-    return None
+    """The least limit of this process's control groups that is below the memory."""
+    limits = []
+    for folder in control_groups("memory"):
+        for name in _MEMORY_LIMITS:
+            # "max" is not a number: there is no limit.
+            with suppress(OSError, ValueError):
+                limits.append(int((folder / name).read_text("ascii")))
+    least, total = min(limits, default=None), _total_memory()
+    return None if least is None or (total is not None and least >= total) else least
 
 
 def _versions() -> dict[str, str]:

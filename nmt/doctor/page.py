@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from nmt.doctor.examination import Examination
+from nmt.doctor.examination import MARK, Examination
 from nmt.doctor.findings import Table, headlines, tables, warnings
+from nmt.errors import ConfigError
 from nmt.files import replacing
 from nmt.ownership import Kind, check_replaceable
 from nmt.reports.html import NOTHING, Html, element, page, section, table, text
 
 _TITLE = "Examination of this machine"
 _FOOTER = "Written by nmt doctor, version "
-_MARK = "nmt doctor"
 # Far more than an examination has.
 _LARGEST_JSON = 1 << 20
 
@@ -26,7 +26,7 @@ def _is_page(path: Path) -> bool:
 def _is_json(path: Path) -> bool:
     with path.open("rb") as stream:
         try:
-            return bool(json.loads(stream.read(_LARGEST_JSON))["examination"] == _MARK)
+            return bool(json.loads(stream.read(_LARGEST_JSON))["examination"] == MARK)
         except (ValueError, TypeError, KeyError, RecursionError):
             return False
 
@@ -44,8 +44,13 @@ def check_paths(out: Path) -> None:
     """Check that page and JSON can be written, before anything is measured.
 
     Raises:
+        ConfigError: the page has the suffix of the JSON.
         OutputError: something else exists where one of them goes.
     """
+    if out.suffix == ".json":
+        raise ConfigError(
+            f"--out {out}: names the page, as {out.stem}.html does; {out.name} is then written beside it."
+        )
     check_replaceable(out, _PAGE)
     check_replaceable(json_path(out), _JSON)
 
@@ -74,8 +79,8 @@ def examination_page(found: Examination) -> str:
 
 _NOTE = (
     "Products are those of the base model, d_model by d_ff, with random numbers and prepacked weights. Speed is "
-    "measured on generated sentences with 8,000 pieces, in processes of their own. A share of products is the part of "
-    "the time that matrix products alone would take."
+    "measured on generated sentences with up to 8,000 pieces, in processes of their own. A share of products is the "
+    "part of the time that matrix products alone would take."
 )
 
 
@@ -87,6 +92,7 @@ def write_examination(found: Examination, out: Path) -> None:
     """Write the page, and the JSON beside it.
 
     Raises:
+        ConfigError: the page has the suffix of the JSON.
         OutputError: something else exists where one of them goes.
         WriteError: a file cannot be written.
     """

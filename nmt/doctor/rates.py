@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nmt.device import BASE_PRODUCT, Hardware, bf16_speedup, synchronize
+from nmt.device import BASE_PRODUCT, EMULATED, Hardware, Precision, bf16_speedup, computes, synchronize
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.linear import prepacked
 from nmt.model.attention import attention
@@ -18,8 +18,6 @@ from nmt.model.attention import attention
 _TRIALS = 5
 # Rows of a product: a beam of one sentence, a batch of hypotheses, a micro-batch of training.
 _ROWS = (4, 256, 3_600)
-# If bf16 is emulated, a single large product would take seconds.
-_EMULATED = 0.25
 _COPIED_NUMBERS = 1 << 26
 
 
@@ -27,7 +25,7 @@ _COPIED_NUMBERS = 1 << 26
 class ProductRate:
     """The rate of one product, rows by d_model with d_model by d_ff of the paper's base model."""
 
-    precision: str
+    precision: Precision
     rows: int
     threads: int
     operations_per_second: float
@@ -39,6 +37,8 @@ def product_rates(hardware: Hardware) -> list[ProductRate]:
     Types that the device does not multiply, or only by emulation, are left out.
     """
     is_cpu = hardware.device.type == "cpu"
+    if hardware.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # as training in fp32 does
     rates = []
     with torch.inference_mode():
         for threads in dict.fromkeys([1, hardware.threads]) if is_cpu else [hardware.threads]:
@@ -51,15 +51,15 @@ def product_rates(hardware: Hardware) -> list[ProductRate]:
     return rates
 
 
-def _types(hardware: Hardware) -> Mapping[str, torch.dtype]:
-    types = {"fp32": torch.float32}
+def _types(hardware: Hardware) -> Mapping[Precision, torch.dtype]:
     if hardware.device.type != "cpu":
-        return types | {"bf16": torch.bfloat16, "fp16": torch.float16}
-    if bf16_speedup(*BASE_PRODUCT) > _EMULATED:
-        types["bf16"] = torch.bfloat16
-    if "fbgemm" in torch.backends.quantized.supported_engines:
-        types["int8"] = torch.int8
-    return types
+        candidates: dict[Precision, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    else:
+        # If bf16 is emulated, a single large product would take seconds.
+        is_emulated = bf16_speedup(*BASE_PRODUCT) < EMULATED
+        candidates = {"int8": torch.int8} if is_emulated else {"bf16": torch.bfloat16, "int8": torch.int8}
+    types: dict[Precision, torch.dtype] = {"fp32": torch.float32}
+    return types | {name: dtype for name, dtype in candidates.items() if computes(hardware.device, name)}
 
 
 def _product_rate(rows: int, dtype: torch.dtype, device: torch.device) -> float:
@@ -79,7 +79,7 @@ def memory_bandwidth(hardware: Hardware) -> float:
 def attention_seconds(hardware: Hardware) -> dict[str, float]:
     """Seconds of attention with its gradient, in each of its forms, over a batch of common size."""
     shape = (64, 8, 30, 64)
-    dtype = hardware.products_dtype if hardware.products_dtype.is_floating_point else torch.float32
+    dtype = hardware.products_dtype
     query, key, value = (torch.randn(shape, dtype=dtype, device=hardware.device, requires_grad=True) for _ in "QKV")
     mask = torch.zeros(shape[0], 1, 1, shape[2], dtype=dtype, device=hardware.device)
 
@@ -92,6 +92,7 @@ def attention_seconds(hardware: Hardware) -> dict[str, float]:
 
 def _seconds(compute: Callable[[], object], device: torch.device) -> float:
     """The median time of a computation, repeated until it lasts long enough to be measured."""
+    compute()  # the first time, a kernel may be compiled
     times = 1
     while (seconds := _repeated(compute, times, device)) < 0.005:
         times *= 2

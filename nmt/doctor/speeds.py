@@ -12,9 +12,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.bench.training_speed import bench_train
-from nmt.bench.translating_speed import bench_translate, save_random_bundle
+from nmt.bench.translating_speed import PEERS, bench_translate, save_random_bundle
 from nmt.config import Config
-from nmt.device import Hardware, Precision
+from nmt.device import Hardware, Precision, choose_hardware
 from nmt.doctor.rates import ProductRate
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import load_vocabulary
@@ -24,9 +24,15 @@ Report = Callable[[str], None]
 
 _ROUNDS = 2
 _SENTENCES, _LATENCY_SENTENCES = 32, 16
-_BEAM, _LENGTH = 4, 16
-# The preset whose training is measured in each precision, to see whether the right one is chosen.
-_COMPARED = "small"
+BEAM = 4
+_LENGTH = 16
+# Target tokens per update of each preset.
+_UPDATE_TOKENS = {"tiny": 2_000, "small": 1_000, "base": 3_600}
+PRESETS = tuple(_UPDATE_TOKENS)
+COMPARED = "small"
+"""The preset whose training is measured in each precision, to see whether the right one is chosen."""
+PEER_OF_TRAINING = "transformers"
+"""The toolkit that training can be measured beside."""
 
 
 @dataclass(frozen=True)
@@ -58,46 +64,41 @@ class TranslatingSpeed:
 
 def installed_peers() -> list[str]:
     """The other toolkits that can be measured beside ours."""
-    return [name for name in ("ctranslate2", "transformers") if importlib.util.find_spec(name) is not None]
+    return [name for name in PEERS if importlib.util.find_spec(name) is not None]
 
 
-def training_speeds(data: Path, hardware: Hardware, peers: Sequence[str], report: Report) -> list[TrainingSpeed]:
-    """Training with the presets ``tiny``, ``small`` and ``base``.
+def training_config(data: Path, preset: str, *settings: str) -> Config:
+    """The settings of a training with a preset, in updates that take seconds."""
+    size = f"{_UPDATE_TOKENS[preset]}"
+    changes = [f"batching.update_tokens={size}", f"batching.group_tokens={size}", *settings]
+    config, _ = resolve_config([(data, 1.0)], preset=preset, settings=changes)
+    return config
 
-    Args:
-        hardware: what training would choose; ``small`` is also measured in the other precision.
-        peers: other toolkits, of those that :func:`installed_peers` names.
+
+def hardware_of_preset(config: Config) -> Hardware:
+    """What training with these settings chooses on this machine."""
+    return choose_hardware(product=(config.model.d_model, config.model.d_ff))
+
+
+def training_speed(data: Path, preset: str, precision: Precision, against: str | None = None) -> list[TrainingSpeed]:
+    """Training with a preset in one precision, alone or beside another toolkit.
+
+    Raises:
+        NmtError: a process that measures failed.
     """
-    speeds = []
-    for preset, update_tokens, updates in (("tiny", 2_000, 3), (_COMPARED, 1_000, 3), ("base", 3_600, 1)):
-        precisions = _compared(hardware) if preset == _COMPARED else [hardware.precision]
-        against = "transformers" if preset == "base" and "transformers" in peers else None
-        for precision in precisions:
-            report(f"training, {preset}, {precision}")
-            settings = [
-                f"batching.update_tokens={update_tokens}",
-                f"batching.group_tokens={update_tokens}",
-                f"training.device={hardware.device.type}",
-                f"training.precision={precision}",
-            ]
-            config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
-            result = bench_train(data, config, against=against, rounds=_ROUNDS, updates=updates)
-            speeds += [
-                TrainingSpeed(
-                    name,
-                    preset,
-                    result[name]["precision"],
-                    result[name]["target_tokens_per_second"],
-                    result[name].get("share_of_matrix_rate"),
-                )
-                for name in ("nmt", *([against] if against else []))
-            ]
-    return speeds
-
-
-def _compared(hardware: Hardware) -> list[Precision]:
-    other: Precision = "bf16" if hardware.precision == "fp32" else "fp32"
-    return [hardware.precision, other]
+    config = training_config(data, preset, f"training.precision={precision}")
+    updates = 1 if preset == "base" else 3
+    result = bench_train(data, config, against=against, rounds=_ROUNDS, updates=updates)
+    return [
+        TrainingSpeed(
+            name,
+            preset,
+            result[name]["precision"],
+            result[name]["target_tokens_per_second"],
+            result[name].get("share_of_matrix_rate"),
+        )
+        for name in ("nmt", *([against] if against else []))
+    ]
 
 
 def translating_speeds(
@@ -105,32 +106,38 @@ def translating_speeds(
     scratch: Path,
     hardware: Hardware,
     products: Sequence[ProductRate],
-    peers: Sequence[str],
     report: Report,
+    peers: Sequence[str] | None = None,
 ) -> list[TranslatingSpeed]:
-    """Translating with random weights of the sizes of ``base``, in each precision that the device multiplies."""
+    """Translating with random weights of the sizes of ``base``, in each precision that the device multiplies.
+
+    Raises:
+        NmtError: a process that measures failed.
+    """
     config, _ = resolve_config([(data, 1.0)], preset="base")
     bundle = scratch / "random"
-    save_random_bundle(bundle, config, load_vocabulary(data))
-    report("translating, base")
+    if not bundle.exists():
+        save_random_bundle(bundle, config, load_vocabulary(data))
     result = bench_translate(
         bundle,
         data,
-        against=peers,
-        precisions=list(dict.fromkeys(rate.precision for rate in products)),  # type: ignore[misc]
+        against=peers or (),
+        precisions=list(dict.fromkeys(rate.precision for rate in products)),
         device=hardware.device.type,
         threads=hardware.threads,
         rounds=_ROUNDS,
         sentences=_SENTENCES,
         latency_sentences=_LATENCY_SENTENCES,
-        beam=_BEAM,
+        beam=BEAM,
         length=_LENGTH,
         has_random_weights=True,
         report=report,
     )
     source_length = round(result["source_pieces"] / result["sentences"])
     operations = operations_per_token(config, source_length)
-    rates = {rate.precision: rate.operations_per_second for rate in products if _is_of_batches(rate, hardware)}
+    rates: dict[str, float] = {
+        rate.precision: rate.operations_per_second for rate in products if _is_of_batches(rate, hardware)
+    }
     return [_speed(name, values, operations, rates) for name, values in result["contestants"].items()]
 
 
@@ -159,7 +166,7 @@ def operations_per_token(config: Config, source_length: int) -> float:
         model = Transformer(config.model, config.data.vocab_size).eval()
         with FlopCounterMode(display=False) as counter:
             state = model.start(model.encode(torch.ones(1, source_length, dtype=torch.long)))
-            for beam in (1, *[_BEAM] * (_LENGTH - 1)):  # the first step has one hypothesis
+            for beam in (1, *[BEAM] * (_LENGTH - 1)):  # the first step has one hypothesis
                 state = state.select(torch.zeros(1, beam, dtype=torch.long))
                 _, state = model.step(torch.ones(1, beam, dtype=torch.long), state)
     return float(counter.get_total_flops()) / _LENGTH

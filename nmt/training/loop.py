@@ -258,7 +258,7 @@ class Trainer:
             validation = self._validator.validate(self._learner.model, until=lambda: bool(self._stop))
         if validation is None:
             return
-        progress.seconds, self._limits.validation_seconds = self._ranks.told_by_main(
+        progress.seconds, progress.validation_seconds = self._ranks.told_by_main(
             (self._run_seconds(), validation.seconds)
         )
         best = max(progress.scores.values(), default=-float("inf"))

@@ -37,6 +37,8 @@ class Progress:
     """The index of the next update in the epoch's plan."""
     seconds: NonNegative = 0.0
     """Seconds spent in the loop, over all resumes."""
+    validation_seconds: NonNegative = 0.0
+    """Duration of the last validation."""
     scores: dict[Count, float] = field(default_factory=dict)
     """Update -> validation score; higher is better."""
     validations_without_gain: Count = 0

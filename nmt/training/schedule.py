@@ -51,13 +51,19 @@ def decay_span(schedule: ScheduleConfig, last: int | None) -> DecaySpan | None:
     elif last is None:
         return None
     else:
-        # The run may be shorter than its warm-up: then the rate falls in its second half.
-        warmup = min(warmup, last // 2)
+        # A run that is shorter than two warm-ups grows in its first half.
+        warmup = max(1, min(warmup, last // 2))
     if schedule.decay == "wsd":
         return DecaySpan(max(warmup, last - round(schedule.decay_share * last)), last)
     return DecaySpan(warmup, last)
 
 
-def peak_learning_rate(schedule: ScheduleConfig, d_model: int) -> float:
-    """The highest learning rate, reached at the end of the warm-up."""
-    return learning_rate(schedule.warmup, schedule, d_model)
+def peak(schedule: ScheduleConfig, last: int | None = None) -> int:
+    """The update with the highest learning rate: where the warm-up ends, in a short run before it.
+
+    Args:
+        last: the last update of the run, as far as it is known.
+    """
+    span = None if schedule.decay == "inverse_sqrt" else decay_span(schedule, last)
+    highest = schedule.warmup if span is None else min(schedule.warmup, span.first)
+    return highest if last is None else min(highest, max(1, last))

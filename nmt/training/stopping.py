@@ -61,8 +61,6 @@ class Limits:
     def __init__(self, config: Config, progress: Progress) -> None:
         self._config = config
         self._progress = progress
-        self.validation_seconds = 0.0
-        """Duration of the last validation."""
 
     def reached(self) -> Ending | None:
         """The limit that the run has reached, if it has."""
@@ -72,7 +70,7 @@ class Limits:
         return Ending.MINUTES if limit is not None and self._progress.seconds >= limit else None
 
     def last_update(self) -> int | None:
-        """The update that will reach the first limit, at the average speed so far; None if no limit allows to tell.
+        """The update that will reach the first limit, at the average speed so far; None without a limit or a speed.
 
         All ranks have the same answer: they share the seconds of the run.
         """
@@ -88,8 +86,8 @@ class Limits:
         minutes = self._config.training.max_minutes
         if minutes is None:
             return None
-        seconds = minutes * 60
-        return seconds - self.validation_seconds if self.validation_seconds < seconds / 2 else seconds
+        seconds, validation = minutes * 60, self._progress.validation_seconds
+        return seconds - validation if validation < seconds / 2 else seconds
 
     def spend_the_minutes(self) -> None:
         """Count the time that was left for a validation as used, so that the same command finds the run over."""

@@ -55,14 +55,29 @@ def test_a_busy_process_is_seen(monkeypatch):
         worker.communicate()
 
 
-def test_the_limit_of_the_control_group_counts_if_it_is_less_than_the_memory(monkeypatch, tmp_path):
-    new, old = tmp_path / "memory.max", tmp_path / "limit_in_bytes"
-    monkeypatch.setattr(machine, "_MEMORY_LIMITS", (new, old))
+def test_the_least_limit_of_the_control_groups_counts_if_it_is_below_the_memory(monkeypatch, tmp_path):
+    inner, outer = tmp_path / "job" / "step", tmp_path / "job"
+    inner.mkdir(parents=True)
+    monkeypatch.setattr(machine, "control_groups", lambda controller: [inner, outer] if controller == "memory" else [])
     monkeypatch.setattr(machine, "_total_memory", lambda: 1_000)
     assert machine._memory_limit() is None
-    old.write_text("400\n")
+    (outer / "memory.max").write_text("400\n")
     assert machine._memory_limit() == 400
-    new.write_text("max\n")
+    (inner / "memory.max").write_text("max\n")
     assert machine._memory_limit() == 400
-    new.write_text("1000\n")
+    (inner / "memory.limit_in_bytes").write_text("300\n")
+    assert machine._memory_limit() == 300
+    for path in (outer / "memory.max", inner / "memory.limit_in_bytes"):
+        path.write_text("1000\n")
     assert machine._memory_limit() is None
+
+
+def test_a_compiler_is_named_without_its_folder(monkeypatch, tmp_path):
+    compiler = tmp_path / "home" / "g++"
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", str(compiler.parent))
+    assert examine_machine().compiler == "g++"
+    compiler.unlink()
+    assert examine_machine().compiler is None

@@ -13,7 +13,7 @@ from nmt.doctor.machine import Machine
 from nmt.doctor.page import check_paths, examination_json, examination_page, write_examination
 from nmt.doctor.rates import ProductRate
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
-from nmt.errors import OutputError
+from nmt.errors import ConfigError, OutputError
 
 MACHINE = Machine(
     system="Linux", processor="A <fast> processor", instructions=["AVX2"], cores=8, usable_cores=4, busy_cores=0.1,
@@ -84,14 +84,14 @@ def test_what_is_wrong_or_doubtful_is_a_warning():
         FOUND,
         checks=[Check("that", False, "off by 3")],
         choices=[judged("precision of training", "fp32", "measured", {"fp32": 1.0, "bf16": 2.0}, "tokens/s")],
-        machine=replace(MACHINE, busy_cores=1.5),
+        machine=replace(MACHINE, busy_cores=4.5),
         left_out=[],
     )
     assert not wrong.passed
     failed, chosen, busy = warnings(wrong)
     assert failed == "the check of that failed: off by 3"
     assert "fp32 was taken, but is not the fastest" in chosen
-    assert "1.5 cores busy" in busy
+    assert "4.5 cores busy" in busy
     assert "NOT the fastest" in dict(summary(wrong))["precision of training"]
 
 
@@ -110,6 +110,12 @@ def test_the_page_and_the_json_hold_everything_and_replace_only_their_own_kind(t
     write_examination(replace(FOUND, nmt_version="9.9.9"), page)
     assert "version 9.9.9" in page.read_text("utf-8")
     assert examination_page(FOUND).count("<h1>") == 1
+
+
+def test_the_page_may_not_have_the_name_of_its_json(tmp_path):
+    with pytest.raises(ConfigError, match=r"names the page, as mine\.html does"):
+        write_examination(FOUND, tmp_path / "mine.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["mine.html", "mine.json"])

@@ -189,9 +189,7 @@ def test_a_compiled_model_has_a_row_for_every_position(monkeypatch):
     assert Kernels(packs_pieces=True).packing(torch.tensor([[5, 6, 3], [3, 0, 0]])).rows == 6
 
 
-@pytest.mark.parametrize(
-    ("products", "has_spare_rows"), [(None, False), (torch.int8, False), (torch.float32, True), (torch.bfloat16, True)]
-)
+@pytest.mark.parametrize(("products", "has_spare_rows"), [(None, False), (torch.float32, True), (torch.bfloat16, True)])
 def test_rows_are_spare_only_where_products_are_compiled_for_their_number(products, has_spare_rows):
     assert choose_kernels(torch.device("cpu"), products).has_spare_rows is has_spare_rows
 

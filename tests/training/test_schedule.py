@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.config import ScheduleConfig
-from nmt.training.schedule import DecaySpan, decay_span, learning_rate, peak_learning_rate
+from nmt.training.schedule import DecaySpan, decay_span, learning_rate, peak
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ def test_base_follows_equation_3(update, rate):
 def test_peaks_at_the_end_of_warmup():
     schedule = ScheduleConfig(warmup=100, factor=2.0)
     rates = [learning_rate(update, schedule, 256) for update in range(1, 1000)]
-    assert max(rates) == rates[99] == peak_learning_rate(schedule, 256)
+    assert max(rates) == rates[99] == learning_rate(peak(schedule), schedule, 256)
 
 
 def test_a_linear_decay_falls_from_the_same_peak_to_nothing():
@@ -31,7 +31,7 @@ def test_a_linear_decay_falls_from_the_same_peak_to_nothing():
 def test_half_a_cosine_falls_from_the_same_peak_to_nothing():
     cosine = ScheduleConfig(warmup=100, decay="cosine", decay_updates=1_099)
     peak = learning_rate(100, cosine, 64)
-    assert peak == peak_learning_rate(ScheduleConfig(warmup=100), 64)
+    assert peak == learning_rate(100, ScheduleConfig(warmup=100), 64)
     for update, share in ((350, (1 + 0.5**0.5) / 2), (600, 0.5), (850, (1 - 0.5**0.5) / 2), (1_100, 0.0)):
         assert learning_rate(update, cosine, 64) == pytest.approx(peak * share, rel=1e-9, abs=1e-15)
 
@@ -54,14 +54,16 @@ def test_a_decay_without_an_end_of_its_own_ends_with_the_run():
             assert learning_rate(update, fixed, 64, 5_000) == learning_rate(update, fixed, 64)  # decay_updates decide
     wsd = ScheduleConfig(warmup=100, decay="wsd", decay_share=0.25)
     assert decay_span(wsd, 2_000) == DecaySpan(1_500, 2_000)
-    peak = peak_learning_rate(wsd, 64)
+    peak = learning_rate(100, wsd, 64)
     assert learning_rate(1_500, wsd, 64, 2_000) == peak
     assert learning_rate(2_000, wsd, 64, 2_000) == pytest.approx(peak / 501, rel=1e-9)
 
 
 def test_as_long_as_the_end_is_unknown_a_rate_stays_at_its_peak():
     linear = ScheduleConfig(warmup=100, decay="linear")
-    assert [learning_rate(update, linear, 64) for update in (100, 5_000)] == [peak_learning_rate(linear, 64)] * 2
+    assert [learning_rate(update, linear, 64) for update in (100, 5_000)] == [
+        learning_rate(100, ScheduleConfig(warmup=100), 64)
+    ] * 2
 
 
 @pytest.mark.parametrize("decay", ["linear", "cosine", "wsd"])
@@ -72,6 +74,15 @@ def test_a_run_that_is_shorter_than_two_warmups_lands_too(decay, last):
     top = rates.index(max(rates))
     assert rates == sorted(rates[:top]) + sorted(rates[top:], reverse=True)
     assert rates[-1] == 0.0
+    assert max(rates) > 0
+    assert peak(schedule, last) == top + 1
     assert top == max(last // 2, 1) - 1 or decay == "wsd"
     if last > 2:
         assert rates[-2] <= max(rates) / 2
+
+
+def test_the_peak_is_where_the_warmup_ends_or_the_run():
+    paper = ScheduleConfig(warmup=100)
+    assert [peak(paper, last) for last in (None, 5_000, 60)] == [100, 100, 60]
+    assert peak(ScheduleConfig(warmup=100, decay="linear", decay_updates=120), 110) == 100
+    assert [peak(ScheduleConfig(warmup=100, decay="linear"), last) for last in (None, 5_000, 150)] == [100, 100, 75]

@@ -4,7 +4,7 @@ import pytest
 
 from nmt.config import parse_config
 from nmt.training.progress import Ending, Progress
-from nmt.training.schedule import learning_rate, peak_learning_rate
+from nmt.training.schedule import learning_rate
 from nmt.training.stopping import Limits
 
 
@@ -25,11 +25,11 @@ def test_the_last_update_is_that_of_the_first_limit():
 
 
 def test_the_last_validation_takes_its_time_from_the_updates():
-    limits = Limits(config(max_minutes=1), Progress(update=90, seconds=45))
-    limits.validation_seconds = 15
+    progress = Progress(update=90, seconds=45, validation_seconds=15)
+    limits = Limits(config(max_minutes=1), progress)
     assert limits.reached() is Ending.MINUTES
     assert limits.last_update() == 90
-    limits.validation_seconds = 50  # most of the time: the limit would leave nothing to train
+    progress.validation_seconds = 50  # most of the time: the limit would leave nothing to train
     assert limits.reached() is None
     assert limits.last_update() == 120
 
@@ -44,6 +44,7 @@ def test_the_last_validation_takes_its_time_from_the_updates():
         pytest.param(lambda update: 0.05 if update > 250 else 0.1, id="resumed on one twice as fast"),
         pytest.param(lambda update: 8.0 if update == 400 else 0.1, id="interrupted by a slow save"),
         pytest.param(lambda update: 10.0 if update == 1 else 0.1, id="with a slow start"),
+        pytest.param(lambda update: 1.1 if update % 100 == 0 else 0.1, id="with validations"),
     ],
 )
 def test_the_rate_lands_when_the_time_ends(decay, pace):
@@ -54,8 +55,15 @@ def test_the_rate_lands_when_the_time_ends(decay, pace):
         rates.append(learning_rate(progress.update + 1, settings.schedule, 64, limits.last_update()))
         progress.update += 1
         progress.seconds += pace(progress.update)
-    peak, top = peak_learning_rate(settings.schedule, 64), rates.index(max(rates))
+    peak, top = learning_rate(100, settings.schedule, 64), rates.index(max(rates))
     assert rates[: top + 1] == sorted(rates[: top + 1])
     assert rates[-1] < max(rates) * max(0.03, 5 / len(rates))
     steepest = max(before - after for before, after in zip(rates[top:], rates[top + 1 :], strict=False))
     assert steepest < 0.2 * peak  # no cliff
+
+
+def test_a_resumed_run_knows_how_long_a_validation_takes():
+    settings = config({"warmup": 100, "decay": "linear"}, max_minutes=1)
+    before = Progress(update=300, seconds=30, validation_seconds=10)
+    after = Progress.from_values(before.values())
+    assert Limits(settings, after).last_update() == Limits(settings, before).last_update() == 500

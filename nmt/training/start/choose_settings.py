@@ -25,8 +25,9 @@ class Choice:
     """The part of the run's folder name that stands for the settings."""
     description: str | None
     """A message for the user, if something was chosen automatically."""
-    is_preset: bool = False
-    """Whether the first layer is a preset."""
+    yields_to_minutes: bool = True
+    """Whether a limit of time alone replaces the number of updates of the first layer: that of a preset, a run or a
+    bundle, not that of the user's own file."""
 
 
 def choose_settings(
@@ -50,13 +51,14 @@ def choose_settings(
     own = None if config_file is None else Layer(str(config_file), load_yaml(config_file))
     if own is not None and config_file is not None and _is_complete(own.values):
         unused = f"; preset {preset} is not used" if preset is not None else ""
-        return Choice((own,), config_file.stem, f"settings: {own.name} (it holds every section{unused})")
+        description = f"settings: {own.name} (it holds every section{unused})"
+        return Choice((own,), config_file.stem, description, yields_to_minutes=False)
     base = _choose_base(manifests, preset, init_from)
     if own is None or config_file is None:
         return base
     chosen = " (chosen for this corpus)" if preset is None and init_from is None else ""
     description = f"settings: {own.name} over {base.layers[0].name}{chosen}"
-    return Choice((*base.layers, own), config_file.stem, description, base.is_preset)
+    return Choice((*base.layers, own), config_file.stem, description)
 
 
 def settings_of_run(run: Path) -> Choice:
@@ -87,7 +89,7 @@ def _choose_base(manifests: Sequence[Manifest], preset: str | None, init_from: P
         return Choice((Layer(str(path), load_yaml(path)),), "tuned", f"settings: {path} (--preset takes others)")
     name = preset or fitting_preset(manifests)
     description = None if preset else f"preset: {name} (chosen for this corpus; --preset takes another)"
-    return Choice((Layer(f"preset {name}", load_preset(name)),), name, description, is_preset=True)
+    return Choice((Layer(f"preset {name}", load_preset(name)),), name, description)
 
 
 def _is_complete(values: Mapping[str, Any]) -> bool:

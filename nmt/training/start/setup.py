@@ -21,7 +21,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import TrainingData, load_vocabulary
 from nmt.training.ranks.exchange import ranks_of_environment
 from nmt.training.run import hardware_of
-from nmt.training.schedule import peak_learning_rate
+from nmt.training.schedule import learning_rate, peak
 from nmt.training.start.beginning import freeze
 from nmt.training.start.choose_settings import Choice, choose_settings
 from nmt.training.start.model_memory import check_memory
@@ -42,6 +42,8 @@ class Summary:
     pairs: int
     """The number of pairs per epoch."""
     updates_per_epoch: int
+    peak: int
+    """The update with the highest learning rate."""
     peak_learning_rate: float
 
 
@@ -84,16 +86,22 @@ def settle(data: Sequence[tuple[Path, float]], choice: Choice, options: Sequence
             raise ConfigError(f"{option.name}: the data section follows from the data sets. Give --data DIR[:WEIGHT].")
     # The data section always comes from the data sets, even if a file is another run's config.yaml.
     layers = [Layer(layer.name, {**layer.values, "data": {}}) for layer in choice.layers]
-    if choice.is_preset:
+    if choice.yields_to_minutes:
         layers[0] = _yielding_to_minutes(layers[0], [*layers[1:], *options])
     return parse_layers([*layers, *options, Layer("the data", {"data": _data_settings(data)})])
 
 
-def _yielding_to_minutes(preset: Layer, others: Sequence[Layer]) -> Layer:
-    """The preset without its number of updates, if the user limits the time alone: a run shall use all of its time."""
-    if setting_in(others, "training.max_minutes") is None or setting_in(others, "training.max_updates") is not None:
-        return preset
-    return Layer(preset.name, overlay(preset.values, {"training": {"max_updates": None}}))
+def _yielding_to_minutes(first: Layer, others: Sequence[Layer]) -> Layer:
+    """The first layer without its number of updates, if the user limits the time alone: a run uses all of its time.
+
+    A schedule with an end of its own keeps it.
+    """
+    limits_time_alone = (
+        setting_in(others, "training.max_minutes") is not None and setting_in(others, "training.max_updates") is None
+    )
+    if not limits_time_alone or setting_in([first, *others], "schedule.decay_updates") is not None:
+        return first
+    return Layer(first.name, overlay(first.values, {"training": {"max_updates": None}}))
 
 
 def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
@@ -134,8 +142,11 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
     freeze(model, config.training.freeze)
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
     pairs, updates = training_data.epoch_size(config)
-    peak = peak_learning_rate(config.schedule, config.model.d_model)
-    return Summary(config, hardware, ranks.size, idle_gpus, parameter_counts(model), frozen, pairs, updates, peak)
+    highest = peak(config.schedule, config.training.max_updates)
+    rate = learning_rate(highest, config.schedule, config.model.d_model, config.training.max_updates)
+    return Summary(
+        config, hardware, ranks.size, idle_gpus, parameter_counts(model), frozen, pairs, updates, highest, rate
+    )
 
 
 def parameter_counts(model: Transformer) -> dict[str, int]:

@@ -4,13 +4,13 @@ import pytest
 import yaml
 
 from nmt.checkpoint.bundle import save_bundle
-from nmt.config import Config, ModelConfig, dump_config, load_preset, load_yaml, parse_config
+from nmt.config import Config, ModelConfig, dump_config, load_preset, load_yaml, parse_config, setting_layer
 from nmt.data.manifest import read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
-from nmt.training.start.choose_settings import choose_settings
-from nmt.training.start.setup import resolve_config
+from nmt.training.start.choose_settings import choose_settings, settings_of_run
+from nmt.training.start.setup import resolve_config, settle
 
 
 @pytest.fixture
@@ -87,8 +87,25 @@ def test_a_limit_of_time_alone_replaces_the_updates_of_a_preset_not_those_that_t
         resolve("training.max_minutes=30", config_file=own("training: {max_updates: 50}")),
         resolve("training.max_updates=50", config_file=own("training: {max_minutes: 30}")),
         resolve("training.max_minutes=30", config_file=own(dump_config(resolve("training.max_updates=50")))),
+        resolve(
+            "training.max_minutes=30", config_file=own("training: {max_updates: 50}\nschedule: {decay_updates: 500}")
+        ),
     ):
         assert (both.training.max_updates, both.training.max_minutes) == (50, 30)
+    with_an_end = resolve("training.max_minutes=30", config_file=own("schedule: {decay_updates: 3800}"))
+    assert with_an_end.training.max_updates == 3800
+
+
+def test_a_limit_of_time_alone_replaces_the_updates_of_a_resumed_run(reversed_words, tmp_path, resolve):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text(dump_config(resolve("training.max_updates=50")))
+    data = [(reversed_words, 1.0)]
+    assert settle(data, settings_of_run(run)).training.max_updates == 50
+    minutes = setting_layer("training.max_minutes=30")
+    assert settle(data, settings_of_run(run), [minutes]).training.max_updates is None
+    both = settle(data, settings_of_run(run), [minutes, setting_layer("training.max_updates=9")])
+    assert both.training.max_updates == 9
 
 
 def test_the_settings_of_a_bundle_that_is_tuned_are_named_by_their_file(choose, resolve, tmp_path, reversed_words):
