@@ -26,7 +26,8 @@ from nmt.writing import WriteError
 VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 """Environment variables that keep libraries from using some instructions."""
 _LARGEST_FILE = 1 << 16
-_TRIALS = 5
+# So many trials at least, and so many seconds: short computations are disturbed more.
+_TRIALS, _SECONDS = 5, 0.03
 
 
 def remembered(name: str, measure: Callable[[], float]) -> float:
@@ -51,6 +52,8 @@ def speedup(slower: Callable[[], object], faster: Callable[[], object]) -> float
     try:
         slower(), faster()  # Warm-up: the first product of each kind is compiled.
         seconds = [(_seconds(slower), _seconds(faster)) for _ in range(_TRIALS)]
+        while sum(map(sum, seconds)) < _SECONDS:
+            seconds.append((_seconds(slower), _seconds(faster)))
     finally:
         torch.set_num_threads(threads)
     return min(slow for slow, _ in seconds) / min(fast for _, fast in seconds)

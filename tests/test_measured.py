@@ -127,3 +127,10 @@ def test_a_speedup_is_that_of_the_fastest_tries_on_one_thread(monkeypatch):
         torch.set_num_threads(before)
     assert threads == {1}
     assert computed == ["slow", "fast"] * 6  # in turn, since a machine's speed changes
+
+
+def test_short_computations_are_tried_more_often(monkeypatch):
+    seconds = iter([0.002, 0.002] * 5 + [0.002, 0.001] * 5)
+    monkeypatch.setattr(measured, "_seconds", lambda compute: next(seconds))
+    assert speedup(str, str) == 2.0
+    assert list(seconds) == [0.002, 0.001]  # 0.03 seconds are over
