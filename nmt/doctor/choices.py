@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nmt.device import Hardware
+from nmt.device import Hardware, computes
 from nmt.doctor.speeds import BEAM, COMPARED, TrainingSpeed, TranslatingSpeed
 from nmt.kernels.attention import fused_attention, two_product_attention
+from nmt.kernels.int8 import OnednnProduct, fastest_int8_product, onednn_speedup
 from nmt.kernels.policy import choose_kernels
 
 # A choice within this share of the fastest one is right: repeated measurements differ by as much.
@@ -72,6 +73,7 @@ def choices(
             {speed.precision: speed.beam_tokens_per_second for speed in exact},
             f"target tokens/s, base, beam {BEAM}",
         ),
+        *_int8_products(base),
         judged(
             "attention",
             form[kernels.attention],  # type: ignore[index]
@@ -80,3 +82,13 @@ def choices(
             "batches/s, with gradient",
         ),
     ]
+
+
+def _int8_products(hardware: Hardware) -> list[Choice]:
+    """The library that multiplies int8, where there are two."""
+    speedup = onednn_speedup() if computes(hardware.device, "int8") else 0.0
+    if not speedup:
+        return []
+    taken = "oneDNN" if fastest_int8_product() is OnednnProduct else "FBGEMM"
+    reason = "with few rows oneDNN gains nothing, so it must be clearly faster with many"
+    return [judged("int8 products", taken, reason, {"FBGEMM": 1.0, "oneDNN": speedup}, "times the speed of FBGEMM")]

@@ -176,8 +176,12 @@ def _taken(choice: Choice) -> str:
 
 
 def _measured(choice: Choice) -> str:
-    figures = _series([(name, f"{value:,.0f}") for name, value in choice.measured.items()])
+    figures = _series([(name, _figure(value)) for name, value in choice.measured.items()])
     return f"{figures} {choice.unit}" if figures else _ABSENT
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _series(pairs: Sequence[tuple[str, str]]) -> str:

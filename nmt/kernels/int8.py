@@ -20,7 +20,7 @@ from nmt.measured import remembered, speedup
 # The rows of a small batch of hypotheses and the larger product of the paper's base model.
 _TRIAL_ROWS, _TRIAL_FEATURES, _TRIAL_OUTPUTS = 64, 512, 2_048
 # Few rows gain nothing by oneDNN, so many must gain something.
-_MIN_SPEEDUP = 1.2
+_MIN_SPEEDUP = 1.1
 
 
 class Int8Product(Protocol):
@@ -88,10 +88,14 @@ class Int8Weight:
 @functools.cache
 def fastest_int8_product() -> type[Int8Product]:
     """The library that multiplies faster on this machine."""
+    return OnednnProduct if onednn_speedup() >= _MIN_SPEEDUP else FbgemmProduct
+
+
+def onednn_speedup() -> float:
+    """How many times as fast as FBGEMM oneDNN is, as measured on this machine; 0 if it cannot be used."""
     if not _multiplies_right(OnednnProduct):
-        return FbgemmProduct
-    ratio = remembered("speedup of int8 products by oneDNN over FBGEMM", _onednn_speedup)
-    return OnednnProduct if ratio >= _MIN_SPEEDUP else FbgemmProduct
+        return 0.0
+    return remembered("speedup of int8 products by oneDNN over FBGEMM", _onednn_speedup)
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from nmt.doctor import rates, speeds
 from nmt.doctor.choices import choices, is_fastest
 from nmt.doctor.generated_text import generated_data_set
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed, operations_per_token
+from nmt.kernels.int8 import FbgemmProduct
 
 
 def test_operations_per_token_are_those_of_the_products():
@@ -61,10 +62,17 @@ def test_a_choice_is_right_if_nothing_is_clearly_faster(taken, measured, right):
     assert is_fastest(taken, measured) is right
 
 
+@pytest.fixture(autouse=True)
+def _two_libraries_for_int8(monkeypatch):
+    monkeypatch.setattr("nmt.doctor.choices.computes", lambda device, precision: True)
+    monkeypatch.setattr("nmt.doctor.choices.onednn_speedup", lambda: 1.1)
+    monkeypatch.setattr("nmt.doctor.choices.fastest_int8_product", lambda: FbgemmProduct)
+
+
 def test_the_choice_for_each_size_is_its_own():
     small, base = choose_hardware("cpu", "fp32", 1), choose_hardware("cpu", "bf16", 1)
     taken = [choice.taken for choice in choices(small, base, {}, [], [])]
-    assert taken == ["fp32", "bf16", "two products"]
+    assert taken == ["fp32", "bf16", "FBGEMM", "two products"]
 
 
 def test_choices_are_judged_by_our_own_speeds_alone():
@@ -84,6 +92,7 @@ def test_choices_are_judged_by_our_own_speeds_alone():
     assert [(choice.taken, choice.is_right) for choice in found] == [
         ("fp32", False),  # bf16 would be faster
         ("fp32", None),  # int8 is never taken by itself
+        ("FBGEMM", True),
         ("two products", False),
     ]
     assert found[0].measured == {"fp32": 100.0, "bf16": 300.0}
