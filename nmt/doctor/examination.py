@@ -25,7 +25,6 @@ from nmt.doctor.speeds import (
     TrainingSpeed,
     TranslatingSpeed,
     hardware_of_preset,
-    training_config,
     training_speed,
     translating_speeds,
 )
@@ -100,7 +99,6 @@ def examine(
     with scratch_folder() as scratch:
         data = generated_data_set(scratch / "text", _VOCAB_SIZE)
         checks = _checks(hardware, data, scratch, report)
-        small = hardware_of_preset(training_config(data, COMPARED))
         training: list[TrainingSpeed] = []
         translating: list[TranslatingSpeed] = []
         left_out: list[str] = []
@@ -120,7 +118,7 @@ def examine(
         memory_bytes_per_second=bandwidth,
         attention_seconds=attention,
         checks=checks,
-        choices=choices(small, hardware, attention, training, translating),
+        choices=choices(hardware_of_preset(COMPARED), hardware, attention, training, translating),
         training=training,
         translating=translating,
         left_out=left_out,
@@ -144,7 +142,7 @@ def _training(
     multiplied = {rate.precision for rate in products}
     speeds: list[TrainingSpeed] = []
     for preset in PRESETS:
-        chosen = hardware_of_preset(training_config(data, preset)).precision
+        chosen = hardware_of_preset(preset).precision
         others: list[Precision] = ["fp32", "bf16"] if preset == COMPARED else []
         for precision in dict.fromkeys([chosen, *(other for other in others if other in multiplied)]):
             against = PEER_OF_TRAINING if preset == "base" and PEER_OF_TRAINING in peers else None

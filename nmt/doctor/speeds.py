@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.bench.training_speed import bench_train
 from nmt.bench.translating_speed import PEERS, bench_translate, save_random_bundle
-from nmt.config import Config
+from nmt.config import Config, load_preset, parse_config
 from nmt.device import Hardware, Precision, choose_hardware
 from nmt.doctor.rates import ProductRate
 from nmt.model.transformer import Transformer
@@ -67,17 +67,10 @@ def installed_peers() -> list[str]:
     return [name for name in PEERS if importlib.util.find_spec(name) is not None]
 
 
-def training_config(data: Path, preset: str, *settings: str) -> Config:
-    """The settings of a training with a preset, in updates that take seconds."""
-    size = f"{_UPDATE_TOKENS[preset]}"
-    changes = [f"batching.update_tokens={size}", f"batching.group_tokens={size}", *settings]
-    config, _ = resolve_config([(data, 1.0)], preset=preset, settings=changes)
-    return config
-
-
-def hardware_of_preset(config: Config) -> Hardware:
-    """What training with these settings chooses on this machine."""
-    return choose_hardware(product=(config.model.d_model, config.model.d_ff))
+def hardware_of_preset(preset: str) -> Hardware:
+    """What training with a preset chooses on this machine."""
+    model = parse_config(load_preset(preset), name=f"preset {preset}").model
+    return choose_hardware(product=(model.d_model, model.d_ff))
 
 
 def training_speed(data: Path, preset: str, precision: Precision, against: str | None = None) -> list[TrainingSpeed]:
@@ -86,7 +79,9 @@ def training_speed(data: Path, preset: str, precision: Precision, against: str |
     Raises:
         NmtError: a process that measures failed.
     """
-    config = training_config(data, preset, f"training.precision={precision}")
+    size = _UPDATE_TOKENS[preset]
+    settings = [f"batching.update_tokens={size}", f"batching.group_tokens={size}", f"training.precision={precision}"]
+    config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     updates = 1 if preset == "base" else 3
     result = bench_train(data, config, against=against, rounds=_ROUNDS, updates=updates)
     return [
