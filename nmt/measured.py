@@ -1,7 +1,8 @@
 """Measurements of this machine, remembered from one command to the next.
 
-Each kind of machine (processor, cores, version of torch) has a file of its own below the cache folder, so a home folder
-that machines share never passes on the figures of one of them to another.
+Each kind of machine has a file of its own below the cache folder, so a home folder that machines share never passes on
+the figures of one of them to another. The kind is the processor, its cores, the version of torch, and the variables
+below.
 """
 
 from __future__ import annotations

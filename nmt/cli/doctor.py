@@ -52,11 +52,12 @@ def doctor(
     if as_json:
         write_stdout(examination_json(found))
     else:
-        write_examination(found, page)
-        notice(f"written: {page}, {json_path(page)}")
+        # First, so that minutes of measuring are not lost if the files cannot be written.
         lines = summary(found)
         width = max(len(name) for name, _ in lines)
         write_stdout("".join(f"{name:{width}}  {what}".rstrip() + "\n" for name, what in lines))
+        write_examination(found, page)
+        notice(f"written: {page}, {json_path(page)}")
     for line in warnings(found):
         warn(line)
     if not found.passed:

@@ -155,7 +155,7 @@ def summary_lines(summary: Summary) -> list[str]:
         *_mixture_lines(summary),
         f"training pairs an epoch: {summary.pairs:,}",
         f"updates an epoch: {summary.updates_per_epoch:,}",
-        f"peak learning rate: {summary.peak_learning_rate:.3e} at update {summary.peak:,}",
+        f"peak learning rate: {summary.peak_learning_rate:.3e} at update {summary.peak_update:,}",
     ]
 
 

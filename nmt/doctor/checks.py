@@ -228,10 +228,7 @@ def check_memory() -> Check:
     return Check(name, found["off"] <= allowed, detail)
 
 
-Step = tuple[str, Callable[[], list[Check]]]
-
-
-def all_checks(hardware: Hardware, data: Path, scratch: Path) -> Iterator[Step]:
+def all_checks(hardware: Hardware, data: Path, scratch: Path) -> Iterator[tuple[str, Callable[[], list[Check]]]]:
     """The checks in order: what each is about, and a function that does it."""
     yield (
         "loss and gradients",

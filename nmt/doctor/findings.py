@@ -72,7 +72,7 @@ def tables(found: Examination) -> list[Table]:
 
 def summary(found: Examination) -> list[tuple[str, str]]:
     """The findings in a few lines: a heading and a text each."""
-    machine, ours = found.machine, _ours(found)
+    machine, ours = found.machine, _our_translating(found)
     training = [(f"{s.preset} {s.precision}", f"{s.tokens_per_second:,.0f}") for s in _our_training(found)]
     translating = [(s.precision, f"{s.beam_tokens_per_second:,.0f}") for s in ours]
     lines = [
@@ -91,7 +91,7 @@ def summary(found: Examination) -> list[tuple[str, str]]:
 
 def headlines(found: Examination) -> list[tuple[str, str]]:
     """The main figures, for tiles."""
-    machine, ours = found.machine, _ours(found)
+    machine, ours = found.machine, _our_translating(found)
     base = [speed for speed in _our_training(found) if speed.preset == "base"]
     tiles = [("cores", _cores(machine)), ("memory", _bytes(machine.memory_bytes)), ("checks", _checks(found.checks))]
     tiles += [(f"training, base, {s.precision}", f"{s.tokens_per_second:,.0f} tokens/s") for s in base]
@@ -101,14 +101,6 @@ def headlines(found: Examination) -> list[tuple[str, str]]:
         tiles.append((f"translating, base, {fastest.precision}", f"{fastest.beam_tokens_per_second:,.0f} tokens/s"))
         tiles.append((f"one sentence, {soonest.precision}", f"{soonest.latency_milliseconds:,.0f} ms"))
     return tiles
-
-
-def _our_training(found: Examination) -> list[TrainingSpeed]:
-    return [speed for speed in found.training if speed.toolkit == "nmt"]
-
-
-def _ours(found: Examination) -> list[TranslatingSpeed]:
-    return [speed for speed in found.translating if speed.contestant.startswith("nmt ")]
 
 
 def warnings(found: Examination) -> list[str]:
@@ -126,6 +118,14 @@ def warnings(found: Examination) -> list[str]:
             f"other processes keep {machine.busy_cores:.1f} cores busy: every speed is lower than on a quiet machine"
         )
     return lines + [f"left out: {line}" for line in found.left_out]
+
+
+def _our_training(found: Examination) -> list[TrainingSpeed]:
+    return [speed for speed in found.training if speed.toolkit == "nmt"]
+
+
+def _our_translating(found: Examination) -> list[TranslatingSpeed]:
+    return [speed for speed in found.translating if speed.contestant.startswith("nmt ")]
 
 
 def _machine(found: Examination) -> list[tuple[str, str]]:

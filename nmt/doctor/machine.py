@@ -70,7 +70,7 @@ class Machine:
     """A C++ compiler, which ``torch.compile`` needs; None if there is none."""
     versions: dict[str, str]
     environment: dict[str, str]
-    """Variables that change how many threads compute, and how they wait."""
+    """Variables that change what computes: threads and how they wait, instructions, GPUs."""
 
 
 def examine_machine() -> Machine:

@@ -58,7 +58,7 @@ def decay_span(schedule: ScheduleConfig, last: int | None) -> DecaySpan | None:
     return DecaySpan(warmup, last)
 
 
-def peak(schedule: ScheduleConfig, last: int | None = None) -> int:
+def peak_update(schedule: ScheduleConfig, last: int | None = None) -> int:
     """The update with the highest learning rate: where the warm-up ends, in a short run before it.
 
     Args:

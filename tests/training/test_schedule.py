@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.config import ScheduleConfig
-from nmt.training.schedule import DecaySpan, decay_span, learning_rate, peak
+from nmt.training.schedule import DecaySpan, decay_span, learning_rate, peak_update
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ def test_base_follows_equation_3(update, rate):
 def test_peaks_at_the_end_of_warmup():
     schedule = ScheduleConfig(warmup=100, factor=2.0)
     rates = [learning_rate(update, schedule, 256) for update in range(1, 1000)]
-    assert max(rates) == rates[99] == learning_rate(peak(schedule), schedule, 256)
+    assert max(rates) == rates[99] == learning_rate(peak_update(schedule), schedule, 256)
 
 
 def test_a_linear_decay_falls_from_the_same_peak_to_nothing():
@@ -75,7 +75,7 @@ def test_a_run_that_is_shorter_than_two_warmups_lands_too(decay, last):
     assert rates == sorted(rates[:top]) + sorted(rates[top:], reverse=True)
     assert rates[-1] == 0.0
     assert max(rates) > 0
-    assert peak(schedule, last) == top + 1
+    assert peak_update(schedule, last) == top + 1
     assert top == max(last // 2, 1) - 1 or decay == "wsd"
     if last > 2:
         assert rates[-2] <= max(rates) / 2
@@ -83,6 +83,10 @@ def test_a_run_that_is_shorter_than_two_warmups_lands_too(decay, last):
 
 def test_the_peak_is_where_the_warmup_ends_or_the_run():
     paper = ScheduleConfig(warmup=100)
-    assert [peak(paper, last) for last in (None, 5_000, 60)] == [100, 100, 60]
-    assert peak(ScheduleConfig(warmup=100, decay="linear", decay_updates=120), 110) == 100
-    assert [peak(ScheduleConfig(warmup=100, decay="linear"), last) for last in (None, 5_000, 150)] == [100, 100, 75]
+    assert [peak_update(paper, last) for last in (None, 5_000, 60)] == [100, 100, 60]
+    assert peak_update(ScheduleConfig(warmup=100, decay="linear", decay_updates=120), 110) == 100
+    assert [peak_update(ScheduleConfig(warmup=100, decay="linear"), last) for last in (None, 5_000, 150)] == [
+        100,
+        100,
+        75,
+    ]

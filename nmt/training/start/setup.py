@@ -21,7 +21,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import TrainingData, load_vocabulary
 from nmt.training.ranks.exchange import ranks_of_environment
 from nmt.training.run import hardware_of
-from nmt.training.schedule import learning_rate, peak
+from nmt.training.schedule import learning_rate, peak_update
 from nmt.training.start.beginning import freeze
 from nmt.training.start.choose_settings import Choice, choose_settings
 from nmt.training.start.model_memory import check_memory
@@ -42,7 +42,7 @@ class Summary:
     pairs: int
     """The number of pairs per epoch."""
     updates_per_epoch: int
-    peak: int
+    peak_update: int
     """The update with the highest learning rate."""
     peak_learning_rate: float
 
@@ -142,7 +142,7 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
     freeze(model, config.training.freeze)
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
     pairs, updates = training_data.epoch_size(config)
-    highest = peak(config.schedule, config.training.max_updates)
+    highest = peak_update(config.schedule, config.training.max_updates)
     rate = learning_rate(highest, config.schedule, config.model.d_model, config.training.max_updates)
     return Summary(
         config, hardware, ranks.size, idle_gpus, parameter_counts(model), frozen, pairs, updates, highest, rate
