@@ -115,6 +115,7 @@ def measure_nothing(monkeypatch) -> None:
     monkeypatch.setattr(examination, "product_rates", lambda hardware: [])
     monkeypatch.setattr(examination, "memory_bandwidth", lambda hardware: 1e9)
     monkeypatch.setattr(examination, "attention_seconds", lambda hardware: {})
+    monkeypatch.setattr(examination, "search_attention_seconds", lambda hardware: {})
     monkeypatch.setattr(examination, "generated_data_set", lambda folder, vocab_size: folder)
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [])
 

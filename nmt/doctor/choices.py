@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nmt.device import Hardware, computes
 from nmt.doctor.speeds import BEAM, COMPARED, TrainingSpeed, TranslatingSpeed
-from nmt.kernels.attention import fused_attention, two_product_attention
+from nmt.kernels.attention import cpu_attention, fused_attention, is_fused_in_searches, two_product_attention
 from nmt.kernels.int8 import OnednnProduct, fastest_int8_product, onednn_speedup
 from nmt.kernels.policy import choose_kernels
 
@@ -45,6 +45,7 @@ def choices(
     small: Hardware,
     base: Hardware,
     attention_seconds: Mapping[str, float],
+    search_attention_seconds: Mapping[str, float],
     training: Sequence[TrainingSpeed],
     translating: Sequence[TranslatingSpeed],
 ) -> list[Choice]:
@@ -52,9 +53,16 @@ def choices(
 
     Args:
         small, base: what the program chooses for models of these sizes.
+        attention_seconds, search_attention_seconds: of each form, in training and in a search.
     """
-    form = {two_product_attention: "two products", fused_attention: "fused", None: "plain"}
-    kernels = choose_kernels(base.device)
+    form = {
+        cpu_attention: "two products",
+        two_product_attention: "two products",
+        fused_attention: "fused",
+        None: "plain",
+    }
+    kernel = choose_kernels(base.device).attention
+    is_fused = kernel is cpu_attention and is_fused_in_searches(base.products_dtype)
     compared = [speed for speed in training if speed.toolkit == "nmt" and speed.preset == COMPARED]
     ours = [speed for speed in translating if speed.contestant.startswith("nmt ")]
     exact = [speed for speed in ours if speed.precision != "int8"]
@@ -75,11 +83,18 @@ def choices(
         ),
         *_int8_products(base),
         judged(
-            "attention",
-            form[kernels.attention],  # type: ignore[index]
+            "attention in training",
+            form[kernel],  # type: ignore[index]
             f"the form for {base.device.type}",
             {name: 1 / seconds for name, seconds in attention_seconds.items()},
             "batches/s, with gradient",
+        ),
+        judged(
+            "attention in a search",
+            "fused" if is_fused else form[kernel],  # type: ignore[index]
+            f"the form for {base.device.type} in {base.precision}",
+            {name: 1 / seconds for name, seconds in search_attention_seconds.items()},
+            f"steps/s, beam {BEAM}",
         ),
     ]
 
@@ -90,5 +105,5 @@ def _int8_products(hardware: Hardware) -> list[Choice]:
     if not speedup:
         return []
     taken = "oneDNN" if fastest_int8_product() is OnednnProduct else "FBGEMM"
-    reason = "with few rows oneDNN gains nothing, so it must be clearly faster with many"
+    reason = "FBGEMM multiplies few rows in any case, so oneDNN must be clearly faster with many"
     return [judged("int8 products", taken, reason, {"FBGEMM": 1.0, "oneDNN": speedup}, "times the speed of FBGEMM")]

@@ -16,7 +16,13 @@ from nmt.doctor.checks import Check, all_checks
 from nmt.doctor.choices import Choice, choices
 from nmt.doctor.generated_text import generated_data_set
 from nmt.doctor.machine import Machine, examine_machine
-from nmt.doctor.rates import ProductRate, attention_seconds, memory_bandwidth, product_rates
+from nmt.doctor.rates import (
+    ProductRate,
+    attention_seconds,
+    memory_bandwidth,
+    product_rates,
+    search_attention_seconds,
+)
 from nmt.doctor.speeds import (
     COMPARED,
     PEER_OF_TRAINING,
@@ -56,6 +62,7 @@ class Examination:
     products: list[ProductRate]
     memory_bytes_per_second: float
     attention_seconds: dict[str, float]
+    search_attention_seconds: dict[str, float]
     checks: list[Check]
     choices: list[Choice]
     training: list[TrainingSpeed]
@@ -95,7 +102,8 @@ def examine(
     hardware = choose_hardware()
     report("the rate of matrix products")
     products = product_rates(hardware)
-    bandwidth, attention = memory_bandwidth(hardware), attention_seconds(hardware)
+    bandwidth = memory_bandwidth(hardware)
+    attention, search_attention = attention_seconds(hardware), search_attention_seconds(hardware)
     with scratch_folder() as scratch:
         data = generated_data_set(scratch / "text", _VOCAB_SIZE)
         checks = _checks(hardware, data, scratch, report)
@@ -117,8 +125,9 @@ def examine(
         products=products,
         memory_bytes_per_second=bandwidth,
         attention_seconds=attention,
+        search_attention_seconds=search_attention,
         checks=checks,
-        choices=choices(hardware_of_preset(COMPARED), hardware, attention, training, translating),
+        choices=choices(hardware_of_preset(COMPARED), hardware, attention, search_attention, training, translating),
         training=training,
         translating=translating,
         left_out=left_out,

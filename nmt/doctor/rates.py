@@ -78,13 +78,30 @@ def memory_bandwidth(hardware: Hardware) -> float:
 
 def attention_seconds(hardware: Hardware) -> dict[str, float]:
     """Seconds of attention with its gradient, in each of its forms, over a batch of common size."""
-    shape = (64, 8, 30, 64)
-    dtype = hardware.products_dtype
-    query, key, value = (torch.randn(shape, dtype=dtype, device=hardware.device, requires_grad=True) for _ in "QKV")
-    mask = torch.zeros(shape[0], 1, 1, shape[2], dtype=dtype, device=hardware.device)
+    return _attention_seconds(hardware, sentences=64, queries=30, learns=True)
+
+
+def search_attention_seconds(hardware: Hardware) -> dict[str, float]:
+    """Seconds of attention in a step of a search with a beam of 4, in each of its forms."""
+    return _attention_seconds(hardware, sentences=8, queries=4, learns=False)
+
+
+def _attention_seconds(hardware: Hardware, *, sentences: int, queries: int, learns: bool) -> dict[str, float]:
+    heads, keys, size, dtype = 8, 30, 64, hardware.products_dtype
+    query, key, value = (
+        torch.randn(sentences, heads, length, size, dtype=dtype, device=hardware.device, requires_grad=learns)
+        for length in (queries, keys, keys)
+    )
+    mask = torch.zeros(sentences, 1, 1, keys, dtype=dtype, device=hardware.device)
 
     def run(form: Callable[..., Tensor]) -> Callable[[], None]:
-        return lambda: form(query, key, value, mask, 0.1).sum().backward()  # type: ignore[no-untyped-call]
+        def compute() -> None:
+            with torch.set_grad_enabled(learns):
+                mixed = form(query, key, value, mask, 0.1 if learns else 0.0)
+                if learns:
+                    mixed.sum().backward()  # type: ignore[no-untyped-call]
+
+        return compute
 
     forms = {"plain": attention, "two products": two_product_attention, "fused": fused_attention}
     return {name: _seconds(run(form), hardware.device) for name, form in forms.items()}

@@ -1,7 +1,7 @@
 """Weights of 8 bits, multiplied by rows that are rounded to 8 bits on the fly.
 
-Two libraries multiply them. FBGEMM is made for AVX2 and AVX-512. oneDNN also uses AMX, and takes longer to call. The
-faster one is found out on the machine.
+Two libraries multiply them. FBGEMM is made for AVX2 and AVX-512, and is the faster one for few rows. oneDNN also uses
+AMX; whether it is faster for many rows is found out on the machine.
 
 Shapes: N rows, I features in, O features out.
 """
@@ -19,34 +19,38 @@ from nmt.measured import remembered, speedup
 
 # The rows of a small batch of hypotheses and the larger product of the paper's base model.
 _TRIAL_ROWS, _TRIAL_FEATURES, _TRIAL_OUTPUTS = 64, 512, 2_048
-# Few rows gain nothing by oneDNN, so many must gain something.
+# oneDNN needs a copy of the weights of its own, and compiles products, so it must gain something.
 _MIN_SPEEDUP = 1.1
+# Up to so many rows, FBGEMM is faster on every processor: reading the weight takes most of the time.
+_FEW_ROWS = 8
+# Added to the step of each row, so that rows of zeros can be divided by theirs.
+_SMALLEST_STEP = torch.tensor(1e-30)
 
 
 class Int8Product(Protocol):
-    """A packed weight, multiplied by a library."""
+    """A packed weight, multiplied by a library. Both libraries give the same numbers, bit for bit."""
 
     def __init__(self, weight_OI: Tensor, scale_O: Tensor) -> None:
         """Pack a weight of int8 numbers, with the scale of each output feature (float64)."""
         ...
 
-    def multiply(self, x_NI: Tensor, reach_N1: Tensor) -> Tensor:
-        """(x / reach) W^T, where x / reach, from -1 to 1, is rounded to 255 steps; rows may have several dimensions."""
+    def multiply(self, x_NI: Tensor) -> Tensor:
+        """x W^T, where x is whole numbers from -127 to 127 (fp32); rows may have several dimensions."""
         ...
 
 
 class FbgemmProduct:
-    """Multiplied by FBGEMM, which rounds the rows itself."""
+    """Multiplied by FBGEMM, which makes the rows unsigned."""
 
-    _ROW_SCALE, _ROW_ZERO = 1 / 127, 128
+    _ROW_SCALE, _ROW_ZERO = 1.0, 128
 
     def __init__(self, weight_OI: Tensor, scale_O: Tensor) -> None:
         self._packed = private.packed_int8_weight(weight_OI, scale_O)
         self._product = private.int8_product()
 
-    def multiply(self, x_NI: Tensor, reach_N1: Tensor) -> Tensor:
+    def multiply(self, x_NI: Tensor) -> Tensor:
         """As :meth:`Int8Product.multiply`."""
-        return self._product(x_NI / reach_N1, self._ROW_SCALE, self._ROW_ZERO, self._packed)
+        return self._product(x_NI, self._ROW_SCALE, self._ROW_ZERO, self._packed)
 
 
 class OnednnProduct:
@@ -54,14 +58,13 @@ class OnednnProduct:
 
     def __init__(self, weight_OI: Tensor, scale_O: Tensor) -> None:
         self._packed = private.onednn_int8_weight(weight_OI)
-        self._scale_O = (scale_O / 127).float()
+        self._scale_O = scale_O.float()
         self._zero_O = torch.zeros(len(scale_O), dtype=torch.long)
         self._product = private.onednn_int8_product()
 
-    def multiply(self, x_NI: Tensor, reach_N1: Tensor) -> Tensor:
+    def multiply(self, x_NI: Tensor) -> Tensor:
         """As :meth:`Int8Product.multiply`."""
-        rounded_NI = (x_NI * (127 / reach_N1)).round_().to(torch.int8)
-        return self._product(rounded_NI, self._packed, self._scale_O, self._zero_O)
+        return self._product(x_NI.to(torch.int8), self._packed, self._scale_O, self._zero_O)
 
 
 class Int8Weight:
@@ -72,16 +75,22 @@ class Int8Weight:
     """
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
-        kind = fastest_int8_product()
-        scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest_weight(kind)).clamp_min_(1e-30)
+        kinds = {FbgemmProduct, fastest_int8_product()}
+        greatest = min(map(greatest_weight, kinds))
+        scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest).clamp_min_(1e-30)
+        rounded_OI = (weight_OI.detach() / scale_O[:, None]).round().to(torch.int8)
         self._bias_O = None if bias_O is None else bias_O.detach().clone()
-        self._product = kind((weight_OI.detach() / scale_O[:, None]).round().to(torch.int8), scale_O)
+        self._few = FbgemmProduct(rounded_OI, scale_O)
+        self._many = self._few if kinds == {FbgemmProduct} else fastest_int8_product()(rounded_OI, scale_O)
 
     def multiply(self, x_NI: Tensor) -> Tensor:
         """Approximately x W^T + b, in fp32; there may be several dimensions of rows."""
-        reach_N1 = torch.maximum(x_NI.amax(dim=-1, keepdim=True), x_NI.amin(dim=-1, keepdim=True).neg_())
-        reach_N1.clamp_min_(1e-30)
-        product_NO = self._product.multiply(x_NI, reach_N1).mul_(reach_N1)
+        # The largest number of a row is 127 steps.
+        absolute_NI = x_NI.abs()
+        step_N1 = torch.add(_SMALLEST_STEP, absolute_NI.amax(dim=-1, keepdim=True), alpha=1 / 127)
+        rounded_NI = torch.mul(x_NI, step_N1.reciprocal(), out=absolute_NI).round_()
+        is_few = x_NI.numel() <= _FEW_ROWS * x_NI.shape[-1]
+        product_NO = (self._few if is_few else self._many).multiply(rounded_NI).mul_(step_N1)
         return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
 
 
@@ -117,19 +126,18 @@ def _multiplies_right(kind: type[Int8Product]) -> bool:
 
 
 def _sum_of_greatest(kind: type[Int8Product], weight: int) -> int:
-    """The mean of the products of ones and equal weights, which is the weight unless sums are cut off."""
+    """The mean of the products of greatest numbers and equal weights: the weight, unless sums are cut off."""
     rows, features, outputs = 4, 64, 16
     weight_OI = torch.full((outputs, features), weight, dtype=torch.int8)
     product = kind(weight_OI, torch.ones(outputs, dtype=torch.double))
-    return round(product.multiply(torch.ones(rows, features), torch.ones(rows, 1)).mean().item() / features)
+    return round(product.multiply(torch.full((rows, features), 127.0)).mean().item() / features / 127)
 
 
 def _onednn_speedup() -> float:
     generator = torch.Generator().manual_seed(0)
     weight_OI = torch.randint(-63, 64, (_TRIAL_OUTPUTS, _TRIAL_FEATURES), dtype=torch.int8, generator=generator)
-    x_NI = torch.randn(_TRIAL_ROWS, _TRIAL_FEATURES, generator=generator)
-    reach_N1 = x_NI.abs().amax(dim=-1, keepdim=True)
+    x_NI = torch.randn(_TRIAL_ROWS, _TRIAL_FEATURES, generator=generator).mul_(30).round_()
     fbgemm, onednn = (
         kind(weight_OI, torch.ones(_TRIAL_OUTPUTS, dtype=torch.double)) for kind in (FbgemmProduct, OnednnProduct)
     )
-    return speedup(lambda: fbgemm.multiply(x_NI, reach_N1), lambda: onednn.multiply(x_NI, reach_N1))
+    return speedup(lambda: fbgemm.multiply(x_NI), lambda: onednn.multiply(x_NI))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from nmt.kernels.attention import fused_attention, two_product_attention
+from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.int8 import OnednnProduct, fastest_int8_product
 from nmt.kernels.packing import PAD, Lengths, Packing, PiecesOnly
@@ -64,7 +64,7 @@ def choose_kernels(device: torch.device | None, products: torch.dtype | None = N
     if device is None or device.type == "cpu":
         # oneDNN compiles a product with prepacked weights for each number of rows, and never frees its half megabyte.
         is_by_onednn = products is not None and (products != torch.int8 or fastest_int8_product() is OnednnProduct)
-        return Kernels(two_product_attention, Dropout, packs_pieces=True, has_spare_rows=is_by_onednn)
+        return Kernels(cpu_attention, Dropout, packs_pieces=True, has_spare_rows=is_by_onednn)
     if device.type == "cuda":
         return Kernels(fused_attention)
     return Kernels(two_product_attention)

@@ -45,7 +45,8 @@ def test_rates_are_measured_for_each_type_number_of_rows_and_threads(monkeypatch
     assert all(rate.operations_per_second > 1e6 for rate in found)
     monkeypatch.setattr(rates, "_COPIED_NUMBERS", 1 << 16)
     assert rates.memory_bandwidth(hardware) > 1e6
-    assert rates.attention_seconds(hardware).keys() == {"plain", "two products", "fused"}
+    for measure in (rates.attention_seconds, rates.search_attention_seconds):
+        assert measure(hardware).keys() == {"plain", "two products", "fused"}
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,8 @@ def _two_libraries_for_int8(monkeypatch):
 
 def test_the_choice_for_each_size_is_its_own():
     small, base = choose_hardware("cpu", "fp32", 1), choose_hardware("cpu", "bf16", 1)
-    taken = [choice.taken for choice in choices(small, base, {}, [], [])]
-    assert taken == ["fp32", "bf16", "FBGEMM", "two products"]
+    taken = [choice.taken for choice in choices(small, base, {}, {}, [], [])]
+    assert taken == ["fp32", "bf16", "FBGEMM", "two products", "fused"]
 
 
 def test_choices_are_judged_by_our_own_speeds_alone():
@@ -88,12 +89,15 @@ def test_choices_are_judged_by_our_own_speeds_alone():
         TranslatingSpeed("nmt int8", "int8", 900.0, 1, 1, 1, 0.5),
         TranslatingSpeed("ctranslate2 float32", "float32", 900.0, 1, 1, 1, None),
     ]
-    found = choices(hardware, hardware, {"plain": 1.0, "two products": 0.5, "fused": 0.1}, training, translating)
+    attention = {"plain": 1.0, "two products": 0.5, "fused": 0.1}
+    search_attention = {"plain": 1.0, "two products": 0.5, "fused": 0.48}
+    found = choices(hardware, hardware, attention, search_attention, training, translating)
     assert [(choice.taken, choice.is_right) for choice in found] == [
         ("fp32", False),  # bf16 would be faster
         ("fp32", None),  # int8 is never taken by itself
         ("FBGEMM", True),
         ("two products", False),
+        ("two products", True),
     ]
     assert found[0].measured == {"fp32": 100.0, "bf16": 300.0}
 

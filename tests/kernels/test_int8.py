@@ -52,11 +52,32 @@ def test_products_are_near_the_exact_ones(rows, features, outputs):
 
 
 def test_what_a_row_becomes_does_not_depend_on_the_others():
+    # Few rows may be multiplied by another library than many.
     weight, x = Int8Weight(random(300, 128), random(300)), random(50, 128)
     x[7] *= 1e4
     together = weight.multiply(x)
     for rows in (slice(0, 1), slice(3, 7), slice(8, 50)):
         assert torch.equal(weight.multiply(x[rows]), together[rows])
+
+
+@pytest.mark.parametrize(("rows", "is_few"), [(1, True), (8, True), (9, False), (64, False)])
+def test_few_rows_are_multiplied_by_fbgemm(monkeypatch, rows, is_few):
+    used = []
+    for library in (FbgemmProduct, OnednnProduct):
+        if not int8._multiplies_right(library):
+            pytest.skip("there is only one library")
+
+        def multiply(self, x_NI, library=library, original=library.multiply):
+            used.append(library)
+            return original(self, x_NI)
+
+        monkeypatch.setattr(library, "multiply", multiply)
+    monkeypatch.setattr(int8, "fastest_int8_product", lambda: OnednnProduct)
+    weight = Int8Weight(random(24, 32), None)
+    used.clear()  # of the trial of the greatest weight
+    weight.multiply(random(rows, 32))
+    weight.multiply(random(1, rows, 32))
+    assert used == [FbgemmProduct if is_few else OnednnProduct] * 2
 
 
 def test_the_greatest_numbers_do_not_overflow():
@@ -72,13 +93,17 @@ def test_the_greatest_numbers_do_not_overflow():
 def test_rounded_weights_use_the_range_that_the_sums_allow(monkeypatch, kind, greatest):
     given = []
 
-    class Noting(kind):
+    class Noting(FbgemmProduct):
         def __init__(self, weight_OI, scale_O):
             given.append(weight_OI)
             super().__init__(weight_OI, scale_O)
 
-    monkeypatch.setattr(int8, "fastest_int8_product", lambda: Noting)
-    monkeypatch.setattr(int8, "greatest_weight", lambda kind: greatest)
+    monkeypatch.setattr(int8, "FbgemmProduct", Noting)
+    # One library whose sums have 32 bits is not enough: the same weights are packed for both.
+    monkeypatch.setattr(int8, "greatest_weight", lambda library: greatest if library is kind else 127)
+    if kind is FbgemmProduct:
+        monkeypatch.setattr(int8, "fastest_int8_product", lambda: Noting)
+        monkeypatch.setattr(int8, "greatest_weight", lambda library: greatest)
     weight, x = random(5, 32) * torch.logspace(-2, 2, 5)[:, None], random(7, 32)
     found = Int8Weight(weight, None).multiply(x)
     [rounded] = given
@@ -91,18 +116,16 @@ def test_rounded_weights_use_the_range_that_the_sums_allow(monkeypatch, kind, gr
     assert error.max() < 0.02
 
 
-def test_both_libraries_give_the_same_but_for_rows_between_two_steps(monkeypatch):
-    weight, x = random(64, 256), random(40, 256)
-    found = []
-    for library in (FbgemmProduct, OnednnProduct):
-        if not int8._multiplies_right(library):
-            pytest.skip("there is only one library")
-        monkeypatch.setattr(int8, "fastest_int8_product", lambda library=library: library)
-        monkeypatch.setattr(int8, "greatest_weight", lambda kind: 63)
-        found.append(Int8Weight(weight, None).multiply(x))
-    step = (weight.abs().amax(dim=1) / 63 * 63)[None] * (x.abs().amax(dim=1) / 127)[:, None]
-    assert ((found[0] - found[1]).abs() <= 2 * step + 1e-4).all()
-    assert ((found[0] - found[1]).abs() < 1e-4).float().mean() > 0.8
+@pytest.mark.parametrize(("rows", "features", "outputs"), [(1, 512, 512), (40, 256, 64), (200, 100, 1_000)])
+def test_both_libraries_give_the_same_bits(rows, features, outputs):
+    if not int8._multiplies_right(OnednnProduct):
+        pytest.skip("there is only one library")
+    greatest = min(map(greatest_weight, (FbgemmProduct, OnednnProduct)))
+    weight = torch.randint(-greatest, greatest + 1, (outputs, features)).to(torch.int8)
+    x, scale = torch.randint(-127, 128, (rows, features)).float(), random(outputs).abs().double()
+    found = FbgemmProduct(weight, scale).multiply(x)
+    assert torch.equal(found, OnednnProduct(weight, scale).multiply(x))
+    torch.testing.assert_close(found.double(), x.double() @ (weight * scale[:, None]).T, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize(("cut_off_at", "greatest"), [(None, 127), (32_767.0, 63)])
@@ -113,10 +136,10 @@ def test_the_greatest_weight_is_tried(choosing, cut_off_at, greatest):
         def __init__(self, weight_OI, scale_O):
             self.weight = weight_OI[0, 0].item()
 
-        def multiply(self, x_NI, reach_N1):
+        def multiply(self, x_NI):
             pair = 2.0 * 255 * self.weight
             pair = pair if cut_off_at is None else min(pair, cut_off_at)
-            return torch.full((len(x_NI), 16), x_NI.shape[1] / 2 * (pair - 2 * 128 * self.weight) / 127)
+            return torch.full((len(x_NI), 16), x_NI.shape[1] / 2 * (pair - 2 * 128 * self.weight))
 
     assert greatest_weight(Sums) == greatest
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.kernels.attention import fused_attention, two_product_attention
+from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
 from nmt.kernels.linear import prepack
 from nmt.kernels.packing import PAD, Packing, PiecesOnly, rounded_up
 from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
@@ -196,4 +196,4 @@ def test_rows_are_spare_only_where_products_are_compiled_for_their_number(produc
 
 def test_each_device_has_its_attention():
     chosen = {name: choose_kernels(torch.device(name)).attention for name in ("cpu", "mps", "cuda")}
-    assert chosen == {"cpu": two_product_attention, "mps": two_product_attention, "cuda": fused_attention}
+    assert chosen == {"cpu": cpu_attention, "mps": two_product_attention, "cuda": fused_attention}
