@@ -27,11 +27,11 @@ from nmt.cli.app import app
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import write_shards
 from nmt.data.vocab import Vocabulary
-from nmt.doctor import examination
 from nmt.errors import NmtError
 from nmt.export.ctranslate2 import to_ctranslate2
 from nmt.ownership import Kind, check_replaceable
 from nmt.reports.run_report import write_run_report
+from tests.doctor.conftest import measure_nothing
 from tests.training.conftest import SETTINGS, make_data_set
 from tests.trees import contents
 
@@ -108,16 +108,6 @@ class Output:
     """It adds to folders, whatever they hold, and may leave what it has fetched."""
     beside: str = "nothing"
     """Where in the world it writes something else."""
-
-
-def measure_nothing(monkeypatch) -> None:
-    """Let ``nmt doctor`` take no time for what it finds."""
-    monkeypatch.setattr(examination, "product_rates", lambda hardware: [])
-    monkeypatch.setattr(examination, "memory_bandwidth", lambda hardware: 1e9)
-    monkeypatch.setattr(examination, "attention_seconds", lambda hardware: {})
-    monkeypatch.setattr(examination, "search_attention_seconds", lambda hardware: {})
-    monkeypatch.setattr(examination, "generated_data_set", lambda folder, vocab_size: folder)
-    monkeypatch.setattr(examination, "all_checks", lambda *arguments: [])
 
 
 def _save_again(path: Path) -> None:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from nmt.cli.app import app
 from nmt.data.build import build_vocabulary
+from tests.doctor.conftest import measure_nothing
 from tests.training.conftest import SETTINGS, complete, make_data_set
 
 QUICK = SETTINGS.replace("max_updates: 20", "max_updates: 3").replace("every_updates: 5", "every_updates: 1")
@@ -47,7 +48,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the project, as the current folder."""
+    """A copy of the project, as the current folder. ``nmt doctor`` measures nothing."""
+    measure_nothing(monkeypatch)
     copy = tmp_path / "project"
     shutil.copytree(template, copy, symlinks=True)
     monkeypatch.chdir(copy)
