@@ -23,7 +23,7 @@ from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware, Precision, choose_hardware
 from nmt.exit_codes import how_it_ended
 from nmt.kernels.attention import fused_attention, two_product_attention
-from nmt.kernels.policy import PLAIN, choose_kernels
+from nmt.kernels.policy import PLAIN, AttentionKernel, choose_kernels
 from nmt.model.attention import attention
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, batch_losses
@@ -109,19 +109,27 @@ def _gradients(model: Transformer, batch: Batch, hardware: Hardware) -> tuple[fl
 
 
 def check_attention(hardware: Hardware) -> list[Check]:
-    """Each form of attention in fp32, compared with equation 1 in float64."""
+    """Each form of attention in fp32, and that of searches in bf16, compared with equation 1 in float64."""
     torch.manual_seed(1)
     query, key, value = (torch.randn(4, 8, 30, 64, dtype=torch.float64) for _ in "QKV")
     mask = torch.zeros(4, 1, 1, 30, dtype=torch.float64)
     mask[1:, ..., 20:] = torch.finfo(torch.float32).min
     exact = attention(query, key, value, mask)
-    allowed, checks = 1e-5, []
-    for name, form in (("two products", two_product_attention), ("fused", fused_attention)):
-        q, k, v, m = (tensor.float().to(hardware.device) for tensor in (query, key, value, mask))
-        with _without_tf32():
+
+    def check(name: str, form: AttentionKernel, dtype: torch.dtype, allowed: float) -> Check:
+        q, k, v, m = (tensor.to(hardware.device, dtype) for tensor in (query, key, value, mask))
+        with torch.inference_mode(), _without_tf32():
             off = ((form(q, k, v, m, 0.0).cpu().double() - exact).norm() / exact.norm()).item()
         detail = f"differs by {off:.1e} of its norm; allowed {allowed:.0e}"
-        checks.append(Check(f"attention ({name}) against float64", off <= allowed, detail))
+        return Check(f"attention ({name}) against float64", off <= allowed, detail)
+
+    checks = [
+        check("two products", two_product_attention, torch.float32, 1e-5),
+        check("fused", fused_attention, torch.float32, 1e-5),
+    ]
+    kernel = choose_kernels(hardware.device).attention
+    if hardware.precision == "bf16" and kernel is not None:
+        checks.append(check("of searches, bf16", kernel, torch.bfloat16, 1e-2))
     return checks
 
 

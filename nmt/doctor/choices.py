@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from nmt.device import Hardware, computes
-from nmt.doctor.speeds import BEAM, COMPARED, TrainingSpeed, TranslatingSpeed
-from nmt.kernels.attention import cpu_attention, fused_attention, is_fused_in_searches, two_product_attention
+from nmt.doctor.rates import BEAM
+from nmt.doctor.speeds import COMPARED, TrainingSpeed, TranslatingSpeed
+from nmt.kernels.attention import cpu_attention, fused_attention, is_fused_in_inference, two_product_attention
 from nmt.kernels.int8 import OnednnProduct, fastest_int8_product, onednn_speedup
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import AttentionKernel, choose_kernels
 
 # A choice within this share of the fastest one is right: repeated measurements differ by as much.
 _AS_FAST = 0.9
@@ -44,7 +47,7 @@ def is_fastest(taken: str, measured: Mapping[str, float]) -> bool | None:
 def choices(
     small: Hardware,
     base: Hardware,
-    attention_seconds: Mapping[str, float],
+    training_attention_seconds: Mapping[str, float],
     search_attention_seconds: Mapping[str, float],
     training: Sequence[TrainingSpeed],
     translating: Sequence[TranslatingSpeed],
@@ -53,16 +56,9 @@ def choices(
 
     Args:
         small, base: what the program chooses for models of these sizes.
-        attention_seconds, search_attention_seconds: of each form, in training and in a search.
+        training_attention_seconds, search_attention_seconds: of each form of attention.
     """
-    form = {
-        cpu_attention: "two products",
-        two_product_attention: "two products",
-        fused_attention: "fused",
-        None: "plain",
-    }
     kernel = choose_kernels(base.device).attention
-    is_fused = kernel is cpu_attention and is_fused_in_searches(base.products_dtype)
     compared = [speed for speed in training if speed.toolkit == "nmt" and speed.preset == COMPARED]
     ours = [speed for speed in translating if speed.contestant.startswith("nmt ")]
     exact = [speed for speed in ours if speed.precision != "int8"]
@@ -84,19 +80,34 @@ def choices(
         *_int8_products(base),
         judged(
             "attention in training",
-            form[kernel],  # type: ignore[index]
+            _form(kernel, base.products_dtype, learns=True),
             f"the form for {base.device.type}",
-            {name: 1 / seconds for name, seconds in attention_seconds.items()},
+            _rates(training_attention_seconds),
             "batches/s, with gradient",
         ),
-        judged(
-            "attention in a search",
-            "fused" if is_fused else form[kernel],  # type: ignore[index]
-            f"the form for {base.device.type} in {base.precision}",
-            {name: 1 / seconds for name, seconds in search_attention_seconds.items()},
-            f"steps/s, beam {BEAM}",
-        ),
+        _attention_in_a_search(base, _form(kernel, base.products_dtype, learns=False), search_attention_seconds),
     ]
+
+
+def _form(kernel: AttentionKernel | None, dtype: torch.dtype, *, learns: bool) -> str:
+    """The name of the form of attention that a kernel computes."""
+    if kernel is cpu_attention:
+        kernel = fused_attention if is_fused_in_inference(dtype) and not learns else two_product_attention
+    names: dict[AttentionKernel | None, str] = {two_product_attention: "two products", fused_attention: "fused"}
+    return names.get(kernel, "plain")
+
+
+def _rates(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: 1 / value for name, value in seconds.items()}
+
+
+def _attention_in_a_search(hardware: Hardware, taken: str, seconds: Mapping[str, float]) -> Choice:
+    subject, unit = "attention in a search", f"steps/s, beam {BEAM}"
+    if hardware.device.type == "cpu" and hardware.precision != "bf16":
+        # It is not chosen for its speed, so no figure makes it wrong.
+        reason = "by it, a line's translation does not depend on the lines beside it"
+        return Choice(subject, taken, reason, _rates(seconds), unit, is_right=None)
+    return judged(subject, taken, f"the form for {hardware.device.type} in {hardware.precision}", _rates(seconds), unit)
 
 
 def _int8_products(hardware: Hardware) -> list[Choice]:
@@ -105,5 +116,11 @@ def _int8_products(hardware: Hardware) -> list[Choice]:
     if not speedup:
         return []
     taken = "oneDNN" if fastest_int8_product() is OnednnProduct else "FBGEMM"
-    reason = "FBGEMM multiplies few rows in any case, so oneDNN must be clearly faster with many"
-    return [judged("int8 products", taken, reason, {"FBGEMM": 1.0, "oneDNN": speedup}, "times the speed of FBGEMM")]
+    reason = (
+        "oneDNN needs a second copy of the weights, so it must be clearly faster; FBGEMM multiplies few rows anyway"
+    )
+    return [
+        judged(
+            "int8 products of many rows", taken, reason, {"FBGEMM": 1.0, "oneDNN": speedup}, "times the speed of FBGEMM"
+        )
+    ]

@@ -18,10 +18,10 @@ from nmt.doctor.generated_text import generated_data_set
 from nmt.doctor.machine import Machine, examine_machine
 from nmt.doctor.rates import (
     ProductRate,
-    attention_seconds,
     memory_bandwidth,
     product_rates,
     search_attention_seconds,
+    training_attention_seconds,
 )
 from nmt.doctor.speeds import (
     COMPARED,
@@ -61,8 +61,10 @@ class Examination:
     """The device, threads and precision that training would use."""
     products: list[ProductRate]
     memory_bytes_per_second: float
-    attention_seconds: dict[str, float]
+    training_attention_seconds: dict[str, float]
+    """Seconds of a batch, with its gradient, in each form of attention."""
     search_attention_seconds: dict[str, float]
+    """Seconds of a step in each form of attention."""
     checks: list[Check]
     choices: list[Choice]
     training: list[TrainingSpeed]
@@ -103,7 +105,7 @@ def examine(
     report("the rate of matrix products")
     products = product_rates(hardware)
     bandwidth = memory_bandwidth(hardware)
-    attention, search_attention = attention_seconds(hardware), search_attention_seconds(hardware)
+    training_attention, search_attention = training_attention_seconds(hardware), search_attention_seconds(hardware)
     with scratch_folder() as scratch:
         data = generated_data_set(scratch / "text", _VOCAB_SIZE)
         checks = _checks(hardware, data, scratch, report)
@@ -124,10 +126,12 @@ def examine(
         hardware=str(hardware),
         products=products,
         memory_bytes_per_second=bandwidth,
-        attention_seconds=attention,
+        training_attention_seconds=training_attention,
         search_attention_seconds=search_attention,
         checks=checks,
-        choices=choices(hardware_of_preset(COMPARED), hardware, attention, search_attention, training, translating),
+        choices=choices(
+            hardware_of_preset(COMPARED), hardware, training_attention, search_attention, training, translating
+        ),
         training=training,
         translating=translating,
         left_out=left_out,

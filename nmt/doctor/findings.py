@@ -9,8 +9,8 @@ from nmt.doctor.checks import Check
 from nmt.doctor.choices import Choice
 from nmt.doctor.examination import Examination
 from nmt.doctor.machine import Machine
-from nmt.doctor.rates import ProductRate
-from nmt.doctor.speeds import BEAM, TrainingSpeed, TranslatingSpeed
+from nmt.doctor.rates import BEAM, ProductRate
+from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
 
 _ABSENT = "–"
 # From this share of a core on, other processes make figures meaningless.

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,12 +14,18 @@ from torch import Tensor
 from nmt.device import BASE_PRODUCT, EMULATED, Hardware, Precision, bf16_speedup, computes, synchronize
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.linear import prepacked
+from nmt.kernels.policy import AttentionKernel
 from nmt.model.attention import attention
 
+BEAM = 4
+"""Beam size of searches that are measured."""
 _TRIALS = 5
 # Rows of a product: a beam of one sentence, a batch of hypotheses, a micro-batch of training.
 _ROWS = (4, 256, 3_600)
 _COPIED_NUMBERS = 1 << 26
+# Sizes of attention: those of the base model, and a batch of common size.
+_HEADS, _SIZE, _KEYS = 8, 64, 30
+_TRAINING_SENTENCES, _SEARCHED_SENTENCES = 64, 8
 
 
 @dataclass(frozen=True)
@@ -76,35 +83,44 @@ def memory_bandwidth(hardware: Hardware) -> float:
     return 2 * 4 * _COPIED_NUMBERS / _seconds(lambda: target.copy_(source), hardware.device)
 
 
-def attention_seconds(hardware: Hardware) -> dict[str, float]:
+def training_attention_seconds(hardware: Hardware) -> dict[str, float]:
     """Seconds of attention with its gradient, in each of its forms, over a batch of common size."""
-    return _attention_seconds(hardware, sentences=64, queries=30, learns=True)
+    query, key, value = (
+        _random(hardware, _TRAINING_SENTENCES, _HEADS, _KEYS, _SIZE).requires_grad_() for _ in range(3)
+    )
+    mask = _no_mask(hardware, _TRAINING_SENTENCES)
+    return _seconds_by_form(
+        lambda form: form(query, key, value, mask, 0.1).sum().backward(),  # type: ignore[no-untyped-call]
+        hardware,
+    )
 
 
 def search_attention_seconds(hardware: Hardware) -> dict[str, float]:
-    """Seconds of attention in a step of a search with a beam of 4, in each of its forms."""
-    return _attention_seconds(hardware, sentences=8, queries=4, learns=False)
+    """Seconds of attention in a step of a search, in each of its forms."""
+    # As in a search, queries are parts of a projection, and keys and values of longer buffers.
+    projected = _random(hardware, _SEARCHED_SENTENCES, BEAM, _HEADS, 3 * _SIZE)
+    query = projected[..., :_SIZE].transpose(1, 2)
+    key, value = (_random(hardware, _SEARCHED_SENTENCES, _HEADS, 2 * _KEYS, _SIZE)[:, :, :_KEYS] for _ in range(2))
+    mask = _no_mask(hardware, _SEARCHED_SENTENCES)
+    with torch.inference_mode():
+        return _seconds_by_form(lambda form: form(query, key, value, mask, 0.0), hardware)
 
 
-def _attention_seconds(hardware: Hardware, *, sentences: int, queries: int, learns: bool) -> dict[str, float]:
-    heads, keys, size, dtype = 8, 30, 64, hardware.products_dtype
-    query, key, value = (
-        torch.randn(sentences, heads, length, size, dtype=dtype, device=hardware.device, requires_grad=learns)
-        for length in (queries, keys, keys)
-    )
-    mask = torch.zeros(sentences, 1, 1, keys, dtype=dtype, device=hardware.device)
+def _random(hardware: Hardware, *shape: int) -> Tensor:
+    return torch.randn(shape, dtype=hardware.products_dtype, device=hardware.device)
 
-    def run(form: Callable[..., Tensor]) -> Callable[[], None]:
-        def compute() -> None:
-            with torch.set_grad_enabled(learns):
-                mixed = form(query, key, value, mask, 0.1 if learns else 0.0)
-                if learns:
-                    mixed.sum().backward()  # type: ignore[no-untyped-call]
 
-        return compute
+def _no_mask(hardware: Hardware, sentences: int) -> Tensor:
+    return torch.zeros(sentences, 1, 1, _KEYS, dtype=hardware.products_dtype, device=hardware.device)
 
-    forms = {"plain": attention, "two products": two_product_attention, "fused": fused_attention}
-    return {name: _seconds(run(form), hardware.device) for name, form in forms.items()}
+
+def _seconds_by_form(compute: Callable[[AttentionKernel], object], hardware: Hardware) -> dict[str, float]:
+    forms: dict[str, AttentionKernel] = {
+        "plain": attention,
+        "two products": two_product_attention,
+        "fused": fused_attention,
+    }
+    return {name: _seconds(partial(compute, form), hardware.device) for name, form in forms.items()}
 
 
 def _seconds(compute: Callable[[], object], device: torch.device) -> float:

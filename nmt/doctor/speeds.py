@@ -15,7 +15,7 @@ from nmt.bench.training_speed import bench_train
 from nmt.bench.translating_speed import PEERS, bench_translate, save_random_bundle
 from nmt.config import Config, load_preset, parse_config
 from nmt.device import Hardware, Precision, choose_hardware
-from nmt.doctor.rates import ProductRate
+from nmt.doctor.rates import BEAM, ProductRate
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
@@ -24,7 +24,6 @@ Report = Callable[[str], None]
 
 _ROUNDS = 2
 _SENTENCES, _LATENCY_SENTENCES = 32, 16
-BEAM = 4
 _LENGTH = 16
 # Target tokens per update of each preset.
 _UPDATE_TOKENS = {"tiny": 2_000, "small": 1_000, "base": 3_600}

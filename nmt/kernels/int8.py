@@ -1,7 +1,7 @@
 """Weights of 8 bits, multiplied by rows that are rounded to 8 bits on the fly.
 
-Two libraries multiply them. FBGEMM is made for AVX2 and AVX-512, and is the faster one for few rows. oneDNN also uses
-AMX; whether it is faster for many rows is found out on the machine.
+Two libraries multiply them. FBGEMM is made for AVX2 and AVX-512, and multiplies few rows. oneDNN also uses AMX;
+whether it multiplies many rows faster is found out on the machine.
 
 Shapes: N rows, I features in, O features out.
 """
@@ -21,9 +21,10 @@ from nmt.measured import remembered, speedup
 _TRIAL_ROWS, _TRIAL_FEATURES, _TRIAL_OUTPUTS = 64, 512, 2_048
 # oneDNN needs a copy of the weights of its own, and compiles products, so it must gain something.
 _MIN_SPEEDUP = 1.1
-# Up to so many rows, FBGEMM is faster on every processor: reading the weight takes most of the time.
+# Up to so many rows FBGEMM is faster, also with AMX (docs/performance.md).
 _FEW_ROWS = 8
-# Added to the step of each row, so that rows of zeros can be divided by theirs.
+# Added to the step of each row, so that a row of zeros has one too. A tensor, because one operation then multiplies
+# and adds.
 _SMALLEST_STEP = torch.tensor(1e-30)
 
 
@@ -80,17 +81,21 @@ class Int8Weight:
         scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest).clamp_min_(1e-30)
         rounded_OI = (weight_OI.detach() / scale_O[:, None]).round().to(torch.int8)
         self._bias_O = None if bias_O is None else bias_O.detach().clone()
-        self._few = FbgemmProduct(rounded_OI, scale_O)
-        self._many = self._few if kinds == {FbgemmProduct} else fastest_int8_product()(rounded_OI, scale_O)
+        self._product_of_few = FbgemmProduct(rounded_OI, scale_O)
+        self._product_of_many = (
+            self._product_of_few if kinds == {FbgemmProduct} else fastest_int8_product()(rounded_OI, scale_O)
+        )
 
     def multiply(self, x_NI: Tensor) -> Tensor:
-        """Approximately x W^T + b, in fp32; there may be several dimensions of rows."""
-        # The largest number of a row is 127 steps.
+        """Approximately x W^T + b, in fp32; there may be several dimensions of rows. No gradient passes."""
+        x_NI = x_NI.detach()
+        # The largest number of a row is 127 steps. The rounded row takes the memory of the absolute values.
         absolute_NI = x_NI.abs()
         step_N1 = torch.add(_SMALLEST_STEP, absolute_NI.amax(dim=-1, keepdim=True), alpha=1 / 127)
         rounded_NI = torch.mul(x_NI, step_N1.reciprocal(), out=absolute_NI).round_()
         is_few = x_NI.numel() <= _FEW_ROWS * x_NI.shape[-1]
-        product_NO = (self._few if is_few else self._many).multiply(rounded_NI).mul_(step_N1)
+        product = self._product_of_few if is_few else self._product_of_many
+        product_NO = product.multiply(rounded_NI).mul_(step_N1)
         return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
 
 
@@ -104,7 +109,7 @@ def onednn_speedup() -> float:
     """How many times as fast as FBGEMM oneDNN is, as measured on this machine; 0 if it cannot be used."""
     if not _multiplies_right(OnednnProduct):
         return 0.0
-    return remembered("speedup of int8 products by oneDNN over FBGEMM", _onednn_speedup)
+    return remembered("speedup of oneDNN over FBGEMM, int8, whole numbers", _onednn_speedup)
 
 
 @functools.cache
@@ -127,7 +132,7 @@ def _multiplies_right(kind: type[Int8Product]) -> bool:
 
 def _sum_of_greatest(kind: type[Int8Product], weight: int) -> int:
     """The mean of the products of greatest numbers and equal weights: the weight, unless sums are cut off."""
-    rows, features, outputs = 4, 64, 16
+    rows, features, outputs = 2 * _FEW_ROWS, 64, 16
     weight_OI = torch.full((outputs, features), weight, dtype=torch.int8)
     product = kind(weight_OI, torch.ones(outputs, dtype=torch.double))
     return round(product.multiply(torch.full((rows, features), 127.0)).mean().item() / features / 127)

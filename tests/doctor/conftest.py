@@ -1,4 +1,4 @@
-"""An examination that takes no time."""
+"""``nmt doctor`` without what it measures."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from nmt.doctor import examination
 
 
 def measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``nmt doctor --quick`` take no time for what it finds."""
+    """Replace the measurements and checks of ``nmt doctor --quick``."""
     monkeypatch.setattr(examination, "product_rates", lambda hardware: [])
     monkeypatch.setattr(examination, "memory_bandwidth", lambda hardware: 1e9)
-    monkeypatch.setattr(examination, "attention_seconds", lambda hardware: {})
+    monkeypatch.setattr(examination, "training_attention_seconds", lambda hardware: {})
     monkeypatch.setattr(examination, "search_attention_seconds", lambda hardware: {})
     monkeypatch.setattr(examination, "generated_data_set", lambda folder, vocab_size: folder)
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [])

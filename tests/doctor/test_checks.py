@@ -58,6 +58,15 @@ def test_a_wrong_kernel_is_noticed(hardware, monkeypatch):
     assert [check.passed for check in checks.check_attention(hardware)] == [True, False]
 
 
+def test_the_attention_of_searches_in_bf16_is_compared_too(monkeypatch):
+    in_bf16 = choose_hardware("cpu", "bf16", 1)
+    *_, check = checks.check_attention(in_bf16)
+    assert "bf16" in check.name
+    assert check.passed
+    monkeypatch.setattr(checks, "choose_kernels", lambda device: Kernels(attention=doubled))
+    assert [check.passed for check in checks.check_attention(in_bf16)] == [True, True, False]
+
+
 @pytest.mark.parametrize(
     ("seed", "words"),
     [

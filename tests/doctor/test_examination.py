@@ -17,7 +17,7 @@ def parts(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(examination, "product_rates", lambda hardware: [ProductRate(p, 256, 1, 1e9) for p in PRODUCTS])
     monkeypatch.setattr(examination, "memory_bandwidth", lambda hardware: 1e9)
-    for name in ("attention_seconds", "search_attention_seconds"):
+    for name in ("training_attention_seconds", "search_attention_seconds"):
         monkeypatch.setattr(examination, name, lambda hardware: {"plain": 1.0, "two products": 0.5})
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [("this", lambda: [Check("this", True, "")])])
 

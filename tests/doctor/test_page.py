@@ -32,7 +32,7 @@ FOUND = Examination(
         ProductRate("bf16", 4, 1, 1.234e12),
     ],
     memory_bytes_per_second=2.5e10,
-    attention_seconds={"plain": 0.02, "two products": 0.01},
+    training_attention_seconds={"plain": 0.02, "two products": 0.01},
     search_attention_seconds={"plain": 0.002, "two products": 0.001},
     checks=[Check("this", True, "fine"), Check("that", None, "no such thing")],
     choices=[judged("precision of training", "bf16", "measured", {"fp32": 1000.0, "bf16": 2000.0}, "tokens/s")],

@@ -45,7 +45,7 @@ def test_rates_are_measured_for_each_type_number_of_rows_and_threads(monkeypatch
     assert all(rate.operations_per_second > 1e6 for rate in found)
     monkeypatch.setattr(rates, "_COPIED_NUMBERS", 1 << 16)
     assert rates.memory_bandwidth(hardware) > 1e6
-    for measure in (rates.attention_seconds, rates.search_attention_seconds):
+    for measure in (rates.training_attention_seconds, rates.search_attention_seconds):
         assert measure(hardware).keys() == {"plain", "two products", "fused"}
 
 
@@ -90,16 +90,23 @@ def test_choices_are_judged_by_our_own_speeds_alone():
         TranslatingSpeed("ctranslate2 float32", "float32", 900.0, 1, 1, 1, None),
     ]
     attention = {"plain": 1.0, "two products": 0.5, "fused": 0.1}
-    search_attention = {"plain": 1.0, "two products": 0.5, "fused": 0.48}
+    search_attention = {"plain": 1.0, "two products": 0.5, "fused": 0.1}
     found = choices(hardware, hardware, attention, search_attention, training, translating)
     assert [(choice.taken, choice.is_right) for choice in found] == [
         ("fp32", False),  # bf16 would be faster
         ("fp32", None),  # int8 is never taken by itself
         ("FBGEMM", True),
         ("two products", False),
-        ("two products", True),
+        ("two products", None),  # chosen for the same result in every batch
     ]
     assert found[0].measured == {"fp32": 100.0, "bf16": 300.0}
+
+
+@pytest.mark.parametrize(("fused", "is_right"), [(0.4, True), (0.6, False)])
+def test_attention_of_searches_in_bf16_is_judged(fused, is_right):
+    hardware = choose_hardware("cpu", "bf16", 1)
+    *_, choice = choices(hardware, hardware, {}, {"two products": 0.5, "fused": fused}, [], [])
+    assert (choice.subject, choice.taken, choice.is_right) == ("attention in a search", "fused", is_right)
 
 
 @pytest.mark.slow

@@ -52,15 +52,15 @@ def test_a_key_without_weight_gets_no_gradient():
 
 
 @pytest.mark.parametrize(("sentences", "queries", "keys"), [(1, 4, 40), (3, 1, 20), (2, 30, 30)])
-@pytest.mark.parametrize("value_size", [16, 8])
-def test_attention_of_a_search_in_bf16_rounds_no_more_than_two_products(sentences, queries, keys, value_size):
+def test_inference_in_bf16_rounds_no_more_than_two_products(sentences, queries, keys):
     torch.manual_seed(0)
-    shapes = ((queries, 16), (keys, 16), (keys, value_size))
-    query, key, value = (torch.randn(sentences, 2, length, size).bfloat16() for length, size in shapes)
-    mask = torch.zeros(sentences, 1, 1, keys).bfloat16()
+    query, key, value = (torch.randn(sentences, 2, length, 16).bfloat16() for length in (queries, keys, keys))
+    mask = torch.zeros(sentences, 1, 1, keys)
     mask[-1, ..., keys // 2 :] = -torch.inf
     exact = attention(*(tensor.double() for tensor in (query, key, value, mask)))
-    with torch.no_grad():
+    # As in a search: keys and values are parts of longer buffers, and the mask is in fp32.
+    key, value = (torch.cat([tensor, tensor], dim=2)[:, :, :keys] for tensor in (key, value))
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         off = [
             (form(query, key, value, mask, 0.0).double() - exact).norm() / exact.norm()
             for form in (cpu_attention, two_product_attention)
@@ -69,17 +69,16 @@ def test_attention_of_a_search_in_bf16_rounds_no_more_than_two_products(sentence
     assert off[0] <= off[1] * 1.2
 
 
-def test_only_searches_in_bf16_take_the_fused_kernel(monkeypatch):
-    monkeypatch.setattr(
-        "nmt.kernels.attention.fused_attention", lambda query, key, value, mask, dropout: torch.tensor(0.0)
-    )
-    query, key, value, mask = (tensor.detach() for tensor in example(value_size=4))
+def test_only_inference_in_bf16_takes_the_fused_kernel(monkeypatch):
+    monkeypatch.setattr("nmt.kernels.attention.fused_attention", lambda *arguments: torch.tensor(0.0))
 
-    def is_fused(dtype: torch.dtype, dropout: float = 0.0) -> bool:
-        return cpu_attention(*(tensor.to(dtype) for tensor in (query, key, value, mask)), dropout).dim() == 0
+    def is_fused(dtype: torch.dtype, dropout: float = 0.0, value_size: int = 4) -> bool:
+        tensors = (tensor.detach().to(dtype) for tensor in example(value_size=value_size))
+        return cpu_attention(*tensors, dropout).dim() == 0
 
     assert not is_fused(torch.bfloat16)  # it may learn
     with torch.inference_mode():
         assert is_fused(torch.bfloat16)
-        assert not is_fused(torch.bfloat16, 0.1)
+        assert not is_fused(torch.bfloat16, dropout=0.1)
+        assert not is_fused(torch.bfloat16, value_size=3)
         assert not is_fused(torch.float32)

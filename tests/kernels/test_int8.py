@@ -12,9 +12,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(params=[FbgemmProduct, OnednnProduct], autouse=True)
+FEW, MANY = 3, 16
+"""Rows that FBGEMM multiplies, and rows that the faster library multiplies."""
+
+
+@pytest.fixture(params=[FbgemmProduct, OnednnProduct])
 def kind(request, monkeypatch):
-    """The library that multiplies; every test runs with both."""
+    """The library that multiplies many rows."""
     if not int8._multiplies_right(request.param):
         pytest.skip("this torch or this processor has no such products")
     monkeypatch.setattr(int8, "fastest_int8_product", lambda: request.param)
@@ -37,7 +41,7 @@ def random(*shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("rows", "features", "outputs"), [(1, 16, 24), (4, 512, 512), (37, 64, 1_000), (256, 100, 7)])
-def test_products_are_near_the_exact_ones(rows, features, outputs):
+def test_products_are_near_the_exact_ones(kind, rows, features, outputs):
     # Features and rows of very different size, since each has a scale of its own.
     weight = random(outputs, features) * torch.logspace(-3, 2, outputs)[:, None]
     x = random(rows, features) * torch.logspace(2, -4, rows)[:, None]
@@ -51,7 +55,7 @@ def test_products_are_near_the_exact_ones(rows, features, outputs):
     torch.testing.assert_close(with_bias, found + bias)
 
 
-def test_what_a_row_becomes_does_not_depend_on_the_others():
+def test_what_a_row_becomes_does_not_depend_on_the_others(kind):
     # Few rows may be multiplied by another library than many.
     weight, x = Int8Weight(random(300, 128), random(300)), random(50, 128)
     x[7] *= 1e4
@@ -80,40 +84,46 @@ def test_few_rows_are_multiplied_by_fbgemm(monkeypatch, rows, is_few):
     assert used == [FbgemmProduct if is_few else OnednnProduct] * 2
 
 
-def test_the_greatest_numbers_do_not_overflow():
+@pytest.mark.parametrize("rows", [FEW, MANY])
+def test_the_greatest_numbers_do_not_overflow(kind, rows):
     # All products as large as they can be: where sums have 16 bits, two of weights up to 127 would be cut off.
     features = 512
-    x, weight = torch.full((2, features), 3.0), torch.full((16, features), 0.5)
-    x[1] = -3.0
+    x, weight = torch.full((rows, features), 3.0), torch.full((16, features), 0.5)
+    x[1:] = -3.0
     found = Int8Weight(weight, None).multiply(x)
-    torch.testing.assert_close(found, torch.tensor([[1.5], [-1.5]]) * features * torch.ones(2, 16), rtol=1e-5, atol=0)
+    expected = torch.full((rows, 16), -1.5 * features)
+    expected[0] *= -1
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("greatest", [127, 63])
-def test_rounded_weights_use_the_range_that_the_sums_allow(monkeypatch, kind, greatest):
+def test_both_libraries_get_the_same_weights_in_the_range_that_the_sums_of_both_allow(monkeypatch, kind, greatest):
     given = []
 
-    class Noting(FbgemmProduct):
-        def __init__(self, weight_OI, scale_O):
-            given.append(weight_OI)
-            super().__init__(weight_OI, scale_O)
+    def noting(library):
+        class Noting(library):
+            def __init__(self, weight_OI, scale_O):
+                given.append(weight_OI)
+                super().__init__(weight_OI, scale_O)
 
-    monkeypatch.setattr(int8, "FbgemmProduct", Noting)
-    # One library whose sums have 32 bits is not enough: the same weights are packed for both.
-    monkeypatch.setattr(int8, "greatest_weight", lambda library: greatest if library is kind else 127)
-    if kind is FbgemmProduct:
-        monkeypatch.setattr(int8, "fastest_int8_product", lambda: Noting)
-        monkeypatch.setattr(int8, "greatest_weight", lambda library: greatest)
-    weight, x = random(5, 32) * torch.logspace(-2, 2, 5)[:, None], random(7, 32)
-    found = Int8Weight(weight, None).multiply(x)
-    [rounded] = given
-    assert rounded.abs().amax(dim=1).tolist() == [greatest] * 5
+        return Noting
+
+    few, many = noting(FbgemmProduct), noting(kind)
+    monkeypatch.setattr(int8, "FbgemmProduct", few)
+    monkeypatch.setattr(int8, "fastest_int8_product", lambda: many)
+    monkeypatch.setattr(int8, "greatest_weight", lambda library: greatest if library is many else 127)
+    weight = random(5, 32) * torch.logspace(-2, 2, 5)[:, None]
+    found = Int8Weight(weight, None)
     expected = (weight / weight.abs().amax(dim=1, keepdim=True) * greatest).round()
-    assert torch.equal(rounded, expected.to(torch.int8))
-    error = (
-        (found.double() - x.double() @ weight.double().T).abs() / weight.double().norm(dim=1) / x.norm(dim=1)[:, None]
-    )
-    assert error.max() < 0.02
+    assert len(given) == 2
+    for rounded in given:
+        assert rounded.abs().amax(dim=1).tolist() == [greatest] * 5
+        assert torch.equal(rounded, expected.to(torch.int8))
+    for rows in (FEW, MANY):
+        x = random(rows, 32)
+        exact = x.double() @ weight.double().T
+        error = (found.multiply(x).double() - exact).abs() / weight.double().norm(dim=1) / x.norm(dim=1)[:, None]
+        assert error.max() < 0.02
 
 
 @pytest.mark.parametrize(("rows", "features", "outputs"), [(1, 512, 512), (40, 256, 64), (200, 100, 1_000)])
@@ -121,8 +131,10 @@ def test_both_libraries_give_the_same_bits(rows, features, outputs):
     if not int8._multiplies_right(OnednnProduct):
         pytest.skip("there is only one library")
     greatest = min(map(greatest_weight, (FbgemmProduct, OnednnProduct)))
-    weight = torch.randint(-greatest, greatest + 1, (outputs, features)).to(torch.int8)
-    x, scale = torch.randint(-127, 128, (rows, features)).float(), random(outputs).abs().double()
+    generator = torch.Generator().manual_seed(rows)
+    weight = torch.randint(-greatest, greatest + 1, (outputs, features), generator=generator).to(torch.int8)
+    x = torch.randint(-127, 128, (rows, features), generator=generator).float()
+    scale = random(outputs).abs().double()
     found = FbgemmProduct(weight, scale).multiply(x)
     assert torch.equal(found, OnednnProduct(weight, scale).multiply(x))
     torch.testing.assert_close(found.double(), x.double() @ (weight * scale[:, None]).T, rtol=1e-6, atol=0)
@@ -175,10 +187,18 @@ def test_the_libraries_are_timed(kind):
     assert int8._onednn_speedup() > 0
 
 
-def test_a_row_or_a_weight_of_zeros_gives_the_bias():
+@pytest.mark.parametrize("rows", [FEW, MANY])
+def test_a_row_or_a_weight_of_zeros_gives_the_bias(kind, rows):
     bias = random(24)
-    assert torch.equal(Int8Weight(random(24, 16), bias).multiply(torch.zeros(3, 16)), bias.expand(3, -1))
-    assert torch.equal(Int8Weight(torch.zeros(24, 16), bias).multiply(random(3, 16)), bias.expand(3, -1))
+    assert torch.equal(Int8Weight(random(24, 16), bias).multiply(torch.zeros(rows, 16)), bias.expand(rows, -1))
+    assert torch.equal(Int8Weight(torch.zeros(24, 16), bias).multiply(random(rows, 16)), bias.expand(rows, -1))
+
+
+def test_rows_that_have_a_gradient_are_multiplied_without_it():
+    weight, x = Int8Weight(random(24, 16), random(24)), random(FEW, 16)
+    found = weight.multiply(x.clone().requires_grad_())
+    assert torch.equal(found, weight.multiply(x))
+    assert not found.requires_grad
 
 
 def test_nothing_else_in_the_process_changes():
