@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from nmt.device import Hardware, computes
+from nmt.device import BASE_PRODUCT, Hardware, computes
 from nmt.doctor.rates import BEAM
 from nmt.doctor.speeds import COMPARED, TrainingSpeed, TranslatingSpeed
 from nmt.kernels.attention import cpu_attention, fused_attention, is_fused_in_inference, two_product_attention
@@ -112,10 +112,10 @@ def _attention_in_a_search(hardware: Hardware, taken: str, seconds: Mapping[str,
 
 def _int8_products(hardware: Hardware) -> list[Choice]:
     """The library that multiplies int8, where there are two."""
-    speedup = onednn_speedup() if computes(hardware.device, "int8") else 0.0
+    speedup = onednn_speedup(*BASE_PRODUCT) if computes(hardware.device, "int8") else 0.0
     if not speedup:
         return []
-    taken = "oneDNN" if fastest_int8_product() is OnednnProduct else "FBGEMM"
+    taken = "oneDNN" if fastest_int8_product(*BASE_PRODUCT) is OnednnProduct else "FBGEMM"
     reason = (
         "oneDNN needs a second copy of the weights, so it must be clearly faster; FBGEMM multiplies few rows anyway"
     )

@@ -1,7 +1,7 @@
 """Weights of 8 bits, multiplied by rows that are rounded to 8 bits on the fly.
 
 Two libraries multiply them. FBGEMM is made for AVX2 and AVX-512, and multiplies few rows. oneDNN also uses AMX;
-whether it multiplies many rows faster is found out on the machine.
+whether it multiplies many rows faster is found out on the machine, for each size of a weight.
 
 Shapes: N rows, I features in, O features out.
 """
@@ -14,11 +14,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from nmt.device import BASE_PRODUCT
 from nmt.kernels import private
 from nmt.measured import remembered, speedup
 
-# The rows of a small batch of hypotheses and the larger product of the paper's base model.
-_TRIAL_ROWS, _TRIAL_FEATURES, _TRIAL_OUTPUTS = 64, 512, 2_048
+# The rows of a small batch of hypotheses.
+_TRIAL_ROWS = 64
 # oneDNN needs a copy of the weights of its own, and compiles products, so it must gain something.
 _MIN_SPEEDUP = 1.1
 # Up to so many rows FBGEMM is faster, also with AMX (docs/performance.md).
@@ -76,15 +77,14 @@ class Int8Weight:
     """
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
-        kinds = {FbgemmProduct, fastest_int8_product()}
+        kind = fastest_int8_product(weight_OI.shape[1], weight_OI.shape[0])
+        kinds = {FbgemmProduct, kind}
         greatest = min(map(greatest_weight, kinds))
         scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest).clamp_min_(1e-30)
         rounded_OI = (weight_OI.detach() / scale_O[:, None]).round().to(torch.int8)
         self._bias_O = None if bias_O is None else bias_O.detach().clone()
         self._product_of_few = FbgemmProduct(rounded_OI, scale_O)
-        self._product_of_many = (
-            self._product_of_few if kinds == {FbgemmProduct} else fastest_int8_product()(rounded_OI, scale_O)
-        )
+        self._product_of_many = self._product_of_few if kind is FbgemmProduct else kind(rounded_OI, scale_O)
 
     def multiply(self, x_NI: Tensor) -> Tensor:
         """Approximately x W^T + b, in fp32; there may be several dimensions of rows. No gradient passes."""
@@ -100,16 +100,23 @@ class Int8Weight:
 
 
 @functools.cache
-def fastest_int8_product() -> type[Int8Product]:
-    """The library that multiplies faster on this machine."""
-    return OnednnProduct if onednn_speedup() >= _MIN_SPEEDUP else FbgemmProduct
+def fastest_int8_product(features: int, outputs: int) -> type[Int8Product]:
+    """The library that multiplies many rows faster by a weight of this size, on this machine."""
+    is_faster = may_use_onednn() and onednn_speedup(features, outputs) >= _MIN_SPEEDUP
+    return OnednnProduct if is_faster else FbgemmProduct
 
 
-def onednn_speedup() -> float:
+def may_use_onednn() -> bool:
+    """Whether oneDNN is the faster library at least for the larger product of the paper's base model."""
+    return onednn_speedup(*BASE_PRODUCT) >= _MIN_SPEEDUP
+
+
+def onednn_speedup(features: int, outputs: int) -> float:
     """How many times as fast as FBGEMM oneDNN is, as measured on this machine; 0 if it cannot be used."""
     if not _multiplies_right(OnednnProduct):
         return 0.0
-    return remembered("speedup of oneDNN over FBGEMM, int8, whole numbers", _onednn_speedup)
+    name = f"speedup of oneDNN over FBGEMM, int8, {features} by {outputs}"
+    return remembered(name, lambda: _onednn_speedup(features, outputs))
 
 
 @functools.cache
@@ -138,11 +145,11 @@ def _sum_of_greatest(kind: type[Int8Product], weight: int) -> int:
     return round(product.multiply(torch.full((rows, features), 127.0)).mean().item() / features / 127)
 
 
-def _onednn_speedup() -> float:
+def _onednn_speedup(features: int, outputs: int) -> float:
     generator = torch.Generator().manual_seed(0)
-    weight_OI = torch.randint(-63, 64, (_TRIAL_OUTPUTS, _TRIAL_FEATURES), dtype=torch.int8, generator=generator)
-    x_NI = torch.randn(_TRIAL_ROWS, _TRIAL_FEATURES, generator=generator).mul_(30).round_()
+    weight_OI = torch.randint(-63, 64, (outputs, features), dtype=torch.int8, generator=generator)
+    x_NI = torch.randn(_TRIAL_ROWS, features, generator=generator).mul_(30).round_()
     fbgemm, onednn = (
-        kind(weight_OI, torch.ones(_TRIAL_OUTPUTS, dtype=torch.double)) for kind in (FbgemmProduct, OnednnProduct)
+        kind(weight_OI, torch.ones(outputs, dtype=torch.double)) for kind in (FbgemmProduct, OnednnProduct)
     )
     return speedup(lambda: fbgemm.multiply(x_NI), lambda: onednn.multiply(x_NI))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
 from nmt.kernels.dropout import Dropout
-from nmt.kernels.int8 import OnednnProduct, fastest_int8_product
+from nmt.kernels.int8 import may_use_onednn
 from nmt.kernels.packing import PAD, Lengths, Packing, PiecesOnly
 
 AttentionKernel = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
@@ -63,7 +63,7 @@ def choose_kernels(device: torch.device | None, products: torch.dtype | None = N
     """
     if device is None or device.type == "cpu":
         # oneDNN compiles a product with prepacked weights for each number of rows, and never frees its half megabyte.
-        is_by_onednn = products is not None and (products != torch.int8 or fastest_int8_product() is OnednnProduct)
+        is_by_onednn = products is not None and (products != torch.int8 or may_use_onednn())
         return Kernels(cpu_attention, Dropout, packs_pieces=True, has_spare_rows=is_by_onednn)
     if device.type == "cuda":
         return Kernels(fused_attention)

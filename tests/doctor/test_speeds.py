@@ -66,8 +66,8 @@ def test_a_choice_is_right_if_nothing_is_clearly_faster(taken, measured, right):
 @pytest.fixture(autouse=True)
 def _two_libraries_for_int8(monkeypatch):
     monkeypatch.setattr("nmt.doctor.choices.computes", lambda device, precision: True)
-    monkeypatch.setattr("nmt.doctor.choices.onednn_speedup", lambda: 1.1)
-    monkeypatch.setattr("nmt.doctor.choices.fastest_int8_product", lambda: FbgemmProduct)
+    monkeypatch.setattr("nmt.doctor.choices.onednn_speedup", lambda *size: 1.1)
+    monkeypatch.setattr("nmt.doctor.choices.fastest_int8_product", lambda *size: FbgemmProduct)
 
 
 def test_the_choice_for_each_size_is_its_own():

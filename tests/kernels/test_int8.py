@@ -21,7 +21,7 @@ def kind(request, monkeypatch):
     """The library that multiplies many rows."""
     if not int8._multiplies_right(request.param):
         pytest.skip("this torch or this processor has no such products")
-    monkeypatch.setattr(int8, "fastest_int8_product", lambda: request.param)
+    monkeypatch.setattr(int8, "fastest_int8_product", lambda *size: request.param)
     return request.param
 
 
@@ -76,7 +76,7 @@ def test_few_rows_are_multiplied_by_fbgemm(monkeypatch, rows, is_few):
             return original(self, x_NI)
 
         monkeypatch.setattr(library, "multiply", multiply)
-    monkeypatch.setattr(int8, "fastest_int8_product", lambda: OnednnProduct)
+    monkeypatch.setattr(int8, "fastest_int8_product", lambda *size: OnednnProduct)
     weight = Int8Weight(random(24, 32), None)
     used.clear()  # of the trial of the greatest weight
     weight.multiply(random(rows, 32))
@@ -110,7 +110,7 @@ def test_both_libraries_get_the_same_weights_in_the_range_that_the_sums_of_both_
 
     few, many = noting(FbgemmProduct), noting(kind)
     monkeypatch.setattr(int8, "FbgemmProduct", few)
-    monkeypatch.setattr(int8, "fastest_int8_product", lambda: many)
+    monkeypatch.setattr(int8, "fastest_int8_product", lambda *size: many)
     monkeypatch.setattr(int8, "greatest_weight", lambda library: greatest if library is many else 127)
     weight = random(5, 32) * torch.logspace(-2, 2, 5)[:, None]
     found = Int8Weight(weight, None)
@@ -156,14 +156,22 @@ def test_the_greatest_weight_is_tried(choosing, cut_off_at, greatest):
     assert greatest_weight(Sums) == greatest
 
 
-@pytest.mark.parametrize(("ratio", "faster"), [(3.0, OnednnProduct), (1.05, FbgemmProduct), (0.5, FbgemmProduct)])
-def test_the_faster_library_is_taken(monkeypatch, choosing, ratio, faster):
-    monkeypatch.setattr(int8, "remembered", lambda name, measure: ratio)
+@pytest.mark.parametrize(
+    ("for_base", "for_small", "faster", "may_be_other"),
+    [
+        (3.0, 3.0, OnednnProduct, True),
+        (3.0, 1.05, FbgemmProduct, True),  # each size of a weight has its own figure
+        (1.05, 3.0, FbgemmProduct, False),
+        (0.5, 0.5, FbgemmProduct, False),
+    ],
+)
+def test_the_faster_library_is_taken(monkeypatch, choosing, for_base, for_small, faster, may_be_other):
+    small = (256, 64)
+    monkeypatch.setattr(int8, "remembered", lambda name, measure: for_small if name.endswith("256 by 64") else for_base)
     monkeypatch.setattr(int8, "_multiplies_right", lambda kind: True)
-    assert fastest_int8_product() is faster
-    # oneDNN compiles a product for each number of rows, so there must be few of them.
-    monkeypatch.setattr("nmt.kernels.policy.fastest_int8_product", fastest_int8_product)
-    assert choose_kernels(None, torch.int8).has_spare_rows is (faster is OnednnProduct)
+    assert fastest_int8_product(*small) is faster
+    # oneDNN compiles a product for each number of rows, so there must be few of them if any weight is multiplied by it.
+    assert choose_kernels(None, torch.int8).has_spare_rows is may_be_other
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no primitive"), AttributeError("no such operation")])
@@ -172,7 +180,7 @@ def test_without_onednn_fbgemm_multiplies(monkeypatch, choosing, error):
         raise error
 
     monkeypatch.setattr(private, "onednn_int8_weight", fail)
-    assert fastest_int8_product() is FbgemmProduct
+    assert fastest_int8_product(512, 512) is FbgemmProduct
 
 
 def test_a_library_that_cuts_off_even_small_sums_is_not_taken(monkeypatch, choosing):
@@ -180,11 +188,11 @@ def test_a_library_that_cuts_off_even_small_sums_is_not_taken(monkeypatch, choos
         private, "onednn_int8_product", lambda: lambda rows, packed, scale, zero: torch.zeros(len(rows), len(scale))
     )
     monkeypatch.setattr(int8, "remembered", lambda name, measure: 9.0)
-    assert fastest_int8_product() is FbgemmProduct
+    assert fastest_int8_product(512, 512) is FbgemmProduct
 
 
 def test_the_libraries_are_timed(kind):
-    assert int8._onednn_speedup() > 0
+    assert int8.onednn_speedup(16, 8) > 0
 
 
 @pytest.mark.parametrize("rows", [FEW, MANY])
