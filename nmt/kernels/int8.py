@@ -23,7 +23,7 @@ _TRIAL_ROWS = 64
 # oneDNN needs a copy of the weights of its own, and compiles products, so it must gain something.
 _MIN_SPEEDUP = 1.1
 # Up to so many rows FBGEMM is faster, also with AMX (docs/performance.md).
-_FEW_ROWS = 8
+_FEW_ROWS = 32
 # Added to the step of each row, so that a row of zeros has one too. A tensor, because one operation then multiplies
 # and adds.
 _SMALLEST_STEP = torch.tensor(1e-30)
