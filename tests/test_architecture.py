@@ -17,3 +17,15 @@ def test_every_file_is_named():
     modules = {f"{name.replace('-', '_')}.py" for name in commands | {group.name for group in app.registered_groups}}
     assert named <= files
     assert files - named <= modules
+
+
+def test_no_pattern_has_a_possessive_group():
+    """Python before 3.11.5, as in Debian 12, matches them wrongly. Possessive characters and sets are right."""
+    possessive_group = re.compile(r"(?<!\\)\)(?:[*+?]|\{[\d,]*\})\+")
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in ROOT.rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if re.search(r"\br[\"'].*\\|re\.compile\(", line) and possessive_group.search(line)
+    ]
+    assert found == []

@@ -29,9 +29,10 @@ _MIN_BYTE_SHARE = 1e-4
 
 # One symbol per character, so that regular expressions over these kinds find spans of text.
 _SPACE, _LETTER, _UNSPACED, _INNER, _OTHER, _UNKNOWN_LETTER, _UNKNOWN = " wucpWX"
-_WORD = re.compile(r"[wW]++(?:c[wW]++)*+")
+# No group is possessive: Python before 3.11.5 matches such groups wrongly (CPython issue 106052).
+_WORD = re.compile(r"[wW]++(?:c[wW]++)*")
 _RUN = re.compile(r"(?<! ) *+X[X ]*+")
-_TOKEN = re.compile(r"w++(?:cw++)*+|u|[cp]++")
+_TOKEN = re.compile(r"w++(?:cw++)*|u|[cp]++")
 _INNER_CHARACTERS = "-'’.@_"
 # Scripts whose words are not separated by spaces: Thai, Lao, Burmese, Khmer, kana and Han.
 _UNSPACED_SCRIPTS = re.compile(
