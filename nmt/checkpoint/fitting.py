@@ -36,7 +36,7 @@ def check_fit(weights: Path, config: ModelConfig, vocab_size: int) -> None:
     Raises:
         CheckpointError: the file holds other weights or cannot be read, or the model is too large for the memory.
     """
-    found = _header(weights)
+    found = weight_shapes(weights)
     for part in ("encoder", "decoder"):
         layers = {match[2] for name in found if (match := _LAYER.fullmatch(name)) and match[1] == part}
         wanted = getattr(config, f"{part}_layers")
@@ -53,7 +53,12 @@ def check_fit(weights: Path, config: ModelConfig, vocab_size: int) -> None:
             raise _misfit(weights, f"{name} is {_size(shape)}, expected {_size(expected[name])}")
 
 
-def _header(path: Path) -> Shapes:
+def weight_shapes(path: Path) -> Shapes:
+    """The shapes of the weights in a file, by reading only its header.
+
+    Raises:
+        CheckpointError: the file cannot be read, or holds other numbers.
+    """
     try:
         with safe_open(path, "pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.run_folder import RunFolder, checkpoints
@@ -146,6 +147,26 @@ def test_when_every_checkpoint_is_damaged_the_run_refuses(run_training, tmp_path
     run_training(run, "training.max_updates=5")
     (RunFolder(run).checkpoint(5) / "training.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="--fresh"):
+        run_training(run)
+
+
+@pytest.mark.parametrize(
+    ("rename", "reshape", "problem"),
+    [
+        (lambda name: name, lambda tensor: tensor[None], "is 1 x .*, expected"),
+        (lambda name: f"{name}.x", lambda tensor: tensor, "belongs to no weight of the model"),
+    ],
+)
+def test_training_tensors_that_do_not_fit_the_weights_are_refused(run_training, tmp_path, rename, reshape, problem):
+    run = tmp_path / "run"
+    run_training(run, "training.max_updates=5")
+    checkpoint = RunFolder(run).checkpoint(5)
+    file = checkpoint / "training.safetensors"
+    tensors = load_file(file)
+    name = next(iter(tensors))
+    save_file({**tensors, rename(name): reshape(tensors[name]).clone()}, file)
+    (checkpoint / "checksums.json").unlink()
+    with pytest.raises(CheckpointError, match=rf"{re.escape(str(file))} is damaged: {re.escape(name)}.* {problem}"):
         run_training(run)
 
 

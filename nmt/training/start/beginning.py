@@ -12,6 +12,7 @@ import torch
 
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.former_names import former_name
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
 from nmt.config import Config, differences
@@ -75,6 +76,7 @@ def find_beginning(
             set_aside_damaged(run, newer_than=checkpoint)
             state = load_training_state(checkpoint)
             _check_progress(checkpoint, state)
+            _check_tensors(checkpoint, state)
             listener.noticed(f"Resuming from {checkpoint}.")
             if init_from is not None:
                 listener.noticed("--init-from is ignored: the run resumes from its own checkpoint.")
@@ -96,9 +98,26 @@ def _check_progress(checkpoint: Path, state: TrainingState) -> None:
         if progress.skipped <= progress.update:
             return
         problem = f"skipped: {progress.skipped} is more than the {progress.update} updates."
-    raise CheckpointError(
-        f"{BundleFolder(checkpoint).training_state} is damaged: {problem} Remove {checkpoint}, so that the run resumes "
-        "from the checkpoint before it, or add --fresh to start over in a new folder."
+    raise _damaged(checkpoint, BundleFolder(checkpoint).training_state, problem)
+
+
+def _check_tensors(checkpoint: Path, state: TrainingState) -> None:
+    """Refuse tensors that do not fit the weights, on the main rank, before the other ranks receive them."""
+    files = BundleFolder(checkpoint)
+    shapes = weight_shapes(files.weights)
+    for name, tensor in state.tensors.items():
+        of_weight = shapes.get(name.partition(".")[2])  # the first part says what of the weight it is
+        if of_weight is None:
+            raise _damaged(checkpoint, files.training_tensors, f"{name} belongs to no weight of the model.")
+        if tuple(tensor.shape) != of_weight:
+            found, expected = (" x ".join(map(str, shape)) for shape in (tensor.shape, of_weight))
+            raise _damaged(checkpoint, files.training_tensors, f"{name} is {found}, expected {expected}.")
+
+
+def _damaged(checkpoint: Path, file: Path, problem: str) -> CheckpointError:
+    return CheckpointError(
+        f"{file} is damaged: {problem} Remove {checkpoint}, so that the run resumes from the checkpoint before it, or "
+        "add --fresh to start over in a new folder."
     )
 
 
