@@ -22,7 +22,7 @@ from nmt.measured import remembered, speedup
 _TRIAL_ROWS = 64
 # oneDNN needs a copy of the weights of its own, and compiles products, so it must gain something.
 _MIN_SPEEDUP = 1.1
-# Up to so many rows FBGEMM is faster, also with AMX (docs/performance.md).
+# Up to so many rows FBGEMM is faster with most weights, also on a processor with AMX (docs/performance.md).
 _FEW_ROWS = 32
 # Added to the step of each row, so that a row of zeros has one too. A tensor, because one operation then multiplies
 # and adds.
@@ -107,7 +107,10 @@ def fastest_int8_product(features: int, outputs: int) -> type[Int8Product]:
 
 
 def may_use_onednn() -> bool:
-    """Whether oneDNN is the faster library at least for the larger product of the paper's base model."""
+    """Whether any weight may be multiplied by oneDNN: where it is faster for the base model's larger product.
+
+    Asked before the sizes of a model are known.
+    """
     return onednn_speedup(*BASE_PRODUCT) >= _MIN_SPEEDUP
 
 

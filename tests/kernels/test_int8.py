@@ -157,7 +157,7 @@ def test_the_greatest_weight_is_tried(choosing, cut_off_at, greatest):
 
 
 @pytest.mark.parametrize(
-    ("for_base", "for_small", "faster", "may_be_other"),
+    ("for_base", "for_small", "faster", "uses_onednn"),
     [
         (3.0, 3.0, OnednnProduct, True),
         (3.0, 1.05, FbgemmProduct, True),  # each size of a weight has its own figure
@@ -165,13 +165,13 @@ def test_the_greatest_weight_is_tried(choosing, cut_off_at, greatest):
         (0.5, 0.5, FbgemmProduct, False),
     ],
 )
-def test_the_faster_library_is_taken(monkeypatch, choosing, for_base, for_small, faster, may_be_other):
+def test_the_faster_library_is_taken(monkeypatch, choosing, for_base, for_small, faster, uses_onednn):
     small = (256, 64)
     monkeypatch.setattr(int8, "remembered", lambda name, measure: for_small if name.endswith("256 by 64") else for_base)
     monkeypatch.setattr(int8, "_multiplies_right", lambda kind: True)
     assert fastest_int8_product(*small) is faster
     # oneDNN compiles a product for each number of rows, so there must be few of them if any weight is multiplied by it.
-    assert choose_kernels(None, torch.int8).has_spare_rows is may_be_other
+    assert choose_kernels(None, torch.int8).has_spare_rows is uses_onednn
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no primitive"), AttributeError("no such operation")])
