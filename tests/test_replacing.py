@@ -88,6 +88,7 @@ def path_options() -> set[str]:
 READ = {
     *("build-vocab vocab", "train config", "train init_from", "train resume", "average-checkpoints run", "report runs"),
     *("translate model", "translate text", "translate input", "translate prefix", "translate score_target"),
+    "translate short_lists",
     *("score hypothesis", "score reference", "score source"),
     *("bench train data", "bench translate model", "bench translate data", "attention model", "attention input"),
 }
@@ -327,6 +328,7 @@ def test_a_folder_that_everything_lies_in_is_refused():
         ("sets/data/vocab.model", ["build-vocab", "--data", "sets/data"]),
         ("sets/data/vocab.txt", ["build-vocab", "--data", "sets/data"]),
         ("sets/data/shards", ["build-vocab", "--data", "sets/data"]),
+        ("sets/data/short-lists.npz", ["build-vocab", "--short-lists", "--data", "sets/data"]),
     ],
 )
 @pytest.mark.parametrize("is_folder", [True, False])

@@ -37,11 +37,14 @@ def build_vocab(
         ),
     ] = None,
     max_length: Annotated[int, typer.Option(metavar="N", min=1, help="Skip pairs with more pieces on a side.")] = 256,
+    short_lists: Annotated[
+        bool, typer.Option("--short-lists", help="Write likely translations of pieces, for translate.")
+    ] = False,
     workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads for encoding.  [all cores]")] = None,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 
-    Writes vocab.model, vocab.txt and shards/ into the data set's folder.
+    Writes vocab.model, vocab.txt and shards/ into the data set's folder; with --short-lists also short-lists.npz.
 
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
@@ -50,13 +53,17 @@ def build_vocab(
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.shards import SIDES
+    from nmt.data.short_lists import SHORT_LISTS, build_short_lists
     from nmt.errors import ConfigError
+    from nmt.ownership import check_replaceable
 
     if vocab is not None and size is not None:
         raise ConfigError("--vocab and --size were both given: an existing vocabulary has its size.")
     if data is None:
         data = newest_data_set()
         notice(f"data: {data} (the newest)")
+    if short_lists:  # before the text is encoded
+        check_replaceable(DataFolder(data).short_lists, SHORT_LISTS, option=None)
     if vocab is not None and vocab.is_dir():
         from nmt.checkpoint.bundle_files import BundleFolder
         from nmt.checkpoint.run_folder import bundle_to_use
@@ -119,3 +126,12 @@ def build_vocab(
         warn(message)
     if not built.changed:
         notice("Up to date: vocabulary and shards.")
+    if short_lists:
+        made = build_short_lists(data)
+        notice(
+            f"short-lists: {DataFolder(data).short_lists}, from {made.lists.pairs:,} pairs; on valid: "
+            f"{made.statistics.size:.0f} of {made.lists.vocab_size:,} pieces per line, which are "
+            f"{made.statistics.coverage:.1%} of the references' pieces"
+        )
+        if not made.changed:
+            notice("Up to date: short-lists.")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from nmt.cli.options import Device, Threads, TranslationPrecision, Workers, with_options
-from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
+from nmt.option_fields import FORMAT, SEARCH, STREAMS, flags_unused_in_scoring
 from nmt.search.settings import SearchSettings
 from nmt.translation.line_settings import LineSettings
 
@@ -80,6 +80,14 @@ def translate(
         Literal["error", "replace"],
         typer.Option(help="What to do with bytes that are not UTF-8.", rich_help_panel=STREAMS),
     ] = "error",
+    short_lists: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Search likely pieces only: faster. A data set or its file.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
     guard_report: Annotated[
         Path | None,
         typer.Option(
@@ -121,7 +129,12 @@ def translate(
     from nmt.text import STDIN
 
     if score_target is not None:
-        without_effect = {"--prefix": prefix, "--guard-report": guard_report, "--workers": workers}
+        without_effect = {
+            "--prefix": prefix,
+            "--guard-report": guard_report,
+            "--short-lists": short_lists,
+            "--workers": workers,
+        }
         _refuse(
             [
                 *flags_unused_in_scoring(SearchSettings, search),
@@ -156,6 +169,7 @@ def translate(
     verification = Verification(folders)
 
     from nmt.cli.line_output import Streams, score_lines, translate_lines
+    from nmt.data.short_lists import ShortLists
     from nmt.device import choose_hardware
     from nmt.search.settings import search_settings
     from nmt.translation.ensemble import load_ensemble, product_sizes
@@ -187,7 +201,8 @@ def translate(
     # Several sentences are nothing unusual in a paragraph, so auto would not split it.
     if paragraphs and lines.get("split_sentences", LineSettings.split_sentences) == "auto":
         lines["split_sentences"] = "always"
-    translator = Translator(ensemble, settings, hardware, window=window, workers=workers, **lines)
+    lists = None if short_lists is None else ShortLists.load(short_lists, ensemble.vocab)
+    translator = Translator(ensemble, settings, hardware, window=window, workers=workers, short_lists=lists, **lines)
     record = streams.made_with(folders, translator.settings | {"format": format, "input_format": input_format})
     tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
     for message in tally.notices(prefixed=prefix is not None):

@@ -76,8 +76,15 @@ class Int8Weight:
     beside it. Products are summed as integers, until the scales are multiplied in again.
     """
 
-    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
-        kind = fastest_int8_product(weight_OI.shape[1], weight_OI.shape[0])
+    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None, kind: type[Int8Product] | None = None) -> None:
+        """Round and pack a weight.
+
+        Args:
+            kind: the library that multiplies many rows; the fastest if None.
+        """
+        if kind is None:
+            kind = fastest_int8_product(weight_OI.shape[1], weight_OI.shape[0])
+        self._kind = kind
         kinds = {FbgemmProduct, kind}
         greatest = min(map(greatest_weight, kinds))
         scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest).clamp_min_(1e-30)
@@ -97,6 +104,10 @@ class Int8Weight:
         product = self._product_of_few if is_few else self._product_of_many
         product_NO = product.multiply(rounded_NI).mul_(step_N1)
         return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
+
+    def of_rows(self, weight_OI: Tensor) -> Int8Weight:
+        """Another weight, of a few rows of the same matrix and without bias; they are rounded as here."""
+        return Int8Weight(weight_OI, None, self._kind)
 
 
 @functools.cache

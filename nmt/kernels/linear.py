@@ -49,6 +49,10 @@ class PrepackedWeight(Protocol):
         """x W^T + b."""
         ...
 
+    def of_rows(self, weight_OI: Tensor) -> PrepackedWeight:
+        """Another weight, of a few rows of the same matrix and without bias, for products of the same kind."""
+        ...
+
 
 class FloatWeight:
     """A weight in the dtype and, on a CPU, in the memory order of the fastest product.
@@ -76,6 +80,10 @@ class FloatWeight:
         if self._is_ordered:
             return private.ordered_product(x_NI, self._weight_OI, self._bias_O)
         return F.linear(x_NI, self._weight_OI, self._bias_O)
+
+    def of_rows(self, weight_OI: Tensor) -> FloatWeight:
+        """As :meth:`PrepackedWeight.of_rows`."""
+        return FloatWeight(weight_OI, None, self._dtype)
 
 
 def prepacked(weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> PrepackedWeight:

@@ -6,6 +6,7 @@ Shapes: B sentences, T positions, D d_model, V vocabulary.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal, assert_never
 
 import torch
@@ -41,6 +42,13 @@ class TokenEmbedding(nn.Module):
     def project(self, x_BTD: Tensor) -> Tensor:
         """Logits (B, T, V) over the pieces."""
         return F.linear(x_BTD, self._pieces) if self._prepacked is None else self._prepacked.multiply(x_BTD)
+
+    def projection_to(self, pieces_C: Tensor) -> Callable[[Tensor], Tensor]:
+        """What gives logits (B, T, C) over some pieces only, as :meth:`project` computes them."""
+        rows_CD = self.weight[pieces_C]
+        if self._prepacked is None:
+            return lambda x_BTD: F.linear(x_BTD, rows_CD)
+        return self._prepacked.of_rows(rows_CD).multiply
 
     def prepack(self, dtype: torch.dtype) -> None:
         """Keep a copy of the matrix for :meth:`project`; see :func:`nmt.kernels.linear.prepack`."""

@@ -11,6 +11,7 @@ together, H heads, K size of a head's queries and keys, V size of a head's value
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -113,6 +114,8 @@ class DecodingState:
     """0 where a piece is a hypothesis' own past, -inf where it belongs to others. It may lack the first pieces."""
     beams: tuple[int, ...] = ()
     """Hypotheses of each step whose pieces are in ``past_BWX``."""
+    project: Callable[[Tensor], Tensor] | None = None
+    """The output projection to some pieces only; None for that to all."""
 
     def select(self, parents_BW: Tensor, sentences_B: Tensor | None = None) -> DecodingState:
         """Continue each hypothesis from another one of its sentence.
@@ -126,7 +129,7 @@ class DecodingState:
             layers = tuple(layer.select(sentences_B) for layer in layers)
             mask_B11S, past_BWX = mask_B11S.index_select(0, sentences_B), past_BWX.index_select(0, sentences_B)
         past_BWX = past_BWX.gather(1, parents_BW[:, :, None].expand(-1, -1, past_BWX.shape[2]))
-        return DecodingState(self.length, layers, mask_B11S, past_BWX, self.beams)
+        return replace(self, layers=layers, memory_mask_B11S=mask_B11S, past_BWX=past_BWX)
 
     def recent(self, steps: int | None) -> DecodingState:
         """The state in which hypotheses attend to the last steps alone (restricted self-attention); to all if None."""

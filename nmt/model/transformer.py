@@ -7,6 +7,7 @@ beam); N target and M source rows, one per position of a batch or per hypothesis
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -110,14 +111,20 @@ class Transformer(nn.Module):
         x_ND = self._through_decoder(x_ND, pasts, packing)
         return packing.pad_product(self.embedding.project, x_ND)
 
-    def start(self, encoded: Encoded) -> DecodingState:
-        """The state before the first step: nothing written, the memory projected once for all steps and beams."""
+    def start(self, encoded: Encoded, pieces_C: Tensor | None = None) -> DecodingState:
+        """The state before the first step: nothing written, the memory projected once for all steps and beams.
+
+        Args:
+            pieces_C: the only pieces whose logits the steps return (C instead of V); all if None.
+        """
         layers = tuple(
             LayerState.begin(*layer.cross_attention.project_memory(encoded.memory_MD, encoded.packing))
             for layer in self.decoder
             if isinstance(layer, DecoderLayer)
         )
-        return DecodingState(0, layers, encoded.mask_B11S, encoded.mask_B11S.new_empty(len(encoded.mask_B11S), 1, 0))
+        past_BWX = encoded.mask_B11S.new_empty(len(encoded.mask_B11S), 1, 0)
+        project = None if pieces_C is None else self.embedding.projection_to(pieces_C)
+        return DecodingState(0, layers, encoded.mask_B11S, past_BWX, project=project)
 
     def step(
         self, tokens_BW: Tensor, state: DecodingState, live_BW: Tensor | None = None
@@ -136,10 +143,10 @@ class Transformer(nn.Module):
         pasts = [StepPast(layer, past_mask, memory_mask) for layer in state.layers]
         vectors_ND = self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)
         x_ND = self._through_decoder(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)), pasts, packing)
-        logits_NV = packing.pad(self.embedding.project(x_ND)).flatten(0, 1)
+        logits_NV = packing.pad((state.project or self.embedding.project)(x_ND)).flatten(0, 1)
         layers = tuple(past.layer for past in pasts)
         beams = (*state.beams, beam)
-        return logits_NV, DecodingState(state.length + 1, layers, state.memory_mask_B11S, past_BWX, beams)
+        return logits_NV, replace(state, length=state.length + 1, layers=layers, past_BWX=past_BWX, beams=beams)
 
     def _through_decoder(self, x_ND: Tensor, pasts: Sequence[Past], packing: Packing) -> Tensor:
         x_ND = self.dropout(x_ND)

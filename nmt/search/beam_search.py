@@ -1,7 +1,7 @@
 """Beam search with the length penalty of the paper (section 6.1; Wu et al. 2016, equation 14); greedy search, sampling.
 
 Shapes: B sentences, S source pieces, W places of the beam (live or empty), G groups of places (1 unless the search is
-diverse), N = B · W rows, V vocabulary, K extensions per hypothesis, T pieces so far.
+diverse), N = B · W rows, V vocabulary or candidates, K extensions per hypothesis, T pieces so far.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.data.short_lists import ShortLists
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
+from nmt.search.candidates import Candidates
 from nmt.search.diverse import choose_by_group
 from nmt.search.next_pieces import RandomNumbers, largest, repeating_pieces, sample
 from nmt.search.settings import Normalization, SearchSettings
@@ -58,6 +60,7 @@ def beam_search(
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
     numbers: Sequence[int] | None = None,
+    short_lists: ShortLists | None = None,
     before_step: Callable[[int, int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch of sentences.
@@ -74,6 +77,7 @@ def beam_search(
             output raises the limit. Prefixes must be shorter than the models' positions.
         numbers: a seed for each sentence when sampling: the same number draws the same outputs, in any batch. The
             default is the position in this batch.
+        short_lists: search among the pieces of each sentence's list only; their probabilities sum to 1.
         before_step: called before each step with the number of sentences left and the pieces of each hypothesis so
             far. An exception that it raises ends the search.
 
@@ -83,7 +87,7 @@ def beam_search(
     if before_step is not None:  # before the encoder too, which may need more memory than the first step
         before_step(len(source_BS), 0)
     with torch.inference_mode():
-        search = _Search.begin(models, source_BS, settings, prefixes, numbers)
+        search = _Search.begin(models, source_BS, settings, prefixes, numbers, short_lists)
         while search.sentences:
             if before_step is not None and search.length:
                 before_step(len(search.sentences), search.length)
@@ -122,6 +126,8 @@ class _Search:
     """The prefixes, by sentence of the whole batch."""
     random_numbers: RandomNumbers | None
     """The random numbers for sampling; None if the search does not sample."""
+    candidates: Candidates | None
+    """The pieces of the columns of logits; None if they are the vocabulary."""
     length: int = field(default=0)
 
     @staticmethod
@@ -131,6 +137,7 @@ class _Search:
         settings: SearchSettings,
         prefixes: Sequence[Sequence[int]] | None,
         numbers: Sequence[int] | None,
+        short_lists: ShortLists | None,
     ) -> _Search:
         count, groups, device = source_BS.shape[0], settings.diverse_groups, source_BS.device
         longest = min(model.config.max_positions for model in models) - 1
@@ -140,6 +147,10 @@ class _Search:
         limits = [min(length - 1 + settings.max_extra_length, longest) for length in source_lengths]
         if prefixes is not None:
             limits = [max(limit, len(prefix)) for limit, prefix in zip(limits, prefixes, strict=True)]
+        candidates = None
+        if short_lists is not None:
+            candidates = Candidates.of(short_lists, source_BS, prefixes, models[0].vocab_size)
+        pieces_C = candidates.pieces_C if candidates is not None else None
         # Each sentence starts with a single hypothesis; the first step fills the beam.
         return _Search(
             models,
@@ -147,7 +158,7 @@ class _Search:
             finished=[[] for _ in range(count)],
             sentences=list(range(count)),
             limits=limits,
-            states=[model.start(model.encode(source_BS, source_lengths)) for model in models],
+            states=[model.start(model.encode(source_BS, source_lengths), pieces_C) for model in models],
             tokens_BW=torch.full((count, 1), BOS, device=device),
             scores_BW=torch.zeros(count, 1, device=device),
             places_BG=torch.full((count, groups), settings.beam // groups, device=device),
@@ -157,6 +168,7 @@ class _Search:
             random_numbers=RandomNumbers(settings.sampling.seed, range(count) if numbers is None else numbers)
             if settings.sampling is not None
             else None,
+            candidates=candidates,
         )
 
     def extend(self) -> None:
@@ -165,6 +177,8 @@ class _Search:
         best_BW, parents_BW, tokens_BW = (
             self._best() if self.random_numbers is None else self._sampled(self.random_numbers)
         )
+        if self.candidates is not None:
+            tokens_BW = self.candidates.pieces_C[tokens_BW]
         self.length += 1
 
         # 2. Extensions that end in eos are finished; the others stay live.
@@ -181,12 +195,13 @@ class _Search:
             self.pieces_BWT = self.pieces_BWT[staying]
             self.limits = [self.limits[row] for row in staying]
             self.places_BG, self.penalties_BW = self.places_BG[kept_B], self.penalties_BW[kept_B]
+            self.candidates = self.candidates.select(kept_B) if self.candidates is not None else None
             live_BW, parents_BW, tokens_BW = live_BW[kept_B], parents_BW[kept_B], tokens_BW[kept_B]
         self.scores_BW, self.tokens_BW = live_BW, tokens_BW
         self.states = [state.select(parents_BW, kept_B) for state in self.states]
 
     def _best(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The best extensions of each sentence's hypotheses: log-probabilities, parents and pieces (B, W)."""
+        """The best extensions of each sentence's hypotheses: log-probabilities, parents and columns (B, W)."""
         logits_NV, normalizer_N1 = self._allowed_logits()
         # The K best extensions of each hypothesis suffice for a beam of K.
         values_NK, pieces_NK = largest(logits_NV, self.settings.beam)
@@ -208,7 +223,7 @@ class _Search:
         return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
 
     def _sampled(self, random_numbers: RandomNumbers) -> tuple[Tensor, Tensor, Tensor]:
-        """Sample an extension of each hypothesis: log-probabilities, parents and pieces (B, W).
+        """Sample an extension of each hypothesis: log-probabilities, parents and columns (B, W).
 
         In the first step, all W samples extend the same hypothesis.
         """
@@ -235,6 +250,8 @@ class _Search:
             self._forbid(logits_NV)
             return logits_NV, normalizer_N1
         rows_F, pieces_F = (torch.tensor(list(part), device=logits_NV.device) for part in (forced, forced.values()))
+        if self.candidates is not None:
+            pieces_F = self.candidates.column_V[pieces_F]
         logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
         forced_FW = logits_BWV[rows_F, :, pieces_F]
         self._forbid(logits_NV)
@@ -249,8 +266,10 @@ class _Search:
         for piece in [*never_emitted(self.settings.allow_unk), *([EOS] if is_too_early else [])]:
             logits_NV[:, piece] = -torch.inf
         if self.settings.no_repeat_ngram:
-            rows, pieces = repeating_pieces(self.pieces_BWT, self.settings.no_repeat_ngram)
-            logits_NV[torch.from_numpy(rows), torch.from_numpy(pieces)] = -torch.inf
+            rows, pieces = map(torch.from_numpy, repeating_pieces(self.pieces_BWT, self.settings.no_repeat_ngram))
+            # A piece that was written is a candidate.
+            columns = pieces if self.candidates is None else self.candidates.column_V[pieces]
+            logits_NV[rows, columns] = -torch.inf
             # A hypothesis without any allowed piece may end, even below the minimum length.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
             logits_NV[ending_N, EOS] = eos_N[ending_N]
@@ -267,7 +286,7 @@ class _Search:
         each, live_BW = [], self._live()
         for index, model in enumerate(self.models):
             logits_NV, self.states[index] = model.step(self.tokens_BW, self.states[index], live_BW)
-            each.append(logits_NV.float())
+            each.append(logits_NV.float() if self.candidates is None else self.candidates.restrict(logits_NV.float()))
         if len(each) == 1:
             return each[0], each[0].logsumexp(dim=1, keepdim=True)
         log_probabilities = torch.stack([torch.log_softmax(logits_NV, dim=-1) for logits_NV in each])

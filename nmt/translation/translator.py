@@ -15,6 +15,7 @@ from typing import Annotated, Unpack
 import torch
 
 from nmt.config.option_values import check_options
+from nmt.data.short_lists import ShortLists
 from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
@@ -64,6 +65,7 @@ class Translator:
         *,
         window: int = 2_048,
         workers: int | None = None,
+        short_lists: ShortLists | None = None,
         **options: Unpack[LineOptions],
     ) -> None:
         """Prepare to translate.
@@ -74,6 +76,7 @@ class Translator:
             window: the number of lines that are read before their translations are returned.
             workers: the number of batches that are searched at the same time, each with its share of the threads;
                 default: one per thread.
+            short_lists: search among the pieces of each line's list only; made with the models' vocabulary.
             options: the fields of :class:`~nmt.translation.line_settings.LineSettings`.
 
         Raises:
@@ -106,6 +109,7 @@ class Translator:
         trained_length = data.lines.max_length if data.lines is not None else _TRAINED_LENGTH
         self.max_source_length = settings.max_source_length or min(trained_length, self._positions)
         self._recorded = recorded(search, settings)
+        self._short_lists = short_lists
         self._splitter = LineSplitter(
             settings.split_sentences, data.source_lang, data.lines, self.max_source_length, self._lengths
         )
@@ -141,10 +145,11 @@ class Translator:
     @property
     def settings(self) -> dict[str, object]:
         """The settings that translations depend on."""
-        return self._recorded | {
+        settings = self._recorded | {
             "max_source_length": self.max_source_length,
             "precision": self._hardware.precision,
         }
+        return settings if self._short_lists is None else settings | {"short_lists": self._short_lists.fingerprint}
 
     def translate(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
         """Translate lines. Yields one translation per line, in order.
@@ -346,6 +351,7 @@ class Translator:
                 settings,
                 prefixes=[segment.prefix for segment in batch],
                 numbers=[segment.number for segment in batch],
+                short_lists=self._short_lists,
                 before_step=before_step,
             )
         texts = iter(self._vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))

@@ -61,6 +61,7 @@ COMMANDS = {
         "prepare-data mirrored.yaml --workers 1 --mirror mirror --cache cache --out sets/text", leaves="cache(/.*)?"
     ),
     "build-vocab": Command("build-vocab --data sets/data --size 38 --workers 1"),
+    "build-vocab (short-lists)": Command("build-vocab --data sets/data --size 40 --workers 1 --short-lists"),
     "train": Command(
         "train --data sets/data --config quick.yaml --out runs/run --set training.max_updates=3",
         adds_to=r"runs/run/(metrics\.jsonl|config\.yaml|data\.json|manifests/.*|last|best)",
@@ -105,9 +106,9 @@ def is_quick(command: str, fault: str, place: str) -> bool:
 
 def test_the_table_has_every_command_fault_and_place():
     assert {name for name, _ in commands()} == {name.partition(" (")[0] for name in COMMANDS} - {"export"}
-    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 468
+    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 504
     quick = [case for case in TABLE if is_quick(*case)]
-    assert len(quick) == 234
+    assert len(quick) == 252
     for pairs in ({(c, f) for c, f, _ in quick}, {(c, p) for c, _, p in quick}, {(f, p) for _, f, p in quick}):
         assert len(pairs) in (len(COMMANDS) * len(FAULTS), len(FAULTS) * len(PLACES))
 

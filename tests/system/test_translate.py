@@ -16,12 +16,14 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config, DataConfig, DecodingConfig, ModelConfig
-from nmt.data.vocab import train_vocabulary
+from nmt.data.short_lists import ShortLists
+from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.model.transformer import Transformer
 from nmt.translation.resuming import OutputFile
 from tests.commands import run_command
@@ -443,6 +445,10 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input-format", "paragraphs", "--nbest", "2"], ["--nbest", "jsonl"]),
         (["--guard-report", "nowhere/report"], ["nowhere", "folder"]),
         (["--prefix", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
+        (["--short-lists", "nowhere"], ["nowhere", "cannot be read", "nmt build-vocab --short-lists"]),
+        (["--short-lists", "."], ["short-lists.npz", "nmt build-vocab --data . --short-lists"]),
+        (["--short-lists", "in.txt"], ["in.txt", "no file of short-lists"]),
+        (["--score-target", "-", "--short-lists", "lists.npz"], ["--short-lists", "--score-target"]),
         (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
         (["--score-target", "-"], ["standard input", "--input FILE"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
@@ -636,6 +642,57 @@ def test_drawn_from_begun_with_and_re_ranked(bundle, tmp_path):
     refused = translate(bundle, b"ba\nki\n", "--prefix", str(prefix))
     assert (refused.returncode, refused.stdout.count(b"\n")) == (2, 1)
     assert b"has more than 1 line, but" in refused.stderr
+
+
+def make_lists(path: Path, vocab: Vocabulary, pieces: list[int]) -> Path:
+    """Lists that are the same for every line."""
+    everywhere = np.array(pieces, dtype=np.int32)
+    nothing = np.empty(0, dtype=np.int32)
+    ShortLists(np.zeros(vocab.size + 1, dtype=np.int64), nothing, everywhere, vocab.fingerprint, "", 1).save(path)
+    return path
+
+
+def test_with_short_lists_a_line_holds_pieces_of_its_list_alone(bundle, tmp_path):
+    vocab = Vocabulary.load(bundle / "vocab.model")
+    [allowed] = vocab.encode(["ti se ru"])
+    lists = make_lists(tmp_path / "lists.npz", vocab, allowed)
+    text = b"ba do\nki lu me\n\nno pa\n" * 20
+    listed = translate(bundle, text, "--short-lists", str(lists), "--format", "jsonl")
+    assert listed.returncode == 0, listed.stderr.decode()
+    everything = set()
+    for source, line in zip(text.decode().splitlines(), map(json.loads, listed.stdout.splitlines()), strict=True):
+        own = {*vocab.encode([source])[0], *allowed}
+        written = {piece for candidate in line["candidates"] for piece in vocab.ids(candidate["pieces"])}
+        assert written <= own
+        everything |= written
+    assert everything & set(allowed)
+    batched = [
+        translate(bundle, text, "--short-lists", str(lists), "--batch-tokens", size).stdout for size in ("8", "2048")
+    ]
+    assert batched[0] == batched[1]
+    assert translate(bundle, text, "--format", "jsonl").stdout != listed.stdout
+
+
+def test_an_output_goes_on_with_the_same_short_lists_only(bundle, tmp_path):
+    vocab = Vocabulary.load(bundle / "vocab.model")
+    lists = make_lists(tmp_path / "lists.npz", vocab, [10, 20])
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("ba do\nki lu me\n")
+    files = ["--input", str(source), "--output", str(output), "--short-lists", str(lists)]
+    assert translate(bundle, b"", *files).returncode == 0
+    assert b"up to date" in translate(bundle, b"", *files).stderr
+    make_lists(lists, vocab, [10, 21])
+    for options in (files, files[:-2]):
+        refused = translate(bundle, b"", *options)
+        assert refused.returncode == 2
+        assert b"short" in refused.stderr
+
+
+def test_short_lists_of_another_vocabulary_are_refused(bundle, tmp_path):
+    other = train_vocabulary(["ba ba do", "lu ki"], size=30).vocab
+    refused = translate(bundle, b"ba\n", "--short-lists", str(make_lists(tmp_path / "lists.npz", other, [7])))
+    assert refused.returncode == 2
+    assert b"lists.npz: these short-lists were made with another vocabulary than the model's" in refused.stderr
 
 
 def test_characters_without_a_piece_are_copied(bundle):
