@@ -132,6 +132,8 @@ class Model:
             for settings in (SearchSettings, LineSettings)
         )
         settings = search_settings(self._ensemble.config.decoding, **search)
+        if short_lists is not None and not isinstance(short_lists, str | PathLike):
+            raise ConfigError(f"short_lists: expected the path of a data set or file, got {short_lists!r}.")
         lists = None if short_lists is None else ShortLists.load(Path(short_lists), self._ensemble.vocab)
         translator = Translator(self._ensemble, settings, self._hardware, window=window, short_lists=lists, **of_lines)
         return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))

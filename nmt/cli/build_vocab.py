@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from nmt.cli.options import DataSet
 
+if TYPE_CHECKING:
+    from nmt.data.build import BuiltVocabulary
+
 
 def build_vocab(
+    ctx: typer.Context,
     data: DataSet = None,
     size: Annotated[int | None, typer.Option(metavar="N", min=1, help="Pieces.  [by the size of the corpus]")] = None,
     model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="Algorithm of the vocabulary.")] = "bpe",
@@ -38,22 +42,22 @@ def build_vocab(
     ] = None,
     max_length: Annotated[int, typer.Option(metavar="N", min=1, help="Skip pairs with more pieces on a side.")] = 256,
     short_lists: Annotated[
-        bool, typer.Option("--short-lists", help="Write likely translations of pieces, for translate.")
+        bool, typer.Option("--short-lists", help="Also write short-lists, for translate --short-lists.")
     ] = False,
     workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads for encoding.  [all cores]")] = None,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 
-    Writes vocab.model, vocab.txt and shards/ into the data set's folder; with --short-lists also short-lists.npz.
+    Writes vocab.model, vocab.txt and shards/ into the data set's folder, and with --short-lists short-lists.npz. With
+    --short-lists alone it keeps the vocabulary and the shards.
 
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
     from nmt.cli.console import notice, warn
-    from nmt.data.build import build_vocabulary, normalization_changes, warnings
+    from nmt.data.build import build_vocabulary
     from nmt.data.data_folder import DataFolder
-    from nmt.data.manifest import newest_data_set, read_manifest
-    from nmt.data.shards import SIDES
-    from nmt.data.short_lists import SHORT_LISTS, build_short_lists
+    from nmt.data.manifest import newest_data_set
+    from nmt.data.short_lists import SHORT_LISTS
     from nmt.errors import ConfigError
     from nmt.ownership import check_replaceable
 
@@ -64,6 +68,9 @@ def build_vocab(
         notice(f"data: {data} (the newest)")
     if short_lists:  # before the text is encoded
         check_replaceable(DataFolder(data).short_lists, SHORT_LISTS, option=None)
+        if DataFolder(data).shards.is_dir() and not _given_settings(ctx):
+            _write_short_lists(data)
+            return
     if vocab is not None and vocab.is_dir():
         from nmt.checkpoint.bundle_files import BundleFolder
         from nmt.checkpoint.run_folder import bundle_to_use
@@ -85,6 +92,31 @@ def build_vocab(
         max_length=max_length,
         threads=workers,
     )
+    _report(data, built, max_length)
+    if short_lists:
+        _write_short_lists(data)
+    elif built.changed and DataFolder(data).short_lists.is_file():
+        warn(f"{DataFolder(data).short_lists}: was made from other shards. --short-lists makes it again.")
+
+
+def _given_settings(ctx: typer.Context) -> list[str]:
+    """The options on the command line that say how the text is encoded."""
+    others = {"data", "short_lists", "workers"}
+    return [name for name in ctx.params if name not in others and _is_given(ctx, name)]
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _report(data: Path, built: BuiltVocabulary, max_length: int) -> None:
+    from nmt.cli.console import notice, warn
+    from nmt.data.build import normalization_changes, warnings
+    from nmt.data.data_folder import DataFolder
+    from nmt.data.manifest import read_manifest
+    from nmt.data.shards import SIDES
+
     if built.edited:
         notice(f"{', '.join(built.edited)}: changed since the text was encoded, so the text was encoded again")
     if built.trained is not None:
@@ -126,12 +158,20 @@ def build_vocab(
         warn(message)
     if not built.changed:
         notice("Up to date: vocabulary and shards.")
-    if short_lists:
-        made = build_short_lists(data)
+
+
+def _write_short_lists(data: Path) -> None:
+    from nmt.cli.console import notice
+    from nmt.data.data_folder import DataFolder
+    from nmt.data.short_lists import build_short_lists
+
+    built = build_short_lists(data)
+    lists, statistics = built.lists, built.statistics
+    notice(f"short-lists: {DataFolder(data).short_lists}, from {lists.pairs:,} of {built.pairs:,} pairs")
+    if statistics is not None:
         notice(
-            f"short-lists: {DataFolder(data).short_lists}, from {made.lists.pairs:,} pairs; on valid: "
-            f"{made.statistics.size:.0f} of {made.lists.vocab_size:,} pieces per line, which are "
-            f"{made.statistics.coverage:.1%} of the references' pieces"
+            f"valid: lists of {statistics.size:,.0f} of {lists.vocab_size:,} pieces on average, which hold "
+            f"{statistics.coverage:.1%} of the targets' pieces"
         )
-        if not made.changed:
-            notice("Up to date: short-lists.")
+    if not built.changed:
+        notice("Up to date: short-lists.")

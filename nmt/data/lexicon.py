@@ -19,8 +19,9 @@ from nmt.data.shards import PairSource
 from nmt.data.vocab import Vocabulary
 
 MAX_LINKS = 50_000_000
-"""About 50,000 pairs of 30 pieces a side. Links take 4 bytes each, and while entries are collected up to 16."""
+"""About 50,000 pairs of 30 pieces a side. A link takes up to 30 bytes while entries are collected, then 4."""
 _LINKS_AT_ONCE = 1_000_000
+_PAIRS_AT_ONCE = 1_000_000
 _ITERATIONS = 5
 # The source piece of links to nothing. No sentence holds padding.
 _NOTHING = Vocabulary.PAD
@@ -34,6 +35,8 @@ class Lexicon:
     target_E: NDArray[np.int64]
     count_E: NDArray[np.float64]
     """How often the source piece is expected to be the explanation of the target piece in these pairs."""
+    target_count_V: NDArray[np.float64]
+    """How often each piece is in these pairs' targets."""
     pairs: int
     """The number of pairs that it was estimated from."""
 
@@ -49,7 +52,10 @@ class _Links:
 
 
 def estimate_lexicon(pairs: PairSource, vocab_size: int, *, max_links: int = MAX_LINKS) -> Lexicon:
-    """Estimate the model, from as many pairs as have so many links, spread evenly over the corpus."""
+    """Estimate the model, from as many pairs as have about so many links, spread evenly over the corpus.
+
+    Pairs that alone have more links than are held at once are left out.
+    """
     chosen_P = _evenly_spread(pairs, max_links)
     key_E = np.unique(np.concatenate([np.unique(links.key_L) for links in _linked(pairs, chosen_P, vocab_size)]))
     blocks = [
@@ -66,19 +72,30 @@ def estimate_lexicon(pairs: PairSource, vocab_size: int, *, max_links: int = MAX
             count_E += np.bincount(entry_L, weight_L, len(key_E))
         probability_E = count_E / np.bincount(source_E, count_E, vocab_size)[source_E]
     is_explained_E = source_E != _NOTHING
-    return Lexicon(source_E[is_explained_E], target_E[is_explained_E], count_E[is_explained_E], len(chosen_P))
+    return Lexicon(
+        source_E[is_explained_E],
+        target_E[is_explained_E],
+        count_E[is_explained_E],
+        np.bincount(target_E, weights=count_E, minlength=vocab_size),
+        len(chosen_P),
+    )
 
 
 def _evenly_spread(pairs: PairSource, max_links: int) -> NDArray[np.int64]:
-    links = int(((pairs.source_lengths + 1).astype(np.int64) * pairs.target_lengths).sum())
+    everything = range(0, len(pairs), _PAIRS_AT_ONCE)
+    links = sum(int(_links_of(pairs, slice(start, start + _PAIRS_AT_ONCE)).sum()) for start in everything)
     count = len(pairs) if links <= max_links else max(1, len(pairs) * max_links // links)
-    return np.arange(count, dtype=np.int64) * len(pairs) // count
+    chosen_P = np.arange(count, dtype=np.int64) * len(pairs) // max(count, 1)
+    return chosen_P[_links_of(pairs, chosen_P) <= _LINKS_AT_ONCE]
+
+
+def _links_of(pairs: PairSource, chosen: slice | NDArray[np.int64]) -> NDArray[np.int64]:
+    return (pairs.source_lengths[chosen] + 1).astype(np.int64) * pairs.target_lengths[chosen]
 
 
 def _linked(pairs: PairSource, chosen_P: NDArray[np.int64], vocab_size: int) -> Iterator[_Links]:
     """The links of the chosen pairs, in blocks."""
-    links_P = (pairs.source_lengths[chosen_P] + 1).astype(np.int64) * pairs.target_lengths[chosen_P]
-    block_P = np.cumsum(links_P) // _LINKS_AT_ONCE
+    block_P = np.cumsum(_links_of(pairs, chosen_P)) // _LINKS_AT_ONCE
     for block in np.split(chosen_P, np.flatnonzero(np.diff(block_P)) + 1):
         sources_P, targets_P = (
             lengths[block].astype(np.int64) for lengths in (pairs.source_lengths, pairs.target_lengths)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from nmt.data.arrays import Indices, gather_rows
 from nmt.data.data_folder import DataFolder
 from nmt.data.lexicon import estimate_lexicon
-from nmt.data.shards import INDEX_NAME, PairSource, ParallelShards, build_command, read_index
+from nmt.data.shards import ENCODED_SPLITS, INDEX_NAME, PairSource, ParallelShards, build_command, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError
 from nmt.files import replacing
@@ -96,8 +96,8 @@ class ShortLists:
         listed = gather_rows(self.pieces_X, starts, self.starts_V1[source + 1] - starts)
         return np.unique(np.concatenate([_SPECIAL, source, self.frequent_F, listed]).astype(np.int64))
 
-    def of_sentences(self, pairs: PairSource) -> ListStatistics:
-        """How well the lists fit encoded pairs: their sizes, and how many target pieces they hold."""
+    def statistics(self, pairs: PairSource) -> ListStatistics | None:
+        """How well the lists fit encoded pairs; None if there are none."""
         sizes, found, pieces = 0, 0, 0
         for index in range(len(pairs)):
             target = pairs.tokens("target", np.array([index]))
@@ -105,7 +105,7 @@ class ShortLists:
             sizes += len(own)
             found += int(np.isin(target, own).sum())
             pieces += len(target)
-        return ListStatistics(sizes / len(pairs), found / pieces)
+        return ListStatistics(sizes / len(pairs), found / pieces) if pieces else None
 
     def save(self, path: Path) -> None:
         """Write the lists.
@@ -137,7 +137,7 @@ class ShortLists:
         Raises:
             DataError: there are no lists, they are damaged, or they were made with another vocabulary.
         """
-        remedy = "Make the lists with `nmt build-vocab --short-lists`."
+        remedy = "Make the lists with `nmt build-vocab --short-lists` in the data set that the model was trained on."
         if path.is_dir():
             path, remedy = DataFolder(path).short_lists, f"Run `nmt build-vocab --data {path} --short-lists`."
         try:
@@ -177,18 +177,21 @@ def _arrays(content: bytes) -> dict[str, NDArray[Any]] | None:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error):
-        return None
+    except (ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        return None  # zipfile has a RuntimeError for every feature that it lacks
     found = {name: (array.dtype.kind, array.ndim) for name, array in arrays.items()}
     return arrays if found == _ARRAYS else None
 
 
 def _is_ours(path: Path) -> bool:
+    """Whether a file begins as :meth:`ShortLists.save` begins it; it may be damaged."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return set(archive.namelist()) == {f"{name}.npy" for name in _ARRAYS}
-    except (OSError, zipfile.BadZipFile):
+        with path.open("rb") as stream:
+            beginning = stream.read(1_000)
+    except OSError:
         return False
+    first, second = (f"{name}.npy".encode() for name in list(_ARRAYS)[:2])
+    return beginning.startswith(b"PK") and first in beginning and second in beginning
 
 
 SHORT_LISTS = Kind("short-lists", _is_ours)
@@ -199,8 +202,10 @@ class BuiltShortLists:
     """A data set's short-lists."""
 
     lists: ShortLists
-    statistics: ListStatistics
-    """Of the validation pairs."""
+    statistics: ListStatistics | None
+    """Of the validation pairs; None if there are none."""
+    pairs: int
+    """The number of training pairs."""
     changed: bool
     """False if they were up to date."""
 
@@ -217,32 +222,39 @@ def build_short_lists(data: Path) -> BuiltShortLists:
     check_replaceable(folder.short_lists, SHORT_LISTS, option=None)
     read_index(data)  # its errors name what is missing
     shards = sha256_of(folder.shards / INDEX_NAME)
-    valid = ParallelShards.open(data, "valid")
+    pairs, valid = (ParallelShards.open(data, split) for split in ENCODED_SPLITS)
     try:
         lists = ShortLists.load(folder.short_lists)
         if lists.shards == shards:
-            return BuiltShortLists(lists, lists.of_sentences(valid), changed=False)
+            return BuiltShortLists(lists, lists.statistics(valid), len(pairs), changed=False)
     except DataError:
         pass
     vocab = Vocabulary.load(folder.vocab)
-    pairs = ParallelShards.open(data, "train")
     if pairs.vocab_fingerprint != vocab.fingerprint:
         raise DataError(f"{data}: its shards were made with another vocabulary. Run {build_command(data)} again.")
     lists = make_short_lists(pairs, vocab, shards=shards)
+    if sha256_of(folder.shards / INDEX_NAME) != shards:
+        raise DataError(f"{folder.shards}: was written again meanwhile. Run the same command again.")
     lists.save(folder.short_lists)
-    return BuiltShortLists(lists, lists.of_sentences(valid), changed=True)
+    return BuiltShortLists(lists, lists.statistics(valid), len(pairs), changed=True)
 
 
 def make_short_lists(pairs: PairSource, vocab: Vocabulary, *, shards: str = "") -> ShortLists:
-    """The short-lists of encoded pairs: the target pieces that each source piece most often explains."""
+    """The short-lists of encoded pairs: the target pieces that each source piece most often explains.
+
+    Raises:
+        DataError: there are no pairs.
+    """
     lexicon = estimate_lexicon(pairs, vocab.size)
+    if not lexicon.pairs:
+        raise DataError("short-lists need training pairs, and there are none.")
     by_count = np.lexsort((-lexicon.count_E, lexicon.source_E))
     source_E, target_E, count_E = (array[by_count] for array in (lexicon.source_E, lexicon.target_E, lexicon.count_E))
     rank_E = np.arange(len(source_E)) - np.searchsorted(source_E, source_E)
     is_listed_E = (rank_E < LIKELIEST) & (count_E >= _LEAST_COUNT)
     source_X, target_X = source_E[is_listed_E], target_E[is_listed_E]
-    total_V = np.bincount(lexicon.target_E, lexicon.count_E, vocab.size)
-    frequent_F = np.argsort(-total_V, kind="stable")[: min(FREQUENT, np.count_nonzero(total_V))]
+    by_frequency = np.argsort(-lexicon.target_count_V, kind="stable")
+    frequent_F = by_frequency[: min(FREQUENT, np.count_nonzero(lexicon.target_count_V))]
     return ShortLists(
         np.searchsorted(source_X, np.arange(vocab.size + 1)),
         target_X.astype(np.int32),

@@ -84,7 +84,6 @@ class Int8Weight:
         """
         if kind is None:
             kind = fastest_int8_product(weight_OI.shape[1], weight_OI.shape[0])
-        self._kind = kind
         kinds = {FbgemmProduct, kind}
         greatest = min(map(greatest_weight, kinds))
         scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest).clamp_min_(1e-30)
@@ -106,8 +105,11 @@ class Int8Weight:
         return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
 
     def of_rows(self, weight_OI: Tensor) -> Int8Weight:
-        """Another weight, of a few rows of the same matrix and without bias; they are rounded as here."""
-        return Int8Weight(weight_OI, None, self._kind)
+        """As :meth:`~nmt.kernels.linear.PrepackedWeight.of_rows`.
+
+        The rows are packed for FBGEMM alone: packing twice takes longer than a search of few sentences gains.
+        """
+        return Int8Weight(weight_OI, None, FbgemmProduct)
 
 
 @functools.cache

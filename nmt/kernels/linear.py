@@ -50,7 +50,7 @@ class PrepackedWeight(Protocol):
         ...
 
     def of_rows(self, weight_OI: Tensor) -> PrepackedWeight:
-        """Another weight, of a few rows of the same matrix and without bias, for products of the same kind."""
+        """A weight without bias of some rows of the same matrix, for products of the same kind."""
         ...
 
 

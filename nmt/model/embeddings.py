@@ -44,7 +44,7 @@ class TokenEmbedding(nn.Module):
         return F.linear(x_BTD, self._pieces) if self._prepacked is None else self._prepacked.multiply(x_BTD)
 
     def projection_to(self, pieces_C: Tensor) -> Callable[[Tensor], Tensor]:
-        """What gives logits (B, T, C) over some pieces only, as :meth:`project` computes them."""
+        """A function like :meth:`project` that computes the logits of some pieces only (B, T, C)."""
         rows_CD = self.weight[pieces_C]
         if self._prepacked is None:
             return lambda x_BTD: F.linear(x_BTD, rows_CD)

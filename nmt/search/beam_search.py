@@ -150,7 +150,7 @@ class _Search:
         candidates = None
         if short_lists is not None:
             candidates = Candidates.of(short_lists, source_BS, prefixes, models[0].vocab_size)
-        pieces_C = candidates.pieces_C if candidates is not None else None
+        pieces_C = None if candidates is None or candidates.are_all else candidates.pieces_C
         # Each sentence starts with a single hypothesis; the first step fills the beam.
         return _Search(
             models,
@@ -270,6 +270,7 @@ class _Search:
             # A piece that was written is a candidate.
             columns = pieces if self.candidates is None else self.candidates.column_V[pieces]
             logits_NV[rows, columns] = -torch.inf
+        if self.settings.no_repeat_ngram or self.candidates is not None:
             # A hypothesis without any allowed piece may end, even below the minimum length.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
             logits_NV[ending_N, EOS] = eos_N[ending_N]

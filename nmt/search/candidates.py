@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.short_lists import ShortLists
 from nmt.data.vocab import Vocabulary
-from nmt.kernels.packing import rounded_up
 from nmt.model.masks import additive_mask
 
-SPECIAL = Vocabulary.EOS + 1
-"""The special pieces are the first candidates, so their columns are their ids."""
+# The special pieces are the first candidates, so their columns are their ids.
+_SPECIAL = Vocabulary.EOS + 1
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class Candidates:
     """The candidates of the unfinished sentences of a batch."""
 
     pieces_C: Tensor
-    """The ids, ascending, and at the end repeated padding: libraries compile products for few sizes."""
+    """The ids, ascending, and at the end repeated padding."""
+    are_all: bool
+    """Whether every piece of the vocabulary is a candidate."""
     mask_BC: Tensor
     """0 for the pieces of a sentence's own list, -inf for the others."""
     column_V: Tensor
@@ -42,11 +44,15 @@ class Candidates:
         """The candidates of a batch; the pieces of a sentence's prefix are always among them."""
         rows = source_BS.tolist()
         lists = [
-            np.union1d(short_lists.of_sentence(np.array(row)), np.array(prefix, dtype=np.int64))
+            np.union1d(short_lists.of_sentence(_without_special(row)), np.array(prefix, dtype=np.int64))
             for row, prefix in zip(rows, prefixes or [()] * len(rows), strict=True)
         ]
         pieces = np.unique(np.concatenate(lists))
-        spare = rounded_up(len(pieces)) - len(pieces)
+        size = _rounded_up(len(pieces))
+        are_all = size >= vocab_size
+        if are_all:  # a copy of so many rows of the projection gains nothing
+            pieces, size = np.arange(vocab_size), vocab_size
+        spare = size - len(pieces)
         column = np.full(vocab_size, -1, dtype=np.int64)
         column[pieces] = np.arange(len(pieces))
         allowed = np.zeros((len(lists), len(pieces) + spare), dtype=bool)
@@ -55,6 +61,7 @@ class Candidates:
         device = source_BS.device
         return Candidates(
             torch.from_numpy(np.pad(pieces, (0, spare), constant_values=Vocabulary.PAD)).to(device),
+            are_all,
             additive_mask(torch.from_numpy(~allowed), torch.float32).to(device),
             torch.from_numpy(column).to(device),
         )
@@ -67,3 +74,16 @@ class Candidates:
     def select(self, sentences_B: Tensor) -> Candidates:
         """Keep only some sentences."""
         return replace(self, mask_BC=self.mask_BC[sentences_B])
+
+
+def _without_special(row: list[int]) -> NDArray[np.int64]:
+    return np.array([piece for piece in row if piece >= _SPECIAL], dtype=np.int64)
+
+
+def _rounded_up(count: int) -> int:
+    """The next power of two, or one and a half times one.
+
+    Libraries compile a product for each pair of a number of rows and a number of candidates, and keep it.
+    """
+    power = 1 << (count - 1).bit_length()
+    return power * 3 // 4 if count <= power * 3 // 4 else power

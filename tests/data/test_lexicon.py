@@ -33,9 +33,10 @@ def by_dictionaries(pairs, iterations: int = 5) -> dict[tuple[int, int], float]:
     return {entry: count for entry, count in counts.items() if entry[0]}
 
 
-@pytest.mark.parametrize("links_at_once", [1, 100, 1_000_000])
-def test_counts_are_those_of_a_plain_computation(shards_of, monkeypatch, links_at_once):
+@pytest.mark.parametrize(("links_at_once", "pairs_at_once"), [(100, 3), (1_000_000, 1_000_000)])
+def test_counts_are_those_of_a_plain_computation(shards_of, monkeypatch, links_at_once, pairs_at_once):
     monkeypatch.setattr(lexicon, "_LINKS_AT_ONCE", links_at_once)
+    monkeypatch.setattr(lexicon, "_PAIRS_AT_ONCE", pairs_at_once)
     pairs = random_pairs(40)
     found = estimate_lexicon(shards_of(pairs), VOCAB)
     entries = list(zip(found.source_E.tolist(), found.target_E.tolist(), strict=True))
@@ -43,6 +44,8 @@ def test_counts_are_those_of_a_plain_computation(shards_of, monkeypatch, links_a
     assert entries == sorted(expected)
     assert found.count_E.tolist() == pytest.approx([expected[entry] for entry in entries], rel=1e-9)
     assert found.pairs == 40
+    occurrences = np.bincount([piece for _, target in pairs for piece in target], minlength=VOCAB)
+    assert found.target_count_V.tolist() == pytest.approx(occurrences.tolist())
 
 
 def test_pairs_are_left_out_evenly_where_they_have_too_many_links(shards_of):
@@ -50,6 +53,13 @@ def test_pairs_are_left_out_evenly_where_they_have_too_many_links(shards_of):
     found = estimate_lexicon(shards_of(pairs), VOCAB, max_links=20)
     assert found.pairs == 10
     assert found.source_E.tolist() == [4 + number for number in range(0, 20, 2)]
+
+
+def test_a_pair_of_too_many_links_is_left_out(shards_of, monkeypatch):
+    monkeypatch.setattr(lexicon, "_LINKS_AT_ONCE", 12)
+    found = estimate_lexicon(shards_of([([4, 5], [6]), ([7, 8, 9], [10, 11, 12, 13]), ([4], [6])]), VOCAB)
+    assert found.pairs == 2
+    assert set(found.source_E.tolist()) == {4, 5}
 
 
 def test_a_translation_is_found_among_words_that_come_with_it(shards_of):

@@ -1,14 +1,17 @@
 """Short-lists: what a sentence's list holds, and what is refused, replaced and kept."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from nmt.data import short_lists
 from nmt.data.build import build_vocabulary
 from nmt.data.derived import own_derived, remove_derived
-from nmt.data.short_lists import ShortLists, build_short_lists, make_short_lists
+from nmt.data.short_lists import SHORT_LISTS, ShortLists, build_short_lists, make_short_lists
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.errors import DataError, OutputError, VocabularyError
+from tests.commands import run_command
 
 SOURCE = ["one two", "three", "one two three four five six", "two"]
 TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
@@ -39,6 +42,7 @@ def test_lists_of_a_data_set_are_made_once_and_made_again_for_other_shards(data)
     path = data / "short-lists.npz"
     assert made.changed
     assert made.statistics.coverage == 1.0  # of the training sentences themselves
+    assert (made.lists.pairs, made.pairs) == (4, 4)
     before = path.read_bytes()
     again = build_short_lists(data)
     assert (again.changed, again.statistics, path.read_bytes()) == (False, made.statistics, before)
@@ -55,6 +59,58 @@ def test_what_is_written_is_read(data):
     for row in range(read.vocab_size):
         assert read.of_sentence(np.array([row])).tolist() == made.of_sentence(np.array([row])).tolist()
     assert (read.fingerprint, read.pairs, read.shards) == (made.fingerprint, 4, made.shards)
+
+
+def test_frequent_pieces_are_those_of_the_targets_whatever_explains_them(shards_of, monkeypatch):
+    """Piece 11 is in every target, so no source piece explains it alone; piece 12 has a source piece of its own."""
+    monkeypatch.setattr(short_lists, "FREQUENT", 1)
+    pairs = [([20 + number], [11, 30 + number]) for number in range(9)] + [([19], [12])] * 8
+    assert make_short_lists(shards_of(pairs), VOCAB).frequent_F.tolist() == [11]
+
+
+def test_without_pairs_there_are_no_lists(shards_of):
+    with pytest.raises(DataError, match="need training pairs"):
+        make_short_lists(shards_of([]), VOCAB)
+
+
+def test_statistics_of_no_pairs_are_none(shards_of):
+    lists = make_short_lists(shards_of([([10], [11])]), VOCAB)
+    assert lists.statistics(shards_of([])) is None
+
+
+def test_shards_that_are_written_meanwhile_are_told(data, monkeypatch):
+    estimate = short_lists.make_short_lists
+
+    def estimate_slowly(*args, **options):
+        build_vocabulary(data, size=36, threads=1)
+        return estimate(*args, **options)
+
+    monkeypatch.setattr(short_lists, "make_short_lists", estimate_slowly)
+    with pytest.raises(DataError, match="was written again meanwhile"):
+        build_short_lists(data)
+    assert not (data / "short-lists.npz").exists()
+
+
+@pytest.mark.parametrize("length", [200, 600])
+def test_a_file_that_was_cut_off_is_made_again(data, length):
+    build_short_lists(data)
+    path = data / "short-lists.npz"
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(DataError, match="is damaged"):
+        ShortLists.load(data)
+    assert build_short_lists(data).changed
+    ShortLists.load(data)
+
+
+def test_every_flipped_bit_of_the_file_is_told_or_harmless(data):
+    build_short_lists(data)
+    path = data / "short-lists.npz"
+    content = path.read_bytes()
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1 << position % 8]) + content[position + 1 :])
+        SHORT_LISTS.is_ours(path)
+        with contextlib.suppress(DataError):
+            ShortLists.load(data)
 
 
 def test_a_file_of_the_user_is_kept(data):
@@ -117,3 +173,19 @@ def test_a_file_that_does_not_exist_or_is_none_is_refused(data, tmp_path):
     (tmp_path / "text").write_text("no lists")
     with pytest.raises(DataError, match="no file of short-lists"):
         ShortLists.load(tmp_path / "text")
+
+
+def test_the_command_keeps_the_vocabulary_unless_settings_are_given(data):
+    before = (data / "vocab.model").read_bytes()
+    made = run_command(["build-vocab", "--data", data, "--short-lists"])
+    assert made.returncode == 0, made.stderr.decode()
+    assert "short-lists.npz, from 4 of 4 pairs" in made.stderr.decode()
+    assert "which hold 100.0% of the targets' pieces" in made.stderr.decode()
+    assert (data / "vocab.model").read_bytes() == before
+    again = run_command(["build-vocab", "--data", data, "--short-lists"])
+    assert again.stderr.decode().splitlines()[-1] == "Up to date: short-lists."
+    other = run_command(["build-vocab", "--data", data, "--size", "36"])
+    assert "short-lists.npz: was made from other shards. --short-lists makes it again." in other.stderr.decode()
+    both = run_command(["build-vocab", "--data", data, "--size", "38", "--short-lists"])
+    assert both.returncode == 0, both.stderr.decode()
+    assert ShortLists.load(data, Vocabulary.load(data / "vocab.model")).vocab_size == 38

@@ -1,5 +1,7 @@
 """Searches with short-lists, against a full search whose other pieces are forbidden."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from nmt.data.short_lists import ShortLists
 from nmt.kernels.linear import prepack
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import BOS, EOS, PAD, beam_search
+from nmt.search.candidates import _rounded_up
 from nmt.search.settings import Sampling, SearchSettings
 from tests.policies import EVERY_POLICY, chosen
 
@@ -57,6 +60,8 @@ SEARCHES = [
     SearchSettings(beam=4, nbest=4, max_extra_length=8, no_repeat_ngram=1),
     SearchSettings(beam=4, nbest=4, max_extra_length=8, diverse_groups=2),
     SearchSettings(beam=4, nbest=4, max_extra_length=8, sampling=Sampling(seed=3)),
+    SearchSettings(beam=4, nbest=4, max_extra_length=8, sampling=Sampling(top_k=5, top_p=0.9)),
+    SearchSettings(beam=3, nbest=3, max_extra_length=8, min_length=6, allow_unk=True),
     SearchSettings(beam=60, nbest=20, max_extra_length=3),  # a beam wider than a list
 ]
 
@@ -68,17 +73,36 @@ def test_equals_a_full_search_whose_other_pieces_have_no_probability(settings, s
     prefixes = [[7, 44] if row % 3 == 0 else [] for row in range(len(batch))]  # 7 and 44 need not be in the lists
     together = beam_search([build(1)], batch, settings, prefixes=prefixes, short_lists=lists)
     for row, (source, found) in enumerate(zip(batch, together, strict=True)):
-        allowed = np.concatenate([lists.of_sentence(source.numpy()), np.array(prefixes[row], dtype=np.int64)])
+        allowed = np.concatenate(
+            [lists.of_sentence(source[source > EOS].numpy()), np.array(prefixes[row], dtype=np.int64)]
+        )
         model = restricted(build(1), allowed)
         [expected] = beam_search([model], source[None], settings, prefixes=[prefixes[row]], numbers=[row])
         assert [h.pieces for h in found] == [h.pieces for h in expected]
         assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-9)
 
 
-def test_an_ensemble_of_twins_is_one_of_them():
+def test_an_ensemble_equals_a_full_search_of_it():
     lists, batch, settings = make_lists(9), sources(12), SearchSettings(beam=4, nbest=4, max_extra_length=8)
-    alone, twins = (beam_search(models, batch, settings, short_lists=lists) for models in ([build(1)], [build(1)] * 2))
-    assert [[h.pieces for h in found] for found in twins] == [[h.pieces for h in found] for found in alone]
+    together = beam_search([build(1), build(2)], batch, settings, short_lists=lists)
+    for source, found in zip(batch, together, strict=True):
+        models = [restricted(build(seed), lists.of_sentence(source[source > EOS].numpy())) for seed in (1, 2)]
+        [expected] = beam_search(models, source[None], settings)
+        assert [h.pieces for h in found] == [h.pieces for h in expected]
+        assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-9)
+
+
+def test_candidates_have_few_sizes():
+    sizes = [_rounded_up(count) for count in range(1, 3_000)]
+    assert all(size >= count for count, size in enumerate(sizes, start=1))
+    assert len(set(sizes)) < 2 * math.log2(3_000) + 2
+
+
+def test_a_sentence_without_any_allowed_piece_ends():
+    lists = ShortLists(np.zeros(VOCAB + 1, dtype=np.int64), *[np.empty(0, dtype=np.int32)] * 2, "", "", 1)
+    settings = SearchSettings(beam=2, min_length=3)
+    [[found]] = beam_search([build(1)], torch.tensor([[EOS]]), settings, short_lists=lists)
+    assert found.pieces == ()
 
 
 @pytest.mark.parametrize("products", [torch.float32, torch.bfloat16, torch.int8])

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 
+import nmt
 from nmt.checkpoint.bundle import save_bundle
 from nmt.config import Config, DataConfig, DecodingConfig, ModelConfig
 from nmt.data.short_lists import ShortLists
@@ -686,6 +687,16 @@ def test_an_output_goes_on_with_the_same_short_lists_only(bundle, tmp_path):
         refused = translate(bundle, b"", *options)
         assert refused.returncode == 2
         assert b"short" in refused.stderr
+
+
+def test_short_lists_from_python(bundle, tmp_path):
+    vocab = Vocabulary.load(bundle / "vocab.model")
+    lists = make_lists(tmp_path / "lists.npz", vocab, vocab.encode(["ti se ru"])[0])
+    written = translate(bundle, b"ba do\nki lu me\n", "--short-lists", str(lists)).stdout.decode().splitlines()
+    model = nmt.load(bundle, device="cpu", precision="fp32", threads=1)
+    assert [found.text for found in model.translate(["ba do", "ki lu me"], short_lists=lists)] == written
+    with pytest.raises(nmt.NmtError, match="short_lists: expected the path"):
+        model.translate(["ba do"], short_lists=3)
 
 
 def test_short_lists_of_another_vocabulary_are_refused(bundle, tmp_path):
