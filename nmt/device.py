@@ -63,6 +63,11 @@ class Hardware:
         """The dtype of the factors of matrix products."""
         return torch.int8 if self.precision == "int8" else _AUTOCAST.get(self.precision, self.weights_dtype)
 
+    @property
+    def autocast_dtype(self) -> torch.dtype | None:
+        """The dtype that :meth:`autocast` casts factors to; None if it casts none."""
+        return _AUTOCAST.get(self.precision)
+
     def autocast(self) -> torch.autocast:
         """The context in which matrix products use the chosen precision."""
         is_mixed = self.precision in _AUTOCAST

@@ -54,7 +54,7 @@ def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
     training = config.training
     product = (config.model.d_model, config.model.d_ff)
     hardware = choose_hardware(training.device, training.precision, training.threads, product=product)
-    model = Transformer(config.model, config.data.vocab_size, choose_kernels(hardware.device))
+    model = Transformer(config.model, config.data.vocab_size, choose_kernels(hardware.device, hardware.autocast_dtype))
     learner = Learner(
         model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),
         config.optimizer,

@@ -74,9 +74,9 @@ def check_gradients(hardware: Hardware, precision: Precision, allowed: float) ->
     batch, config = random_batch(24, 20), small_config()
     torch.manual_seed(1)
     exact = Transformer(config.model, VOCAB_SIZE, PLAIN).double().train()
-    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device)).train()
-    model.load_state_dict(exact.state_dict())
     used = choose_hardware(hardware.device.type, precision, hardware.threads)  # type: ignore[arg-type]
+    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device, used.autocast_dtype)).train()
+    model.load_state_dict(exact.state_dict())
     in_float64 = choose_hardware("cpu", "fp64", hardware.threads)
     with _without_tf32():
         loss, gradients = _gradients(model.to(hardware.device), batch, used)
@@ -137,7 +137,8 @@ def check_dropout(hardware: Hardware) -> Check:
     """An update that is computed again draws the same random numbers; the next one draws others."""
     config = small_config(dropout=0.1)
     torch.manual_seed(1)
-    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device)).to(hardware.device).train()
+    kernels = choose_kernels(hardware.device, hardware.autocast_dtype)
+    model = Transformer(config.model, VOCAB_SIZE, kernels).to(hardware.device).train()
     learner = Learner(model, config.optimizer, hardware, label_smoothing=0.1, seed=1)
     first, again, following = (_update_gradients(learner, update) for update in (1, 1, 2))
     # The kernels of a GPU may add in any order.

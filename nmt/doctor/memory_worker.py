@@ -29,7 +29,7 @@ def main() -> None:
     hardware = choose_hardware("cpu", "fp32", 1)
     config, batch = small_config(), random_batch(_PAIRS, _LONGEST)
     torch.manual_seed(1)
-    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device)).train()
+    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device, hardware.autocast_dtype)).train()
     learner = Learner(model, config.optimizer, hardware, label_smoothing=0.1, seed=1)
     # Whatever is loaded or started on first use is there before memory becomes scarce.
     learner.compute_gradients([random_batch(2, 8)], update=1, target_tokens=batch.target_tokens)

@@ -32,7 +32,7 @@ class Packing:
         Args:
             rows: the number of rows; None if every position is a row.
             has_spare_rows: round the number of rows up, by meaningless rows at the end. A library that compiles and
-                keeps a product for each number of rows then sees few numbers. For inference only: no gradient passes.
+                keeps a product for each number of rows then sees few numbers. No gradient comes from these rows.
         """
         self.sentences = sentences
         self.length = length
@@ -65,9 +65,10 @@ class Packing:
 
     def pad_product(self, multiply: Callable[[Tensor], Tensor], x_ND: Tensor) -> Tensor:
         """Apply ``multiply`` to each row; the result as padded sentences."""
-        if self._has_spare_rows:
+        if self._has_spare_rows and not torch.is_grad_enabled():
             return self.pad(multiply(x_ND))
-        # The product may be much wider than the rows, so pad the rows before it.
+        # The product may be much wider than the rows, so pad the rows before it. In training, a few products that are
+        # compiled for this batch alone take less time than copies of all logits.
         return multiply(self.pad(x_ND))
 
     def _split_evenly(self, x_NX: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:
@@ -162,7 +163,7 @@ class _SplitHeads(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_NX: Tensor, packing: PiecesOnly, parts: int, heads: int) -> tuple[Tensor, ...]:
-        ctx.packing, ctx.parts, ctx.heads = packing, parts, heads
+        ctx.packing, ctx.parts, ctx.heads, ctx.all_rows = packing, parts, heads, len(x_NX)
         rows, _ = packing._head_indices(parts, heads)
         split = x_NX.reshape(len(x_NX) * parts * heads, -1).index_select(0, rows)
         return split.view(parts, packing.sentences, heads, packing.length, -1).unbind()
@@ -171,8 +172,11 @@ class _SplitHeads(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         _, places = ctx.packing._head_indices(ctx.parts, ctx.heads)
         gradient = torch.stack(gradients) if len(gradients) > 1 else gradients[0]
-        rows = gradient.reshape(-1, gradient.shape[-1]).index_select(0, places)
-        return rows.view(ctx.packing.rows, -1), None, None, None
+        gradient_XK = gradient.reshape(-1, gradient.shape[-1])
+        rows = gradient_XK.new_empty(ctx.all_rows * ctx.parts * ctx.heads, gradient_XK.shape[1])
+        torch.index_select(gradient_XK, 0, places, out=rows[: len(places)])
+        rows[len(places) :].zero_()  # the spare rows
+        return rows.view(ctx.all_rows, -1), None, None, None
 
 
 class _MergeHeads(torch.autograd.Function):

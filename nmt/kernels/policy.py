@@ -59,10 +59,12 @@ def choose_kernels(device: torch.device | None, products: torch.dtype | None = N
     """The fastest kernels for a device; None means a CPU.
 
     Args:
-        products: the dtype that weights are prepacked for (:func:`nmt.kernels.linear.prepack`); None if they are not.
+        products: the dtype that weights are prepacked for (:func:`nmt.kernels.linear.prepack`), or that of autocast;
+            None if products are plain.
     """
     if device is None or device.type == "cpu":
-        # oneDNN compiles a product with prepacked weights for each number of rows, and never frees its half megabyte.
+        # oneDNN compiles a product for each number of rows, in bf16 or with prepacked weights. This takes milliseconds,
+        # and with prepacked weights half a megabyte that is never freed.
         is_by_onednn = products is not None and (products != torch.int8 or may_use_onednn())
         return Kernels(cpu_attention, Dropout, packs_pieces=True, has_spare_rows=is_by_onednn)
     if device.type == "cuda":

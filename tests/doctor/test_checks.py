@@ -50,7 +50,7 @@ def test_bf16_is_compared_too_where_training_uses_it(data, tmp_path):
 
 
 def test_a_wrong_kernel_is_noticed(hardware, monkeypatch):
-    monkeypatch.setattr(checks, "choose_kernels", lambda device: Kernels(attention=doubled))
+    monkeypatch.setattr(checks, "choose_kernels", lambda device, products=None: Kernels(attention=doubled))
     check = checks.check_gradients(hardware, "fp32", 1e-4)
     assert not check.passed
     assert "allowed 1e-04" in check.detail
@@ -63,7 +63,7 @@ def test_the_attention_of_searches_in_bf16_is_compared_too(monkeypatch):
     *_, check = checks.check_attention(in_bf16)
     assert "bf16" in check.name
     assert check.passed
-    monkeypatch.setattr(checks, "choose_kernels", lambda device: Kernels(attention=doubled))
+    monkeypatch.setattr(checks, "choose_kernels", lambda device, products=None: Kernels(attention=doubled))
     assert [check.passed for check in checks.check_attention(in_bf16)] == [True, True, False]
 
 
@@ -100,7 +100,9 @@ def test_numbers_that_are_none_are_noticed(hardware, monkeypatch):
     )
     assert not checks.check_steps(hardware).passed
     monkeypatch.setattr(
-        checks, "choose_kernels", lambda device: Kernels(attention=lambda *inputs: attention(*inputs) * torch.nan)
+        checks,
+        "choose_kernels",
+        lambda device, products=None: Kernels(attention=lambda *inputs: attention(*inputs) * torch.nan),
     )
     assert not checks.check_gradients(hardware, "fp32", 1e-4).passed
 

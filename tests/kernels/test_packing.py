@@ -1,9 +1,12 @@
 """Packed rows give what padded sentences give: values, logits and gradients."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from nmt.config import ModelConfig
+from nmt.device import choose_hardware
 from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
 from nmt.kernels.linear import prepack
 from nmt.kernels.packing import PAD, Packing, PiecesOnly, rounded_up
@@ -161,9 +164,49 @@ def test_a_packed_model_learns_what_a_padded_one_does(lengths, changes):
         return real, losses, {name: p.grad.clone() for name, p in model.named_parameters()}
 
     plain, on_cpu = learnt(PLAIN), choose_kernels(torch.device("cpu"))
-    for packed in (learnt(on_cpu), learnt(on_cpu, *zip(*lengths, strict=True))):
+    with_spare_rows = dataclasses.replace(on_cpu, has_spare_rows=True)
+    known_lengths = list(zip(*lengths, strict=True))
+    for packed in (learnt(on_cpu), learnt(on_cpu, *known_lengths), learnt(with_spare_rows, *known_lengths)):
         for mine, theirs in zip(packed, plain, strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 3}])
+def test_spare_rows_learn_nothing(changes):
+    """Their numbers may be anything: they reach neither the losses nor a gradient."""
+    torch.manual_seed(0)
+    config = ModelConfig(encoder_layers=2, decoder_layers=2, d_model=16, d_ff=24, heads=2, dropout=0.0, **changes)
+    kernels = dataclasses.replace(choose_kernels(torch.device("cpu")), has_spare_rows=True)
+    model = Transformer(config, 30, kernels).double().train()
+    source, target = tokens((40, 3, 20)), tokens((30, 12, 7))
+    gradients = []
+    for noise in (0.0, 1e3):
+        hooks = [
+            layer.feed_forward.register_forward_hook(
+                lambda module, inputs, output, noise=noise: (
+                    output + noise * (torch.arange(len(output)) >= (63 if len(output) == 64 else 49))[:, None]
+                )
+            )
+            for layer in (*model.encoder, *model.decoder)
+        ]
+        model.zero_grad()
+        label_smoothed_loss(model(source, target), target, 0.1).smoothed.backward()
+        gradients.append([p.grad.clone() for p in model.parameters()])
+        for hook in hooks:
+            hook.remove()
+    for some, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(some, other, rtol=1e-10, atol=1e-10)
+
+
+def test_training_in_bf16_computes_few_numbers_of_rows():
+    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=24, heads=2)
+    hardware = choose_hardware("cpu", "bf16", 1)
+    model, rows = Transformer(config, 30, choose_kernels(hardware.device, hardware.autocast_dtype)).train(), []
+    for layer in (model.encoder[0], model.decoder[0]):
+        layer.feed_forward.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
+    with hardware.autocast():
+        model(tokens((40, 3, 20)), tokens((30, 12, 7)))
+    assert rows == [rounded_up(63), rounded_up(49)] == [64, 52]
 
 
 def test_no_time_goes_into_padding():
