@@ -1,7 +1,8 @@
-"""One contestant of ``nmt bench train``: ``python -m nmt.bench.train_worker NAME FOLDER``."""
+"""One contestant of ``nmt bench train``: ``python -m nmt.bench.train_worker NAME FOLDER UPDATES_PER_ROUND``."""
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -20,24 +21,28 @@ Update = Callable[[list[Batch], int], None]
 
 
 def main() -> None:
-    """Set up and warm up a contestant, then run the batches once per line on stdin."""
-    serve(lambda: _set_up(sys.argv[1], Path(sys.argv[2])))
+    """Set up and warm up a contestant, then run a round of updates per line on stdin."""
+    serve(lambda: _set_up(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])))
 
 
-def _set_up(name: str, folder: Path) -> tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]:
+def _set_up(
+    name: str, folder: Path, updates_per_round: int
+) -> tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]:
     config = read_config(folder / "config.yaml")
-    updates = load_batches(folder / "batches.npz")
-    tokens = sum(batch.target_tokens for update in updates for batch in update)
+    # The first updates come again where a small data set has no more.
+    updates = itertools.cycle(load_batches(folder / "batches.npz"))
     description, update, synchronize = {"nmt": _ours, "transformers": _transformers}[name](config)
     made = 0
 
     def run(task: str) -> Mapping[str, Any]:
         nonlocal made
+        round_updates = list(itertools.islice(updates, updates_per_round))
         begin = time.perf_counter()
-        for batches in updates:
+        for batches in round_updates:
             made += 1
             update(batches, made)
         synchronize()
+        tokens = sum(batch.target_tokens for batches in round_updates for batch in batches)
         return {"seconds": time.perf_counter() - begin, "tokens": tokens}
 
     run("warm-up")

@@ -41,7 +41,8 @@ def bench_train(
         against: another toolkit that ``nmt.bench.train_worker`` knows.
         config: ``batching.update_tokens`` is the size of an update. Device and precision apply to us only; the other
             toolkit trains in a plain loop in fp32 with the default allocator.
-        updates: the number of updates per round. A warm-up round comes first.
+        updates: the number of updates per round. A warm-up round comes first. Each round has other batches if the data
+            has so many: libraries compile products for the sizes of a batch.
         report: called with one line per round.
 
     Returns:
@@ -52,11 +53,13 @@ def bench_train(
     """
     if against is not None and importlib.util.find_spec(against) is None:
         raise NmtError(f"--against {against}: is not installed here. Install it: `pip install transformers`.")
-    batches = bench_batches(data, config, updates)
+    batches = bench_batches(data, config, updates * (rounds + 1))
+    updates = min(updates, len(batches))
     with scratch_folder() as folder:
         save_batches(folder / "batches.npz", batches)
         write_file(folder / "config.yaml", dump_config(config).encode())
-        commands = {name: (_WORKER, [name, str(folder)]) for name in ("nmt", *([against] if against else []))}
+        names = ("nmt", *([against] if against else []))
+        commands = {name: (_WORKER, [name, str(folder), str(updates)]) for name in names}
         with contestants(commands) as entrants:
             measured = measure_in_turn(entrants, rounds, report)
             described = {entrant.name: dict(entrant.description) for entrant in entrants}
@@ -67,7 +70,7 @@ def bench_train(
         "model": config.model.model_dump(mode="json"),
         "vocab_size": config.data.vocab_size,
         "rounds": rounds,
-        "updates_per_round": len(batches),
+        "updates_per_round": updates,
         "target_tokens_per_update": sum(_tokens(update) for update in batches) / len(batches),
     }
     for name, results in measured.items():

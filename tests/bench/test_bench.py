@@ -8,8 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from nmt.bench.train_worker import _set_up
 from nmt.bench.training_speed import bench_batches, bench_train, load_batches, save_batches
 from nmt.bench.turns import contestants, measure_in_turn
+from nmt.config import dump_config
 from nmt.errors import NmtError
 from nmt.training.start.setup import resolve_config
 from tests.training.conftest import SETTINGS, complete, make_data_set
@@ -101,3 +103,13 @@ def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):
     )  # fmt: skip
     assert json.loads(result.stdout)["benchmark"] == "train"
     assert "round 1 of 1: nmt" in result.stderr
+
+
+def test_every_round_has_other_batches_until_there_are_no_more(data, config, tmp_path):
+    updates = bench_batches(data, config, 3)
+    save_batches(tmp_path / "batches.npz", updates)
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    _, run = _set_up("nmt", tmp_path, 2)
+    tokens = [sum(batch.target_tokens for batch in update) for update in updates]
+    assert run("run")["tokens"] == tokens[2] + tokens[0]  # the warm-up has taken the first two
+    assert run("run")["tokens"] == tokens[1] + tokens[2]
