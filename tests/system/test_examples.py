@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from nmt.device import choose_hardware
 from nmt.kernels.policy import choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
+from tests.commands import run_command
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -117,3 +119,19 @@ def test_a_sweep_fills_its_table_and_runs_nothing_twice(trained, tmp_path):
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: ")
     assert "base: unknown setting 'model.width'" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("NMT_TEST_DATA"), reason="NMT_TEST_DATA names no folder of real text")
+def test_multi30k_from_the_archives_to_the_score(tmp_path):
+    mirror = Path(os.environ["NMT_TEST_DATA"]) / "multi30k-en-de"
+    fetched = run_command(["prepare-data", "multi30k-en-de", "--mirror", mirror], cwd=tmp_path)
+    assert fetched.returncode == 0, fetched.stderr.decode()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    result = subprocess.run(
+        ["sh", EXAMPLES / "multi30k" / "run.sh", "0.2"], cwd=tmp_path, env=os.environ | {"PATH": path},
+        capture_output=True, text=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("\nBLEU = ") + result.stdout.startswith("BLEU = ") == 2
+    assert "case:lc" in result.stdout
