@@ -76,7 +76,7 @@ def estimate_lexicon(pairs: PairSource, vocab_size: int, *, max_links: int = MAX
         source_E[is_explained_E],
         target_E[is_explained_E],
         count_E[is_explained_E],
-        np.bincount(target_E, weights=count_E, minlength=vocab_size),
+        np.bincount(target_E, count_E, vocab_size).astype(np.float64),
         len(chosen_P),
     )
 
