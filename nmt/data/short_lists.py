@@ -158,7 +158,10 @@ class ShortLists:
             int(arrays["pairs"]),
         )
         if vocab is not None and lists.vocab_fingerprint != vocab.fingerprint:
-            raise DataError(f"{path}: these short-lists were made with another vocabulary than the model's. {remedy}")
+            raise DataError(
+                f"{path}: these short-lists were made with another vocabulary than the model's. Name the data set that "
+                "the model was trained on."
+            )
         if not lists._is_sound() or (vocab is not None and lists.vocab_size != vocab.size):
             raise DataError(f"{path}: is damaged. {remedy}")
         return lists
