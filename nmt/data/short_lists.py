@@ -34,7 +34,7 @@ from nmt.hashing import sha256_of
 from nmt.ownership import Kind, check_replaceable
 
 VERSION = 1
-LIKELIEST = 100
+LIKELIEST = 50
 """The maximum pieces of a source piece's list."""
 FREQUENT = 1_000
 """The number of frequent target pieces that are in the list of every sentence."""

@@ -87,7 +87,7 @@ class Int8Weight:
         kinds = {FbgemmProduct, kind}
         greatest = min(map(greatest_weight, kinds))
         scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest).clamp_min_(1e-30)
-        rounded_OI = (weight_OI.detach() / scale_O[:, None]).round().to(torch.int8)
+        rounded_OI = (weight_OI.detach() / scale_O[:, None].to(weight_OI.dtype)).round_().to(torch.int8)
         self._bias_O = None if bias_O is None else bias_O.detach().clone()
         self._product_of_few = FbgemmProduct(rounded_OI, scale_O)
         self._product_of_many = self._product_of_few if kind is FbgemmProduct else kind(rounded_OI, scale_O)

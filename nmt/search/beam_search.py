@@ -270,7 +270,7 @@ class _Search:
             # A piece that was written is a candidate.
             columns = pieces if self.candidates is None else self.candidates.column_V[pieces]
             logits_NV[rows, columns] = -torch.inf
-        if self.settings.no_repeat_ngram or self.candidates is not None:
+        if self.settings.no_repeat_ngram or (is_too_early and self.candidates is not None):
             # A hypothesis without any allowed piece may end, even below the minimum length.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
             logits_NV[ending_N, EOS] = eos_N[ending_N]

@@ -20,6 +20,8 @@ from nmt.data.short_lists import ShortLists
 from nmt.data.vocab import Vocabulary
 from nmt.model.masks import additive_mask
 
+# A copy of a larger share of the projection takes longer than a search gains.
+_MAX_SHARE = 0.4
 # The special pieces are the first candidates, so their columns are their ids.
 _SPECIAL = Vocabulary.EOS + 1
 
@@ -31,7 +33,7 @@ class Candidates:
     pieces_C: Tensor
     """The ids, ascending, and at the end repeated padding."""
     are_all: bool
-    """Whether every piece of the vocabulary is a candidate."""
+    """Whether the models compute the logits of the whole vocabulary, because there would be too many candidates."""
     mask_BC: Tensor
     """0 for the pieces of a sentence's own list, -inf for the others."""
     column_V: Tensor
@@ -49,8 +51,8 @@ class Candidates:
         ]
         pieces = np.unique(np.concatenate(lists))
         size = _rounded_up(len(pieces))
-        are_all = size >= vocab_size
-        if are_all:  # a copy of so many rows of the projection gains nothing
+        are_all = size > _MAX_SHARE * vocab_size
+        if are_all:
             pieces, size = np.arange(vocab_size), vocab_size
         spare = size - len(pieces)
         column = np.full(vocab_size, -1, dtype=np.int64)
