@@ -150,7 +150,7 @@ class _Search:
         candidates = None
         if short_lists is not None:
             candidates = Candidates.of(short_lists, source_BS, prefixes, models[0].vocab_size)
-        pieces_C = None if candidates is None or candidates.are_all else candidates.pieces_C
+        projected_C = candidates.projected_C if candidates is not None else None
         # Each sentence starts with a single hypothesis; the first step fills the beam.
         return _Search(
             models,
@@ -158,7 +158,7 @@ class _Search:
             finished=[[] for _ in range(count)],
             sentences=list(range(count)),
             limits=limits,
-            states=[model.start(model.encode(source_BS, source_lengths), pieces_C) for model in models],
+            states=[model.start(model.encode(source_BS, source_lengths), projected_C) for model in models],
             tokens_BW=torch.full((count, 1), BOS, device=device),
             scores_BW=torch.zeros(count, 1, device=device),
             places_BG=torch.full((count, groups), settings.beam // groups, device=device),
@@ -178,7 +178,7 @@ class _Search:
             self._best() if self.random_numbers is None else self._sampled(self.random_numbers)
         )
         if self.candidates is not None:
-            tokens_BW = self.candidates.pieces_C[tokens_BW]
+            tokens_BW = self.candidates.pieces(tokens_BW)
         self.length += 1
 
         # 2. Extensions that end in eos are finished; the others stay live.
@@ -249,9 +249,10 @@ class _Search:
         if not forced:
             self._forbid(logits_NV)
             return logits_NV, normalizer_N1
-        rows_F, pieces_F = (torch.tensor(list(part), device=logits_NV.device) for part in (forced, forced.values()))
+        rows, columns = np.array(list(forced)), np.array(list(forced.values()))
         if self.candidates is not None:
-            pieces_F = self.candidates.column_V[pieces_F]
+            columns = self.candidates.columns(rows, columns)
+        rows_F, pieces_F = (torch.from_numpy(part).to(logits_NV.device) for part in (rows, columns))
         logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
         forced_FW = logits_BWV[rows_F, :, pieces_F]
         self._forbid(logits_NV)
@@ -266,10 +267,10 @@ class _Search:
         for piece in [*never_emitted(self.settings.allow_unk), *([EOS] if is_too_early else [])]:
             logits_NV[:, piece] = -torch.inf
         if self.settings.no_repeat_ngram:
-            rows, pieces = map(torch.from_numpy, repeating_pieces(self.pieces_BWT, self.settings.no_repeat_ngram))
-            # A piece that was written is a candidate.
-            columns = pieces if self.candidates is None else self.candidates.column_V[pieces]
-            logits_NV[rows, columns] = -torch.inf
+            rows, columns = repeating_pieces(self.pieces_BWT, self.settings.no_repeat_ngram)
+            if self.candidates is not None:  # a piece that was written is one
+                columns = self.candidates.columns(rows // self.pieces_BWT.shape[1], columns)
+            logits_NV[torch.from_numpy(rows), torch.from_numpy(columns)] = -torch.inf
         if self.settings.no_repeat_ngram or (is_too_early and self.candidates is not None):
             # A hypothesis without any allowed piece may end, even below the minimum length.
             ending_N = (logits_NV == -torch.inf).all(dim=1)

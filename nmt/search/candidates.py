@@ -1,15 +1,16 @@
-"""The pieces that a batch's outputs may hold, if the search is given short-lists (:mod:`nmt.data.short_lists`).
+"""The pieces that each sentence's outputs may hold, if the search is given short-lists (:mod:`nmt.data.short_lists`).
 
-The models then return logits for the candidates of the batch only: the pieces of any of its sentences' lists. A mask
-keeps each sentence to its own list, so its outputs do not depend on the other sentences.
+The models compute logits for the pieces of all sentences of the batch together, or for the whole vocabulary where these
+are too many. From them each sentence takes those of its own list, so its outputs do not depend on the other sentences.
 
-Shapes: B sentences, W hypotheses of each, N = B · W rows, C candidates, V vocabulary.
+Shapes: B sentences, W hypotheses of each, N = B · W rows, C pieces with logits (V if all), L candidates of a sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from nmt.model.masks import additive_mask
 
 # A copy of a larger share of the projection takes longer than a search gains.
 _MAX_SHARE = 0.4
-# The special pieces are the first candidates, so their columns are their ids.
+# The special pieces are the first candidates of every sentence, so their columns are their ids.
 _SPECIAL = Vocabulary.EOS + 1
 
 
@@ -30,14 +31,16 @@ _SPECIAL = Vocabulary.EOS + 1
 class Candidates:
     """The candidates of the unfinished sentences of a batch."""
 
-    pieces_C: Tensor
-    """The ids, ascending, and at the end repeated padding."""
-    are_all: bool
-    """Whether the models compute the logits of the whole vocabulary, because there would be too many candidates."""
-    mask_BC: Tensor
-    """0 for the pieces of a sentence's own list, -inf for the others."""
-    column_V: Tensor
-    """The column of each piece; -1 if it is none of the candidates."""
+    projected_C: Tensor | None
+    """The pieces that the models compute logits for; None for all."""
+    pieces_BL: Tensor
+    """The candidates, ascending, padded on the right."""
+    places_BL: Tensor
+    """Where the logit of each candidate lies among those that the models compute."""
+    mask_BL: Tensor
+    """0 for candidates, -inf for padding."""
+    column_BV: NDArray[np.int32]
+    """The column of each piece among the candidates; -1 if it is none."""
 
     @staticmethod
     def of(
@@ -49,33 +52,58 @@ class Candidates:
             np.union1d(short_lists.of_sentence(_without_special(row)), np.array(prefix, dtype=np.int64))
             for row, prefix in zip(rows, prefixes or [()] * len(rows), strict=True)
         ]
-        pieces = np.unique(np.concatenate(lists))
-        size = _rounded_up(len(pieces))
-        are_all = size > _MAX_SHARE * vocab_size
-        if are_all:
-            pieces, size = np.arange(vocab_size), vocab_size
-        spare = size - len(pieces)
-        column = np.full(vocab_size, -1, dtype=np.int64)
-        column[pieces] = np.arange(len(pieces))
-        allowed = np.zeros((len(lists), len(pieces) + spare), dtype=bool)
+        pieces = np.zeros((len(lists), max(map(len, lists))), dtype=np.int64)
+        column = np.full((len(lists), vocab_size), -1, dtype=np.int32)
         for row, own in enumerate(lists):
-            allowed[row, column[own]] = True
+            pieces[row, : len(own)] = own
+            column[row, own] = np.arange(len(own))
+        is_padding = np.arange(pieces.shape[1]) >= np.array([[len(own)] for own in lists])
+        projected = _projected(lists, vocab_size)
+        places = pieces if projected is None else np.searchsorted(projected, pieces)
         device = source_BS.device
         return Candidates(
-            torch.from_numpy(np.pad(pieces, (0, spare), constant_values=Vocabulary.PAD)).to(device),
-            are_all,
-            additive_mask(torch.from_numpy(~allowed), torch.float32).to(device),
-            torch.from_numpy(column).to(device),
+            None if projected is None else torch.from_numpy(_padded(projected)).to(device),
+            torch.from_numpy(pieces).to(device),
+            torch.from_numpy(places).to(device),
+            additive_mask(torch.from_numpy(is_padding), torch.float32).to(device),
+            column,
         )
 
     def restrict(self, logits_NC: Tensor) -> Tensor:
-        """Set the logits of other sentences' candidates to -inf, in place."""
-        logits_NC.view(len(self.mask_BC), -1, logits_NC.shape[1]).add_(self.mask_BC[:, None])
-        return logits_NC
+        """The logits (N, L) of each sentence's candidates."""
+        sentences, choices = self.places_BL.shape
+        logits_BWC = logits_NC.view(sentences, -1, logits_NC.shape[1])
+        places_BWL = self.places_BL[:, None].expand(-1, logits_BWC.shape[1], -1)
+        return (logits_BWC.gather(2, places_BWL) + self.mask_BL[:, None]).view(-1, choices)
+
+    def pieces(self, columns_BW: Tensor) -> Tensor:
+        """The pieces (B, W) in these columns."""
+        return self.pieces_BL.gather(1, columns_BW)
+
+    def columns(self, sentences: NDArray[Any], pieces: NDArray[Any]) -> NDArray[np.int64]:
+        """The columns of pieces that are candidates of their sentences."""
+        columns: NDArray[np.int64] = self.column_BV[sentences, pieces].astype(np.int64)
+        return columns
 
     def select(self, sentences_B: Tensor) -> Candidates:
         """Keep only some sentences."""
-        return replace(self, mask_BC=self.mask_BC[sentences_B])
+        return replace(
+            self,
+            pieces_BL=self.pieces_BL[sentences_B],
+            places_BL=self.places_BL[sentences_B],
+            mask_BL=self.mask_BL[sentences_B],
+            column_BV=self.column_BV[sentences_B.cpu().numpy()],
+        )
+
+
+def _projected(lists: Sequence[NDArray[np.int64]], vocab_size: int) -> NDArray[np.int64] | None:
+    """The pieces of all lists, ascending; None for the whole vocabulary."""
+    pieces = np.unique(np.concatenate(lists))
+    return None if _rounded_up(len(pieces)) > _MAX_SHARE * vocab_size else pieces
+
+
+def _padded(pieces: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.pad(pieces, (0, _rounded_up(len(pieces)) - len(pieces)), constant_values=Vocabulary.PAD)
 
 
 def _without_special(row: list[int]) -> NDArray[np.int64]:
@@ -85,7 +113,7 @@ def _without_special(row: list[int]) -> NDArray[np.int64]:
 def _rounded_up(count: int) -> int:
     """The next power of two, or one and a half times one.
 
-    Libraries compile a product for each pair of a number of rows and a number of candidates, and keep it.
+    Libraries compile a product for each pair of a number of rows and a number of pieces, and keep it.
     """
     power = 1 << (count - 1).bit_length()
     return power * 3 // 4 if count <= power * 3 // 4 else power

@@ -79,7 +79,7 @@ def test_equals_a_full_search_whose_other_pieces_have_no_probability(settings, s
         model = restricted(build(1), allowed)
         [expected] = beam_search([model], source[None], settings, prefixes=[prefixes[row]], numbers=[row])
         assert [h.pieces for h in found] == [h.pieces for h in expected]
-        assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-9)
+        assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-5)
 
 
 def test_an_ensemble_equals_a_full_search_of_it():
@@ -89,7 +89,7 @@ def test_an_ensemble_equals_a_full_search_of_it():
         models = [restricted(build(seed), lists.of_sentence(source[source > EOS].numpy())) for seed in (1, 2)]
         [expected] = beam_search(models, source[None], settings)
         assert [h.pieces for h in found] == [h.pieces for h in expected]
-        assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-9)
+        assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-5)
 
 
 def test_candidates_have_few_sizes():
