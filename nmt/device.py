@@ -61,7 +61,7 @@ class Hardware:
     @property
     def products_dtype(self) -> torch.dtype:
         """The dtype of the factors of matrix products."""
-        return torch.int8 if self.precision == "int8" else _AUTOCAST.get(self.precision, self.weights_dtype)
+        return torch.int8 if self.precision == "int8" else self.autocast_dtype or self.weights_dtype
 
     @property
     def autocast_dtype(self) -> torch.dtype | None:
@@ -70,8 +70,8 @@ class Hardware:
 
     def autocast(self) -> torch.autocast:
         """The context in which matrix products use the chosen precision."""
-        is_mixed = self.precision in _AUTOCAST
-        return torch.autocast(self.device.type, _AUTOCAST.get(self.precision, torch.bfloat16), enabled=is_mixed)
+        dtype = self.autocast_dtype
+        return torch.autocast(self.device.type, dtype or torch.bfloat16, enabled=dtype is not None)
 
 
 def choose_hardware(

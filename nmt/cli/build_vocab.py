@@ -68,7 +68,7 @@ def build_vocab(
         notice(f"data: {data} (the newest)")
     if short_lists:  # before the text is encoded
         check_replaceable(DataFolder(data).short_lists, SHORT_LISTS, option=None)
-        if DataFolder(data).shards.is_dir() and not _given_settings(ctx):
+        if DataFolder(data).shards.is_dir() and not _has_settings(ctx):
             _write_short_lists(data)
             return
     if vocab is not None and vocab.is_dir():
@@ -99,15 +99,10 @@ def build_vocab(
         warn(f"{DataFolder(data).short_lists}: was made from other shards. --short-lists makes it again.")
 
 
-def _given_settings(ctx: typer.Context) -> list[str]:
-    """The options on the command line that say how the text is encoded."""
-    others = {"data", "short_lists", "workers"}
-    return [name for name in ctx.params if name not in others and _is_given(ctx, name)]
-
-
-def _is_given(ctx: typer.Context, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+def _has_settings(ctx: typer.Context) -> bool:
+    """Whether an option on the command line says how the text is encoded."""
+    sources = [ctx.get_parameter_source(name) for name in ctx.params.keys() - {"data", "short_lists", "workers"}]
+    return any(source is not None and source.name == "COMMANDLINE" for source in sources)
 
 
 def _report(data: Path, built: BuiltVocabulary, max_length: int) -> None:

@@ -84,7 +84,7 @@ def translate(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Search only likely pieces: data set or its file.",
+            help="Search only pieces in short-lists (data set or file).",
             rich_help_panel=SEARCH,
         ),
     ] = None,

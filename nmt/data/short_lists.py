@@ -1,12 +1,12 @@
 """Vocabulary short-lists: for each source piece, the target pieces that a translation of it is likely to hold.
 
-A search that is given them computes the output projection for the pieces of its sentences' lists only. The list of a
-sentence holds the lists of its pieces, its pieces themselves (names and numbers are copied), the most frequent target
-pieces, and the special pieces. It depends on this sentence alone, so no translation depends on the lines beside it.
+A search that is given them chooses among the pieces of each sentence's list (``nmt/search/candidates.py``). This list
+holds the lists of the sentence's pieces, these pieces themselves (names and numbers are copied), the most frequent target
+pieces, and the special pieces. It depends on the sentence alone, so no translation depends on the lines beside it.
 
 File: ``short-lists.npz``, numpy's archive of arrays.
 
-Shapes: B sentences, C candidates: pieces that any sentence of a batch may output; V vocabulary, X pieces of all lists.
+Shapes: V source pieces, X pieces of all their lists, F frequent pieces, E entries of the lexicon.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from nmt.data.arrays import Indices, gather_rows
 from nmt.data.data_folder import DataFolder
-from nmt.data.lexicon import estimate_lexicon
+from nmt.data.ibm_model_1 import estimate_lexicon
 from nmt.data.shards import ENCODED_SPLITS, INDEX_NAME, PairSource, ParallelShards, build_command, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError

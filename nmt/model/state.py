@@ -115,7 +115,7 @@ class DecodingState:
     beams: tuple[int, ...] = ()
     """Hypotheses of each step whose pieces are in ``past_BWX``."""
     project: Callable[[Tensor], Tensor] | None = None
-    """The output projection to some pieces only; None for that to all."""
+    """The output projection to some pieces only; None projects to all."""
 
     def select(self, parents_BW: Tensor, sentences_B: Tensor | None = None) -> DecodingState:
         """Continue each hypothesis from another one of its sentence.

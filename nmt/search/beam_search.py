@@ -127,7 +127,7 @@ class _Search:
     random_numbers: RandomNumbers | None
     """The random numbers for sampling; None if the search does not sample."""
     candidates: Candidates | None
-    """The pieces of the columns of logits; None if they are the vocabulary."""
+    """What the columns of logits stand for; None if for the pieces of the vocabulary."""
     length: int = field(default=0)
 
     @staticmethod
@@ -174,11 +174,10 @@ class _Search:
     def extend(self) -> None:
         """Make one step: extend hypotheses by a piece, then remove finished hypotheses and sentences."""
         # 1. Find the best extensions of each sentence, one per place of its beam; or sample one per hypothesis.
-        best_BW, parents_BW, tokens_BW = (
+        best_BW, parents_BW, columns_BW = (
             self._best() if self.random_numbers is None else self._sampled(self.random_numbers)
         )
-        if self.candidates is not None:
-            tokens_BW = self.candidates.pieces(tokens_BW)
+        tokens_BW = columns_BW if self.candidates is None else self.candidates.pieces(columns_BW)
         self.length += 1
 
         # 2. Extensions that end in eos are finished; the others stay live.
@@ -201,7 +200,7 @@ class _Search:
         self.states = [state.select(parents_BW, kept_B) for state in self.states]
 
     def _best(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The best extensions of each sentence's hypotheses: log-probabilities, parents and columns (B, W)."""
+        """The best extensions of each sentence's hypotheses: log-probabilities, parents, columns of logits (B, W)."""
         logits_NV, normalizer_N1 = self._allowed_logits()
         # The K best extensions of each hypothesis suffice for a beam of K.
         values_NK, pieces_NK = largest(logits_NV, self.settings.beam)
@@ -223,7 +222,7 @@ class _Search:
         return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
 
     def _sampled(self, random_numbers: RandomNumbers) -> tuple[Tensor, Tensor, Tensor]:
-        """Sample an extension of each hypothesis: log-probabilities, parents and columns (B, W).
+        """Sample an extension of each hypothesis: log-probabilities, parents, columns of logits (B, W).
 
         In the first step, all W samples extend the same hypothesis.
         """

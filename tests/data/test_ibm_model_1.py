@@ -5,8 +5,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from nmt.data import lexicon
-from nmt.data.lexicon import estimate_lexicon
+from nmt.data import ibm_model_1
+from nmt.data.ibm_model_1 import estimate_lexicon
 
 VOCAB = 30
 
@@ -35,8 +35,8 @@ def by_dictionaries(pairs, iterations: int = 5) -> dict[tuple[int, int], float]:
 
 @pytest.mark.parametrize(("links_at_once", "pairs_at_once"), [(100, 3), (1_000_000, 1_000_000)])
 def test_counts_are_those_of_a_plain_computation(shards_of, monkeypatch, links_at_once, pairs_at_once):
-    monkeypatch.setattr(lexicon, "_LINKS_AT_ONCE", links_at_once)
-    monkeypatch.setattr(lexicon, "_PAIRS_AT_ONCE", pairs_at_once)
+    monkeypatch.setattr(ibm_model_1, "_LINKS_AT_ONCE", links_at_once)
+    monkeypatch.setattr(ibm_model_1, "_PAIRS_AT_ONCE", pairs_at_once)
     pairs = random_pairs(40)
     found = estimate_lexicon(shards_of(pairs), VOCAB)
     entries = list(zip(found.source_E.tolist(), found.target_E.tolist(), strict=True))
@@ -56,7 +56,7 @@ def test_pairs_are_left_out_evenly_where_they_have_too_many_links(shards_of):
 
 
 def test_a_pair_of_too_many_links_is_left_out(shards_of, monkeypatch):
-    monkeypatch.setattr(lexicon, "_LINKS_AT_ONCE", 12)
+    monkeypatch.setattr(ibm_model_1, "_LINKS_AT_ONCE", 12)
     found = estimate_lexicon(shards_of([([4, 5], [6]), ([7, 8, 9], [10, 11, 12, 13]), ([4], [6])]), VOCAB)
     assert found.pairs == 2
     assert set(found.source_E.tolist()) == {4, 5}
