@@ -24,6 +24,7 @@ _OUT_OF_MEMORY = (
     "can't allocate memory",  # main memory
     "CUDA error: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
+    "'out of memory'",  # NCCL: Cuda failure 2 'out of memory'
     "MPS backend out of memory",
 )
 
@@ -48,6 +49,8 @@ class Hardware:
     threads: int
     reason: str
     """Why this precision was chosen, for messages."""
+    is_deterministic: bool = False
+    """Whether a GPU computes with deterministic kernels only. A CPU always does."""
 
     def __str__(self) -> str:
         threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if self.device.type == "cpu" else ""
@@ -81,6 +84,7 @@ def choose_hardware(
     *,
     product: tuple[int, int] = BASE_PRODUCT,
     begun_in: Precision | None = None,
+    deterministic: bool = False,
     local_rank: int = 0,
     local_ranks: int = 1,
 ) -> Hardware:
@@ -90,6 +94,7 @@ def choose_hardware(
         threads: CPU threads; if not given, ``OMP_NUM_THREADS`` or all usable cores.
         product: d_model and d_ff of the model; ``auto`` measures their product on a CPU.
         begun_in: the precision that an output was begun in; ``auto`` keeps it if the device supports it.
+        deterministic: use only kernels that give the same bits every time.
         local_rank, local_ranks: the number of this process, and how many processes share the machine. It uses the GPU
             of its number, or its share of the cores.
 
@@ -99,6 +104,7 @@ def choose_hardware(
     found = _choose_device(device)
     if found.type == "cuda":
         found = _own_gpu(found, local_rank, local_ranks)
+        _choose_gpu_kernels(deterministic=deterministic)
     if precision == "auto" and begun_in is not None and computes(found, begun_in):
         chosen, reason = begun_in, "as the output was begun"
     else:
@@ -116,7 +122,19 @@ def choose_hardware(
     if found.type == "cuda" and chosen == "fp32":
         # TF32: the exponent of fp32 with 10 bits of mantissa, several times as fast.
         torch.set_float32_matmul_precision("high")
-    return Hardware(found, chosen, torch.get_num_threads(), reason)
+    return Hardware(found, chosen, torch.get_num_threads(), reason, is_deterministic=deterministic)
+
+
+def _choose_gpu_kernels(*, deterministic: bool) -> None:
+    """Choose among torch's kernels for a GPU. Call it before the first product."""
+    # On Hopper torch prefers cuDNN's attention, which builds a plan for each new shape, tens of milliseconds each.
+    # Batches of sentences hardly ever repeat a shape.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS adds in an order that differs
+        torch.use_deterministic_algorithms(True)
+        # Only finds uses of memory before it is written, at the price of writing all of it.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def _own_gpu(device: torch.device, local_rank: int, local_ranks: int) -> torch.device:

@@ -33,8 +33,8 @@ def policy_fixture(*in_short: str) -> Any:
     def every_policy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
         name = request.param
 
-        def choose(device: torch.device | None, products: torch.dtype | None = None) -> Kernels:
-            return PLAIN if name == "plain" else choose_kernels(torch.device(name), products)
+        def choose(device: torch.device | None, products: torch.dtype | None = None, **options: bool) -> Kernels:
+            return PLAIN if name == "plain" else choose_kernels(torch.device(name), products, **options)
 
         monkeypatch.setitem(_CURRENT, "kernels", POLICIES[name])
         for chooser in (beginning, bundle):

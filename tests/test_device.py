@@ -1,5 +1,7 @@
 """Which precision ``auto`` takes, and how many threads."""
 
+import os
+
 import pytest
 import torch
 
@@ -93,3 +95,20 @@ def test_auto_keeps_what_an_output_was_begun_in_where_the_device_has_it(monkeypa
     found = choose_hardware("cpu", asked, begun_in=begun_in)
     assert found.precision == expected
     assert (found.reason == "as the output was begun") == (asked == "auto" and expected == begun_in)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_gpu_gets_kernels_that_suit_batches_of_sentences(monkeypatch, deterministic):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        device._choose_gpu_kernels(deterministic=deterministic)
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert torch.are_deterministic_algorithms_enabled() == deterministic
+        assert ("CUBLAS_WORKSPACE_CONFIG" in os.environ) == deterministic
+        assert torch.utils.deterministic.fill_uninitialized_memory != deterministic
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+        torch.use_deterministic_algorithms(False)
+        os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)

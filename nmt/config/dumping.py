@@ -17,6 +17,7 @@ _CHANGEABLE_ON_RESUME = (
     "training.patience",
     "training.device",
     "training.threads",
+    "training.deterministic",
     "training.compile",
     "training.max_skipped",
     "batching.micro_batch_tokens",

@@ -1,8 +1,9 @@
 """Vocabulary short-lists: for each source piece, the target pieces that a translation of it is likely to hold.
 
 A search that is given them chooses among the pieces of each sentence's list (``nmt/search/candidates.py``). This list
-holds the lists of the sentence's pieces, these pieces themselves (names and numbers are copied), the most frequent target
-pieces, and the special pieces. It depends on the sentence alone, so no translation depends on the lines beside it.
+holds the lists of the sentence's pieces, these pieces themselves (names and numbers are copied), the most frequent
+target pieces, and the special pieces. It depends on the sentence alone, so no translation depends on the lines beside
+it.
 
 File: ``short-lists.npz``, numpy's archive of arrays.
 

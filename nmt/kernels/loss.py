@@ -64,8 +64,10 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         gold_N1 = (ctx.share - (1 - ctx.smoothing)) * scale_N1
         for rows in _chunks(logits_NV):
             p_RV = torch.sub(logits_NV[rows], log_total_N[rows, None]).exp_()
-            p_RV.sub_(ctx.share).mul_(scale_N1[rows]).scatter_add_(1, target_N[rows, None], gold_N1[rows])
-            gradient_NV[rows] = p_RV
+            p_RV.sub_(ctx.share).mul_(scale_N1[rows])
+            target_R1 = target_N[rows, None]
+            # Not scatter_add_, whose order of additions differs on a GPU.
+            gradient_NV[rows] = p_RV.scatter_(1, target_R1, p_RV.gather(1, target_R1) + gold_N1[rows])
         return gradient_NV, None, None, None
 
 

@@ -55,18 +55,22 @@ class Kernels:
 PLAIN = Kernels()
 
 
-def choose_kernels(device: torch.device | None, products: torch.dtype | None = None) -> Kernels:
+def choose_kernels(
+    device: torch.device | None, products: torch.dtype | None = None, *, deterministic: bool = False
+) -> Kernels:
     """The fastest kernels for a device; None means a CPU.
 
     Args:
         products: the dtype that weights are prepacked for (:func:`nmt.kernels.linear.prepack`), or that of autocast;
             None if products are plain.
+        deterministic: choose only kernels that give the same bits every time.
     """
     if device is None or device.type == "cpu":
         # oneDNN compiles a product for each number of rows, in bf16 or with prepacked weights. This takes milliseconds,
         # and with prepacked weights half a megabyte that is never freed.
         is_by_onednn = products is not None and (products != torch.int8 or may_use_onednn())
         return Kernels(cpu_attention, Dropout, packs_pieces=True, has_spare_rows=is_by_onednn)
-    if device.type == "cuda":
+    # The gradient of a GPU's fused attention with a mask is summed in an order that differs.
+    if device.type == "cuda" and not deterministic:
         return Kernels(fused_attention)
     return Kernels(two_product_attention)

@@ -13,9 +13,26 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+try:
+    import torch.fx.experimental._config as _symbolic_shapes
+except ImportError:  # another version of torch
+    _symbolic_shapes = None  # type: ignore[assignment]
 
 _setting_the_engine = threading.Lock()
+
+
+def compiled_for_any_shape(model: nn.Module) -> nn.Module:
+    """The model compiled by ``torch.compile`` to one graph for batches of any shape, and one for each size that is 1.
+
+    By default torch takes sizes that are equal in the first batch for one size. Then it compiles again and again, and
+    after eight graphs it silently computes without any.
+    """
+    if _symbolic_shapes is not None:
+        _symbolic_shapes.use_duck_shape = False
+    compiled: nn.Module = torch.compile(model, dynamic=True)  # type: ignore[assignment]
+    return compiled
 
 
 def softmax_gradient(gradient: Tensor, softmax: Tensor) -> Tensor:

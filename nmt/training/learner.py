@@ -18,6 +18,7 @@ from nmt.config import OptimizerConfig
 from nmt.data.batching import Batch, halves
 from nmt.device import Hardware, is_out_of_memory, release_memory, synchronize
 from nmt.errors import TrainingError
+from nmt.kernels.private import compiled_for_any_shape
 from nmt.model.transformer import Transformer
 from nmt.training.gradients import GradientBuffer
 from nmt.training.loss import Losses, label_smoothed_loss
@@ -59,8 +60,7 @@ class Learner:
         self._ranks = ranks
         self._buffer = GradientBuffer(trainable, Message.length(ranks))
         self._message = Message(self._buffer.figures, ranks)
-        # A graph for any shape, so that few are compiled however many shapes the batches have.
-        self._forward: nn.Module = torch.compile(model, dynamic=True) if compiled else model  # type: ignore[assignment]
+        self._forward: nn.Module = compiled_for_any_shape(model) if compiled else model
 
     def update(
         self,
@@ -104,6 +104,11 @@ class Learner:
         if self.average is not None and not result.is_skipped:
             self.average.update()
         return result
+
+    def reserve_exchange(self) -> None:
+        """Exchange all gradients once: the ranks' library then holds the memory that it needs for this."""
+        self._buffer.clear()
+        self._buffer.sum_over(self._ranks)
 
     def compute_gradients(self, batches: Sequence[Batch], *, update: int, target_tokens: int) -> None:
         """Compute this rank's part of an update's gradients into the parameters' ``grad``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from nmt.training.listener import Listener
 from nmt.training.loop import Trainer
 from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Ending, Progress
-from nmt.training.ranks.exchange import Ranks, joined, ranks_of_environment, saving_when_orphaned
+from nmt.training.ranks.exchange import Ranks, is_under_torchrun, joined, ranks_of_environment, saving_when_orphaned
 from nmt.training.saving import tidy
 from nmt.training.start.beginning import Beginning, find_beginning, make_learner
 from nmt.training.start.changes import refuse_changes
@@ -36,6 +37,9 @@ from nmt.training.start.recorded_data import write_data_record
 from nmt.training.stopping import StopRequest
 from nmt.training.tensorboard import check_tensorboard
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
+
+# Ranks whose launcher was killed, or whose machine another one replaces, save first.
+_SECONDS_UNTIL_RELEASED = 60
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ def _locked(run: Path, ranks: Ranks) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             run.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(exclusive(lock, wait=False))
+            _lock(lock, stack)
         except BlockingIOError:
             raise CheckpointError(
                 f"{run}: another process is training in this folder (process {holder(lock)}). Wait until it has ended, "
@@ -185,6 +189,23 @@ def _locked(run: Path, ranks: Ranks) -> Iterator[None]:
                 f"{run}: cannot be written ({why_not_made(run, error)}). Name another folder with --out."
             ) from None
         yield
+
+
+def _lock(path: Path, stack: ExitStack) -> None:
+    """Take the lock, and wait a while for it under torchrun: ranks of the launch before may still be saving.
+
+    Raises:
+        BlockingIOError: another process holds the lock.
+    """
+    deadline = time.monotonic() + (_SECONDS_UNTIL_RELEASED if is_under_torchrun() else 0)
+    while True:
+        try:
+            stack.enter_context(exclusive(path, wait=False))
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
 
 
 def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path | None = None) -> Preflight:
@@ -212,6 +233,7 @@ def hardware_of(config: Config, ranks: Ranks) -> Hardware:
         training.precision,
         training.threads,
         product=(config.model.d_model, config.model.d_ff),
+        deterministic=training.deterministic,
         local_rank=ranks.local_rank,
         local_ranks=ranks.local_size,
     )

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
+from nmt.kernels.policy import choose_kernels
 from nmt.model.attention import attention
 
 
@@ -82,3 +83,9 @@ def test_only_inference_in_bf16_takes_the_fused_kernel(monkeypatch):
         assert not is_fused(torch.bfloat16, dropout=0.1)
         assert not is_fused(torch.bfloat16, value_size=3)
         assert not is_fused(torch.float32)
+
+
+def test_a_gpu_that_computes_deterministically_takes_no_fused_kernel():
+    gpu = torch.device("cuda")
+    assert choose_kernels(gpu).attention is fused_attention
+    assert choose_kernels(gpu, deterministic=True).attention is two_product_attention

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,13 +23,15 @@ def free_port() -> int:
 class Rank:
     """One rank of a run."""
 
-    def __init__(self, rank: int, ranks: int, port: int, arguments: Sequence[object]) -> None:
+    def __init__(
+        self, rank: int, ranks: int, port: int, arguments: Sequence[object], environment: Mapping[str, str]
+    ) -> None:
         """Start it without torchrun: nobody ends the others when one fails."""
         self.process, stderr = start_python(
             [SCRIPT, *arguments],
             environment={
                 "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment,
             },
         )  # fmt: skip
 
@@ -48,7 +50,7 @@ class Rank:
             self._errors = stderr.read()
 
 
-def start_ranks(count: int, *arguments: object) -> list[Rank]:
+def start_ranks(count: int, *arguments: object, environment: Mapping[str, str] | None = None) -> list[Rank]:
     """One process per rank."""
     port = free_port()
-    return [Rank(rank, count, port, arguments) for rank in range(count)]
+    return [Rank(rank, count, port, arguments, environment or {}) for rank in range(count)]

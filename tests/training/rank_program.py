@@ -1,18 +1,23 @@
 """One rank of a run, which a test can see into and disturb.
 
-``rank_program.py DATA SETTINGS RUN OUT [WHAT RANK UPDATE]`` leaves in ``OUT.RANK.npz`` its parameters and the pairs of
-each update. ``WHAT`` happens at an update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batch
-does not fit), ``full`` (no file may grow any more), or, from that update on, ``poison`` (gradients are NaN).
+``rank_program.py DATA SETTINGS RUN OUT [WHAT RANK UPDATE]`` leaves in ``OUT.RANK.npz`` its parameters, and in
+``OUT.RANK.order`` a line for each update: its pairs, and a hash of the parameters after it. ``WHAT`` happens at an
+update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batch does not fit), ``exchange`` and
+``step`` (memory ends in the exchange of gradients, or in Adam's step), ``full`` (no file may grow any more), or, from
+that update on, ``poison`` (gradients are NaN). With ``LIKE_NCCL`` in the environment, ranks exchange as between GPUs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import resource
 import signal
 import sys
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
 def main() -> None:
@@ -25,11 +30,17 @@ def main() -> None:
     from nmt.training.run import train
     from nmt.training.start import beginning
     from nmt.training.start.setup import resolve_config
+    from tests.training.nccl_double import behave_like_nccl
 
     data, settings, run, out, *rest = sys.argv[1:]
     what, at_rank, at_update = (rest[0], int(rest[1]), int(rest[2])) if len(rest) == 3 else (None, -1, -1)
     rank = int(os.environ.get("RANK", "0"))
     learners: list[Learner] = []
+    if "LIKE_NCCL" in os.environ:
+        behave_like_nccl()
+
+    def no_memory(*arguments):
+        raise RuntimeError("NCCL error: Cuda failure 2 'out of memory'")
 
     class WatchedLearner(Learner):
         def __init__(self, *arguments, **options) -> None:
@@ -44,6 +55,10 @@ def main() -> None:
                     os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGTERM)
                 if what == "memory":
                     self.fails_once = True
+                if what == "exchange":
+                    torch.distributed.all_reduce = no_memory
+                if what == "step":
+                    self.optimizer.step = no_memory
                 if what == "full":
                     while not (Path(run) / "last").exists():  # a checkpoint that is still being written
                         time.sleep(0.05)
@@ -62,11 +77,17 @@ def main() -> None:
                 return max(batches, key=lambda batch: batch.positions)
             return super()._try_to_compute(batches, *arguments)
 
+    def hash_of(learner: Learner) -> str:
+        digest = hashlib.sha256()
+        for parameter in learner.parameters.values():
+            digest.update(parameter.detach().numpy().tobytes())
+        return digest.hexdigest()
+
     class WatchedTrainer(Trainer):
         def _update(self, plan, report):
             result = super()._update(plan, report)
             with Path(f"{out}.{rank}.order").open("a") as stream:
-                stream.write(f"{self.progress.update} {plan.pairs.tolist()}\n")
+                stream.write(f"{self.progress.update} {plan.pairs.tolist()} {hash_of(learners[0])}\n")
             return result
 
     class Quiet:

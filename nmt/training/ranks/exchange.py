@@ -25,7 +25,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from nmt.device import is_out_of_memory
-from nmt.errors import NmtError
+from nmt.errors import NmtError, TrainingError
 from nmt.training.ranks.rendezvous import store_of_environment
 from nmt.training.ranks.stop_signals import stop_signals
 
@@ -97,7 +97,10 @@ class Ranks:
             exchange()
         except RuntimeError as error:
             if is_out_of_memory(error):
-                raise
+                raise TrainingError(
+                    f"the memory ended while ranks exchanged tensors ({error}). Set a lower "
+                    "batching.micro_batch_tokens, then run the same command: it resumes from the last checkpoint."
+                ) from None
             raise LostPeerError(
                 f"rank {self.rank}: lost contact with the other ranks, one of which has probably died ({error})."
             ) from error
@@ -118,6 +121,11 @@ def _decoded(message: Tensor) -> object:
 def is_launched() -> bool:
     """Whether a launcher (``nmt train --nproc`` or torchrun) started this process as a rank."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def is_under_torchrun() -> bool:
+    """Whether torchrun started this process. It may restart all ranks, as when a machine comes or goes."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def ranks_of_environment() -> Ranks:
@@ -148,13 +156,12 @@ def joined(ranks: Ranks, device: torch.device, is_stopping: Callable[[], bool] =
         dist.init_process_group(backend, timeout=EXCHANGE_TIMEOUT)
     else:
         dist.init_process_group(backend, timeout=EXCHANGE_TIMEOUT, store=store, rank=ranks.rank, world_size=ranks.size)
-    try:
-        with _failures_named(ranks, is_stopping):
-            yield
-            # No rank disconnects while another still needs it.
-            ranks.gather(None)
-    finally:
-        dist.destroy_process_group()
+    with _failures_named(ranks, is_stopping):
+        yield
+        # No rank disconnects while another still needs it.
+        ranks.gather(None)
+    # Only here: under NCCL it waits for the other ranks, and these may be waiting for one that has failed.
+    dist.destroy_process_group()
 
 
 @contextmanager
@@ -191,7 +198,8 @@ def _failures_named(ranks: Ranks, is_stopping: Callable[[], bool]) -> Iterator[N
     try:
         yield
     except LostPeerError:
-        _wait_to_be_ended(is_stopping)
+        if ranks.local_size > 1:  # else no rank of this launcher has failed before
+            _wait_to_be_ended(is_stopping)
         raise
     except NmtError as error:
         _report_to_torchrun(error)

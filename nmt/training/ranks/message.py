@@ -89,7 +89,7 @@ class Message:
             target_tokens: of the update, over all ranks.
             norm: of the gradients.
         """
-        values = [float(value) for value in torch.cat([self._row.double(), norm.double()[None]]).cpu()]
+        values = [float(value) for value in torch.cat([self._row, norm[None]]).cpu()]
         smoothed, cross_entropy, source_tokens, votes, run_seconds = values[:_SUMS]
         tokens, seconds, limits = (values[_SUMS + i : -1 : _PER_RANK] for i in range(_PER_RANK))
         return UpdateResult(

@@ -141,7 +141,8 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
         ConfigError: a pattern of parameters to freeze matches none.
     """
     progress, hardware, state = beginning.progress, beginning.hardware, beginning.state
-    model = build_model(config, vocab, choose_kernels(hardware.device, hardware.autocast_dtype))
+    kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
+    model = build_model(config, vocab, kernels)
     if ranks.is_main:
         if beginning.checkpoint is not None:
             bundle = load_bundle(beginning.checkpoint)

@@ -79,6 +79,7 @@ def preflight(
     Raises:
         TrainingError: a single longest pair does not fit into memory.
     """
+    learner.reserve_exchange()  # else the largest micro-batch that fits would leave no memory for it
     asked = config.batching.micro_batch_tokens
     # No update has more positions than this for a rank.
     useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
