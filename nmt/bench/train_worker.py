@@ -66,6 +66,7 @@ def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
         hardware,
         label_smoothing=training.label_smoothing,
         seed=training.seed,
+        r_drop=training.r_drop,
         compiled=training.compile,
     )
 

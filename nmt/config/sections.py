@@ -139,6 +139,11 @@ class TrainingConfig(Section):
         lt=1,
         description="decay of an exponential moving average of the weights, which is validated and saved",
     )
+    r_drop: float = Field(
+        0.0,
+        ge=0,
+        description="R-Drop: weight of the divergence between two passes with other dropout; doubles the time",
+    )
     subword_sampling: float = Field(
         0.0,
         ge=0,

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import astuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +23,7 @@ from nmt.errors import TrainingError
 from nmt.kernels.private import compiled_for_any_shape
 from nmt.model.transformer import Transformer
 from nmt.training.gradients import GradientBuffer
-from nmt.training.loss import Losses, label_smoothed_loss
+from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
 from nmt.training.loss_scale import LossScale
 from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import make_optimizer, moments, step
@@ -42,6 +44,7 @@ class Learner:
         seed: int,
         ranks: Ranks = NO_OTHERS,
         ema_decay: float | None = None,
+        r_drop: float = 0.0,
         compiled: bool = False,
     ) -> None:
         """Take a model on its device; parameters that do not require gradients stay as they are."""
@@ -56,6 +59,7 @@ class Learner:
         self._settings = optimizer_settings
         self._hardware = hardware
         self._label_smoothing = label_smoothing
+        self._r_drop = r_drop
         self._seed = seed
         self._ranks = ranks
         self._buffer = GradientBuffer(trainable, Message.length(ranks))
@@ -150,7 +154,7 @@ class Learner:
         for index, batch in enumerate(batches):
             torch.manual_seed(derived_seed(self._seed, update, self._ranks.rank, index))
             try:
-                losses = batch_losses(self._forward, batch, self._label_smoothing, self._hardware)
+                losses = batch_losses(self._forward, batch, self._label_smoothing, self._hardware, self._r_drop)
                 (losses.smoothed * (scale / target_tokens)).backward()  # type: ignore[no-untyped-call]
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
@@ -202,14 +206,24 @@ class Learner:
             self._ranks.copy_from_main(tensor)
 
 
-def batch_losses(model: nn.Module, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:
-    """Run the model on a batch and compute the two sums of its loss."""
+def batch_losses(
+    model: nn.Module, batch: Batch, label_smoothing: float, hardware: Hardware, r_drop: float = 0.0
+) -> Losses:
+    """Run the model on a batch and compute the two sums of its loss.
+
+    Args:
+        r_drop: if not 0, run the model on the batch twice, and add the divergence with this weight.
+    """
+    if r_drop:
+        batch = Batch(*(np.concatenate([array, array]) for array in astuple(batch)))
     source_BS, target_input_BT, target_output_BT = (
         torch.as_tensor(array).to(hardware.device, non_blocking=True)
         for array in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
     )
     with hardware.autocast():
         logits_BTV = model(source_BS, target_input_BT, batch.source_lengths_B, batch.target_lengths_B)
+        if r_drop:
+            return r_drop_loss(logits_BTV, target_output_BT, label_smoothing, r_drop)
         return label_smoothed_loss(logits_BTV, target_output_BT, label_smoothing)
 
 

@@ -1,6 +1,6 @@
 """Label-smoothed cross-entropy (section 5.4), summed over tokens.
 
-Shapes: B sentences, T target positions, V vocabulary.
+Shapes: B sentences, C sentences of two passes, T target positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from nmt.kernels.loss import smoothed_cross_entropy
+from nmt.kernels.packing import PAD
 
 
 class Losses(NamedTuple):
@@ -32,6 +34,31 @@ def label_smoothed_loss(logits_BTV: Tensor, target_BT: Tensor, smoothing: float)
     need them afterwards.
     """
     return Losses(*smoothed_cross_entropy(logits_BTV.flatten(0, -2), target_BT.flatten(), smoothing))
+
+
+def r_drop_loss(logits_CTV: Tensor, target_CT: Tensor, smoothing: float, weight: float) -> Losses:
+    """Losses of a batch that went through the model twice, with other dropout: half of equation 4 of R-Drop.
+
+    The smoothed loss is the mean over both passes, plus weight / 4 times the Kullback-Leibler divergences of their
+    probabilities, one from the other and back. Source: "R-Drop: Regularized Dropout for Neural Networks" (Liang et al.
+    2021).
+
+    Args:
+        logits_CTV: those of both passes, C = 2 · B: first all sentences of one pass, then all of the other.
+        target_CT: the targets, twice.
+        weight: α of R-Drop.
+    """
+    one_BTV, other_BTV = _log_softmax(logits_CTV).chunk(2)
+    divergences_BT = ((one_BTV.exp() - other_BTV.exp()) * (one_BTV - other_BTV)).sum(dim=-1)
+    divergence = torch.where(target_CT.chunk(2)[0] != PAD, divergences_BT, 0).sum()
+    both = label_smoothed_loss(logits_CTV, target_CT, smoothing)
+    return Losses(both.smoothed / 2 + weight / 4 * divergence, both.cross_entropy / 2)
+
+
+def _log_softmax(logits_BTV: Tensor) -> Tensor:
+    """In fp32 or better, for any dtype of the logits."""
+    precise = torch.promote_types(logits_BTV.dtype, torch.float32)
+    return torch.log_softmax(logits_BTV, dim=-1, dtype=precise)
 
 
 def perplexity(cross_entropy: float) -> float:

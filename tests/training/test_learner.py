@@ -307,3 +307,23 @@ def test_frozen_parameters_keep_their_values():
         freeze(model, ["encodr.*"])
     with pytest.raises(ConfigError, match="nothing is left to learn"):
         freeze(model, ["*"])
+
+
+def test_with_r_drop_but_without_dropout_updates_are_as_without_it():
+    plain, twice = learner(), learner(r_drop=5.0)
+    made = batch(pairs(7))
+    results = [
+        each.update([made], update=1, target_tokens=made.target_tokens, learning_rate=0.01) for each in (plain, twice)
+    ]
+    assert (weights(twice) - weights(plain)).norm() <= 1e-9 * weights(plain).norm()
+    assert results[1].smoothed_loss == pytest.approx(results[0].smoothed_loss, rel=1e-12)
+    assert results[1].cross_entropy == pytest.approx(results[0].cross_entropy, rel=1e-12)
+
+
+def test_r_drop_makes_the_passes_of_a_sentence_differ():
+    results = [
+        learner(dropout=0.3, r_drop=weight).update([batch(pairs(7))], update=1, target_tokens=50, learning_rate=0.01)
+        for weight in (1e-9, 5.0)
+    ]
+    assert results[1].cross_entropy == pytest.approx(results[0].cross_entropy, rel=1e-9)
+    assert results[1].smoothed_loss > results[0].smoothed_loss * 1.01

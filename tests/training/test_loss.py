@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from torch.nn import functional
 
-from nmt.training.loss import label_smoothed_loss
+from nmt.training.loss import label_smoothed_loss, r_drop_loss
 
 
 def defined(logits, target, smoothing):
@@ -75,3 +76,32 @@ def test_whoever_else_needs_the_logits_in_the_backward_pass_is_told():
     both = square + label_smoothed_loss(logits, torch.randint(1, 9, (6,)), 0.1).smoothed
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         both.backward()
+
+
+def test_r_drop_equals_its_definition():
+    """Half of equation 4: two losses, and alpha times the mean of both Kullback-Leibler divergences."""
+    torch.manual_seed(0)
+    one, other = torch.randn(2, 3, 5, 11, dtype=torch.float64) * 2
+    target = torch.randint(1, 11, (3, 5))
+    target[0, 3:] = 0
+    found = r_drop_loss(torch.cat([one, other]), torch.cat([target, target]), 0.1, 5.0)
+    log_p, log_q = torch.log_softmax(one, -1)[target != 0], torch.log_softmax(other, -1)[target != 0]
+    divergences = [
+        functional.kl_div(*pair, reduction="sum", log_target=True) for pair in ((log_p, log_q), (log_q, log_p))
+    ]
+    losses = defined(one, target, 0.1) + defined(other, target, 0.1)
+    assert found.smoothed.item() == pytest.approx((losses + 5.0 * sum(divergences) / 2).item() / 2, rel=1e-12)
+    cross_entropies = defined(one, target, 0.0) + defined(other, target, 0.0)
+    assert found.cross_entropy.item() == pytest.approx(cross_entropies.item() / 2, rel=1e-12)
+
+
+def test_the_gradient_of_r_drop_equals_finite_differences():
+    torch.manual_seed(0)
+    logits = torch.randn(4, 3, 7, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([[3, 6, 0], [1, 2, 5]]).repeat(2, 1)
+    assert torch.autograd.gradcheck(lambda x: r_drop_loss(x, target, 0.1, 5.0).smoothed, (logits,))
+    # The same where the gradient takes the place of the logits.
+    [expected] = torch.autograd.grad(r_drop_loss(logits, target, 0.1, 5.0).smoothed, logits)
+    [found] = torch.autograd.grad(r_drop_loss(logits * 1.0, target, 0.1, 5.0).smoothed, logits)
+    torch.testing.assert_close(found, expected)
+    assert not found[[0, 2], 2].any()

@@ -161,6 +161,7 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
         seed=config.training.seed,
         ranks=ranks,
         ema_decay=config.training.ema_decay,
+        r_drop=config.training.r_drop,
         compiled=config.training.compile,
     )
     learner.micro_batch_limit = progress.micro_batch_limit

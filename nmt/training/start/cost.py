@@ -18,7 +18,7 @@ _TRIALS = 5
 
 
 def training_flops(config: Config, rows: int, source_length: int, target_length: int) -> int:
-    """The operations of all matrix products in one forward and backward pass over a padded batch.
+    """The operations of all matrix products in the forward and backward passes over a padded batch: R-Drop has two.
 
     torch counts them on the meta device, so no formula must be kept in step with the model.
     """
@@ -30,7 +30,7 @@ def training_flops(config: Config, rows: int, source_length: int, target_length:
             logits_BTV = model(source_BS, target_BT)
             loss = label_smoothed_loss(logits_BTV, target_BT, config.training.label_smoothing).smoothed
             loss.backward()  # type: ignore[no-untyped-call]
-    return int(counter.get_total_flops())
+    return int(counter.get_total_flops()) * (2 if config.training.r_drop else 1)
 
 
 def matrix_rate(config: Config, hardware: Hardware, rows: int) -> float:
