@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,6 +35,7 @@ from nmt.text import (
 from nmt.translation.formats import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.paragraphs import translate_paragraphs
+from nmt.translation.parts import Part, joined
 from nmt.translation.results import Translation
 from nmt.translation.resuming import Begun, OutputFile, made_with
 from nmt.translation.tally import Tally
@@ -41,6 +43,8 @@ from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
 from nmt.writing import WriteError
 
+# A message lists no more parts than this.
+_LISTED = 20
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 Pairs = Iterable[tuple[str, str]]
@@ -65,6 +69,10 @@ class Streams:
     """Whether the input is wrapped text, of which paragraphs are translated, rather than lines."""
     guard_report: Path | None = None
     """A file that is written in addition to the output."""
+    part: Part | None = None
+    """The part of the input's lines that is read; None for all."""
+    whole: Path | None = None
+    """The output that the parts are joined to, if the output is that of a part."""
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[Streams]:
@@ -81,16 +89,19 @@ class Streams:
         if not self.to_file:
             yield self
             return
-        asked = OutputFile(self.output)
+        asked = OutputFile(self.output if self.part is None else self.part.output(self.output))
         with contextlib.ExitStack() as stack:
+            if self.part is not None:
+                with OutputFile(self.output).claimed(wait=True):
+                    pass  # it is ours, or does not exist
             output = asked
             if self.fresh:
                 output = stack.enter_context(asked.claimed_free())
             else:
                 stack.enter_context(asked.claimed())
-            if output.path != self.output:
+            if output != asked:
                 notice(f"writing to {output.path}, since {self.output} exists")
-            streams = replace(self, output=output.path)
+            streams = replace(self, output=output.path, whole=None if self.part is None else self.output)
             streams._check_report()
             yield streams
 
@@ -101,6 +112,8 @@ class Streams:
             raise ConfigError("--fresh starts over and --resume does not: give one.")
         if self.fresh and not self.to_file:
             raise ConfigError("--fresh needs an --output FILE: other outputs always start over.")
+        if self.part is not None:
+            self._check_part()
         if self.to_file and not self.output.parent.is_dir():
             raise DataError(f"{self.output.parent}: there is no such folder for the output.")
         if self.output.is_dir():
@@ -127,6 +140,20 @@ class Streams:
         if lines is not None and others is not None and lines != others:
             # Now, rather than at the end of a long file.
             raise not_parallel((str(self.input), lines), (str(path), others))
+
+    def _check_part(self) -> None:
+        if not self.can_be_resumed:
+            raise ConfigError(
+                "--part needs an --input FILE of lines that can be read again, and an --output FILE, which the parts "
+                "are joined to."
+            )
+        if self.fresh:
+            raise ConfigError("--fresh does not go with --part, whose output has a fixed name: name another --output.")
+        if self.guard_report is not None:
+            raise ConfigError(
+                "--guard-report does not go with --part, since all parts would write it. --format jsonl writes the "
+                "findings beside each line."
+            )
 
     def _check_report(self) -> None:
         if (report := self.guard_report) is None:
@@ -167,10 +194,24 @@ class Streams:
     def _files(self) -> dict[str, Path]:
         return {"input": self.input} | {name: path for name, path in self.beside.items() if path is not None}
 
+    @cached_property
+    def lines(self) -> range | None:
+        """The indices of the input's lines that are read; None if their number is unknown."""
+        total = None if self.paragraphs else count_lines(self.input)
+        if self.part is None:
+            return None if total is None else range(total)
+        return self.part.lines(sum(1 for _ in self._pairs()) if total is None else total)
+
+    @property
+    def first(self) -> int:
+        """The number of lines of the input before those that are read."""
+        return 0 if self.part is None or self.lines is None else self.lines.start
+
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The lines of the input from the first, each with its parallel line, or with an empty one."""
+        """The lines of the input, each with its parallel line, or with an empty one."""
+        end = None if self.part is None or self.lines is None else self.lines.stop
         try:
-            yield from self._pairs()
+            yield from itertools.islice(self._pairs(), self.first, end)
         except InvalidUtf8Error as error:
             raise InvalidUtf8Error(
                 error.found,
@@ -191,7 +232,7 @@ class Streams:
         return ((line, "") for line in lines)
 
     def made_with(self, bundles: Sequence[Path], settings: Mapping[str, object]) -> dict[str, Any]:
-        """Everything that the output depends on; empty if it is not a file."""
+        """Everything that the output, or the whole of it, depends on; empty if it is not a file."""
         if not self.to_file:
             return {}
         files = {name: path if can_be_read_again(path) else None for name, path in self._files.items()}
@@ -266,24 +307,46 @@ def score_lines(streams: Streams, scorer: TargetScorer, record: Mapping[str, Any
 
 
 def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int, form: Form, each: int) -> None:
-    """Write the results, window by window; write nothing if the output is up to date.
+    """Write the results, window by window; write nothing if the output is up to date. Join parts when all are there.
 
     Args:
         window: lines that are read before the work on them begins.
         each: the maximum lines written per line read.
     """
+    if streams.part is None or streams.whole is None:
+        _write_output(streams, work, record, window=window, form=form, each=each)
+        return
+    part, whole = streams.part, OutputFile(streams.whole)
+    if not whole.is_complete(record):
+        _write_output(streams, work, part.record(record), window=window, form=form, each=each)
+    missing = joined(whole, record, part.count)
+    if missing:
+        notice(f"part {part} is written; {len(missing)} of {part.count} parts are missing: {_listed(missing)}")
+    else:
+        notice(f"{whole.path}: all {part.count} parts are joined")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_LISTED]))
+    return shown if len(numbers) <= _LISTED else f"{shown} …"
+
+
+def _write_output(
+    streams: Streams, work: Work, record: Mapping[str, Any], *, window: int, form: Form, each: int
+) -> None:
     before, output = Begun(), OutputFile(streams.output)
     if streams.to_file:
         if output.is_up_to_date(record):
             notice(f"{streams.output}: up to date (same model, input and settings)")
             return
-        before = output.begun(record, streams.pairs(), window=window, output_lines=each, entry_of=entry_of(form, each))
+        entry = entry_of(form, each, first=streams.first)
+        before = output.begun(record, streams.pairs(), window=window, output_lines=each, entry_of=entry)
         if streams.paragraphs and before.bytes:
             notice("starting over: an interrupted output of paragraphs cannot be resumed")
             before = Begun()
         if before.lines:
-            notice(f"resuming after line {before.lines:,} of {streams.input}")
-    number, total = before.lines, None if streams.paragraphs else count_lines(streams.input)
+            notice(f"resuming after line {streams.first + before.lines:,} of {streams.input}")
+    number, total = before.lines, None if streams.lines is None else len(streams.lines)
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
         if streams.to_file:
@@ -301,7 +364,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
         if streams.is_typed and is_terminal():
             notice("one line at a time; Ctrl-D ends")
             stack.callback(stderr().print)  # start the next message on a new line
-        for entries in work(itertools.islice(streams.pairs(), before.lines, None), before.lines):
+        for entries in work(itertools.islice(streams.pairs(), before.lines, None), streams.first + before.lines):
             with naming_stream(STANDARD_OUTPUT if str(streams.output) == STDIN else str(streams.output)):
                 out.writelines(encode_line(line) for lines in entries for line in lines)
                 out.flush()

@@ -56,6 +56,10 @@ def translate(
         bool,
         typer.Option("--fresh", help="Start over in the next free file beside --output.", rich_help_panel=STREAMS),
     ] = False,
+    part: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="Translate part K of N; the last joins all.", rich_help_panel=STREAMS),
+    ] = None,
     prefix: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="What each translation begins with, line by line.", rich_help_panel=STREAMS),
@@ -174,6 +178,7 @@ def translate(
     from nmt.search.settings import search_settings
     from nmt.translation.ensemble import load_ensemble, product_sizes
     from nmt.translation.guard_report import GuardReport
+    from nmt.translation.parts import Part
     from nmt.translation.resuming import OutputFile
     from nmt.translation.target_scorer import TargetScorer
     from nmt.translation.translator import Translator
@@ -181,8 +186,19 @@ def translate(
     if interactive is None:
         interactive = str(input) == STDIN and sys.stdin.isatty()
     beside = {"prefix": prefix, "score_target": score_target}
-    claim = Streams(input, beside, output, resume, fresh, interactive, invalid_utf8, paragraphs, guard_report).claimed()
-    streams = ctx.with_resource(claim)
+    streams = Streams(
+        input,
+        beside,
+        output,
+        resume,
+        fresh,
+        interactive,
+        invalid_utf8,
+        paragraphs,
+        guard_report,
+        part=None if part is None else Part.parsed(part),
+    )
+    streams = ctx.with_resource(streams.claimed())
     report = ctx.with_resource(GuardReport(guard_report).claimed(fresh=fresh))
     if report.path != guard_report:
         notice(f"writing the guard report to {report.path}, since {guard_report} exists")

@@ -42,7 +42,7 @@ def formatted(translation: Translation, number: int, nbest: int, form: Form, *, 
     return lines + [blank] * (nbest - len(lines))
 
 
-def entry_of(form: Form, each: int) -> Callable[[int, bytes], int]:
+def entry_of(form: Form, each: int, *, first: int = 0) -> Callable[[int, bytes], int]:
     """A function from an output line to its input line.
 
     It takes the index and the bytes of the output line and returns the index of the input line, from 0. It raises
@@ -50,11 +50,12 @@ def entry_of(form: Form, each: int) -> Callable[[int, bytes], int]:
 
     Args:
         each: the maximum number of output lines per input line.
+        first: the number of input lines before the first one of this output.
     """
     if form == "tsv":
-        return lambda _, line: int(line.split(b"\t")[0]) - 1
+        return lambda _, line: int(line.split(b"\t")[0]) - 1 - first
     if form == "moses":
-        return lambda _, line: int(line.split(b" ")[0])
+        return lambda _, line: int(line.split(b" ")[0]) - first
     return lambda index, _: index // each
 
 

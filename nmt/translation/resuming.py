@@ -129,15 +129,18 @@ class OutputFile:
                     return
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def claimed(self, *, wait: bool = False) -> Iterator[None]:
         """Lock the output against other processes.
+
+        Args:
+            wait: wait for another process that is writing it, instead of raising an error.
 
         Raises:
             DataError: another process is writing the output, or an existing file is not our output or was changed.
         """
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(exclusive(self.lock, wait=False))
+                stack.enter_context(exclusive(self.lock, wait=wait))
             except BlockingIOError:
                 raise DataError(
                     f"{self.path}: another process is writing it ({holder(self.lock)}). Wait until it ends, or name "
@@ -163,6 +166,21 @@ class OutputFile:
         self._refuse_different(self.path, finished["made_with"], made)
         if not self.partial.exists():
             self.partial_record.unlink(missing_ok=True)  # left if a process was killed just before its end
+        return True
+
+    def is_complete(self, made: Mapping[str, Any]) -> bool:
+        """Whether the output is complete and unchanged. Needs no lock: another process may be writing the output.
+
+        Args:
+            made: the result of :func:`made_with`.
+
+        Raises:
+            DataError: the output was made with other models, inputs or settings.
+        """
+        finished = self._finished()
+        if finished is None:
+            return False
+        self._refuse_different(self.path, finished["made_with"], made)
         return True
 
     def begun(
@@ -228,6 +246,11 @@ class OutputFile:
                 self.partial_record.unlink(missing_ok=True)
             raise
         self.partial_record.unlink()
+
+    def remove(self) -> None:
+        """Remove the complete output and its record. Call it only for an output that :meth:`is_up_to_date`."""
+        self.path.unlink()
+        self.record.unlink()
 
     def _refuse_foreign(self) -> None:
         if self.path.is_symlink() and not self.path.exists():

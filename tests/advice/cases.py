@@ -557,6 +557,19 @@ CASES = [
             ("translate --model runs/r --output out", run("translate --model runs/r --output out")),
         )
     ),
+    Case(f"{TO_OUT} --part 4/3", f"{TO_OUT} --part 3/3", ("translation/parts.py: --part",)),
+    Case(
+        "translate --model runs/r --part 1/3", f"{TO_OUT} --part 1/3",
+        tuple(f"cli/line_output.py: {option}" for option in ("--part", "--input", "--output")),
+    ),
+    Case(
+        f"{TO_OUT} --part 1/3 --fresh", "translate --model runs/r --input corpus/c.en --output new --part 1/3",
+        tuple(f"cli/line_output.py: {option}" for option in ("--part", "--fresh", "--output")),
+    ),
+    Case(
+        f"{TO_OUT} --part 1/3 --guard-report found", f"{TO_OUT} --part 1/3 --format jsonl",
+        tuple(f"cli/line_output.py: {option}" for option in ("--part", "--guard-report", "--format")),
+    ),
     Case(
         f"{TO_OUT} --guard-report out", f"{TO_OUT} --guard-report found",
         ("cli/line_output.py: --guard-report", "cli/line_output.py: --output"),
