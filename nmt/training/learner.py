@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import torch
@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from nmt.config import OptimizerConfig
 from nmt.data.batching import Batch, halves
-from nmt.device import Hardware, is_out_of_memory, release_memory, synchronize
+from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import TrainingError
 from nmt.kernels.private import compiled_for_any_shape
 from nmt.model.transformer import Transformer
+from nmt.training.device_clock import DeviceClock
 from nmt.training.gradients import GradientBuffer
 from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
 from nmt.training.loss_scale import LossScale
@@ -64,6 +65,9 @@ class Learner:
         self._ranks = ranks
         self._buffer = GradientBuffer(trainable, Message.length(ranks))
         self._message = Message(self._buffer.figures, ranks)
+        self._clock = DeviceClock(hardware.device)
+        self._busy_seconds: float | None = None
+        """Of the last update, if a GPU computed it."""
         self._forward: nn.Module = compiled_for_any_shape(model) if compiled else model
 
     def update(
@@ -89,11 +93,13 @@ class Learner:
             TrainingError: not even a single pair fits into memory.
             LostPeerError: another rank is gone.
         """
+        self._clock.start()
         self.compute_gradients(batches, update=update, target_tokens=target_tokens)
-        if self._ranks.size > 1:
-            # The busy time ends when the device is done; the exchange waits for that anyway.
-            synchronize(self._hardware.device)
-        self._message.write(batches, report(), self.micro_batch_limit)
+        self._clock.stop()
+        told = report()
+        if self._busy_seconds is not None:  # of the update before: this one is still queued
+            told = replace(told, busy_seconds=self._busy_seconds)
+        self._message.write(batches, told, self.micro_batch_limit)
         self._buffer.sum_over(self._ranks)
         norm = self._buffer.norm()
         if self._settings.clip_norm is not None:
@@ -101,6 +107,7 @@ class Learner:
         step(self.optimizer, norm, learning_rate)
         # The host waits for the device only here, after all work was queued.
         result = self._message.result(target_tokens, norm)
+        self._busy_seconds = self._clock.seconds()
         # A micro-batch that does not fit on one rank is not tried on another; a resumed run knows one limit for all.
         self.micro_batch_limit = result.micro_batch_limit
         if self._hardware.precision == "fp16":

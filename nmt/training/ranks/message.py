@@ -27,7 +27,7 @@ class Report:
     run_seconds: float = 0.0
     """Of the whole run; the main rank's value counts."""
     busy_seconds: float = 0.0
-    """Of this update: includes the wait for data, not the wait for other ranks."""
+    """Of this update, with the wait for data but not for other ranks; on a GPU that of its work, an update late."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Message:
             target_tokens: of the update, over all ranks.
             norm: of the gradients.
         """
-        values = [float(value) for value in torch.cat([self._row, norm[None]]).cpu()]
+        values: list[float] = torch.cat([self._row, norm[None]]).tolist()
         smoothed, cross_entropy, source_tokens, votes, run_seconds = values[:_SUMS]
         tokens, seconds, limits = (values[_SUMS + i : -1 : _PER_RANK] for i in range(_PER_RANK))
         return UpdateResult(

@@ -1,0 +1,101 @@
+"""How often the host waits for a GPU, counted on a CPU with a GPU's kernels."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nmt.kernels.policy import choose_kernels
+from nmt.training import device_clock
+from nmt.training.ranks.exchange import Ranks
+from tests import policies
+from tests.training.test_learner import batch, learner, pairs
+
+
+class HostReads(TorchDispatchMode):
+    """Counts what makes the host wait for a GPU: values read, or shapes that depend on values."""
+
+    NEEDED = ("aten._local_scalar_dense", "aten.nonzero", "aten.masked_select", "aten.unique", "aten._unique2")
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        # On a CPU these are no operations that a mode sees.
+        for name in ("cpu", "tolist", "numpy"):
+            monkeypatch.setattr(torch.Tensor, name, self._noting(name, getattr(torch.Tensor, name)))
+
+    def __torch_dispatch__(self, operation, types, arguments=(), options=None):
+        name = str(operation)
+        indices = arguments[1] if name.startswith(("aten.index.", "aten.index_put")) else []
+        has_mask = any(index is not None and index.dtype == torch.bool for index in indices)
+        if name.startswith(self.NEEDED) or has_mask:
+            self.found.append(name)
+        return operation(*arguments, **(options or {}))
+
+    def _noting(self, name, method):
+        def noting(tensor, *arguments, **options):
+            self.found.append(name)
+            return method(tensor, *arguments, **options)
+
+        return noting
+
+
+class Both(Ranks):
+    """Two ranks, as this one sees them."""
+
+    def sum(self, tensor: torch.Tensor) -> None:
+        tensor.mul_(1)
+
+
+@pytest.fixture(autouse=True)
+def kernels_of_a_gpu(monkeypatch):
+    monkeypatch.setitem(policies._CURRENT, "kernels", choose_kernels(torch.device("cuda")))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"clip_norm": 1.0}, {"ema_decay": 0.9}, {"r_drop": 5.0}, {"precision": "bf16"}, {"ranks": Both(0, 2)}],
+    ids=str,
+)
+def test_in_an_update_the_host_waits_for_the_device_once(monkeypatch, options):
+    made = learner(dropout=0.1, **({"precision": "fp32"} | options))
+    batches = [batch(pairs(5)), batch(pairs(3))]
+    with HostReads(monkeypatch) as reads:
+        made.update(batches, update=1, target_tokens=30, learning_rate=0.01)
+    assert reads.found == ["tolist"]
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: x.sum().item(), lambda x: x.cpu(), lambda x: bool(x.any()), lambda x: x[x > 0], lambda x: x.nonzero(),
+        lambda x: torch.masked_select(x, x > 0), lambda x: x.numpy(),
+    ],
+)  # fmt: skip
+def test_what_a_host_waits_for_is_counted(monkeypatch, wait):
+    with HostReads(monkeypatch) as reads:
+        wait(torch.randn(5))
+    assert len(reads.found) == 1
+
+
+def test_a_gpus_busy_time_is_that_of_the_update_before(monkeypatch):
+    class Event:
+        """An event whose work takes as many milliseconds as events were recorded."""
+
+        recorded = 0
+
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            Event.recorded += 500
+            self.time = Event.recorded
+
+        def elapsed_time(self, end) -> float:
+            return end.time - self.time
+
+    monkeypatch.setattr(device_clock.torch.cuda, "Event", Event)
+    made = learner(ranks=Both(0, 2))
+    made._clock = device_clock.DeviceClock(torch.device("cuda"))
+    results = [made.update([batch(pairs(5))], update=number, target_tokens=30, learning_rate=0.01) for number in (1, 2)]
+    tokens = batch(pairs(5)).target_tokens
+    assert [result.rank_tokens_per_second[0] for result in results] == [0.0, tokens / 0.5]
