@@ -16,6 +16,9 @@ from nmt.kernels.dropout import Dropout
 from nmt.kernels.int8 import may_use_onednn
 from nmt.kernels.packing import PAD, Lengths, Packing, PiecesOnly
 
+# On a GPU.
+_STEPS_PER_LOOK = 8
+
 AttentionKernel = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
 
 
@@ -31,6 +34,8 @@ class Kernels:
     """Whether only pieces are rows; compiled models keep a row for every position."""
     has_spare_rows: bool = False
     """Whether the number of rows is rounded up; see :class:`~nmt.kernels.packing.Packing`."""
+    steps_per_look: int = 1
+    """Steps of a search after which the host looks at its pieces; it waits for the device then."""
 
     def packing(self, tokens_BT: Tensor, lengths_B: Lengths | None = None) -> Packing:
         """The rows of a batch that is padded on the right.
@@ -71,6 +76,5 @@ def choose_kernels(
         is_by_onednn = products is not None and (products != torch.int8 or may_use_onednn())
         return Kernels(cpu_attention, Dropout, packs_pieces=True, has_spare_rows=is_by_onednn)
     # The gradient of a GPU's fused attention with a mask is summed in an order that differs.
-    if device.type == "cuda" and not deterministic:
-        return Kernels(fused_attention)
-    return Kernels(two_product_attention)
+    is_fused = device.type == "cuda" and not deterministic
+    return Kernels(fused_attention if is_fused else two_product_attention, steps_per_look=_STEPS_PER_LOOK)

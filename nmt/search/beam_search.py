@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.short_lists import ShortLists
@@ -100,7 +100,8 @@ class _Search:
     """The beams of the unfinished sentences.
 
     Tensors for the model are on its device; pieces and finished hypotheses are on the host. The best extensions are
-    copied to the host once per step.
+    copied to the host after each step, or after several where that makes it wait
+    (:attr:`~nmt.kernels.policy.Kernels.steps_per_look`). Meanwhile finished sentences are searched on, to no effect.
     """
 
     models: Sequence[Transformer]
@@ -120,7 +121,7 @@ class _Search:
     """The places of each group minus its finished hypotheses."""
     penalties_BW: Tensor
     """The diversity penalty of each hypothesis so far, if there are several groups."""
-    pieces_BWT: np.ndarray[Any, np.dtype[np.int64]]
+    pieces_BWT: NDArray[np.int64]
     """The pieces of each hypothesis so far."""
     prefixes: Sequence[Sequence[int]]
     """The prefixes, by sentence of the whole batch."""
@@ -129,6 +130,8 @@ class _Search:
     candidates: Candidates | None
     """What the columns of logits stand for; None if for the pieces of the vocabulary."""
     length: int = field(default=0)
+    unseen: list[Tensor] = field(default_factory=list)
+    """Of each step that the host has not looked at: log-probabilities, parents and pieces (3, B, W)."""
 
     @staticmethod
     def begin(
@@ -184,10 +187,12 @@ class _Search:
         ended_BW = (tokens_BW == EOS) & (best_BW > -torch.inf)
         self.places_BG = self.places_BG - ended_BW.view(*self.places_BG.shape, -1).sum(dim=2)
         live_BW = best_BW.masked_fill(ended_BW, -torch.inf)
-        staying = self._record(best_BW, parents_BW, tokens_BW)
+        # The dtype of log-probabilities represents indices and ids exactly.
+        self.unseen.append(torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)]))
 
         # 3. Finished sentences leave the batch; the states of the others follow the hypotheses' parents.
         kept_B = None
+        staying = self._look() if self._must_look() else range(len(self.sentences))
         if len(staying) < len(self.sentences):
             kept_B = torch.tensor(staying, dtype=torch.long, device=best_BW.device)
             self.sentences = [self.sentences[row] for row in staying]
@@ -295,15 +300,39 @@ class _Search:
 
     def _live(self) -> Tensor | None:
         """Which places are live; None if it does not pay to skip the empty ones."""
-        if self.scores_BW.device.type != "cpu":  # counting would wait for the GPU
+        if self._steps_per_look > 1:  # counting would wait for the device
             return None
         live_BW = self.scores_BW > -torch.inf
         count = int(live_BW.sum())
         return live_BW if live_BW.numel() - count >= _WORTH_PACKING * live_BW.numel() else None
 
-    def _record(self, best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> list[int]:
-        """Record extensions and finished hypotheses; return the rows of the sentences that are not finished."""
-        best, parents, tokens = (tensor.numpy() for tensor in _to_host(best_BW, parents_BW, tokens_BW))
+    @property
+    def _steps_per_look(self) -> int:
+        return self.models[0].kernels.steps_per_look
+
+    def _must_look(self) -> bool:
+        """Whether the host needs to know the pieces, or which sentences are finished."""
+        all_are_finished = self.length > max(self.limits)
+        is_time = len(self.unseen) >= self._steps_per_look
+        return is_time or all_are_finished or bool(self.settings.no_repeat_ngram)
+
+    def _look(self) -> list[int]:
+        """Record the unseen steps; return the rows of the sentences that are not finished."""
+        is_open_B = np.ones(len(self.sentences), dtype=bool)
+        for best, parents, tokens in _to_host(self.unseen):
+            self._record(best, parents.astype(np.int64), tokens.astype(np.int64), is_open_B)
+        self.unseen = []
+        rows: list[int] = is_open_B.nonzero()[0].tolist()
+        return rows
+
+    def _record(
+        self,
+        best: NDArray[np.float64],
+        parents: NDArray[np.int64],
+        tokens: NDArray[np.int64],
+        is_open_B: NDArray[np.bool_],
+    ) -> None:
+        """Record a step: extensions, and the finished hypotheses of open sentences. Closes finished sentences."""
         if np.isnan(best).any():
             raise NmtError(
                 "the model's outputs are not finite: its training has diverged, or --precision is too low for it. "
@@ -312,15 +341,16 @@ class _Search:
         followed = np.take_along_axis(self.pieces_BWT, parents[:, :, None], axis=1)
         self.pieces_BWT = np.concatenate([followed, tokens[:, :, None]], axis=2)
         ended = (tokens == EOS) & (best > -np.inf)
-        penalty = self._penalty(self.length)
-        for row, place in zip(*ended.nonzero(), strict=True):
+        penalty = self._penalty(self.pieces_BWT.shape[2])
+        for row, place in zip(*(ended & is_open_B[:, None]).nonzero(), strict=True):
             log_probability, pieces = float(best[row, place]), tuple(followed[row, place].tolist())
             found = self.finished[self.sentences[row]]
             # Several groups may find the same output, which counts once. Equal samples all count.
             if self.settings.diverse_groups == 1 or all(pieces != hypothesis.pieces for hypothesis in found):
                 found.append(Hypothesis(pieces, log_probability, log_probability / penalty))
         best_live = np.where(ended, -np.inf, best).max(axis=1).tolist()
-        return [row for row, best in enumerate(best_live) if self._may_improve(row, best)]
+        for row in is_open_B.nonzero()[0].tolist():
+            is_open_B[row] = self._may_improve(row, best_live[row])
 
     def _may_improve(self, row: int, best_live: float) -> bool:
         """Whether a live hypothesis could still be returned. All samples are returned.
@@ -340,7 +370,8 @@ class _Search:
         return length_penalty(length, self.settings.length_penalty, self.settings.normalization)
 
 
-def _to_host(best_BW: Tensor, parents_BW: Tensor, tokens_BW: Tensor) -> tuple[Tensor, ...]:
-    """Copy all three in one transfer. The dtype of log-probabilities represents indices and ids exactly."""
-    together = torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)]).cpu()
-    return together[0].double(), together[1].long(), together[2].long()
+def _to_host(steps: Sequence[Tensor]) -> list[NDArray[np.float64]]:
+    """Copy tensors in one transfer."""
+    together = torch.cat([step.flatten() for step in steps]).numpy(force=True).astype(np.float64)
+    ends = np.cumsum([step.numel() for step in steps])[:-1]
+    return [part.reshape(step.shape) for part, step in zip(np.split(together, ends), steps, strict=True)]

@@ -1,5 +1,6 @@
 """Beam search against exhaustive search, greedy search, and itself in other batches."""
 
+import dataclasses
 import itertools
 import math
 from types import SimpleNamespace
@@ -38,6 +39,28 @@ def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, 
             length_itself = length + 1 if normalization == "length" else (5 + length + 1) / 6
             found.append((total / length_itself**alpha, pieces))
     return sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam": 1}, {"beam": 4}, {"beam": 4, "nbest": 4}, {"beam": 4, "diverse_groups": 2, "nbest": 4},
+        {"beam": 3, "nbest": 3, "sampling": Sampling(seed=1)}, {"beam": 4, "no_repeat_ngram": 2},
+        {"beam": 2, "max_length": 3}, {"beam": 4, "min_length": 5},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("prefixes", [None, [(), (4,), (5, 6), (), (7, 7, 7, 7)]])
+def test_a_host_that_looks_every_few_steps_finds_the_same(options, prefixes):
+    source_BS = torch.tensor([[4, 6, 9, EOS], [5, EOS, 0, 0], [7, 8, EOS, 0], [EOS, 0, 0, 0], [8, 8, EOS, 0]])
+    settings = SearchSettings(**{"max_extra_length": 12} | options)
+    found = []
+    for steps in (1, 3, 8):
+        model = build(1, 12)
+        model.kernels = dataclasses.replace(model.kernels, steps_per_look=steps)
+        found.append(beam_search([model], source_BS, settings, prefixes=prefixes))
+    assert found[1] == found[0]
+    assert found[2] == found[0]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

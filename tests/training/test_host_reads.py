@@ -1,10 +1,16 @@
 """How often the host waits for a GPU, counted on a CPU with a GPU's kernels."""
 
+import math
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from nmt.config import ModelConfig
 from nmt.kernels.policy import choose_kernels
+from nmt.model.transformer import Transformer
+from nmt.search.beam_search import beam_search
+from nmt.search.settings import Sampling, SearchSettings
 from nmt.training import device_clock
 from nmt.training.ranks.exchange import Ranks
 from tests import policies
@@ -99,3 +105,22 @@ def test_a_gpus_busy_time_is_that_of_the_update_before(monkeypatch):
     results = [made.update([batch(pairs(5))], update=number, target_tokens=30, learning_rate=0.01) for number in (1, 2)]
     tokens = batch(pairs(5)).target_tokens
     assert [result.rank_tokens_per_second[0] for result in results] == [0.0, tokens / 0.5]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beam": 1}, {"diverse_groups": 2}, {"beam": 3, "nbest": 3, "sampling": Sampling()}, {"min_length": 4}],
+    ids=str,
+)
+def test_in_a_search_the_host_waits_for_the_device_once_in_eight_steps(monkeypatch, options):
+    torch.manual_seed(0)
+    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2)
+    model = Transformer(config, 30, choose_kernels(torch.device("cuda"))).eval()
+    source_BS, steps = torch.randint(4, 30, (3, 6)), []
+    with HostReads(monkeypatch) as reads:
+        settings = SearchSettings(**({"beam": 4, "max_extra_length": 20} | options))
+        beam_search([model], source_BS, settings, before_step=lambda sentences, length: steps.append(length))
+    begin, *looks = reads.found
+    assert begin == "tolist"  # the lengths of the sources
+    assert set(looks) == {"numpy"}
+    assert len(looks) == math.ceil(len(steps) / 8) > 1
