@@ -130,9 +130,9 @@ def _choose_gpu_kernels(*, deterministic: bool) -> None:
     # On Hopper torch prefers cuDNN's attention, which builds a plan for each new shape, tens of milliseconds each.
     # Batches of sentences hardly ever repeat a shape.
     torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.use_deterministic_algorithms(deterministic)
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS adds in an order that differs
-        torch.use_deterministic_algorithms(True)
         # Only finds uses of memory before it is written, at the price of writing all of it.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 

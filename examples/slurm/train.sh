@@ -8,6 +8,7 @@
 #SBATCH --cpus-per-task=32
 #SBATCH --time=24:00:00
 #SBATCH --signal=B:USR1@180
+#SBATCH --no-kill
 #SBATCH --requeue
 #SBATCH --open-mode=append
 set -u
@@ -19,7 +20,10 @@ export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 # Seconds to finish an update and save it, before torchrun kills the ranks.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=120
 
-srun --kill-on-bad-exit=0 torchrun \
+# Since Slurm 22.05, srun does not take this from sbatch by itself.
+export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
+
+srun --no-kill --kill-on-bad-exit=0 torchrun \
     --nnodes "1:$SLURM_JOB_NUM_NODES" --nproc-per-node "$ranks" --max-restarts 100 \
     --rdzv-backend c10d --rdzv-id "$SLURM_JOB_ID" --rdzv-endpoint "$first:29500" \
     -m nmt train "$@" &

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Translate a large file on many machines with Slurm: sbatch --array=1-16 translate.sh MODEL INPUT OUTPUT.
-# Each task translates a part; the last one joins the parts. A task that is preempted resumes its part.
+# Each task translates a part; the task that finishes last joins them. A task that is preempted resumes its part.
 #SBATCH --job-name=nmt-translate
 #SBATCH --array=1-16
 #SBATCH --gpus=1

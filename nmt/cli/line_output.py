@@ -17,6 +17,7 @@ from typing import IO, Any
 from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr
 from nmt.cli.progress_lines import progress_display
 from nmt.cli.terminal_input import typed_lines
+from nmt.device import Precision
 from nmt.errors import ConfigError, DataError
 from nmt.text import (
     ARCHIVES,
@@ -35,7 +36,7 @@ from nmt.text import (
 from nmt.translation.formats import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.paragraphs import translate_paragraphs
-from nmt.translation.parts import Part, joined
+from nmt.translation.parts import Part, joined, refuse_different_parts
 from nmt.translation.results import Translation
 from nmt.translation.resuming import Begun, OutputFile, made_with
 from nmt.translation.tally import Tally
@@ -89,11 +90,11 @@ class Streams:
         if not self.to_file:
             yield self
             return
-        asked = OutputFile(self.output if self.part is None else self.part.output(self.output))
+        asked = OutputFile(self.output)
+        if self.part is not None:
+            asked.refuse_other_work()
+            asked = self.part.output_file(self.output)
         with contextlib.ExitStack() as stack:
-            if self.part is not None:
-                with OutputFile(self.output).claimed(wait=True):
-                    pass  # it is ours, or does not exist
             output = asked
             if self.fresh:
                 output = stack.enter_context(asked.claimed_free())
@@ -112,8 +113,6 @@ class Streams:
             raise ConfigError("--fresh starts over and --resume does not: give one.")
         if self.fresh and not self.to_file:
             raise ConfigError("--fresh needs an --output FILE: other outputs always start over.")
-        if self.part is not None:
-            self._check_part()
         if self.to_file and not self.output.parent.is_dir():
             raise DataError(f"{self.output.parent}: there is no such folder for the output.")
         if self.output.is_dir():
@@ -128,6 +127,8 @@ class Streams:
             if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
                 option = "--" + name.replace("_", "-")
                 raise ConfigError(f"{self.output}: writing it would destroy the file of {option}. Name another file.")
+        if self.part is not None:
+            self._check_part()
         self._check_report()
         if str(self.output) == STDIN and sys.__stdout__ is None:
             raise ConfigError("standard output is closed: give --output FILE.")
@@ -176,6 +177,17 @@ class Streams:
         return self.output.is_file() or not self.output.exists()
 
     @property
+    def begun_in(self) -> Precision | None:
+        """The recorded precision of the output, or of other parts of it; None if nothing is there."""
+        if not self.to_file:
+            return None
+        outputs = [OutputFile(self.output)]
+        if self.part is not None and self.whole is not None:
+            parts = (Part(number, self.part.count) for number in range(1, self.part.count + 1))
+            outputs += [OutputFile(self.whole), *(part.output_file(self.whole) for part in parts)]
+        return next((found for output in outputs if (found := output.precision) is not None), None)
+
+    @property
     def is_typed(self) -> bool:
         """Whether a person types the input, line by line."""
         return self.interactive and str(self.input) == STDIN and sys.stdin.isatty()
@@ -200,7 +212,11 @@ class Streams:
         total = None if self.paragraphs else count_lines(self.input)
         if self.part is None:
             return None if total is None else range(total)
-        return self.part.lines(sum(1 for _ in self._pairs()) if total is None else total)
+        if total is None or (self._parallel is not None and count_lines(self._parallel) is None):
+            # What is read is counted, so that files that are not parallel are found; bytes are checked where they are
+            # translated.
+            total = sum(1 for _ in replace(self, invalid_utf8="replace")._pairs())
+        return self.part.lines(total)
 
     @property
     def first(self) -> int:
@@ -317,11 +333,14 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
         _write_output(streams, work, record, window=window, form=form, each=each)
         return
     part, whole = streams.part, OutputFile(streams.whole)
-    if not whole.is_complete(record):
-        _write_output(streams, work, part.record(record), window=window, form=form, each=each)
-    missing = joined(whole, record, part.count)
-    if missing:
-        notice(f"part {part} is written; {len(missing)} of {part.count} parts are missing: {_listed(missing)}")
+    if whole.path.exists():
+        joined(whole, record, part.count)
+        notice(f"{whole.path}: up to date (same model, input and settings)")
+        return
+    refuse_different_parts(whole, record, part.count)
+    _write_output(streams, work, part.record(record), window=window, form=form, each=each)
+    if missing := joined(whole, record, part.count):
+        notice(f"part {part} is complete; {len(missing)} of {part.count} parts are missing: {_listed(missing)}")
     else:
         notice(f"{whole.path}: all {part.count} parts are joined")
 
@@ -334,7 +353,7 @@ def _listed(numbers: Sequence[int]) -> str:
 def _write_output(
     streams: Streams, work: Work, record: Mapping[str, Any], *, window: int, form: Form, each: int
 ) -> None:
-    before, output = Begun(), OutputFile(streams.output)
+    before, output = Begun(), OutputFile(streams.output, is_part=streams.part is not None)
     if streams.to_file:
         if output.is_up_to_date(record):
             notice(f"{streams.output}: up to date (same model, input and settings)")

@@ -58,7 +58,7 @@ def translate(
     ] = False,
     part: Annotated[
         str | None,
-        typer.Option(metavar="K/N", help="Translate part K of N; the last joins all.", rich_help_panel=STREAMS),
+        typer.Option(metavar="K/N", help="Translate part K of N; the last to finish joins.", rich_help_panel=STREAMS),
     ] = None,
     prefix: Annotated[
         Path | None,
@@ -162,6 +162,7 @@ def translate(
         "--resume": resume,
         f"--format {format}": format not in ("text", "jsonl"),
         "--alignment": alignment and format == "text",
+        "--part": part is not None,
     }
     _refuse([name for name, value in of_lines.items() if value and paragraphs], "only goes with --input-format lines")
     _refuse(
@@ -179,7 +180,6 @@ def translate(
     from nmt.translation.ensemble import load_ensemble, product_sizes
     from nmt.translation.guard_report import GuardReport
     from nmt.translation.parts import Part
-    from nmt.translation.resuming import OutputFile
     from nmt.translation.target_scorer import TargetScorer
     from nmt.translation.translator import Translator
 
@@ -203,8 +203,7 @@ def translate(
     if report.path != guard_report:
         notice(f"writing the guard report to {report.path}, since {guard_report} exists")
 
-    begun_in = OutputFile(streams.output).precision if streams.to_file else None
-    hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]), begun_in=begun_in)
+    hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]), begun_in=streams.begun_in)
     for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):
         notice(line)
     ensemble = load_ensemble(folders, hardware, verification)

@@ -24,7 +24,7 @@ _setting_the_engine = threading.Lock()
 
 
 def compiled_for_any_shape(model: nn.Module) -> nn.Module:
-    """The model compiled by ``torch.compile`` to one graph for batches of any shape, and one for each size that is 1.
+    """The model compiled by ``torch.compile``: one graph for batches of any shape, and others where a size is 1.
 
     By default torch takes sizes that are equal in the first batch for one size. Then it compiles again and again, and
     after eight graphs it silently computes without any.

@@ -256,7 +256,7 @@ class _Search:
         rows, columns = np.array(list(forced)), np.array(list(forced.values()))
         if self.candidates is not None:
             columns = self.candidates.columns(rows, columns)
-        rows_F, pieces_F = (torch.from_numpy(part).to(logits_NV.device) for part in (rows, columns))
+        rows_F, pieces_F = (torch.from_numpy(part).to(logits_NV.device, non_blocking=True) for part in (rows, columns))
         logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
         forced_FW = logits_BWV[rows_F, :, pieces_F]
         self._forbid(logits_NV)
@@ -318,21 +318,17 @@ class _Search:
 
     def _look(self) -> list[int]:
         """Record the unseen steps; return the rows of the sentences that are not finished."""
-        is_open_B = np.ones(len(self.sentences), dtype=bool)
+        best_live: list[float] = []
         for best, parents, tokens in _to_host(self.unseen):
-            self._record(best, parents.astype(np.int64), tokens.astype(np.int64), is_open_B)
+            best_live = self._record(best, parents.astype(np.int64), tokens.astype(np.int64))
         self.unseen = []
-        rows: list[int] = is_open_B.nonzero()[0].tolist()
-        return rows
+        return [row for row, best in enumerate(best_live) if self._may_improve(row, best)]
 
-    def _record(
-        self,
-        best: NDArray[np.float64],
-        parents: NDArray[np.int64],
-        tokens: NDArray[np.int64],
-        is_open_B: NDArray[np.bool_],
-    ) -> None:
-        """Record a step: extensions, and the finished hypotheses of open sentences. Closes finished sentences."""
+    def _record(self, best: NDArray[np.float64], parents: NDArray[np.int64], tokens: NDArray[np.int64]) -> list[float]:
+        """Record the extensions and finished hypotheses of a step; return the best live log-probability of each row.
+
+        A row may have been finished in an earlier unseen step. What it finds after that is worse than what it returns.
+        """
         if np.isnan(best).any():
             raise NmtError(
                 "the model's outputs are not finite: its training has diverged, or --precision is too low for it. "
@@ -342,15 +338,14 @@ class _Search:
         self.pieces_BWT = np.concatenate([followed, tokens[:, :, None]], axis=2)
         ended = (tokens == EOS) & (best > -np.inf)
         penalty = self._penalty(self.pieces_BWT.shape[2])
-        for row, place in zip(*(ended & is_open_B[:, None]).nonzero(), strict=True):
+        for row, place in zip(*ended.nonzero(), strict=True):
             log_probability, pieces = float(best[row, place]), tuple(followed[row, place].tolist())
             found = self.finished[self.sentences[row]]
             # Several groups may find the same output, which counts once. Equal samples all count.
             if self.settings.diverse_groups == 1 or all(pieces != hypothesis.pieces for hypothesis in found):
                 found.append(Hypothesis(pieces, log_probability, log_probability / penalty))
-        best_live = np.where(ended, -np.inf, best).max(axis=1).tolist()
-        for row in is_open_B.nonzero()[0].tolist():
-            is_open_B[row] = self._may_improve(row, best_live[row])
+        best_live: list[float] = np.where(ended, -np.inf, best).max(axis=1).tolist()
+        return best_live
 
     def _may_improve(self, row: int, best_live: float) -> bool:
         """Whether a live hypothesis could still be returned. All samples are returned.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -66,8 +66,8 @@ class Learner:
         self._buffer = GradientBuffer(trainable, Message.length(ranks))
         self._message = Message(self._buffer.figures, ranks)
         self._clock = DeviceClock(hardware.device)
-        self._busy_seconds: float | None = None
-        """Of the last update, if a GPU computed it."""
+        self._busy_seconds = self._clock.seconds()
+        """The time that a GPU worked on the previous update; None on other devices."""
         self._forward: nn.Module = compiled_for_any_shape(model) if compiled else model
 
     def update(
@@ -96,10 +96,10 @@ class Learner:
         self._clock.start()
         self.compute_gradients(batches, update=update, target_tokens=target_tokens)
         self._clock.stop()
-        told = report()
-        if self._busy_seconds is not None:  # of the update before: this one is still queued
-            told = replace(told, busy_seconds=self._busy_seconds)
-        self._message.write(batches, told, self.micro_batch_limit)
+        own_report = report()
+        if self._busy_seconds is not None:  # this update is still queued
+            own_report = replace(own_report, busy_seconds=self._busy_seconds)
+        self._message.write(batches, own_report, self.micro_batch_limit)
         self._buffer.sum_over(self._ranks)
         norm = self._buffer.norm()
         if self._settings.clip_norm is not None:
@@ -221,14 +221,18 @@ def batch_losses(
     Args:
         r_drop: if not 0, run the model on the batch twice, and add the divergence with this weight.
     """
-    if r_drop:
-        batch = Batch(*(np.concatenate([array, array]) for array in astuple(batch)))
     source_BS, target_input_BT, target_output_BT = (
         torch.as_tensor(array).to(hardware.device, non_blocking=True)
         for array in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
     )
+    source_lengths_B, target_lengths_B = batch.source_lengths_B, batch.target_lengths_B
+    if r_drop:
+        source_BS, target_input_BT, target_output_BT = (
+            torch.cat([tensor, tensor]) for tensor in (source_BS, target_input_BT, target_output_BT)
+        )
+        source_lengths_B, target_lengths_B = np.tile(source_lengths_B, 2), np.tile(target_lengths_B, 2)
     with hardware.autocast():
-        logits_BTV = model(source_BS, target_input_BT, batch.source_lengths_B, batch.target_lengths_B)
+        logits_BTV = model(source_BS, target_input_BT, source_lengths_B, target_lengths_B)
         if r_drop:
             return r_drop_loss(logits_BTV, target_output_BT, label_smoothing, r_drop)
         return label_smoothed_loss(logits_BTV, target_output_BT, label_smoothing)

@@ -160,6 +160,8 @@ class Meter:
             record["gradient_norm"] = sum(result.gradient_norm for result in made) / len(made)
         by_rank = list(zip(*(result.rank_tokens_per_second for result in self._results), strict=True))
         if len(by_rank) > 1:
-            record["rank_target_tokens_per_second"] = [sum(rates) / len(rates) for rates in by_rank]
+            # 0: not measured yet, or no pair was left for this rank.
+            measured = [[rate for rate in rates if rate] for rates in by_rank]
+            record["rank_target_tokens_per_second"] = [sum(rates) / max(1, len(rates)) for rates in measured]
         self._clear()
         return record

@@ -39,7 +39,7 @@ from nmt.training.tensorboard import check_tensorboard
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
 
 # Ranks whose launcher was killed, or whose machine another one replaces, save first.
-_SECONDS_UNTIL_RELEASED = 60
+_SECONDS_UNTIL_RELEASED = 150
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def train(
         saving_when_orphaned(lambda: bool(stop)),
         joined(ranks, hardware.device, lambda: bool(stop)),
         run_folder(run, ranks, fresh=fresh) as folder,
-        _locked(folder, ranks),
+        _locked(folder, ranks, listener),
     ):
         taken, run = run, folder
         if ranks.is_main:
@@ -168,7 +168,7 @@ def check_run(run: Path, config: Config, data: Sequence[Path], *, accept_changes
 
 
 @contextmanager
-def _locked(run: Path, ranks: Ranks) -> Iterator[None]:
+def _locked(run: Path, ranks: Ranks, listener: Listener) -> Iterator[None]:
     """Lock the run's folder. Another process that trained in it would delete our checkpoints."""
     if not ranks.is_main:
         yield
@@ -178,7 +178,7 @@ def _locked(run: Path, ranks: Ranks) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             run.mkdir(parents=True, exist_ok=True)
-            _lock(lock, stack)
+            _lock(lock, stack, listener)
         except BlockingIOError:
             raise CheckpointError(
                 f"{run}: another process is training in this folder (process {holder(lock)}). Wait until it has ended, "
@@ -191,13 +191,13 @@ def _locked(run: Path, ranks: Ranks) -> Iterator[None]:
         yield
 
 
-def _lock(path: Path, stack: ExitStack) -> None:
+def _lock(path: Path, stack: ExitStack, listener: Listener) -> None:
     """Take the lock, and wait a while for it under torchrun: ranks of the launch before may still be saving.
 
     Raises:
         BlockingIOError: another process holds the lock.
     """
-    deadline = time.monotonic() + (_SECONDS_UNTIL_RELEASED if is_under_torchrun() else 0)
+    is_told, deadline = False, time.monotonic() + (_SECONDS_UNTIL_RELEASED if is_under_torchrun() else 0)
     while True:
         try:
             stack.enter_context(exclusive(path, wait=False))
@@ -205,6 +205,9 @@ def _lock(path: Path, stack: ExitStack) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise
+            if not is_told:
+                listener.noticed(f"waiting until process {holder(path)} has saved this run")
+                is_told = True
             time.sleep(0.5)
 
 

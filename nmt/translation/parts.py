@@ -1,13 +1,12 @@
-"""A file translated in parts, by several processes or machines: each writes its part, and the last one joins them.
+"""A file translated in parts, by several processes or machines.
 
-The parts are ranges of lines of almost equal size. A part is an output of its own beside the whole one
-(``OUT.03-of-16``), which resumes as any output does. Whoever finds all parts complete writes them to ``OUT`` in order.
+The parts are ranges of lines of almost equal size. Each process writes its part to an output of its own beside the
+whole one (``OUT.03-of-16``), which resumes as any output does. The process that finishes last joins them to ``OUT``.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,23 +35,39 @@ class Part:
         Raises:
             ConfigError: it is not the number of a part.
         """
-        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
+        match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text, re.ASCII)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise ConfigError(f"--part {text}: give the number of the part and the number of parts, for example 3/16.")
+            raise ConfigError(
+                f"--part {text}: give K/N: the part, from 1 to N, and the number of parts (at most 9999)."
+            )
         return Part(int(match[1]), int(match[2]))
 
     def lines(self, total: int) -> range:
         """The indices of its lines among all lines of the file."""
         return range(total * (self.number - 1) // self.count, total * self.number // self.count)
 
-    def output(self, whole: Path) -> Path:
+    def output_file(self, whole: Path) -> OutputFile:
         """The file that it is written to."""
         width = len(str(self.count))
-        return whole.with_name(f"{whole.name}.{self.number:0{width}}-of-{self.count}")
+        return OutputFile(whole.with_name(f"{whole.name}.{self.number:0{width}}-of-{self.count}"), is_part=True)
 
     def record(self, whole: Mapping[str, Any]) -> dict[str, Any]:
         """What its output is made with, given that of the whole output."""
         return {**whole, "part": str(self)}
+
+
+def refuse_different_parts(whole: OutputFile, made: Mapping[str, Any], count: int) -> None:
+    """Refuse parts that could not be joined, before another one is translated.
+
+    Args:
+        made: the result of :func:`nmt.translation.resuming.made_with`, for the whole output.
+        count: the number of parts.
+
+    Raises:
+        DataError: a part that is there was made with other models, inputs or settings.
+    """
+    for part in (Part(number, count) for number in range(1, count + 1)):
+        part.output_file(whole.path).refuse_different(part.record(made))
 
 
 def joined(whole: OutputFile, made: Mapping[str, Any], count: int) -> list[int]:
@@ -66,25 +81,19 @@ def joined(whole: OutputFile, made: Mapping[str, Any], count: int) -> list[int]:
         The numbers of the parts that are missing.
 
     Raises:
-        DataError: the whole output or a part was made with other models, inputs or settings, or changed since.
+        DataError: the whole output or a part was made with other models, inputs or settings, or was changed since.
         WriteError: the output could not be written; the parts are left as they are.
     """
     parts = [Part(number, count) for number in range(1, count + 1)]
-    outputs = [OutputFile(part.output(whole.path)) for part in parts]
-    with whole.claimed(wait=True):
+    outputs = [part.output_file(whole.path) for part in parts]
+    missing = [part.number for part, output in zip(parts, outputs, strict=True) if not output.path.exists()]
+    if missing and not whole.path.exists():
+        return missing
+    with whole.claimed(wait=True):  # by another process that joins
         if not whole.is_up_to_date(made):
-            missing = [
-                part.number
-                for output, part in zip(outputs, parts, strict=True)
-                if not output.is_complete(part.record(made))
-            ]
             if missing:
                 return missing
-            with whole.growing(made) as stream:
-                for output in outputs:
-                    with output.path.open("rb") as lines:
-                        shutil.copyfileobj(lines, stream)
+            whole.join([(output, part.record(made)) for output, part in zip(outputs, parts, strict=True)], made)
         for output, part in zip(outputs, parts, strict=True):
-            if output.is_complete(part.record(made)):
-                output.remove()
+            output.remove(part.record(made))
     return []

@@ -8,6 +8,7 @@ output from being resumed with different models, inputs or settings.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ INPUTS = ("input", "prefix", "score_target")
 """The names of input files in a record."""
 
 _VERSION = 1
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class OutputFile:
     """An output file, and the files beside it."""
 
     path: Path
+    is_part: bool = False
+    """Whether it is one part of an output (:mod:`nmt.translation.parts`), so that its name is fixed."""
 
     @property
     def partial(self) -> Path:
@@ -168,20 +172,69 @@ class OutputFile:
             self.partial_record.unlink(missing_ok=True)  # left if a process was killed just before its end
         return True
 
-    def is_complete(self, made: Mapping[str, Any]) -> bool:
-        """Whether the output is complete and unchanged. Needs no lock: another process may be writing the output.
+    def refuse_different(self, made: Mapping[str, Any]) -> None:
+        """Refuse a complete or interrupted output that was made otherwise. Needs no lock.
 
         Args:
             made: the result of :func:`made_with`.
 
         Raises:
-            DataError: the output was made with other models, inputs or settings.
+            DataError: it was made with other models, inputs or settings.
         """
-        finished = self._finished()
-        if finished is None:
-            return False
-        self._refuse_different(self.path, finished["made_with"], made)
-        return True
+        for path, record in ((self.path, self.record), (self.partial, self.partial_record)):
+            if path.exists() and (found := _read_record(record)) is not None:
+                self._refuse_different(path, found["made_with"], made)
+
+    def refuse_other_work(self) -> None:
+        """Refuse what parts cannot be joined to. Needs no lock.
+
+        Raises:
+            DataError: another program wrote the output, or an interrupted translation without parts is there.
+        """
+        self._refuse_foreign()
+        if self.partial.exists():
+            raise DataError(
+                f"{self.partial}: holds the finished part of a translation without --part, which was interrupted or "
+                "still runs. Let that command finish it, or name another --output."
+            )
+
+    def join(self, parts: Sequence[tuple[OutputFile, Mapping[str, Any]]], made: Mapping[str, Any]) -> None:
+        """Write the output from its parts. Call it within :meth:`claimed`.
+
+        Args:
+            parts: complete outputs in order, each with what it must be made with.
+            made: the result of :func:`made_with`.
+
+        Raises:
+            DataError: a part was made differently, or was changed since.
+            WriteError: the output could not be written.
+        """
+        self.refuse_other_work()
+        digest, size = hashlib.sha256(), 0
+        with replacing(self.path) as stream:
+            for part, made_of_part in parts:
+                for block in part._blocks(made_of_part):
+                    stream.write(block)
+                    digest.update(block)
+                    size += len(block)
+            # Written before the output gets its name: a complete output without a record is not recognised as ours.
+            content = {"bytes": size, "sha256": digest.hexdigest()}
+            _write_record(self.record, {"version": _VERSION, "made_with": made, **content})
+
+    def _blocks(self, made: Mapping[str, Any]) -> Iterator[bytes]:
+        """The content of the complete output, which is checked on the way."""
+        record = _read_record(self.record)
+        if record is not None:
+            self._refuse_different(self.path, record["made_with"], made)
+        digest = hashlib.sha256()
+        with self.path.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+                yield block
+        if record is None or record.get("sha256") != digest.hexdigest():
+            raise DataError(
+                f"{self.path}: was changed since nmt translate wrote it. It was left as it is: {self._ways_out()}"
+            )
 
     def begun(
         self,
@@ -247,10 +300,12 @@ class OutputFile:
             raise
         self.partial_record.unlink()
 
-    def remove(self) -> None:
-        """Remove the complete output and its record. Call it only for an output that :meth:`is_up_to_date`."""
-        self.path.unlink()
-        self.record.unlink()
+    def remove(self, made: Mapping[str, Any]) -> None:
+        """Remove a complete output with its record, if it was made with this; or a record that is left of it."""
+        record = _read_record(self.record)
+        if record is not None and record["made_with"] == made:
+            self.path.unlink(missing_ok=True)
+            self.record.unlink()
 
     def _refuse_foreign(self) -> None:
         if self.path.is_symlink() and not self.path.exists():
@@ -292,6 +347,8 @@ class OutputFile:
             )
 
     def _ways_out(self) -> str:
+        if self.is_part:
+            return "move it away and run the same command, or name another --output."
         return f"name another file, or add --fresh to start over in {self.first_free().path}."
 
     def _finished(self, *, hashed: bool = True) -> dict[str, Any] | None:

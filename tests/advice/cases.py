@@ -123,6 +123,11 @@ def normalise_differently(project: Path) -> None:
     run("build-vocab --data data/b --vocab data/a/vocab.model --source-normalization nfkc")(project)
 
 
+def interrupt_translation(project: Path) -> None:
+    (project / "out.partial").write_text("x\n")
+    (project / "out.partial.json").write_text(json.dumps({"version": 1, "made_with": {}}))
+
+
 def write_recipe(project: Path) -> None:
     """A recipe whose downloads a mirror has."""
     recipe = {
@@ -558,6 +563,15 @@ CASES = [
         )
     ),
     Case(f"{TO_OUT} --part 4/3", f"{TO_OUT} --part 3/3", ("translation/parts.py: --part",)),
+    Case(
+        f"{TO_OUT} --part 1/3 --input-format paragraphs", f"{TO_OUT} --part 1/3 --input-format lines",
+        ("cli/translate.py: --part", "cli/translate.py: --input-format"),
+    ),
+    Case(
+        f"{TO_OUT} --part 1/3", "translate --model runs/r --input corpus/c.en --output new --part 1/3",
+        ("translation/resuming.py: --part", "translation/resuming.py: --output"),
+        interrupt_translation,
+    ),
     Case(
         "translate --model runs/r --part 1/3", f"{TO_OUT} --part 1/3",
         tuple(f"cli/line_output.py: {option}" for option in ("--part", "--input", "--output")),

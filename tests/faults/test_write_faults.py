@@ -81,6 +81,10 @@ COMMANDS = {
         "--batch-tokens 16 --guard-report findings.jsonl",
         leaves=r"out\.txt\.partial(\.json)?|\.out\.txt\.nmt\.json|findings\.jsonl",
     ),
+    "translate (part)": Command(
+        "translate --model bundle --threads 1 --input input.txt --output joined.txt --max-extra-length 3 --part 1/1",
+        leaves=r"joined\.txt\.1-of-1(\.partial(\.json)?)?|\.joined\.txt(\.1-of-1)?\.nmt\.json",
+    ),
     "score": Command(
         "score --test-set wmt14/full --langpair en-de --offline --mirror mirror --cache cache hypotheses.txt",
         leaves="cache(/.*)?",
@@ -106,9 +110,9 @@ def is_quick(command: str, fault: str, place: str) -> bool:
 
 def test_the_table_has_every_command_fault_and_place():
     assert {name for name, _ in commands()} == {name.partition(" (")[0] for name in COMMANDS} - {"export"}
-    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 504
+    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 540
     quick = [case for case in TABLE if is_quick(*case)]
-    assert len(quick) == 252
+    assert len(quick) == 270
     for pairs in ({(c, f) for c, f, _ in quick}, {(c, p) for c, _, p in quick}, {(f, p) for _, f, p in quick}):
         assert len(pairs) in (len(COMMANDS) * len(FAULTS), len(FAULTS) * len(PLACES))
 
@@ -267,7 +271,7 @@ def check(name: str, fault: Fault, new_world: Callable[[], Path], expected: dict
     before = contents(world)
     with mounted(Disk(world, fault)) as disk:
         code, said = run_or_measure(name)
-    assert disk.refused, "the fault did not come"
+    assert disk.refused, f"{fault} did not come, but {disk.operations}"
     after = contents(world)
 
     # The error names the file.

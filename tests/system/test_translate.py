@@ -648,10 +648,12 @@ def test_a_part_that_was_killed_resumes(bundle, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--part 4/3 -i in.txt -o out.txt", "--part 4/3: give the number of the part"),
+        ("--part 4/3 -i in.txt -o out.txt", "--part 4/3: give K/N: the part, from 1 to N"),
         ("--part 1/3 -i in.txt", "--part needs an --input FILE"),
         ("--part 1/3 -o out.txt", "--part needs an --input FILE"),
-        ("--part 1/3 -i in.txt -o out.txt --input-format paragraphs", "--part needs an --input FILE"),
+        ("--part 1/3 -i in.txt -o out.txt --input-format paragraphs", "--part only goes with --input-format lines"),
+        ("--part 1/3 -i none.txt -o out.txt", "none.txt: cannot be read (No such file or directory)"),
+        ("--part 1/3 -i in.txt -o out.txt --prefix long.txt.gz", "the two must be parallel"),
         ("--part 1/3 -i in.txt -o out.txt --fresh", "--fresh does not go with --part"),
         ("--part 1/3 -i in.txt -o out.txt --guard-report g", "--guard-report does not go with --part"),
         ("--part 1/3 -i in.txt -o taken.txt", "nmt translate did not write it"),
@@ -660,10 +662,11 @@ def test_a_part_that_was_killed_resumes(bundle, tmp_path):
 def test_what_parts_do_not_go_with_is_refused(bundle, tmp_path, options, message):
     (tmp_path / "in.txt").write_text("ba do\n")
     (tmp_path / "taken.txt").write_text("mine\n")
+    (tmp_path / "long.txt.gz").write_bytes(gzip.compress(b"ba\nba\n"))
     refused = run_command(["translate", "--model", bundle, *options.split()], cwd=tmp_path)
     assert refused.returncode == 2
     assert message in refused.stderr.decode()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "taken.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "long.txt.gz", "taken.txt"]
 
 
 @pytest.mark.slow

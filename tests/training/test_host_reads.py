@@ -1,4 +1,4 @@
-"""How often the host waits for a GPU, counted on a CPU with a GPU's kernels."""
+"""How often the host waits to read from a GPU, counted on a CPU with a GPU's kernels."""
 
 import math
 
@@ -13,6 +13,7 @@ from nmt.search.beam_search import beam_search
 from nmt.search.settings import Sampling, SearchSettings
 from nmt.training import device_clock
 from nmt.training.ranks.exchange import Ranks
+from nmt.training.ranks.message import Report
 from tests import policies
 from tests.training.test_learner import batch, learner, pairs
 
@@ -102,7 +103,17 @@ def test_a_gpus_busy_time_is_that_of_the_update_before(monkeypatch):
     monkeypatch.setattr(device_clock.torch.cuda, "Event", Event)
     made = learner(ranks=Both(0, 2))
     made._clock = device_clock.DeviceClock(torch.device("cuda"))
-    results = [made.update([batch(pairs(5))], update=number, target_tokens=30, learning_rate=0.01) for number in (1, 2)]
+    made._busy_seconds = made._clock.seconds()
+    results = [
+        made.update(
+            [batch(pairs(5))],
+            update=number,
+            target_tokens=30,
+            learning_rate=0.01,
+            report=lambda: Report(busy_seconds=7.0),  # of the host, which only queued the work
+        )
+        for number in (1, 2)
+    ]
     tokens = batch(pairs(5)).target_tokens
     assert [result.rank_tokens_per_second[0] for result in results] == [0.0, tokens / 0.5]
 

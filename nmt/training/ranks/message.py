@@ -27,7 +27,8 @@ class Report:
     run_seconds: float = 0.0
     """Of the whole run; the main rank's value counts."""
     busy_seconds: float = 0.0
-    """Of this update, with the wait for data but not for other ranks; on a GPU that of its work, an update late."""
+    """Of this update, with the wait for data, without that for other ranks. On a GPU: the time that its work for the
+    previous update took; 0 in the first update."""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,9 @@ def test_of_two_machines_one_is_lost_and_comes_back(settings, tmp_path, reversed
 
 
 @pytest.mark.parametrize("is_released", [False, True])
-def test_under_torchrun_a_run_waits_for_ranks_that_still_save(run_training, tmp_path, monkeypatch, is_released):
+def test_under_torchrun_a_run_waits_for_ranks_that_still_save(
+    run_training, tmp_path, monkeypatch, listener, is_released
+):
     run = tmp_path / "run"
     run_training(run, "training.max_updates=5")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "test")
@@ -134,6 +136,7 @@ def test_under_torchrun_a_run_waits_for_ranks_that_still_save(run_training, tmp_
         if is_released:
             monkeypatch.setattr(run_module.time, "sleep", lambda seconds: held.close())
             assert run_training(run).progress.update == 20
+            assert any(notice.startswith("waiting until process") for notice in listener.notices)
         else:
             with pytest.raises(CheckpointError, match="another process is training in this folder"):
                 run_training(run)
