@@ -84,14 +84,18 @@ def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
 
 
 def _transformers(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
-    """MarianMT of Hugging Face transformers in a plain loop: fp32, Adam, the same smoothed loss."""
+    """MarianMT of Hugging Face transformers in a plain loop: Adam, the same smoothed loss; our precision on a GPU."""
     import transformers
 
+    from nmt.device import choose_hardware
     from nmt.export.transformers import marian_config
 
     if config.training.threads is not None:
         torch.set_num_threads(config.training.threads)
     device = torch.device("cuda" if torch.cuda.is_available() and config.training.device != "cpu" else "cpu")
+    # On a GPU everybody trains in 16 bits; on a CPU a plain loop is in fp32.
+    precision = choose_hardware("cuda", config.training.precision).precision if device.type == "cuda" else "fp32"
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
     model = transformers.MarianMTModel(
         marian_config(config.model, config.data.vocab_size, name="the preset", use_cache=False)
     )
@@ -105,20 +109,22 @@ def _transformers(config: Config) -> tuple[dict[str, Any], Update, Callable[[], 
             source = torch.from_numpy(batch.source_BS).to(device)
             target_input = torch.from_numpy(batch.target_input_BT).to(device)
             target_output = torch.from_numpy(batch.target_output_BT).to(device)
-            logits = model(input_ids=source, attention_mask=(source != 0).long(), decoder_input_ids=target_input).logits
-            loss = F.cross_entropy(
-                logits.flatten(0, 1),
-                target_output.flatten(),
-                ignore_index=0,
-                label_smoothing=config.training.label_smoothing,
-                reduction="sum",
-            )
+            with torch.autocast(device.type, dtype or torch.bfloat16, enabled=dtype is not None):
+                mask = (source != 0).long()
+                logits = model(input_ids=source, attention_mask=mask, decoder_input_ids=target_input).logits
+                loss = F.cross_entropy(
+                    logits.flatten(0, 1),
+                    target_output.flatten(),
+                    ignore_index=0,
+                    label_smoothing=config.training.label_smoothing,
+                    reduction="sum",
+                )
             (loss / tokens).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     description = {
         "device": str(device),
-        "precision": "fp32",
+        "precision": precision,
         "parameters": sum(p.numel() for p in model.parameters()),
         "version": transformers.__version__,
     }

@@ -39,8 +39,8 @@ def bench_train(
 
     Args:
         against: another toolkit that ``nmt.bench.train_worker`` knows.
-        config: ``batching.update_tokens`` is the size of an update. Device and precision apply to us only; the other
-            toolkit trains in a plain loop in fp32 with the default allocator.
+        config: ``batching.update_tokens`` is the size of an update. The other toolkit trains in a plain loop with the
+            default allocator: on a GPU in our precision, on a CPU in fp32.
         updates: the number of updates per round. A warm-up round comes first. Each round has other batches if the data
             has so many: libraries compile products for the sizes of a batch.
         report: called with one line per round.

@@ -43,9 +43,9 @@ def train(
     updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates per round.")] = 3,
     update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens per update.")] = 3_600,
     device: Device = "auto",
-    precision: Annotated[TrainingPrecisionName, typer.Option(help="Ours; a peer trains in fp32.")] = "auto",
+    precision: Annotated[TrainingPrecisionName, typer.Option(help="On a CPU, a peer trains in fp32.")] = "auto",
 ) -> None:
-    """Measure training, alone or in turn with a peer that trains a plain loop in fp32.
+    """Measure training, alone or in turn with a peer that trains in a plain loop.
 
     Each runs in a process of its own on the same batches. They take turns, since a machine's speed changes from minute
     to minute.

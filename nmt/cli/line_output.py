@@ -36,7 +36,7 @@ from nmt.text import (
 from nmt.translation.formats import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.paragraphs import translate_paragraphs
-from nmt.translation.parts import Part, joined, refuse_different_parts
+from nmt.translation.parts import Part, join_parts, refuse_different_parts
 from nmt.translation.results import Translation
 from nmt.translation.resuming import Begun, OutputFile, made_with
 from nmt.translation.tally import Tally
@@ -334,12 +334,12 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
         return
     part, whole = streams.part, OutputFile(streams.whole)
     if whole.path.exists():
-        joined(whole, record, part.count)
+        join_parts(whole, record, part.count)
         notice(f"{whole.path}: up to date (same model, input and settings)")
         return
     refuse_different_parts(whole, record, part.count)
     _write_output(streams, work, part.record(record), window=window, form=form, each=each)
-    if missing := joined(whole, record, part.count):
+    if missing := join_parts(whole, record, part.count):
         notice(f"part {part} is complete; {len(missing)} of {part.count} parts are missing: {_listed(missing)}")
     else:
         notice(f"{whole.path}: all {part.count} parts are joined")

@@ -70,7 +70,7 @@ def refuse_different_parts(whole: OutputFile, made: Mapping[str, Any], count: in
         part.output_file(whole.path).refuse_different(part.record(made))
 
 
-def joined(whole: OutputFile, made: Mapping[str, Any], count: int) -> list[int]:
+def join_parts(whole: OutputFile, made: Mapping[str, Any], count: int) -> list[int]:
     """Join the parts of an output, unless it is complete or parts are missing. Parts are removed when they are joined.
 
     Args:

@@ -227,10 +227,13 @@ class OutputFile:
         if record is not None:
             self._refuse_different(self.path, record["made_with"], made)
         digest = hashlib.sha256()
-        with self.path.open("rb") as stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-                yield block
+        try:
+            with self.path.open("rb") as stream:
+                while block := stream.read(_BLOCK):
+                    digest.update(block)
+                    yield block
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be read ({error.strerror}).") from None
         if record is None or record.get("sha256") != digest.hexdigest():
             raise DataError(
                 f"{self.path}: was changed since nmt translate wrote it. It was left as it is: {self._ways_out()}"
@@ -301,9 +304,10 @@ class OutputFile:
         self.partial_record.unlink()
 
     def remove(self, made: Mapping[str, Any]) -> None:
-        """Remove a complete output with its record, if it was made with this; or a record that is left of it."""
+        """Remove a complete, unchanged output and its record, or the record alone, if it was made with this."""
         record = _read_record(self.record)
-        if record is not None and record["made_with"] == made:
+        is_changed = self.path.exists() and self._finished() is None
+        if record is not None and record["made_with"] == made and not is_changed:
             self.path.unlink(missing_ok=True)
             self.record.unlink()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.errors import ConfigError, DataError
-from nmt.translation.parts import Part, joined, refuse_different_parts
+from nmt.translation.parts import Part, join_parts, refuse_different_parts
 from nmt.translation.resuming import OutputFile
 
 RECORD = {"input": "abc", "beam": 4}
@@ -41,19 +41,24 @@ def test_the_last_part_joins_all_in_order_and_removes_them(tmp_path):
     whole = OutputFile(tmp_path / "out")
     write(whole.path, 3, b"e\nf\n")
     write(whole.path, 1, b"a\n")
-    assert joined(whole, RECORD, 3) == [2]
+    assert join_parts(whole, RECORD, 3) == [2]
     assert not whole.path.exists()
     write(whole.path, 2, b"")
-    assert joined(whole, RECORD, 3) == []
+    assert join_parts(whole, RECORD, 3) == []
     assert whole.path.read_bytes() == b"a\ne\nf\n"
     assert sorted(tmp_path.iterdir()) == [whole.record, whole.path]
     # Again, after a process was killed before it removed the parts.
     write(whole.path, 2, b"")
     half_removed = write(whole.path, 3, b"e\nf\n")
     half_removed.path.unlink()
-    assert joined(whole, RECORD, 3) == []
+    assert join_parts(whole, RECORD, 3) == []
     assert sorted(tmp_path.iterdir()) == [whole.record, whole.path]
     assert whole.path.read_bytes() == b"a\ne\nf\n"
+    # What was edited meanwhile is not ours any more.
+    edited = write(whole.path, 1, b"a\n")
+    edited.path.write_bytes(b"A\n")
+    assert join_parts(whole, RECORD, 3) == []
+    assert edited.path.read_bytes() == b"A\n"
 
 
 def test_parts_that_were_made_differently_are_not_joined(tmp_path):
@@ -62,7 +67,7 @@ def test_parts_that_were_made_differently_are_not_joined(tmp_path):
     other = write(whole.path, 2, b"b\n", count=2, record=RECORD | {"beam": 5})
     write(whole.path, 1, b"a\n", count=2)
     with pytest.raises(DataError, match=r"out\.2-of-2: was made differently: beam \(5 then, 4 now\)"):
-        joined(whole, RECORD, 2)
+        join_parts(whole, RECORD, 2)
     assert other.path.exists()
     assert not whole.path.exists()
 
@@ -73,7 +78,7 @@ def test_a_part_that_was_changed_is_not_joined(tmp_path):
     write(whole.path, 2, b"b\n", count=2)
     changed.path.write_bytes(b"A\n")
     with pytest.raises(DataError, match=r"out\.1-of-2: was changed since .* move it away"):
-        joined(whole, RECORD, 2)
+        join_parts(whole, RECORD, 2)
     assert changed.path.read_bytes() == b"A\n"
     assert not whole.path.exists()
 
@@ -86,7 +91,7 @@ def test_an_interrupted_translation_without_parts_is_kept(tmp_path):
     for number in (1, 2):
         write(whole.path, number, b"a\n", count=2)
     with pytest.raises(DataError, match=r"out\.partial: holds the finished part of a translation without --part"):
-        joined(whole, RECORD, 2)
+        join_parts(whole, RECORD, 2)
     assert whole.partial.read_bytes() == b"hours of work\n"
 
 
@@ -110,6 +115,6 @@ def test_parts_that_were_made_differently_stay_beside_a_complete_output(tmp_path
         stream.write(b"a\nb\n")
     other = write(whole.path, 2, b"b\n", count=2, record=RECORD | {"beam": 5})
     own = write(whole.path, 1, b"a\n", count=2)
-    assert joined(whole, RECORD, 2) == []
+    assert join_parts(whole, RECORD, 2) == []
     assert other.path.exists()
     assert not own.path.exists()
