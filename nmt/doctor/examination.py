@@ -16,6 +16,7 @@ from nmt.doctor.checks import Check, all_checks
 from nmt.doctor.choices import Choice, choices
 from nmt.doctor.generated_text import generated_data_set
 from nmt.doctor.machine import Machine, examine_machine
+from nmt.doctor.rank_checks import check_ranks
 from nmt.doctor.rates import (
     ProductRate,
     memory_bandwidth,
@@ -140,7 +141,9 @@ def examine(
 
 def _checks(hardware: Hardware, data: Path, scratch: Path, report: Report) -> list[Check]:
     done: list[Check] = []
-    for subject, check in all_checks(hardware, data, scratch):
+    ranks = "ranks", partial(check_ranks, hardware, data, scratch)
+    subjects: list[tuple[str, Callable[[], list[Check]]]] = [*all_checks(hardware, data, scratch), ranks]
+    for subject, check in subjects:
         report(f"check: {subject}")
         try:
             done += check()

@@ -20,6 +20,7 @@ def parts(monkeypatch, tmp_path):
     for name in ("training_attention_seconds", "search_attention_seconds"):
         monkeypatch.setattr(examination, name, lambda hardware: {"plain": 1.0, "two products": 0.5})
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [("this", lambda: [Check("this", True, "")])])
+    monkeypatch.setattr(examination, "check_ranks", lambda *arguments: [])
 
     def training(data, preset, precision, against=None):
         calls.append((preset, precision, against))
@@ -76,6 +77,7 @@ def test_a_check_that_fails_with_an_error_is_a_finding(parts, monkeypatch):
 
     checks = [("this", fail), ("that", lambda: [Check("that", True, "")])]
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: checks)
+    monkeypatch.setattr(examination, "check_ranks", lambda *arguments: [])
     found = examine(with_speeds=False)
     assert [(check.name, check.passed) for check in found.checks] == [("this", False), ("that", True)]
     assert found.checks[0].detail == "RuntimeError: no kernel image"

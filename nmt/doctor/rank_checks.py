@@ -1,0 +1,119 @@
+"""Checks of ranks, processes that train together: they learn what one process learns, and end when one is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.run_folder import RunFolder
+from nmt.device import Hardware
+from nmt.doctor.checks import Check
+from nmt.errors import NmtError
+
+_UPDATES = 6
+_ALLOWED = 1e-9
+_SECONDS_TO_START, _SECONDS_TO_END = 120.0, 60.0
+_POLL_SECONDS = 0.05
+_SETTINGS = {
+    "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 32, "model.d_ff": 64, "model.heads": 2,
+    "model.dropout": 0, "batching.update_tokens": 500, "batching.group_tokens": 500, "training.precision": "fp64",
+    "training.patience": "null", "validation.bleu": "false", "logging.every_updates": 1,
+}  # fmt: skip
+
+
+def check_ranks(hardware: Hardware, data: Path, scratch: Path) -> list[Check]:
+    """Train with a rank on each GPU, or with two ranks where there is one GPU or none."""
+    gpus = torch.cuda.device_count() if hardware.device.type == "cuda" else 0
+    ranks, device = (gpus, "cuda") if gpus > 1 else (2, "cpu")
+    return [_check_equal(ranks, device, data, scratch), _check_end(ranks, device, data, scratch)]
+
+
+def _check_equal(ranks: int, device: str, data: Path, scratch: Path) -> Check:
+    name = f"{ranks} ranks learn what one learns ({device})"
+    weights = []
+    for count in (1, ranks):
+        command = _command(count, device, data, scratch / f"ranks-{count}", updates=_UPDATES)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            return Check(name, False, f"with {count} ranks: {_last_line(ended.stderr, ended.returncode)}")
+        weights.append(_learnt(scratch / f"ranks-{count}"))
+    one, several = weights
+    off = ((several - one).norm() / one.norm()).item()
+    detail = f"after {_UPDATES} updates in fp64, weights differ by {off:.1e}; allowed {_ALLOWED:.0e}"
+    return Check(name, off <= _ALLOWED, detail)
+
+
+def _check_end(ranks: int, device: str, data: Path, scratch: Path) -> Check:
+    name = f"all of {ranks} ranks end when one is killed ({device})"
+    if not Path("/proc/self/task").is_dir():
+        return Check(name, None, "this system does not tell the processes of a command")
+    run = scratch / "ranks-killed"
+    with tempfile.TemporaryFile() as errors:
+        command = _command(ranks, device, data, run, updates=10**6)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors) as process:
+            try:
+                _wait_for_update(run, process)
+                os.kill(_children(process.pid)[-1], signal.SIGKILL)
+                begin = time.monotonic()
+                process.wait(_SECONDS_TO_END)
+            except (NmtError, subprocess.TimeoutExpired) as error:
+                return Check(name, False, str(error).replace(sys.executable, "python"))
+            finally:
+                for pid in _children(process.pid):
+                    os.kill(pid, signal.SIGKILL)
+                process.kill()
+    detail = f"after {time.monotonic() - begin:.1f} s; allowed {_SECONDS_TO_END:.0f} s"
+    return Check(name, process.returncode != 0, detail)
+
+
+def _command(ranks: int, device: str, data: Path, run: Path, *, updates: int) -> Sequence[str]:
+    settings = [word for key, value in _SETTINGS.items() for word in ("--set", f"{key}={value}")]
+    return [
+        sys.executable, "-P", "-m", "nmt", "train", "--preset", "tiny", "--data", str(data), "--out", str(run),
+        "--nproc", str(ranks), "--device", device, "--max-updates", str(updates), *settings,
+    ]  # fmt: skip
+
+
+def _learnt(run: Path) -> Tensor:
+    """All weights in fp64, joined."""
+    tensors = load_file(BundleFolder(RunFolder(run).checkpoint(_UPDATES)).training_tensors)
+    learnt = [tensors[name].flatten() for name in sorted(tensors) if name.startswith("learnt.")]
+    return torch.cat(learnt)
+
+
+def _wait_for_update(run: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a run has made an update.
+
+    Raises:
+        NmtError: it ended before, or took too long.
+    """
+    deadline, metrics = time.monotonic() + _SECONDS_TO_START, RunFolder(run).metrics
+    while not (metrics.exists() and b'"kind": "update"' in metrics.read_bytes()):
+        if process.poll() is not None:
+            raise NmtError("the ranks ended before their first update")
+        if time.monotonic() > deadline:
+            raise NmtError(f"the ranks made no update within {_SECONDS_TO_START:.0f} s")
+        time.sleep(_POLL_SECONDS)
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a process has started and that still run."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
+    except OSError:  # it has ended
+        return []
+
+
+def _last_line(errors: str, code: int) -> str:
+    return (errors.strip().splitlines() or [f"exit code {code}"])[-1].replace(sys.executable, "python")
