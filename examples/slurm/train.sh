@@ -15,7 +15,7 @@ set -u
 
 ranks=${SLURM_GPUS_ON_NODE:-1}
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-# By default torchrun's machines keep the address of a store that is gone after a machine has left.
+# Without this, torchrun 2.13 fails as soon as a machine joins.
 export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 # Seconds to finish an update and save it, before torchrun kills the ranks.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=120
