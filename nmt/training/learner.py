@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -60,7 +61,7 @@ class Learner:
         self._settings = optimizer_settings
         self._hardware = hardware
         self._label_smoothing = label_smoothing
-        self._r_drop = r_drop
+        self._batch_losses = partial(batch_losses_of_two_passes, weight=r_drop) if r_drop else batch_losses
         self._seed = seed
         self._ranks = ranks
         self._buffer = GradientBuffer(trainable, Message.length(ranks))
@@ -161,7 +162,7 @@ class Learner:
         for index, batch in enumerate(batches):
             torch.manual_seed(derived_seed(self._seed, update, self._ranks.rank, index))
             try:
-                losses = batch_losses(self._forward, batch, self._label_smoothing, self._hardware, self._r_drop)
+                losses = self._batch_losses(self._forward, batch, self._label_smoothing, self._hardware)
                 (losses.smoothed * (scale / target_tokens)).backward()  # type: ignore[no-untyped-call]
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
@@ -213,29 +214,32 @@ class Learner:
             self._ranks.copy_from_main(tensor)
 
 
-def batch_losses(
-    model: nn.Module, batch: Batch, label_smoothing: float, hardware: Hardware, r_drop: float = 0.0
-) -> Losses:
-    """Run the model on a batch and compute the two sums of its loss.
+def batch_losses(model: nn.Module, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:
+    """Run the model on a batch and compute the two sums of its loss."""
+    source_BS, target_input_BT, target_output_BT = _on_device(batch, hardware)
+    with hardware.autocast():
+        logits_BTV = model(source_BS, target_input_BT, batch.source_lengths_B, batch.target_lengths_B)
+        return label_smoothed_loss(logits_BTV, target_output_BT, label_smoothing)
 
-    Args:
-        r_drop: if not 0, run the model on the batch twice, and add the divergence with this weight.
-    """
+
+def batch_losses_of_two_passes(
+    model: nn.Module, batch: Batch, label_smoothing: float, hardware: Hardware, *, weight: float
+) -> Losses:
+    """As :func:`batch_losses`, with the loss of R-Drop: each sentence is in the batch twice, with different dropout."""
+    source_CS, target_input_CT, target_output_CT = (torch.cat([x, x]) for x in _on_device(batch, hardware))
+    source_lengths_C, target_lengths_C = np.tile(batch.source_lengths_B, 2), np.tile(batch.target_lengths_B, 2)
+    with hardware.autocast():
+        logits_CTV = model(source_CS, target_input_CT, source_lengths_C, target_lengths_C)
+        return r_drop_loss(logits_CTV, target_output_CT, label_smoothing, weight)
+
+
+def _on_device(batch: Batch, hardware: Hardware) -> tuple[Tensor, Tensor, Tensor]:
+    """The source, the target's input and its output."""
     source_BS, target_input_BT, target_output_BT = (
         torch.as_tensor(array).to(hardware.device, non_blocking=True)
         for array in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
     )
-    source_lengths_B, target_lengths_B = batch.source_lengths_B, batch.target_lengths_B
-    if r_drop:
-        source_BS, target_input_BT, target_output_BT = (
-            torch.cat([tensor, tensor]) for tensor in (source_BS, target_input_BT, target_output_BT)
-        )
-        source_lengths_B, target_lengths_B = np.tile(source_lengths_B, 2), np.tile(target_lengths_B, 2)
-    with hardware.autocast():
-        logits_BTV = model(source_BS, target_input_BT, source_lengths_B, target_lengths_B)
-        if r_drop:
-            return r_drop_loss(logits_BTV, target_output_BT, label_smoothing, r_drop)
-        return label_smoothed_loss(logits_BTV, target_output_BT, label_smoothing)
+    return source_BS, target_input_BT, target_output_BT
 
 
 def derived_seed(*parts: int) -> int:
