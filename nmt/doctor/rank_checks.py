@@ -78,10 +78,10 @@ def _check_end(ranks: int, device: str, data: Path, scratch: Path) -> Check:
 
 
 def _command(ranks: int, device: str, data: Path, run: Path, *, updates: int) -> Sequence[str]:
-    settings = [word for key, value in _SETTINGS.items() for word in ("--set", f"{key}={value}")]
     return [
         sys.executable, "-P", "-m", "nmt", "train", "--preset", "tiny", "--data", str(data), "--out", str(run),
-        "--nproc", str(ranks), "--device", device, "--max-updates", str(updates), *settings,
+        "--nproc", str(ranks), "--device", device, "--max-updates", str(updates),
+        *(word for key, value in _SETTINGS.items() for word in ("--set", f"{key}={value}")),
     ]  # fmt: skip
 
 

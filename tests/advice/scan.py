@@ -36,7 +36,10 @@ def advice_in(text: str) -> Iterator[str]:
 
 
 def messages(tree: ast.AST) -> Iterator[str]:
-    """The texts of a module that people may read: no docstrings, no help of options; what is filled in is unknown."""
+    """The texts of a module that people may read: no docstrings, no help of options, no commands to start.
+
+    What is filled in is unknown.
+    """
     skipped = {id(node) for parent in ast.walk(tree) for node in _not_messages(parent)}
 
     def visit(node: ast.AST) -> Iterator[str]:
@@ -64,4 +67,7 @@ def _not_messages(node: ast.AST) -> Iterator[ast.AST]:
         "Option",
         "Argument",
     ):
+        yield node
+    # The words of a command that the program starts.
+    if isinstance(node, ast.List) and any(getattr(part, "attr", None) == "executable" for part in node.elts):
         yield node
