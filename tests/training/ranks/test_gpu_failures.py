@@ -57,8 +57,8 @@ def end_as_a_launcher(ranks: list[Rank]) -> list[str]:
         ("raise", 3, "ValueError: a mistake of this test"),
         ("kill", 3, None),
         ("exchange", 3, "the memory ended while ranks exchanged tensors"),
-        ("step", 3, "out of memory"),
-        ("full", 0, "cannot be written"),
+        pytest.param("step", 3, "out of memory", marks=pytest.mark.slow),
+        pytest.param("full", 0, "cannot be written", marks=pytest.mark.slow),
     ],
 )
 def test_a_rank_that_fails_ends_though_the_others_wait_for_it(run_ranks, settings, tmp_path, what, rank, cause):
