@@ -183,8 +183,8 @@ class Streams:
             return None
         outputs = [OutputFile(self.output)]
         if self.part is not None and self.whole is not None:
-            parts = (Part(number, self.part.count) for number in range(1, self.part.count + 1))
-            outputs += [OutputFile(self.whole), *(part.output_file(self.whole) for part in parts)]
+            others = (part.output_file(self.whole) for part in Part.all(self.part.count))
+            outputs += [OutputFile(self.whole), *others]
         return next((found for output in outputs if (found := output.precision) is not None), None)
 
     @property

@@ -127,7 +127,7 @@ class TrainingConfig(Section):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp64"] = "auto"
     threads: int | None = Field(None, ge=1, description="CPU threads; if unset, the machine's ranks share all cores")
-    deterministic: bool = Field(False, description="deterministic, slower kernels on a GPU; those of a CPU always are")
+    deterministic: bool = Field(False, description="deterministic, slower kernels on a CUDA GPU; a CPU always has them")
     compile: bool = Field(False, description="torch.compile: one graph for batches of any shape")
     max_skipped: int = Field(10, ge=1, description="consecutive updates with a non-finite gradient that end the run")
     freeze: Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)] = (
@@ -142,7 +142,7 @@ class TrainingConfig(Section):
     r_drop: float = Field(
         0.0,
         ge=0,
-        description="R-Drop: weight of the divergence between two passes with other dropout; doubles the time",
+        description="R-Drop: weight of the divergence between two passes with different dropout; doubles the time",
     )
     subword_sampling: float = Field(
         0.0,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,9 +44,9 @@ def _check_equal(ranks: int, device: str, data: Path, scratch: Path) -> Check:
     weights = []
     for count in (1, ranks):
         command = _command(count, device, data, scratch / f"ranks-{count}", updates=_UPDATES)
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS_TO_START)
         if ended.returncode:
-            return Check(name, False, f"with {count} ranks: {_last_line(ended.stderr, ended.returncode)}")
+            return Check(name, False, f"ranks: {count}: {_last_line(ended.stderr, ended.returncode)}")
         weights.append(_learnt(scratch / f"ranks-{count}"))
     one, several = weights
     off = ((several - one).norm() / one.norm()).item()
@@ -59,20 +59,20 @@ def _check_end(ranks: int, device: str, data: Path, scratch: Path) -> Check:
     if not Path("/proc/self/task").is_dir():
         return Check(name, None, "this system does not tell the processes of a command")
     run = scratch / "ranks-killed"
-    with tempfile.TemporaryFile() as errors:
-        command = _command(ranks, device, data, run, updates=10**6)
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors) as process:
-            try:
-                _wait_for_update(run, process)
-                os.kill(_children(process.pid)[-1], signal.SIGKILL)
-                begin = time.monotonic()
-                process.wait(_SECONDS_TO_END)
-            except (NmtError, subprocess.TimeoutExpired) as error:
-                return Check(name, False, str(error).replace(sys.executable, "python"))
-            finally:
-                for pid in _children(process.pid):
+    command = _command(ranks, device, data, run, updates=10**6)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            _wait_for_update(run, process)
+            os.kill(_children(process.pid)[-1], signal.SIGKILL)
+            begin = time.monotonic()
+            process.wait(_SECONDS_TO_END)
+        except (NmtError, subprocess.TimeoutExpired) as error:
+            return Check(name, False, str(error).replace(sys.executable, "python"))
+        finally:
+            for pid in _children(process.pid):
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                process.kill()
+            process.kill()
     detail = f"after {time.monotonic() - begin:.1f} s; allowed {_SECONDS_TO_END:.0f} s"
     return Check(name, process.returncode != 0, detail)
 

@@ -18,13 +18,13 @@ class DeviceClock:
     def start(self) -> None:
         """Begin with the work that is queued from now on."""
         self._is_started = True
-        for event in self._events[:1]:
-            event.record()
+        if self._events:
+            self._events[0].record()
 
     def stop(self) -> None:
         """End with the work that was queued until now."""
-        for event in self._events[1:]:
-            event.record()
+        if self._events:
+            self._events[1].record()
 
     def seconds(self) -> float | None:
         """The time between both, 0 before the first start; None if the device is no CUDA GPU.

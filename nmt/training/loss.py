@@ -37,7 +37,7 @@ def label_smoothed_loss(logits_BTV: Tensor, target_BT: Tensor, smoothing: float)
 
 
 def r_drop_loss(logits_CTV: Tensor, target_CT: Tensor, smoothing: float, weight: float) -> Losses:
-    """Losses of a batch that went through the model twice, with other dropout: half of equation 4 of R-Drop.
+    """Losses of a batch that went through the model twice, with different dropout: half of equation 4 of R-Drop.
 
     The smoothed loss is the mean over both passes, plus weight / 4 times the Kullback-Leibler divergences of their
     probabilities, one from the other and back. Source: "R-Drop: Regularized Dropout for Neural Networks" (Liang et al.

@@ -42,6 +42,11 @@ class Part:
             )
         return Part(int(match[1]), int(match[2]))
 
+    @staticmethod
+    def all(count: int) -> list[Part]:
+        """All parts, in order."""
+        return [Part(number, count) for number in range(1, count + 1)]
+
     def lines(self, total: int) -> range:
         """The indices of its lines among all lines of the file."""
         return range(total * (self.number - 1) // self.count, total * self.number // self.count)
@@ -66,7 +71,7 @@ def refuse_different_parts(whole: OutputFile, made: Mapping[str, Any], count: in
     Raises:
         DataError: a part that is there was made with other models, inputs or settings.
     """
-    for part in (Part(number, count) for number in range(1, count + 1)):
+    for part in Part.all(count):
         part.output_file(whole.path).refuse_different(part.record(made))
 
 
@@ -84,7 +89,7 @@ def join_parts(whole: OutputFile, made: Mapping[str, Any], count: int) -> list[i
         DataError: the whole output or a part was made with other models, inputs or settings, or was changed since.
         WriteError: the output could not be written; the parts are left as they are.
     """
-    parts = [Part(number, count) for number in range(1, count + 1)]
+    parts = Part.all(count)
     outputs = [part.output_file(whole.path) for part in parts]
     missing = [part.number for part, output in zip(parts, outputs, strict=True) if not output.path.exists()]
     if missing and not whole.path.exists():

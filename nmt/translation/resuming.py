@@ -217,6 +217,7 @@ class OutputFile:
                     stream.write(block)
                     digest.update(block)
                     size += len(block)
+            self._refuse_foreign()  # another program may have written a file of this name meanwhile
             # Written before the output gets its name: a complete output without a record is not recognised as ours.
             content = {"bytes": size, "sha256": digest.hexdigest()}
             _write_record(self.record, {"version": _VERSION, "made_with": made, **content})

@@ -27,7 +27,7 @@ def test_two_ranks_pass(data, tmp_path):
 
 @pytest.mark.parametrize(
     ("program", "says"),
-    [("raise SystemExit('no ranks here')", "with 1 ranks: no ranks here"), ("raise SystemExit(3)", "exit code 3")],
+    [("raise SystemExit('no ranks here')", "ranks: 1: no ranks here"), ("raise SystemExit(3)", "exit code 3")],
 )
 def test_ranks_that_fail_are_noticed(data, tmp_path, monkeypatch, program, says):
     monkeypatch.setattr(rank_checks, "_command", lambda *arguments, **options: [sys.executable, "-c", program])
