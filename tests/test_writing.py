@@ -170,7 +170,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
     assert isinstance(CliRunner().invoke(app, ["report", "run"]).exception, OSError)
 
 
-WRITERS = {"files.py", "writing.py", "locking.py", "cli/line_output.py"}
+WRITERS = {"files.py", "writing.py", "locking.py", "cli/line_streams.py"}
 """Modules that may ask the system to write by themselves; the last one opens pipes and devices."""
 METHODS = ("write_text", "write_bytes", "copyfile", "copy2", "copytree", "tofile")
 

@@ -1,44 +1,27 @@
-"""The files and pipes of ``nmt translate``: input, output, and files parallel to the input."""
+"""The lines of ``nmt translate``: translated or scored, written, and resumed."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import re
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
 from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr
+from nmt.cli.line_streams import Pairs, Streams, open_stream
 from nmt.cli.progress_lines import progress_display
-from nmt.cli.terminal_input import typed_lines
-from nmt.device import Precision
-from nmt.errors import ConfigError, DataError
 from nmt.text import (
-    ARCHIVES,
     STDIN,
-    InvalidUtf8,
-    InvalidUtf8Error,
-    can_be_read_again,
-    count_lines,
     encode_line,
-    not_parallel,
-    open_bytes,
-    parallel,
-    read_lines,
-    read_parallel,
 )
 from nmt.translation.formats import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.paragraphs import translate_paragraphs
-from nmt.translation.parts import Part, join_parts, refuse_different_parts
+from nmt.translation.parts import join_parts, refuse_different_parts
 from nmt.translation.results import Translation
-from nmt.translation.resuming import Begun, OutputFile, made_with
+from nmt.translation.resuming import Begun, OutputFile
 from nmt.translation.tally import Tally
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
@@ -46,213 +29,9 @@ from nmt.writing import WriteError
 
 # A message lists no more parts than this.
 _LISTED = 20
-_STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
-Pairs = Iterable[tuple[str, str]]
 Work = Callable[[Pairs, int], Iterator[list[list[str]]]]
 """Turns pairs of lines, and the number of lines before them, into windows of the lines to write for each."""
-
-
-@dataclass(frozen=True)
-class Streams:
-    """Where lines are read from and written to."""
-
-    input: Path
-    beside: Mapping[str, Path | None]
-    """The files parallel to the input, by option; at most one is given."""
-    output: Path
-    resume: bool
-    """Whether it is an error if the output cannot be resumed."""
-    fresh: bool
-    interactive: bool
-    invalid_utf8: InvalidUtf8
-    paragraphs: bool = False
-    """Whether the input is wrapped text, of which paragraphs are translated, rather than lines."""
-    guard_report: Path | None = None
-    """A file that is written in addition to the output."""
-    part: Part | None = None
-    """The part of the input's lines that is read; None for all."""
-    whole: Path | None = None
-    """The output that the parts are joined to, if the output is that of a part."""
-
-    @contextlib.contextmanager
-    def claimed(self) -> Iterator[Streams]:
-        """Check everything before a model is loaded, and lock the output.
-
-        Yields the streams with the output that is written: with ``fresh``, the name may differ from that given.
-
-        Raises:
-            ConfigError: options contradict each other or the files.
-            DataError: a file or folder does not exist, files are not parallel, another process is writing the output,
-                or another program wrote it.
-        """
-        self._check()
-        if not self.to_file:
-            yield self
-            return
-        asked = OutputFile(self.output)
-        if self.part is not None:
-            asked.refuse_other_work()
-            asked = self.part.output_file(self.output)
-        with contextlib.ExitStack() as stack:
-            output = asked
-            if self.fresh:
-                output = stack.enter_context(asked.claimed_free())
-            else:
-                stack.enter_context(asked.claimed())
-            if output != asked:
-                notice(f"writing to {output.path}, since {self.output} exists")
-            streams = replace(self, output=output.path, whole=None if self.part is None else self.output)
-            streams._check_report()
-            yield streams
-
-    def _check(self) -> None:
-        if self.resume and not self.can_be_resumed:
-            raise ConfigError("--resume needs an --input FILE that can be read again, and an --output FILE.")
-        if self.resume and self.fresh:
-            raise ConfigError("--fresh starts over and --resume does not: give one.")
-        if self.fresh and not self.to_file:
-            raise ConfigError("--fresh needs an --output FILE: other outputs always start over.")
-        if self.to_file and not self.output.parent.is_dir():
-            raise DataError(f"{self.output.parent}: there is no such folder for the output.")
-        if self.output.is_dir():
-            raise DataError(f"{self.output}: is a folder. Name a file for the output.")
-        if self.to_file and self.output.suffix in ARCHIVES:
-            raise ConfigError(
-                f"{self.output}: outputs are not compressed. Leave {self.output.suffix} out, or pipe standard "
-                "output into a compressor."
-            )
-        for name, source in self._files.items():
-            _check_readable(source)
-            if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
-                option = "--" + name.replace("_", "-")
-                raise ConfigError(f"{self.output}: writing it would destroy the file of {option}. Name another file.")
-        if self.part is not None:
-            self._check_part()
-        self._check_report()
-        if str(self.output) == STDIN and sys.__stdout__ is None:
-            raise ConfigError("standard output is closed: give --output FILE.")
-        path = self._parallel
-        if path is None:
-            return
-        if str(path) == str(self.input) == STDIN:
-            raise ConfigError("standard input (-) can be one file only: give --input FILE.")
-        lines, others = count_lines(self.input), count_lines(path)
-        if lines is not None and others is not None and lines != others:
-            # Now, rather than at the end of a long file.
-            raise not_parallel((str(self.input), lines), (str(path), others))
-
-    def _check_part(self) -> None:
-        if not self.can_be_resumed:
-            raise ConfigError(
-                "--part needs an --input FILE of lines that can be read again, and an --output FILE, which the parts "
-                "are joined to."
-            )
-        if self.fresh:
-            raise ConfigError("--fresh does not go with --part, whose output has a fixed name: name another --output.")
-        if self.guard_report is not None:
-            raise ConfigError(
-                "--guard-report does not go with --part, since all parts would write it. --format jsonl writes the "
-                "findings beside each line."
-            )
-
-    def _check_report(self) -> None:
-        if (report := self.guard_report) is None:
-            return
-        option = next((name for name, source in self._files.items() if _is_same(source, report)), None)
-        if option is not None:
-            raise ConfigError(
-                f"{report}: writing it would destroy the file of --{option.replace('_', '-')}. Name another file for "
-                "--guard-report."
-            )
-        written = OutputFile(self.output).names if self.to_file else (self.output,)
-        if any(report.resolve() == path.resolve() or _is_same(path, report, sys.__stdout__) for path in written):
-            raise ConfigError(f"{report}: is the file of --output. Name another file for --guard-report.")
-
-    @property
-    def to_file(self) -> bool:
-        """Whether the output is a file, which is written under another name first, rather than a pipe or a device."""
-        if str(self.output) == STDIN or _descriptor(self.output) is not None:
-            return False
-        return self.output.is_file() or not self.output.exists()
-
-    @property
-    def begun_in(self) -> Precision | None:
-        """The recorded precision of the output, or of other parts of it; None if nothing is there."""
-        if not self.to_file:
-            return None
-        outputs = [OutputFile(self.output)]
-        if self.part is not None and self.whole is not None:
-            others = (part.output_file(self.whole) for part in Part.all(self.part.count))
-            outputs += [OutputFile(self.whole), *others]
-        return next((found for output in outputs if (found := output.precision) is not None), None)
-
-    @property
-    def is_typed(self) -> bool:
-        """Whether a person types the input, line by line."""
-        return self.interactive and str(self.input) == STDIN and sys.stdin.isatty()
-
-    @property
-    def can_be_resumed(self) -> bool:
-        """Whether an interrupted output can be resumed."""
-        # A paragraph takes any number of lines in the output, so a partial output does not show where it ends.
-        return self.to_file and not self.paragraphs and all(map(can_be_read_again, self._files.values()))
-
-    @property
-    def _parallel(self) -> Path | None:
-        return next((path for path in self.beside.values() if path is not None), None)
-
-    @property
-    def _files(self) -> dict[str, Path]:
-        return {"input": self.input} | {name: path for name, path in self.beside.items() if path is not None}
-
-    @cached_property
-    def lines(self) -> range | None:
-        """The indices of the input's lines that are read; None if their number is unknown."""
-        total = None if self.paragraphs else count_lines(self.input)
-        if self.part is None:
-            return None if total is None else range(total)
-        if total is None or (self._parallel is not None and count_lines(self._parallel) is None):
-            # What is read is counted, so that files that are not parallel are found; bytes are checked where they are
-            # translated.
-            total = sum(1 for _ in replace(self, invalid_utf8="replace")._pairs())
-        return self.part.lines(total)
-
-    @property
-    def first(self) -> int:
-        """The number of lines of the input before those that are read."""
-        return 0 if self.part is None or self.lines is None else self.lines.start
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """The lines of the input, each with its parallel line, or with an empty one."""
-        end = None if self.part is None or self.lines is None else self.lines.stop
-        try:
-            yield from itertools.islice(self._pairs(), self.first, end)
-        except InvalidUtf8Error as error:
-            raise InvalidUtf8Error(
-                error.found,
-                "Convert it to UTF-8, for example with iconv; or run the same command with --invalid-utf8 replace, "
-                "which replaces such bytes with U+FFFD.",
-            ) from None
-
-    def _pairs(self) -> Pairs:
-        invalid, beside = self.invalid_utf8, self._parallel
-        if self.is_typed:
-            lines = typed_lines("> " if is_terminal() else "", invalid=invalid)
-            if beside is not None:
-                return parallel(lines, read_lines(beside, invalid=invalid), names=("the input", str(beside)))
-        else:
-            if beside is not None:
-                return read_parallel(self.input, beside, invalid=invalid)
-            lines = read_lines(self.input, invalid=invalid)
-        return ((line, "") for line in lines)
-
-    def made_with(self, bundles: Sequence[Path], settings: Mapping[str, object]) -> dict[str, Any]:
-        """Everything that the output, or the whole of it, depends on; empty if it is not a file."""
-        if not self.to_file:
-            return {}
-        files = {name: path if can_be_read_again(path) else None for name, path in self._files.items()}
-        return made_with(bundles, files, {**settings, "invalid_utf8": self.invalid_utf8})
 
 
 def translate_lines(
@@ -372,7 +151,7 @@ def _write_output(
             out = stack.enter_context(output.growing(record, keep=before.bytes))
             stack.enter_context(_reporting_the_rest(streams, output.partial, window))
         elif str(streams.output) != STDIN:
-            out = stack.enter_context(_open_stream(streams.output))
+            out = stack.enter_context(open_stream(streams.output))
         # A progress bar would mix with translations on a terminal.
         shows = not streams.interactive and (streams.to_file or not sys.stdout.isatty())
         update = (
@@ -390,46 +169,6 @@ def _write_output(
             number += len(entries)
             if update:
                 update("done", number, total)
-
-
-def _check_readable(path: Path) -> None:
-    """Open a file before a model is loaded, unless it can be read only once."""
-    if str(path) == STDIN:
-        if sys.__stdin__ is None:
-            raise ConfigError("standard input is closed: give --input FILE.")
-    elif can_be_read_again(path) or not path.exists():
-        open_bytes(path).close()
-    elif path.is_dir():
-        raise DataError(f"{path}: is a folder, not a file of text.")
-
-
-def _is_same(source: Path, written: Path, standard: IO[str] | None = sys.__stdin__) -> bool:
-    """Whether two names lead to one regular file; ``-`` leads to the standard stream."""
-    try:
-        if str(source) == STDIN:
-            if standard is None:
-                return False
-            read = os.fstat(standard.fileno())
-        else:
-            read = source.stat()
-        return stat.S_ISREG(read.st_mode) and os.path.samestat(read, written.stat())
-    except OSError:
-        return False  # one of them does not exist, or is not a file
-
-
-def _descriptor(path: Path) -> int | None:
-    """The number of the open stream that a name such as ``/dev/stdout`` stands for."""
-    if path.as_posix() in _STANDARD_STREAMS:
-        return _STANDARD_STREAMS[path.as_posix()]
-    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path.as_posix())
-    return int(found[1]) if found else None
-
-
-def _open_stream(path: Path) -> IO[bytes]:
-    """Open a pipe or a device. An open stream is duplicated: opening it again would empty a file behind it."""
-    descriptor = _descriptor(path)
-    with naming_stream(str(path)):
-        return path.open("wb") if descriptor is None else open(os.dup(descriptor), "wb")  # noqa: PTH123
 
 
 @contextlib.contextmanager

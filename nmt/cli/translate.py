@@ -173,7 +173,8 @@ def translate(
     # Runs while the imports below load torch, which takes longer.
     verification = Verification(folders)
 
-    from nmt.cli.line_output import Streams, score_lines, translate_lines
+    from nmt.cli.line_output import score_lines, translate_lines
+    from nmt.cli.line_streams import Streams
     from nmt.data.short_lists import ShortLists
     from nmt.device import choose_hardware
     from nmt.search.settings import search_settings
