@@ -4,6 +4,7 @@ Tests of the model take the fixture ``kernels``. Tests of training, search and t
 files of them say ``pytestmark = EVERY_POLICY``, and the models that they make themselves take ``chosen()``.
 """
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ import torch
 
 from nmt.checkpoint import bundle
 from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
+from nmt.kernels.sentence_rows import masked_attention
 from nmt.training.start import beginning
 
 POLICIES = {"plain": PLAIN} | {device: choose_kernels(torch.device(device)) for device in ("cpu", "cuda", "mps")}
+# A GPU's flash attention computes on a GPU alone; here its plain form computes.
+POLICIES["cuda-16-bit"] = dataclasses.replace(POLICIES["cuda"], sentence_attention=masked_attention)
 
 _CURRENT = {"kernels": PLAIN}
 
@@ -34,6 +38,8 @@ def policy_fixture(*in_short: str) -> Any:
         name = request.param
 
         def choose(device: torch.device | None, products: torch.dtype | None = None, **options: bool) -> Kernels:
+            if name == "cuda-16-bit":
+                return POLICIES[name]
             return PLAIN if name == "plain" else choose_kernels(torch.device(name), products, **options)
 
         monkeypatch.setitem(_CURRENT, "kernels", POLICIES[name])

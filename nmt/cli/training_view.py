@@ -171,7 +171,7 @@ def preflight_lines(found: Preflight) -> list[str]:
 
     usable = f" of {decimal(found.memory_for_use)}" if found.memory_for_use is not None else ""
     lines = [
-        f"worst micro-batch: {found.worst_positions:,} padded positions, {decimal(found.memory_bytes)}{usable}",
+        f"worst micro-batch: {found.worst_positions:,} positions, {decimal(found.memory_bytes)}{usable}",
         f"speed: {found.target_tokens_per_second:,.0f} target tokens/s, {found.share_of_matrix_rate:.0%} of the "
         f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach",
     ]

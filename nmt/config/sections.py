@@ -75,7 +75,7 @@ class BatchingConfig(Section):
     group_tokens: int = Field(4_096, ge=1, description="target tokens per group of pairs of similar length")
     micro_batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         8_192,
-        description="maximum padded positions per micro-batch, source or target; auto: as many as fit",
+        description="maximum positions per micro-batch, source or target; auto: as many as fit",
     )
 
 

@@ -116,14 +116,15 @@ def rank_micro_batches(
 ) -> list[Indices]:
     """The micro-batches of one rank in one update.
 
-    The update's pairs are sorted by length and divided so that the ranks get similar numbers of tokens; a rank may get
-    none. :func:`micro_batches` cuts each share.
+    The update's pairs are sorted by length and divided so that the ranks get similar numbers of tokens, source and
+    target together; a rank may get none. :func:`micro_batches` cuts each share.
     """
     pairs = plan.update(index)
-    longest = np.maximum(source_lengths[pairs], target_lengths[pairs]).astype(np.int64) + 1
-    order = np.argsort(longest, kind="stable")
-    total = np.cumsum(longest[order])
-    owner = (total - longest[order] / 2) * ranks // max(int(total[-1]), 1) if len(pairs) else total
+    source_tokens, target_tokens = (lengths[pairs].astype(np.int64) + 1 for lengths in (source_lengths, target_lengths))
+    order = np.argsort(np.maximum(source_tokens, target_tokens), kind="stable")
+    tokens = (source_tokens + target_tokens)[order]
+    total = np.cumsum(tokens)
+    owner = (total - tokens / 2) * ranks // max(int(total[-1]), 1) if len(pairs) else total
     return micro_batches(pairs[order[owner == rank]], max_tokens, source_lengths, target_lengths)
 
 
@@ -172,8 +173,13 @@ class Batch:
 
     @property
     def positions(self) -> int:
-        """Rows times the longer side, which ``micro_batch_tokens`` limits."""
+        """Pairs times the longer side: its padded positions, which ``micro_batch_tokens`` limits."""
         return len(self.source_BS) * int(max(self.source_BS.shape[1], self.target_input_BT.shape[1]))
+
+    @property
+    def rows(self) -> int:
+        """Tokens of the longer side, which ``micro_batch_tokens`` limits where batches have no padding."""
+        return max(self.source_tokens, self.target_tokens)
 
 
 def halves(batch: Batch) -> tuple[Batch, Batch]:

@@ -26,6 +26,9 @@ Lengths = Sequence[int] | NDArray[np.int64]
 class Packing:
     """Every position of a batch (B, T) is a row."""
 
+    positions: int | Tensor = 0
+    """The position of the first piece of every sentence, or of each piece (T) where a line holds several sentences."""
+
     def __init__(self, sentences: int, length: int, *, rows: int | None = None, has_spare_rows: bool = False) -> None:
         """Take the size of a padded batch.
 

@@ -15,6 +15,7 @@ from nmt.kernels.attention import cpu_attention, fused_attention, two_product_at
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.int8 import may_use_onednn
 from nmt.kernels.packing import PAD, Lengths, Packing, PiecesOnly
+from nmt.kernels.sentence_rows import SentenceAttention, SentenceRows, flash_attention_if_possible
 
 # On a GPU.
 _STEPS_PER_LOOK = 8
@@ -28,6 +29,8 @@ class Kernels:
 
     attention: AttentionKernel | None = None
     """Equation 1, called as :func:`nmt.model.attention.attention`; None for that function."""
+    sentence_attention: SentenceAttention | None = None
+    """Equation 1 for sentences that lie one after the other as rows; None if they are padded."""
     dropout: Callable[[float], nn.Module] = nn.Dropout
     """Makes a dropout module for a probability."""
     packs_pieces: bool = False
@@ -37,14 +40,20 @@ class Kernels:
     steps_per_look: int = 1
     """Steps of a search after which the host looks at its pieces; it waits for the device then."""
 
-    def packing(self, tokens_BT: Tensor, lengths_B: Lengths | None = None) -> Packing:
-        """The rows of a batch that is padded on the right.
+    def packing(self, tokens_BT: Tensor, lengths_B: Lengths | SentenceRows | None = None) -> Packing:
+        """The rows of a batch that is padded on the right, or of a single line of many sentences.
 
         Args:
-            lengths_B: pieces of each sentence; counted on the device of the tokens if not given.
+            lengths_B: pieces of each sentence, or the places of the sentences in the line; counted on the device of the
+                tokens if not given.
         """
+        every_position = Packing(*tokens_BT.shape, has_spare_rows=self.has_spare_rows)
+        if torch.compiler.is_compiling() and self.sentence_attention is None:
+            return every_position  # a compiler that looks at the lengths compiles for their number
+        if isinstance(lengths_B, SentenceRows):
+            return lengths_B
         if not self.packs_pieces or torch.compiler.is_compiling():
-            return Packing(*tokens_BT.shape, has_spare_rows=self.has_spare_rows)
+            return every_position
         if lengths_B is None:
             return PiecesOnly(tokens_BT != PAD, has_spare_rows=self.has_spare_rows)
         length, device = tokens_BT.shape[1], tokens_BT.device
@@ -74,7 +83,11 @@ def choose_kernels(
         # oneDNN compiles a product for each number of rows, in bf16 or with prepacked weights. This takes milliseconds,
         # and with prepacked weights half a megabyte that is never freed.
         is_by_onednn = products is not None and (products != torch.int8 or may_use_onednn())
-        return Kernels(cpu_attention, Dropout, packs_pieces=True, has_spare_rows=is_by_onednn)
+        return Kernels(cpu_attention, dropout=Dropout, packs_pieces=True, has_spare_rows=is_by_onednn)
     # The gradient of a GPU's fused attention with a mask is summed in an order that differs.
     is_fused = device.type == "cuda" and not deterministic
-    return Kernels(fused_attention if is_fused else two_product_attention, steps_per_look=_STEPS_PER_LOOK)
+    return Kernels(
+        fused_attention if is_fused else two_product_attention,
+        sentence_attention=flash_attention_if_possible(device, products) if is_fused else None,
+        steps_per_look=_STEPS_PER_LOOK,
+    )

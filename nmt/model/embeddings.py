@@ -90,6 +90,12 @@ class PositionEmbedding(nn.Module):
             self.weight = nn.Parameter(torch.empty(max_positions, d_model))
             nn.init.normal_(self.weight, std=d_model**-0.5)
 
-    def forward(self, x_BTD: Tensor, start: int = 0) -> Tensor:
-        """Add positions ``start``, ``start`` + 1, ... to vectors (B, T, D)."""
-        return x_BTD + self.weight[start : start + x_BTD.shape[1]]
+    def forward(self, x_BTD: Tensor, positions: int | Tensor = 0) -> Tensor:
+        """Add the vectors of positions to vectors (B, T, D).
+
+        Args:
+            positions: the first one, which the others follow; or each one (T).
+        """
+        if isinstance(positions, int):
+            return x_BTD + self.weight[positions : positions + x_BTD.shape[1]]
+        return x_BTD + self.weight[positions]

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.kernels.policy import AttentionKernel
+from nmt.kernels.sentence_rows import SentenceAttention, SentenceRows
 
 MIN_BLOCK = 32
 """Smaller blocks save scores, but their products are too small for the processor."""
@@ -51,6 +52,21 @@ class AdditiveMask:
     ) -> Tensor:
         """As :meth:`Mask.attend`."""
         return attention(query_BHTK, key_BHSK, value_BHSV, self.mask, dropout)
+
+
+@dataclass(frozen=True)
+class SentenceMask:
+    """Each query attends to its own sentence, where sentences lie one after the other as rows."""
+
+    within_sentences: SentenceAttention
+    queries: SentenceRows
+    keys: SentenceRows
+    is_causal: bool
+    """Whether a query attends only to itself and to the keys before it."""
+
+    def attend(self, attention: AttentionKernel, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
+        """As :meth:`Mask.attend`, by an attention of its own and without dropout; heads are rows (N, H, K)."""
+        return self.within_sentences(query, key, value, self.queries, self.keys, self.is_causal)
 
 
 def source_mask(mask_B11S: Tensor, neighbours: int | None) -> Mask:

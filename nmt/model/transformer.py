@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.kernels.packing import PAD, Lengths, Packing
 from nmt.kernels.policy import PLAIN, Kernels
+from nmt.kernels.sentence_rows import SentenceRows, suits_flash_attention
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
-from nmt.model.masks import AdditiveMask, additive_mask, source_mask, target_mask
+from nmt.model.masks import AdditiveMask, Mask, SentenceMask, additive_mask, source_mask, target_mask
 from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
 from nmt.model.state import DecodingState, Encoded, LayerState, Past, StepPast, WholeTarget
 
@@ -53,6 +54,19 @@ class Transformer(nn.Module):
         return self.embedding.vocab_size
 
     @property
+    def takes_sentence_rows(self) -> bool:
+        """Whether :meth:`forward` also takes sentences one after the other, without padding."""
+        config = self.config
+        return (
+            self.kernels.sentence_attention is not None
+            and config.attention == "scaled_dot_product"
+            and not config.attention_dropout
+            and config.source_neighbours is None
+            and config.target_neighbours is None
+            and suits_flash_attention(config.key_size, config.value_size)
+        )
+
+    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.embedding.weight.device
@@ -61,14 +75,21 @@ class Transformer(nn.Module):
         self,
         source_BS: Tensor,
         target_BT: Tensor,
-        source_lengths_B: Lengths | None = None,
-        target_lengths_B: Lengths | None = None,
+        source_lengths_B: Lengths | SentenceRows | None = None,
+        target_lengths_B: Lengths | SentenceRows | None = None,
     ) -> Tensor:
-        """Logits (B, T, V) of each next piece; see :meth:`encode` and :meth:`decode`."""
+        """Logits (B, T, V) of each next piece; see :meth:`encode` and :meth:`decode`.
+
+        Where :attr:`takes_sentence_rows`, a batch may be a single line of many sentences, with their places.
+        """
         return self.decode(target_BT, self.encode(source_BS, source_lengths_B), target_lengths_B)
 
     def encode(
-        self, source_BS: Tensor, lengths_B: Lengths | None = None, *, observer: AttentionObserver = NO_OBSERVER
+        self,
+        source_BS: Tensor,
+        lengths_B: Lengths | SentenceRows | None = None,
+        *,
+        observer: AttentionObserver = NO_OBSERVER,
     ) -> Encoded:
         """Encode sentences: pieces with eos, padded with 0 on the right.
 
@@ -77,9 +98,9 @@ class Transformer(nn.Module):
             observer: what to call with the weights of the attention.
         """
         mask_B11S = additive_mask(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
-        mask = source_mask(mask_B11S, self.config.source_neighbours)
         packing = self.kernels.packing(source_BS, lengths_B)
-        x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS))))
+        mask = self._sentence_mask(packing, packing) or source_mask(mask_B11S, self.config.source_neighbours)
+        x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS), packing.positions)))
         for index, layer in enumerate(self.encoder):
             x_MD = layer(x_MD, observed(mask, observer.encoder, index), packing)
         return Encoded(self.encoder_norm(x_MD), packing, mask_B11S)
@@ -88,7 +109,7 @@ class Transformer(nn.Module):
         self,
         target_BT: Tensor,
         encoded: Encoded,
-        lengths_B: Lengths | None = None,
+        lengths_B: Lengths | SentenceRows | None = None,
         *,
         observer: AttentionObserver = NO_OBSERVER,
     ) -> Tensor:
@@ -100,14 +121,15 @@ class Transformer(nn.Module):
             lengths_B: as for :meth:`encode`, of the targets with bos.
             observer: what to call with the weights of the attentions.
         """
+        packing = self.kernels.packing(target_BT, lengths_B)
         past = WholeTarget(
             encoded,
-            target_mask(target_BT, self.config.target_neighbours, self.embedding.weight.dtype),
-            AdditiveMask(encoded.mask_B11S),
+            self._sentence_mask(packing, packing, is_causal=True)
+            or target_mask(target_BT, self.config.target_neighbours, self.embedding.weight.dtype),
+            self._sentence_mask(packing, encoded.packing) or AdditiveMask(encoded.mask_B11S),
         )
         pasts = [past.observed(observer, index) for index in range(len(self.decoder))]
-        packing = self.kernels.packing(target_BT, lengths_B)
-        x_ND = packing.pack(self.target_positions(self.embedding(target_BT)))
+        x_ND = packing.pack(self.target_positions(self.embedding(target_BT), packing.positions))
         x_ND = self._through_decoder(x_ND, pasts, packing)
         return packing.pad_product(self.embedding.project, x_ND)
 
@@ -147,6 +169,13 @@ class Transformer(nn.Module):
         layers = tuple(past.layer for past in pasts)
         beams = (*state.beams, beam)
         return logits_NV, replace(state, length=state.length + 1, layers=layers, past_BWX=past_BWX, beams=beams)
+
+    def _sentence_mask(self, queries: Packing, keys: Packing, *, is_causal: bool = False) -> Mask | None:
+        """The mask of sentences that lie one after the other; None if they are padded."""
+        attend = self.kernels.sentence_attention
+        if attend is None or not isinstance(queries, SentenceRows) or not isinstance(keys, SentenceRows):
+            return None
+        return SentenceMask(attend, queries, keys, is_causal)
 
     def _through_decoder(self, x_ND: Tensor, pasts: Sequence[Past], packing: Packing) -> Tensor:
         x_ND = self.dropout(x_ND)

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +24,7 @@ from nmt.kernels.private import compiled_for_any_shape
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
 from nmt.training.gradients import GradientBuffer
+from nmt.training.input.model_inputs import model_inputs
 from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
 from nmt.training.loss_scale import LossScale
 from nmt.training.moving_average import MovingAverage
@@ -56,7 +56,7 @@ class Learner:
         self.optimizer = make_optimizer(trainable, optimizer_settings)
         self.average = MovingAverage(trainable, ema_decay) if ema_decay is not None else None
         self.micro_batch_limit: int | None = None
-        """Padded positions of the largest micro-batch, where a larger one did not fit into memory."""
+        """Positions of the largest micro-batch, where a larger one did not fit into memory."""
         self.loss_scale = LossScale.initial(hardware.precision)
         self._settings = optimizer_settings
         self._hardware = hardware
@@ -139,9 +139,13 @@ class Learner:
                     f"{unfit.target_input_BT.shape[1]} target pieces does not fit into memory. Leave such pairs out "
                     "(`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller model."
                 )
-            self.micro_batch_limit = unfit.positions // 2
+            self.micro_batch_limit = self._positions(unfit) // 2
             release_memory(self._hardware.device)
             batches = self._within_limit(batches)
+
+    def _positions(self, batch: Batch) -> int:
+        """The positions that a micro-batch computes: all, or only those that hold a piece."""
+        return batch.rows if self.model.takes_sentence_rows else batch.positions
 
     def _within_limit(self, batches: Sequence[Batch]) -> list[Batch]:
         if self.micro_batch_limit is None:
@@ -149,7 +153,7 @@ class Learner:
         waiting, fitting = list(reversed(batches)), []
         while waiting:
             batch = waiting.pop()
-            if batch.positions > self.micro_batch_limit and len(batch.source_BS) > 1:
+            if self._positions(batch) > self.micro_batch_limit and len(batch.source_BS) > 1:
                 waiting.extend(reversed(halves(batch)))
             else:
                 fitting.append(batch)
@@ -216,30 +220,22 @@ class Learner:
 
 def batch_losses(model: nn.Module, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:
     """Run the model on a batch and compute the two sums of its loss."""
-    source_BS, target_input_BT, target_output_BT = _on_device(batch, hardware)
+    inputs = model_inputs(batch, hardware.device, as_line=bool(model.takes_sentence_rows))
     with hardware.autocast():
-        logits_BTV = model(source_BS, target_input_BT, batch.source_lengths_B, batch.target_lengths_B)
-        return label_smoothed_loss(logits_BTV, target_output_BT, label_smoothing)
+        logits_BTV = model(inputs.source_BS, inputs.target_input_BT, inputs.source_places, inputs.target_places)
+        return label_smoothed_loss(logits_BTV, inputs.target_output_BT, label_smoothing)
 
 
 def batch_losses_of_two_passes(
     model: nn.Module, batch: Batch, label_smoothing: float, hardware: Hardware, *, weight: float
 ) -> Losses:
     """As :func:`batch_losses`, with the loss of R-Drop: each sentence is in the batch twice, with different dropout."""
-    source_CS, target_input_CT, target_output_CT = (torch.cat([x, x]) for x in _on_device(batch, hardware))
-    source_lengths_C, target_lengths_C = np.tile(batch.source_lengths_B, 2), np.tile(batch.target_lengths_B, 2)
+    inputs = model_inputs(batch, hardware.device, as_line=bool(model.takes_sentence_rows)).twice()
     with hardware.autocast():
-        logits_CTV = model(source_CS, target_input_CT, source_lengths_C, target_lengths_C)
-        return r_drop_loss(logits_CTV, target_output_CT, label_smoothing, weight)
-
-
-def _on_device(batch: Batch, hardware: Hardware) -> tuple[Tensor, Tensor, Tensor]:
-    """The source, the target's input and its output."""
-    source_BS, target_input_BT, target_output_BT = (
-        torch.as_tensor(array).to(hardware.device, non_blocking=True)
-        for array in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
-    )
-    return source_BS, target_input_BT, target_output_BT
+        logits_CTV = model(inputs.source_BS, inputs.target_input_BT, inputs.source_places, inputs.target_places)
+        # A line of many sentences holds those of both passes.
+        logits_2NV = logits_CTV.flatten(0, 1).unflatten(0, (2, -1))
+        return r_drop_loss(logits_2NV, inputs.target_output_BT.view(2, -1), label_smoothing, weight)
 
 
 def derived_seed(*parts: int) -> int:

@@ -12,7 +12,7 @@ from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.device import memory_in_use
 from nmt.errors import TrainingError
-from nmt.training.input.feed import Epochs, PlannedUpdate, ahead, pinned
+from nmt.training.input.feed import Epochs, PlannedUpdate, ahead
 from nmt.training.learner import Learner
 from nmt.training.listener import Listener
 from nmt.training.metrics_file import Meter
@@ -128,8 +128,8 @@ class Trainer:
             self.progress.index,
             micro_batch_tokens=self._micro_batch_tokens,
             ranks=self._ranks,
+            pads=not self._learner.model.takes_sentence_rows,
         )
-        updates = pinned(updates) if self._device.type == "cuda" else updates
         # Several ranks must stop at the same update; a single one may stop while it waits for data.
         return ahead(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
 
@@ -169,7 +169,7 @@ class Trainer:
         if progress.micro_batch_limit != limit_before:
             self._log.event(
                 "micro-batch",
-                f"A micro-batch did not fit into memory: halved, and limited to {progress.micro_batch_limit:,} padded "
+                f"A micro-batch did not fit into memory: halved, and limited to {progress.micro_batch_limit:,} "
                 "positions from now on.",
                 micro_batch_limit=progress.micro_batch_limit,
             )

@@ -181,7 +181,7 @@ class FailingNow:
         self._draw, self._left = random.Random(seed), 6
         self.failures = 0
         self._sentences = 0
-        model.register_forward_pre_hook(lambda module, inputs: self._begin(len(inputs[0])))
+        model.register_forward_pre_hook(lambda module, inputs: self._begin(int((inputs[1] == 2).sum())))  # one bos each
         # The gradient of the encoder comes late: those of the decoder are added up by then.
         model.encoder[0].register_full_backward_hook(lambda module, ins, outs: self._perhaps())
 

@@ -14,7 +14,8 @@ from nmt.training.start.beginning import build_model
 from tests.policies import EVERY_POLICY
 from tests.training.conftest import records, saved
 
-pytestmark = EVERY_POLICY
+# Where sentences lie one after the other, dropout draws for other rows.
+pytestmark = [EVERY_POLICY, pytest.mark.parametrize("every_policy", ["plain", "cpu", "cuda", "mps"], indirect=True)]
 
 UPDATES, WARMUP = 24, 6
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
-
-import torch
 
 from nmt.config import BatchingConfig
 from nmt.data.arrays import Indices
 from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
+from nmt.data.rows import dealt_micro_batches
 from nmt.data.shards import PairSource
 from nmt.errors import DataError
 from nmt.training.ranks.exchange import Ranks
@@ -50,8 +49,15 @@ class Epochs:
     batching: BatchingConfig
     seed: int
 
-    def updates(self, epoch: int, index: int, *, micro_batch_tokens: int, ranks: Ranks) -> Iterator[PlannedUpdate]:
-        """All updates from ``index`` of ``epoch`` on, without end. Nothing before it is replayed."""
+    def updates(
+        self, epoch: int, index: int, *, micro_batch_tokens: int, ranks: Ranks, pads: bool = True
+    ) -> Iterator[PlannedUpdate]:
+        """All updates from ``index`` of ``epoch`` on, without end. Nothing before it is replayed.
+
+        Args:
+            pads: whether the model pads sentences, so that those of a micro-batch should have similar lengths.
+        """
+        share = rank_micro_batches if pads else dealt_micro_batches
         while True:
             shards, population = self.open(epoch)
             lengths = shards.source_lengths, shards.target_lengths
@@ -66,7 +72,7 @@ class Epochs:
             if len(plan) == 0:
                 raise DataError(f"epoch {epoch + 1} has no pairs: all are longer than the maximum of the shards.")
             while index < len(plan):
-                shares = rank_micro_batches(
+                shares = share(
                     plan,
                     index,
                     rank=ranks.rank,
@@ -79,21 +85,6 @@ class Epochs:
                 yield PlannedUpdate(epoch, index, plan.target_tokens(index), plan.update(index), batches)
                 index += 1
             epoch, index = epoch + 1, 0
-
-
-def pinned(updates: Iterator[PlannedUpdate]) -> Iterator[PlannedUpdate]:
-    """The same updates in pinned memory, from which a GPU copies without stopping the processor."""
-    for update in updates:
-        yield replace(update, batches=[_pinned(batch) for batch in update.batches])
-
-
-def _pinned(batch: Batch) -> Batch:
-    # The arrays share the pinned memory of the tensors, and as_tensor later wraps it again without a copy.
-    source, target_input, target_output = (
-        torch.from_numpy(side).pin_memory().numpy()
-        for side in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
-    )
-    return replace(batch, source_BS=source, target_input_BT=target_input, target_output_BT=target_output)
 
 
 def ahead(

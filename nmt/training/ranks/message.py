@@ -47,7 +47,7 @@ class UpdateResult:
     """Whether any rank does."""
     run_seconds: float
     micro_batch_limit: int | None
-    """Padded positions of the largest micro-batch that fits on every rank, where one did not fit."""
+    """Positions of the largest micro-batch that fits on every rank, where one did not fit."""
 
     @property
     def is_skipped(self) -> bool:

@@ -1,0 +1,104 @@
+"""Attention over sentences that lie one after the other as rows, without padding.
+
+Shapes: N and M rows, one per piece of all sentences; H heads, K size of a head; X sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nmt.kernels.packing import Packing
+
+try:
+    from torch.nn.attention import varlen
+except ImportError:  # torch < 2.10
+    varlen = None  # type: ignore[assignment]
+
+_LARGEST_HEAD, _HEAD_MULTIPLE = 256, 8
+"""The sizes of a head that flash attention takes."""
+
+
+class SentenceRows(Packing):
+    """A batch of a single line that holds all sentences, one after the other."""
+
+    positions: Tensor
+
+    def __init__(self, places_N: Tensor, ends_X: Tensor, longest: int) -> None:
+        """Take the sentences' places.
+
+        Args:
+            places_N: the position of each row in its sentence.
+            ends_X: 0, then where each sentence ends; the last one ends with the last row. Sentences may be empty.
+            longest: at least the number of rows of the longest sentence.
+        """
+        super().__init__(1, len(places_N))
+        self.positions = places_N
+        self.ends_X = ends_X
+        self.longest = longest
+
+    def split_heads(self, x_NX: Tensor, heads: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+        """Parts of the given sizes, each as rows of heads (N, H, K)."""
+        return tuple(part.view(len(part), heads, -1) for part in torch.split(x_NX, list(sizes), dim=-1))
+
+    def merge_heads(self, x_NHK: Tensor) -> Tensor:
+        """Rows (N, H · K): the inverse of :meth:`split_heads`."""
+        return x_NHK.flatten(1)
+
+    def twice(self) -> SentenceRows:
+        """The same sentences, and once more after them."""
+        ends = torch.cat([self.ends_X, self.ends_X[1:] + self.rows])
+        return SentenceRows(torch.cat([self.positions, self.positions]), ends, self.longest)
+
+
+SentenceAttention = Callable[[Tensor, Tensor, Tensor, SentenceRows, SentenceRows, bool], Tensor]
+"""Equation 1 within each sentence: a function of queries (N, H, K), keys (M, H, K), values (M, H, K), the rows of the
+queries, those of the keys, and whether a query attends only to itself and the keys before it; (N, H, K)."""
+
+
+def masked_attention(
+    query_NHK: Tensor, key_MHK: Tensor, value_MHK: Tensor, queries: SentenceRows, keys: SentenceRows, is_causal: bool
+) -> Tensor:
+    """The plain form of :func:`flash_attention`, which computes the scores of all rows and masks those of others."""
+    allowed_NM = _sentences(queries)[:, None] == _sentences(keys)
+    if is_causal:
+        allowed_NM = allowed_NM & (keys.positions <= queries.positions[:, None])
+    query_HNK, key_HMK, value_HMK = (x.transpose(0, 1) for x in (query_NHK, key_MHK, value_MHK))
+    return F.scaled_dot_product_attention(query_HNK, key_HMK, value_HMK, attn_mask=allowed_NM).transpose(0, 1)
+
+
+def _sentences(rows: SentenceRows) -> Tensor:
+    """The number of each row's sentence."""
+    return torch.searchsorted(
+        rows.ends_X, torch.arange(rows.rows, dtype=torch.int32, device=rows.ends_X.device), right=True
+    )
+
+
+def flash_attention(
+    query_NHK: Tensor, key_MHK: Tensor, value_MHK: Tensor, queries: SentenceRows, keys: SentenceRows, is_causal: bool
+) -> Tensor:
+    """torch's flash attention over sentences of different lengths, in bf16 or fp16 on a GPU."""
+    only_before: dict[str, Any] = {"window_size": (-1, 0)} if _HAS_WINDOW else {"is_causal": True}
+    ends = queries.ends_X, keys.ends_X, queries.longest, keys.longest
+    mixed_NHK = varlen.varlen_attn(query_NHK, key_MHK, value_MHK, *ends, **(only_before if is_causal else {}))
+    return cast(Tensor, mixed_NHK)
+
+
+# torch 2.10 has an argument of another name.
+_HAS_WINDOW = varlen is not None and "window_size" in varlen.varlen_attn.__annotations__
+
+
+def flash_attention_if_possible(device: torch.device, products: torch.dtype | None) -> SentenceAttention | None:
+    """:func:`flash_attention` if this GPU and this torch have it for this dtype."""
+    if varlen is None or products not in (torch.bfloat16, torch.float16) or not torch.cuda.is_available():
+        return None
+    return flash_attention if torch.cuda.get_device_capability(device) >= (8, 0) else None
+
+
+def suits_flash_attention(key_size: int, value_size: int) -> bool:
+    """Whether flash attention takes heads of these sizes."""
+    return key_size == value_size and key_size <= _LARGEST_HEAD and key_size % _HEAD_MULTIPLE == 0
