@@ -60,17 +60,19 @@ class LineSettings:
         ),
     ] = False
     batch_tokens: Annotated[
-        int,
+        int | None,
         Option(
             "Source pieces searched at once per worker.",
-            in_python="Source pieces searched at once, padding included; fewer if the beam is wider than 4.",
+            in_python="Source pieces searched at once, padding included; fewer if the beam is wider than 4. By default "
+            "2,048 on a CPU, and up to 32,768 on a GPU, if its memory has room for so many.",
+            unset="2048; on a GPU more",
             at_least=1,
             at_most=1_000_000,
             group=HARDWARE,
             is_recorded=False,
             applies_to_scoring=True,
         ),
-    ] = 2_048
+    ] = None
 
 
 class LineOptions(TypedDict, total=False):

@@ -8,6 +8,7 @@ from typing import Unpack
 
 from nmt.device import Hardware
 from nmt.search.given_targets import alignment_layer, score_targets
+from nmt.search.search_memory import BATCH_TOKENS
 from nmt.search.settings import SearchSettings
 from nmt.text import normalizer
 from nmt.translation.ensemble import Ensemble
@@ -67,7 +68,7 @@ class TargetScorer:
         self._ensemble = ensemble
         self._search_settings = search
         self._hardware = hardware
-        self._batch_tokens = settings.batch_tokens
+        self._batch_tokens = settings.batch_tokens or BATCH_TOKENS
         self.window = window
         self._alignment = settings.alignment
         self._recorded = recorded(search, settings, scoring=True)

@@ -22,7 +22,7 @@ from nmt.evaluation.pairwise import pairwise
 from nmt.option_fields import Option
 from nmt.search.beam_search import EOS, PAD, beam_search
 from nmt.search.given_targets import alignment_layer, score_targets
-from nmt.search.search_memory import SearchMemory, Watch
+from nmt.search.search_memory import BATCH_TOKENS, SearchMemory, Watch
 from nmt.search.settings import SearchSettings
 from nmt.text import normalizer, parallel
 from nmt.translation.batches import batches_of
@@ -98,7 +98,6 @@ class Translator:
         if settings.mbr is not None and search.beam == 1:
             raise ConfigError("minimum Bayes risk needs several candidates, and a beam of 1 has one: widen the beam.")
         self._utility = pairwise(settings.mbr, target_lang=data.target_lang) if settings.mbr else None
-        self._batch_tokens = settings.batch_tokens
         self._alignment = settings.alignment
         self._positions = min(model.config.max_positions for model in ensemble.models) - 1
         if settings.max_source_length is not None and settings.max_source_length > self._positions:
@@ -117,6 +116,8 @@ class Translator:
         self._workers = Workers(hardware, workers)
         self._memory = SearchMemory(ensemble.models, hardware.device)
         self._memory.check_beam(self._search_settings)
+        self._batch_tokens = settings.batch_tokens or self._memory.batch_tokens(self._search_settings)
+        self._scored_tokens = settings.batch_tokens or BATCH_TOKENS
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
             self._vocab,
@@ -293,7 +294,7 @@ class Translator:
                 [self._vocab.ids(found.pieces) for _, found in pairs],
                 self._hardware,
                 allow_unk=True,  # a prefix may contain unk
-                batch_tokens=self._batch_tokens,
+                batch_tokens=self._scored_tokens,
                 alignment_layer=alignment_layer(self._models),
             )
         )

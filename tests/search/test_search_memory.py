@@ -178,3 +178,21 @@ def test_the_estimate_holds(model, settings):
     for length, size in held[2:]:
         estimate = found.need(settings, 1, 6, length)
         assert size < estimate < 20 * size
+
+
+@pytest.mark.parametrize(
+    ("device", "free", "beam", "expected"),
+    [
+        ("cpu", 80e9, 4, 2_048), ("cuda", None, 4, 2_048), ("cuda", 80e9, 4, 32_768), ("cuda", 8e9, 4, 8_192),
+        ("cuda", 8e9, 16, 2_048), ("cuda", 1e6, 4, 2_048),
+    ],
+)  # fmt: skip
+def test_a_gpu_searches_as_many_sentences_at_once_as_fit_easily(device, free, beam, expected):
+    with torch.device("meta"):
+        large = Transformer(ModelConfig(), 32_000)  # the paper's base
+    found = SearchMemory([large], CPU)
+    found._device, found.free = torch.device(device), free
+    settings = SearchSettings(beam=beam)
+    assert found.batch_tokens(settings) == expected
+    if expected > 2_048:
+        assert found.need(settings, expected // 32, 32, 64) <= free / 2
