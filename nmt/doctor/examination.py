@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -15,10 +16,12 @@ from nmt.device import Hardware, Precision, bf16_speedup, choose_hardware
 from nmt.doctor.checks import Check, all_checks
 from nmt.doctor.choices import Choice, choices
 from nmt.doctor.generated_text import generated_data_set
+from nmt.doctor.gpu_checks import check_gpu
 from nmt.doctor.machine import Machine, examine_machine
-from nmt.doctor.rank_checks import check_ranks
+from nmt.doctor.rank_checks import ExchangeRate, check_ranks, exchange_rates
 from nmt.doctor.rates import (
     ProductRate,
+    fused_attention_library,
     memory_bandwidth,
     product_rates,
     search_attention_seconds,
@@ -46,6 +49,8 @@ Speed = TypeVar("Speed")
 MARK = "nmt doctor"
 """What the JSON of an examination is recognised by."""
 _VOCAB_SIZE = 8_000
+_COMPILED = "base"
+"""The preset whose training is also measured compiled, on a GPU."""
 # Other toolkits are left out if the checks took longer: the speeds would then take more than five minutes.
 _SECONDS_BEFORE_PEERS = 120.0
 
@@ -66,6 +71,10 @@ class Examination:
     """Seconds of a batch, with its gradient, in each form of attention."""
     search_attention_seconds: dict[str, float]
     """Seconds of a step in each form of attention."""
+    fused_attention_library: str
+    """What torch's fused attention computes a padded training batch by."""
+    exchange: list[ExchangeRate]
+    """How fast ranks exchange gradients."""
     checks: list[Check]
     choices: list[Choice]
     training: list[TrainingSpeed]
@@ -107,12 +116,14 @@ def examine(
     products = product_rates(hardware)
     bandwidth = memory_bandwidth(hardware)
     training_attention, search_attention = training_attention_seconds(hardware), search_attention_seconds(hardware)
+    attention_library = fused_attention_library(hardware)
     with scratch_folder() as scratch:
         data = generated_data_set(scratch / "text", _VOCAB_SIZE)
         checks = _checks(hardware, data, scratch, report)
         training: list[TrainingSpeed] = []
         translating: list[TranslatingSpeed] = []
         left_out: list[str] = []
+        exchange = _exchange(hardware, report, left_out)
         if with_speeds:
             if peers and time.perf_counter() - begin > _SECONDS_BEFORE_PEERS:
                 left_out.append(f"{', '.join(peers)}: this machine is too slow to measure them within five minutes")
@@ -129,6 +140,8 @@ def examine(
         memory_bytes_per_second=bandwidth,
         training_attention_seconds=training_attention,
         search_attention_seconds=search_attention,
+        fused_attention_library=attention_library,
+        exchange=exchange,
         checks=checks,
         choices=choices(
             hardware_of_preset(COMPARED), hardware, training_attention, search_attention, training, translating
@@ -143,6 +156,8 @@ def _checks(hardware: Hardware, data: Path, scratch: Path, report: Report) -> li
     done: list[Check] = []
     ranks = "ranks", partial(check_ranks, hardware, data, scratch)
     subjects: list[tuple[str, Callable[[], list[Check]]]] = [*all_checks(hardware, data, scratch), ranks]
+    if hardware.device.type == "cuda":
+        subjects.append(("what only a GPU can do wrong", partial(check_gpu, hardware, data, scratch)))
     for subject, check in subjects:
         report(f"check: {subject}")
         try:
@@ -150,6 +165,15 @@ def _checks(hardware: Hardware, data: Path, scratch: Path, report: Report) -> li
         except Exception as error:
             done.append(Check(subject, False, f"{type(error).__name__}: {error}"))
     return done
+
+
+def _exchange(hardware: Hardware, report: Report, left_out: list[str]) -> list[ExchangeRate]:
+    report("the exchange between ranks")
+    try:
+        return exchange_rates(hardware)
+    except (NmtError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+        left_out.append(f"the exchange between ranks: {error}")
+        return []
 
 
 def _training(
@@ -165,6 +189,10 @@ def _training(
             report(f"training, {preset}, {precision}")
             measure = partial(training_speed, data, preset, precision)
             speeds += _with_or_without(measure, against, f"training, {preset}, {precision}", left_out)
+            if preset == _COMPILED and hardware_of_preset(preset).device.type == "cuda":
+                report(f"training, {preset}, {precision}, compiled")
+                compiled = partial(training_speed, data, preset, precision, compiled=True)
+                speeds += _with_or_without(compiled, None, f"training, {preset}, {precision}, compiled", left_out)
     return speeds
 
 

@@ -42,6 +42,19 @@ def tables(found: Examination) -> list[Table]:
         ),
         _rates(found.products),
         Table(
+            f"Exchange between ranks{_of_ranks(found)}",
+            ["size", "time", "sent by each rank"],
+            [
+                [
+                    f"{rate.size / 1e6:,.0f} MB",
+                    f"{rate.seconds * 1e3:,.1f} ms",
+                    f"{rate.bytes_per_second / 1e9:,.1f} GB/s",
+                ]
+                for rate in found.exchange
+            ],
+            range(3),
+        ),
+        Table(
             "Training",
             ["toolkit", "preset", "precision", "target tokens/s", "share of products"],
             [
@@ -120,6 +133,10 @@ def warnings(found: Examination) -> list[str]:
     return lines + [f"left out: {line}" for line in found.left_out]
 
 
+def _of_ranks(found: Examination) -> str:
+    return f" ({found.exchange[0].ranks} ranks, {found.exchange[0].device})" if found.exchange else ""
+
+
 def _our_training(found: Examination) -> list[TrainingSpeed]:
     return [speed for speed in found.training if speed.toolkit == "nmt"]
 
@@ -140,6 +157,7 @@ def _machine(found: Examination) -> list[tuple[str, str]]:
         ("memory", f"{_bytes(machine.memory_bytes)}, for use {_bytes(machine.memory_for_use)}{limit}"),
         ("memory bandwidth", f"{found.memory_bytes_per_second / 1e9:,.1f} GB/s read and written, on all threads"),
         ("GPUs", ", ".join(machine.gpus) or "none"),
+        ("torch's fused attention", found.fused_attention_library),
         ("training computes on", found.hardware),
         ("compiler", machine.compiler or "none, so training.compile cannot be used"),
         ("system", machine.system),

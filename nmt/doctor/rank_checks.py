@@ -1,14 +1,17 @@
-"""Checks of ranks, processes that train together: they learn what one process learns, and end when one is killed."""
+"""Ranks, processes that train together: they learn what one process learns, end when one is killed, and how fast they
+exchange gradients."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,10 +23,11 @@ from nmt.checkpoint.run_folder import RunFolder
 from nmt.device import Hardware
 from nmt.doctor.checks import Check
 from nmt.errors import NmtError
+from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 
 _UPDATES = 6
 _ALLOWED = 1e-9
-_SECONDS_TO_START, _SECONDS_TO_END = 120.0, 60.0
+SECONDS_TO_START, _SECONDS_TO_END = 120.0, 60.0
 _POLL_SECONDS = 0.05
 _SETTINGS = {
     "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 32, "model.d_ff": 64, "model.heads": 2,
@@ -32,10 +36,54 @@ _SETTINGS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class ExchangeRate:
+    """How fast ranks sum a tensor."""
+
+    size: int
+    """Bytes of the tensor."""
+    seconds: float
+    ranks: int
+    device: str
+
+    @property
+    def bytes_per_second(self) -> float:
+        """What each rank sends: an exchange in a ring sends a tensor almost twice."""
+        return 2 * (self.ranks - 1) / self.ranks * self.size / self.seconds
+
+
+def exchange_rates(hardware: Hardware) -> list[ExchangeRate]:
+    """How fast a rank on each GPU, or two ranks on the CPU, sum tensors of the sizes of gradients.
+
+    Raises:
+        NmtError: a rank failed.
+    """
+    ranks, device = _ranks_and_device(hardware)
+    command = [sys.executable, "-P", "-m", "nmt.doctor.exchange_worker", device]
+    with private_rendezvous() as rendezvous, contextlib.ExitStack() as stack:
+        processes = []
+        for rank in range(ranks):
+            environment = environment_of_rank(rank, ranks, rendezvous)
+            process = subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            stack.callback(process.kill)
+            processes.append(process)
+        outputs = [process.communicate(timeout=SECONDS_TO_START) for process in processes]
+    for process, (_, errors) in zip(processes, outputs, strict=True):
+        if process.returncode:
+            raise NmtError(f"the ranks exchanged nothing: {last_line(errors, process.returncode)}")
+    return [ExchangeRate(size, seconds, ranks, device) for size, seconds in json.loads(outputs[0][0])]
+
+
+def _ranks_and_device(hardware: Hardware) -> tuple[int, str]:
+    gpus = torch.cuda.device_count() if hardware.device.type == "cuda" else 0
+    return (gpus, "cuda") if gpus > 1 else (2, "cpu")
+
+
 def check_ranks(hardware: Hardware, data: Path, scratch: Path) -> list[Check]:
     """Train with a rank on each GPU, or with two ranks where there is one GPU or none."""
-    gpus = torch.cuda.device_count() if hardware.device.type == "cuda" else 0
-    ranks, device = (gpus, "cuda") if gpus > 1 else (2, "cpu")
+    ranks, device = _ranks_and_device(hardware)
     return [_check_equal(ranks, device, data, scratch), _check_end(ranks, device, data, scratch)]
 
 
@@ -44,9 +92,9 @@ def _check_equal(ranks: int, device: str, data: Path, scratch: Path) -> Check:
     weights = []
     for count in (1, ranks):
         command = _command(count, device, data, scratch / f"ranks-{count}", updates=_UPDATES)
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS_TO_START)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS_TO_START)
         if ended.returncode:
-            return Check(name, False, f"ranks: {count}: {_last_line(ended.stderr, ended.returncode)}")
+            return Check(name, False, f"ranks: {count}: {last_line(ended.stderr, ended.returncode)}")
         weights.append(_learnt(scratch / f"ranks-{count}"))
     one, several = weights
     off = ((several - one).norm() / one.norm()).item()
@@ -98,12 +146,12 @@ def _wait_for_update(run: Path, process: subprocess.Popen[bytes]) -> None:
     Raises:
         NmtError: it ended before, or took too long.
     """
-    deadline, metrics = time.monotonic() + _SECONDS_TO_START, RunFolder(run).metrics
+    deadline, metrics = time.monotonic() + SECONDS_TO_START, RunFolder(run).metrics
     while not (metrics.exists() and b'"kind": "update"' in metrics.read_bytes()):
         if process.poll() is not None:
             raise NmtError("the ranks ended before their first update")
         if time.monotonic() > deadline:
-            raise NmtError(f"the ranks made no update within {_SECONDS_TO_START:.0f} s")
+            raise NmtError(f"the ranks made no update within {SECONDS_TO_START:.0f} s")
         time.sleep(_POLL_SECONDS)
 
 
@@ -115,5 +163,6 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _last_line(errors: str, code: int) -> str:
+def last_line(errors: str, code: int) -> str:
+    """The last line of what a failed process wrote to stderr."""
     return (errors.strip().splitlines() or [f"exit code {code}"])[-1].replace(sys.executable, "python")

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from nmt.device import BASE_PRODUCT, EMULATED, Hardware, Precision, bf16_speedup, computes, synchronize
 from nmt.kernels.attention import fused_attention, two_product_attention
@@ -104,6 +106,28 @@ def search_attention_seconds(hardware: Hardware) -> dict[str, float]:
     mask = _no_mask(hardware, _SEARCHED_SENTENCES)
     with torch.inference_mode():
         return _seconds_by_form(lambda form: form(query, key, value, mask, 0.0), hardware)
+
+
+def fused_attention_library(hardware: Hardware) -> str:
+    """What torch's fused attention computes a padded training batch by, as torch names it."""
+    query, key, value = (
+        _random(hardware, _TRAINING_SENTENCES, _HEADS, _KEYS, _SIZE).requires_grad_() for _ in range(3)
+    )
+    with _AttentionCalls() as calls:  # type: ignore[no-untyped-call]
+        fused_attention(query, key, value, _no_mask(hardware, _TRAINING_SENTENCES), 0.0)
+    return calls.found or "two products"
+
+
+class _AttentionCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the operation that attention is dispatched to."""
+
+    found = ""
+
+    def __torch_dispatch__(self, operation: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        name = str(operation).split(".")[1]
+        if name.startswith("_scaled_dot_product_"):
+            self.found = name.removeprefix("_scaled_dot_product_")
+        return operation(*arguments, **(options or {}))
 
 
 def _random(hardware: Hardware, *shape: int) -> Tensor:

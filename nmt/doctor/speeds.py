@@ -72,21 +72,29 @@ def hardware_of_preset(preset: str) -> Hardware:
     return choose_hardware(product=(model.d_model, model.d_ff))
 
 
-def training_speed(data: Path, preset: str, precision: Precision, against: str | None = None) -> list[TrainingSpeed]:
+def training_speed(
+    data: Path, preset: str, precision: Precision, against: str | None = None, *, compiled: bool = False
+) -> list[TrainingSpeed]:
     """Training with a preset in one precision, alone or beside another toolkit.
+
+    Args:
+        compiled: by ``torch.compile``.
 
     Raises:
         NmtError: a process that measures failed.
     """
     size = _UPDATE_TOKENS[preset]
-    settings = [f"batching.update_tokens={size}", f"batching.group_tokens={size}", f"training.precision={precision}"]
+    settings = [
+        f"batching.update_tokens={size}", f"batching.group_tokens={size}", f"training.precision={precision}",
+        f"training.compile={compiled}",
+    ]  # fmt: skip
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     updates = 1 if preset == "base" else 3
     result = bench_train(data, config, against=against, rounds=_ROUNDS, updates=updates)
     return [
         TrainingSpeed(
             name,
-            preset,
+            f"{preset}, compiled" if compiled else preset,
             result[name]["precision"],
             result[name]["target_tokens_per_second"],
             result[name].get("share_of_matrix_rate"),

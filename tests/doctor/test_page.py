@@ -11,6 +11,7 @@ from nmt.doctor.examination import Examination
 from nmt.doctor.findings import headlines, summary, tables, warnings
 from nmt.doctor.machine import Machine
 from nmt.doctor.page import check_paths, examination_json, examination_page, write_examination
+from nmt.doctor.rank_checks import ExchangeRate
 from nmt.doctor.rates import ProductRate
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
 from nmt.errors import ConfigError, OutputError
@@ -34,6 +35,8 @@ FOUND = Examination(
     memory_bytes_per_second=2.5e10,
     training_attention_seconds={"plain": 0.02, "two products": 0.01},
     search_attention_seconds={"plain": 0.002, "two products": 0.001},
+    fused_attention_library="flash_attention",
+    exchange=[ExchangeRate(8_000_000, 0.004, 8, "cuda")],
     checks=[Check("this", True, "fine"), Check("that", None, "no such thing")],
     choices=[judged("precision of training", "bf16", "measured", {"fp32": 1000.0, "bf16": 2000.0}, "tokens/s")],
     training=[
@@ -65,8 +68,13 @@ def test_the_summary_has_every_figure_of_ours():
     assert tiles["one sentence, int8"] == "80 ms"
 
 
+def test_the_exchange_is_told_as_what_each_rank_sends():
+    [table] = [table for table in tables(FOUND) if table.title == "Exchange between ranks (8 ranks, cuda)"]
+    assert table.rows == [["8 MB", "4.0 ms", "3.5 GB/s"]]
+
+
 def test_tables_without_rows_are_left_out():
-    quick = replace(FOUND, training=[], translating=[])
+    quick = replace(FOUND, training=[], translating=[], exchange=[])
     assert [table.title for table in tables(quick)] == ["Machine", "Checks", "Choices", "Matrix products"]
     assert "training" not in dict(summary(quick))
     assert len(headlines(quick)) == 3

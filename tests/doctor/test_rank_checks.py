@@ -9,6 +9,7 @@ import pytest
 from nmt.device import choose_hardware
 from nmt.doctor import rank_checks
 from nmt.doctor.generated_text import generated_data_set
+from nmt.errors import NmtError
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +59,15 @@ def test_ranks_that_stay_are_noticed_and_ended(data, tmp_path, monkeypatch):
     assert "timed out after 0.5 seconds" in check.detail
     assert sys.executable not in check.detail
     assert subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, check=False).stdout == b""
+
+
+def test_ranks_exchange_tensors_of_growing_sizes():
+    rates = rank_checks.exchange_rates(choose_hardware("cpu", "fp32", 1))
+    assert [(rate.size, rate.ranks, rate.device) for rate in rates] == [(8_000_000, 2, "cpu"), (64_000_000, 2, "cpu")]
+    assert all(rate.bytes_per_second == rate.size / rate.seconds > 0 for rate in rates)
+
+
+def test_ranks_that_cannot_exchange_are_noticed(monkeypatch):
+    monkeypatch.setattr(rank_checks.sys, "executable", "false")
+    with pytest.raises(NmtError, match="the ranks exchanged nothing: exit code 1"):
+        rank_checks.exchange_rates(choose_hardware("cpu", "fp32", 1))

@@ -1,0 +1,115 @@
+"""Checks of what only a GPU can do wrong: results that differ from run to run, and a host that waits for it."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.run_folder import RunFolder
+from nmt.device import Hardware
+from nmt.doctor.checks import VOCAB_SIZE, Check, random_batch, small_config
+from nmt.doctor.rank_checks import SECONDS_TO_START, last_line
+from nmt.kernels.policy import choose_kernels
+from nmt.model.transformer import Transformer
+from nmt.search.beam_search import beam_search
+from nmt.search.settings import SearchSettings
+from nmt.training.learner import Learner
+
+_UPDATES = 6
+_STEPS_PER_LOOK = 8
+_SETTINGS = {
+    "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 32, "model.d_ff": 64, "model.heads": 2,
+    "model.dropout": 0.1, "batching.update_tokens": 500, "batching.group_tokens": 500, "training.patience": "null",
+    "validation.bleu": "false", "training.deterministic": "true",
+}  # fmt: skip
+
+
+def check_gpu(hardware: Hardware, data: Path, scratch: Path) -> list[Check]:
+    """What can be checked of a GPU."""
+    return [check_deterministic(hardware, data, scratch), *check_host_reads(hardware)]
+
+
+def check_deterministic(hardware: Hardware, data: Path, scratch: Path) -> Check:
+    """With ``training.deterministic``, a run that stops and resumes ends with the same bits as one that does not."""
+    name = f"resume bit for bit with training.deterministic ({hardware.device.type})"
+    for run, updates in (("straight", _UPDATES), ("stopped", _UPDATES // 2), ("stopped", _UPDATES)):
+        command = [
+            sys.executable, "-P", "-m", "nmt", "train", "--preset", "tiny", "--data", str(data),
+            "--out", str(scratch / f"deterministic-{run}"), "--device", hardware.device.type,
+            "--max-updates", str(updates),
+            *(word for key, value in _SETTINGS.items() for word in ("--set", f"{key}={value}")),
+        ]  # fmt: skip
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS_TO_START)
+        if ended.returncode:
+            return Check(name, False, last_line(ended.stderr, ended.returncode))
+    straight, stopped = (_tensors(scratch / f"deterministic-{run}") for run in ("straight", "stopped"))
+    unequal = [tensor for tensor in straight if not torch.equal(straight[tensor], stopped[tensor])]
+    found = f"{len(unequal)} of {len(straight)} tensors differ" if unequal else f"all {len(straight)} tensors are equal"
+    return Check(name, not unequal, f"after {_UPDATES} updates, stopped in the middle: {found}")
+
+
+def _tensors(run: Path) -> dict[str, Tensor]:
+    checkpoint = BundleFolder(RunFolder(run).checkpoint(_UPDATES))
+    return load_file(checkpoint.weights) | load_file(checkpoint.training_tensors)
+
+
+def check_host_reads(hardware: Hardware) -> list[Check]:
+    """The host waits for a GPU once in an update, and once in eight steps of a search."""
+    config, batch = small_config(), random_batch(24, 20)
+    torch.manual_seed(1)
+    kernels = choose_kernels(hardware.device, hardware.autocast_dtype)
+    model = Transformer(config.model, VOCAB_SIZE, kernels).to(hardware.device).train()
+    learner = Learner(model, config.optimizer, hardware, label_smoothing=0.1, seed=1)
+
+    def update(number: int) -> None:
+        learner.update([batch], update=number, target_tokens=batch.target_tokens, learning_rate=1e-3)
+
+    update(1)  # the first one prepares
+    of_update = _waits(lambda: update(2))
+    steps = 0
+
+    def count(sentences: int, length: int) -> None:
+        nonlocal steps
+        steps += 1
+
+    model.eval()
+    source_BS = torch.as_tensor(batch.source_BS).to(hardware.device)
+
+    def search() -> None:
+        with torch.inference_mode(), hardware.autocast():
+            beam_search([model], source_BS, SearchSettings(beam=4), before_step=count)
+
+    search()
+    steps = 0
+    of_search = _waits(search)
+    allowed = 1 + math.ceil(steps / _STEPS_PER_LOOK)
+    return [
+        Check("the host waits once in an update", of_update <= 1, f"{of_update} times; allowed 1"),
+        Check(
+            "the host waits once in eight steps of a search",
+            of_search <= allowed,
+            f"{of_search} times in {steps} steps; allowed {allowed}",
+        ),
+    ]
+
+
+def _waits(compute: Callable[[], object]) -> int:
+    """How often the host waits for a GPU, as torch tells."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            compute()
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+    return sum("synchronizing CUDA operation" in str(warning.message) for warning in told)
