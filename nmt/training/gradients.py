@@ -1,13 +1,17 @@
-"""All gradients of a model in one buffer, so that ranks exchange them, with a few figures, in one message."""
+"""All gradients of a model in one buffer, which ranks sum together with a few figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 
 from nmt.training.ranks.exchange import Ranks
+
+BUCKET_BYTES = 50_000_000
+"""Enough for an exchange at the full rate of the links between GPUs."""
 
 
 class GradientBuffer:
@@ -16,7 +20,7 @@ class GradientBuffer:
     Backward passes add to the buffer in place, because each parameter's ``grad`` is a view into it.
     """
 
-    def __init__(self, parameters: Sequence[nn.Parameter], figures: int) -> None:
+    def __init__(self, parameters: Sequence[nn.Parameter], figures: int, ranks: Ranks) -> None:
         """Allocate the buffer, filled with zeros.
 
         Args:
@@ -26,19 +30,118 @@ class GradientBuffer:
         sizes = [parameter.numel() for parameter in parameters]
         first = parameters[0]
         self._all = torch.zeros(sum(sizes) + figures, dtype=first.dtype, device=first.device)
+        self._ranks = ranks
         self.gradients, self.figures = torch.split(self._all, [sum(sizes), figures])
-        for parameter, part in zip(parameters, torch.split(self.gradients, sizes), strict=True):
-            parameter.grad = part.view_as(parameter)
+        self._parameters = parameters
+        self._sizes = sizes
+        self._let_grads_be(self.gradients)
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether gradients were sent to other ranks since :meth:`clear`."""
+        return False
 
     def clear(self) -> None:
         """Set all gradients and figures to zero."""
         self._all.zero_()
 
-    def sum_over(self, ranks: Ranks) -> None:
-        """Sum gradients and figures over all ranks."""
-        ranks.sum(self._all)
+    def send_in_next_backward(self, scale: float) -> None:
+        """Allow the next backward pass, the update's last one, to send gradients as soon as they are complete.
+
+        Args:
+            scale: a factor for the gradients.
+        """
+
+    def sum(self, scale: float = 1.0) -> None:
+        """Sum gradients and figures over all ranks, each rank's gradients multiplied by ``scale`` before."""
+        if scale != 1.0:
+            self.gradients.mul_(scale)
+        self._ranks.sum(self._all)
 
     def norm(self) -> Tensor:
         """The Euclidean norm of all gradients together; infinite or NaN if one of them is."""
         norm: Tensor = torch.linalg.vector_norm(self.gradients)
         return norm
+
+    def _let_grads_be(self, gradients: Tensor) -> None:
+        for parameter, part in zip(self._parameters, torch.split(gradients, self._sizes), strict=True):
+            parameter.grad = part.view_as(parameter)
+
+
+class OverlappedGradientBuffer(GradientBuffer):
+    """Sends gradients in buckets while the last backward pass computes others.
+
+    A bucket is copied before it is sent. So if that pass fails, the rank still sends what the others wait for, and all
+    of them can do the update again.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter], figures: int, ranks: Ranks) -> None:
+        """As :class:`GradientBuffer`, with a second buffer of its size."""
+        super().__init__(parameters, figures, ranks)
+        # `gradients` and `figures` hold what is sent and then the sums; backward passes add to this buffer.
+        self._own = torch.zeros_like(self.gradients)
+        self._buckets = _buckets(parameters, BUCKET_BYTES)
+        self._missing: list[int] = []
+        self._sent: list[Callable[[], None]] = []
+        self._scale: float | None = None
+        for number, (_, members) in enumerate(self._buckets):
+            for parameter in members:
+                parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                    lambda _, number=number: self._arrived(number)
+                )
+        self.clear()
+
+    @property
+    def is_sending(self) -> bool:
+        """As :attr:`GradientBuffer.is_sending`."""
+        return bool(self._sent)
+
+    def clear(self) -> None:
+        """As :meth:`GradientBuffer.clear`."""
+        self._own.zero_()
+        self.figures.zero_()
+        self._scale = None
+        self._missing = [len(members) for _, members in self._buckets]
+        self._let_grads_be(self._own)
+
+    def send_in_next_backward(self, scale: float) -> None:
+        """As :meth:`GradientBuffer.send_in_next_backward`."""
+        self._scale = scale
+
+    def sum(self, scale: float = 1.0) -> None:
+        """As :meth:`GradientBuffer.sum`; afterwards the parameters' ``grad`` are the sums."""
+        while len(self._sent) < len(self._buckets):
+            self._send_next(scale)
+        self._sent.append(self._ranks.begin_sum(self.figures))
+        for wait in self._sent:
+            wait()
+        self._sent.clear()
+        self._let_grads_be(self.gradients)
+
+    def _arrived(self, number: int) -> None:
+        if self._scale is None:
+            return
+        self._missing[number] -= 1
+        # All ranks send the buckets in the same order.
+        while len(self._sent) < len(self._buckets) and self._missing[len(self._sent)] == 0:
+            self._send_next(self._scale)
+
+    def _send_next(self, scale: float) -> None:
+        place, _ = self._buckets[len(self._sent)]
+        torch.mul(self._own[place], scale, out=self.gradients[place])
+        self._sent.append(self._ranks.begin_sum(self.gradients[place]))
+
+
+def _buckets(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[tuple[slice, list[nn.Parameter]]]:
+    """The places of buckets in the buffer, with their parameters: the last parameters first, as in a backward pass."""
+    starts = accumulate((parameter.numel() for parameter in parameters), initial=0)
+    buckets: list[tuple[slice, list[nn.Parameter]]] = []
+    for start, parameter in reversed(list(zip(starts, parameters, strict=False))):
+        end = start + parameter.numel()
+        if buckets:
+            place, members = buckets[-1]
+            if (place.stop - place.start) * parameter.element_size() < bucket_bytes:
+                buckets[-1] = slice(start, place.stop), [*members, parameter]
+                continue
+        buckets.append((slice(start, end), [parameter]))
+    return buckets

@@ -23,7 +23,7 @@ from nmt.errors import TrainingError
 from nmt.kernels.private import compiled_for_any_shape
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
-from nmt.training.gradients import GradientBuffer
+from nmt.training.gradients import GradientBuffer, OverlappedGradientBuffer
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
 from nmt.training.loss_scale import LossScale
@@ -48,8 +48,16 @@ class Learner:
         ema_decay: float | None = None,
         r_drop: float = 0.0,
         compiled: bool = False,
+        overlaps_exchange: bool | None = None,
     ) -> None:
-        """Take a model on its device; parameters that do not require gradients stay as they are."""
+        """Take a model on its device; parameters that do not require gradients stay as they are.
+
+        Args:
+            overlaps_exchange: send gradients to other ranks while the backward pass computes others; by default between
+                GPUs. Cores that compute have no time to exchange.
+        """
+        if overlaps_exchange is None:
+            overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda"
         self.model = model
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         trainable = list(self.parameters.values())
@@ -64,7 +72,8 @@ class Learner:
         self._batch_losses = partial(batch_losses_of_two_passes, weight=r_drop) if r_drop else batch_losses
         self._seed = seed
         self._ranks = ranks
-        self._buffer = GradientBuffer(trainable, Message.length(ranks))
+        make_buffer = OverlappedGradientBuffer if overlaps_exchange else GradientBuffer
+        self._buffer = make_buffer(trainable, Message.length(ranks), ranks)
         self._message = Message(self._buffer.figures, ranks)
         self._clock = DeviceClock(hardware.device)
         self._busy_seconds = self._clock.seconds()
@@ -85,6 +94,8 @@ class Learner:
         Every random number of micro-batch i is drawn from (seed, update, rank, i), so an update that is done again,
         after a crash or from a checkpoint, draws the same.
 
+        If a rank runs out of memory when it has sent some of its gradients, all ranks do the update again.
+
         Args:
             batches: the micro-batches of this rank; there may be none.
             target_tokens: of the whole update, over all ranks.
@@ -94,23 +105,26 @@ class Learner:
             TrainingError: not even a single pair fits into memory.
             LostPeerError: another rank is gone.
         """
-        self._clock.start()
-        self.compute_gradients(batches, update=update, target_tokens=target_tokens)
-        self._clock.stop()
-        own_report = report()
-        if self._busy_seconds is not None:  # this update is still queued
-            own_report = replace(own_report, busy_seconds=self._busy_seconds)
-        self._message.write(batches, own_report, self.micro_batch_limit)
-        self._buffer.sum_over(self._ranks)
-        norm = self._buffer.norm()
-        if self._settings.clip_norm is not None:
-            self._buffer.gradients.mul_((self._settings.clip_norm / norm).clamp(max=1.0))
-        step(self.optimizer, norm, learning_rate)
-        # The host waits for the device only here, after all work was queued.
-        result = self._message.result(target_tokens, norm)
-        self._busy_seconds = self._clock.seconds()
-        # A micro-batch that does not fit on one rank is not tried on another; a resumed run knows one limit for all.
-        self.micro_batch_limit = result.micro_batch_limit
+        while True:
+            self._clock.start()
+            is_complete = self.compute_gradients(batches, update=update, target_tokens=target_tokens, sends=True)
+            self._clock.stop()
+            own_report = report()
+            if self._busy_seconds is not None:  # this update is still queued
+                own_report = replace(own_report, busy_seconds=self._busy_seconds)
+            self._message.write(batches, own_report, self.micro_batch_limit, is_complete=is_complete)
+            self._buffer.sum(1 / self.loss_scale.value)
+            norm = self._message.infinite_unless_complete(self._buffer.norm())
+            if self._settings.clip_norm is not None:
+                self._buffer.gradients.mul_((self._settings.clip_norm / norm).clamp(max=1.0))
+            step(self.optimizer, norm, learning_rate)
+            # The host waits for the device only here, after all work was queued.
+            result = self._message.result(target_tokens, norm)
+            self._busy_seconds = self._clock.seconds()
+            # A micro-batch that does not fit on one rank is not tried on another; a resumed run knows one limit.
+            self.micro_batch_limit = result.micro_batch_limit
+            if result.is_complete:
+                break
         if self._hardware.precision == "fp16":
             self.loss_scale.adapt(overflowed=result.is_skipped)
         if self.average is not None and not result.is_skipped:
@@ -120,19 +134,28 @@ class Learner:
     def reserve_exchange(self) -> None:
         """Exchange all gradients once: the ranks' library then holds the memory that it needs for this."""
         self._buffer.clear()
-        self._buffer.sum_over(self._ranks)
+        self._buffer.sum()
 
-    def compute_gradients(self, batches: Sequence[Batch], *, update: int, target_tokens: int) -> None:
+    def compute_gradients(
+        self, batches: Sequence[Batch], *, update: int, target_tokens: int, sends: bool = False
+    ) -> bool:
         """Compute this rank's part of an update's gradients into the parameters' ``grad``.
 
         A micro-batch that does not fit into memory is halved, and the limit of later ones is lowered. Then all
         gradients are computed again, since the failed pass may have added some of its own.
 
+        Args:
+            sends: the other ranks compute theirs, so gradients may be sent as soon as they are complete.
+
+        Returns:
+            Whether the gradients are complete. They are not if the memory ended when some had been sent already: all
+            ranks must do the update again.
+
         Raises:
             TrainingError: not even a single pair fits into memory.
         """
         batches = self._within_limit(batches)
-        while (unfit := self._try_to_compute(batches, update, target_tokens)) is not None:
+        while (unfit := self._try_to_compute(batches, update, target_tokens, sends)) is not None:
             if len(unfit.source_BS) == 1:
                 raise TrainingError(
                     f"update {update}: a single pair of {unfit.source_BS.shape[1]} source and "
@@ -141,7 +164,10 @@ class Learner:
                 )
             self.micro_batch_limit = self._positions(unfit) // 2
             release_memory(self._hardware.device)
+            if self._buffer.is_sending:
+                return False
             batches = self._within_limit(batches)
+        return True
 
     def _positions(self, batch: Batch) -> int:
         """The positions that a micro-batch computes: all, or only those that hold a piece."""
@@ -159,12 +185,14 @@ class Learner:
                 fitting.append(batch)
         return fitting
 
-    def _try_to_compute(self, batches: Sequence[Batch], update: int, target_tokens: int) -> Batch | None:
+    def _try_to_compute(self, batches: Sequence[Batch], update: int, target_tokens: int, sends: bool) -> Batch | None:
         """Returns the micro-batch that did not fit into memory, if one did not."""
         self._buffer.clear()
         scale = self.loss_scale.value
         for index, batch in enumerate(batches):
             torch.manual_seed(derived_seed(self._seed, update, self._ranks.rank, index))
+            if sends and index == len(batches) - 1:
+                self._buffer.send_in_next_backward(1 / scale)
             try:
                 losses = self._batch_losses(self._forward, batch, self._label_smoothing, self._hardware)
                 (losses.smoothed * (scale / target_tokens)).backward()  # type: ignore[no-untyped-call]
@@ -173,8 +201,6 @@ class Learner:
                     raise
                 return batch
             self._message.add_losses(losses)
-        if scale != 1.0:
-            self._buffer.gradients.mul_(1 / scale)
         return None
 
     def weights_in_use(self) -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import signal
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch.distributed as dist
@@ -39,17 +40,24 @@ def behave_like_nccl() -> None:
     dist.destroy_process_group = destroy_together
 
 
-def _silent(collective: Callable[..., Any]) -> Callable[..., None]:
-    def call(tensor: Tensor, **options: Any) -> None:
-        try:
-            collective(tensor, **options)
-        except RuntimeError:
-            if not tensor.is_floating_point():
-                raise
-            while True:
-                _sleep(_SECONDS)
+def _silent(collective: Callable[..., Any]) -> Callable[..., Any]:
+    def call(tensor: Tensor, **options: Any) -> Any:
+        begun = _silently(lambda: collective(tensor, **options), tensor)
+        if begun is None:
+            return None
+        return SimpleNamespace(wait=lambda: _silently(begun.wait, tensor))
 
     return call
+
+
+def _silently(exchange: Callable[[], Any], tensor: Tensor) -> Any:
+    try:
+        return exchange()
+    except RuntimeError:
+        if not tensor.is_floating_point():
+            raise
+        while True:
+            _sleep(_SECONDS)
 
 
 def _sleep(seconds: int) -> None:

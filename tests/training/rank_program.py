@@ -3,8 +3,9 @@
 ``rank_program.py DATA SETTINGS RUN OUT [WHAT RANK UPDATE]`` leaves in ``OUT.RANK.npz`` its parameters, and in
 ``OUT.RANK.order`` a line for each update: its pairs, and a hash of the parameters after it. ``WHAT`` happens at an
 update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batch does not fit), ``exchange`` and
-``step`` (memory ends in the exchange of gradients, or in Adam's step), ``full`` (no file may grow any more), or, from
-that update on, ``poison`` (gradients are NaN). With ``LIKE_NCCL`` in the environment, ranks exchange as between GPUs.
+``step`` (memory ends in the exchange of gradients, or in Adam's step), ``bucket-N`` (memory ends in the backward pass
+when N buckets were sent), ``full`` (no file may grow any more), or, from that update on, ``poison`` (gradients are
+NaN). With ``LIKE_NCCL`` in the environment, ranks exchange as between GPUs, gradients in buckets of a few parameters.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ def main() -> None:
     import numpy as np
     import torch
 
+    from nmt.training import gradients
     from nmt.training import run as run_module
     from nmt.training.learner import Learner
     from nmt.training.loop import Trainer
@@ -38,13 +40,14 @@ def main() -> None:
     learners: list[Learner] = []
     if "LIKE_NCCL" in os.environ:
         behave_like_nccl()
+        gradients.BUCKET_BYTES = 2_000
 
-    def no_memory(*arguments):
+    def no_memory(*arguments, **options):
         raise RuntimeError("NCCL error: Cuda failure 2 'out of memory'")
 
     class WatchedLearner(Learner):
         def __init__(self, *arguments, **options) -> None:
-            super().__init__(*arguments, **options)
+            super().__init__(*arguments, overlaps_exchange="LIKE_NCCL" in os.environ, **options)
             learners.append(self)
 
         def update(self, batches, *, update, **options):
@@ -57,6 +60,16 @@ def main() -> None:
                     self.fails_once = True
                 if what == "exchange":
                     torch.distributed.all_reduce = no_memory
+                if what.startswith("bucket-"):
+                    send, buffer = self._buffer._send_next, self._buffer
+
+                    def send_or_fail(scale: float) -> None:
+                        if len(buffer._sent) == int(what.removeprefix("bucket-")):
+                            buffer._send_next = send
+                            no_memory()
+                        send(scale)
+
+                    buffer._send_next = send_or_fail
                 if what == "step":
                     self.optimizer.step = no_memory
                 if what == "full":
@@ -66,10 +79,11 @@ def main() -> None:
                     resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
             return super().update(batches, update=update, **options)
 
-        def compute_gradients(self, batches, *, update, target_tokens):
-            super().compute_gradients(batches, update=update, target_tokens=target_tokens)
+        def compute_gradients(self, batches, *, update, **options):
+            is_complete = super().compute_gradients(batches, update=update, **options)
             if what == "poison" and rank == at_rank and update >= at_update:
                 next(iter(self.parameters.values())).grad.view(-1)[0] = float("nan")
+            return is_complete
 
         def _try_to_compute(self, batches, *arguments):
             if getattr(self, "fails_once", False) and batches:

@@ -181,10 +181,11 @@ def poison(monkeypatch, updates: set[int]) -> None:
     """Let the gradients of some updates be NaN."""
     computed = Learner.compute_gradients
 
-    def gradients(self, batches, *, update, target_tokens):
-        computed(self, batches, update=update, target_tokens=target_tokens)
+    def gradients(self, batches, *, update, **options):
+        is_complete = computed(self, batches, update=update, **options)
         if update in updates:
             next(iter(self.parameters.values())).grad.view(-1)[3] = float("nan")
+        return is_complete
 
     monkeypatch.setattr(Learner, "compute_gradients", gradients)
 
@@ -238,11 +239,11 @@ def test_the_worst_batch_is_tried_before_the_first_update(run_training, tmp_path
     tried = []
     computed = Learner._try_to_compute
 
-    def too_small(self, batches, update, target_tokens):
+    def too_small(self, batches, update, *others):
         tried.append((update, max((batch.positions for batch in batches), default=0)))
         if max(batch.positions for batch in batches) > 20:
             return max(batches, key=lambda batch: batch.positions)
-        return computed(self, batches, update, target_tokens)
+        return computed(self, batches, update, *others)
 
     monkeypatch.setattr(Learner, "_try_to_compute", too_small)
     outcome = run_training(tmp_path / "run")

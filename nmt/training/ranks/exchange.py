@@ -61,6 +61,14 @@ class Ranks:
         if self.size > 1:
             self._together(lambda: dist.all_reduce(tensor))
 
+    def begin_sum(self, tensor: Tensor) -> Callable[[], None]:
+        """Begin to replace a tensor by its sum over all ranks; the result waits until it is replaced."""
+        if self.size == 1:
+            return lambda: None
+        begun: list[dist.Work] = []
+        self._together(lambda: begun.append(dist.all_reduce(tensor, async_op=True)))
+        return lambda: self._together(begun[0].wait)
+
     def copy_from_main(self, tensor: Tensor) -> None:
         """Replace a tensor by the main rank's."""
         if self.size > 1:

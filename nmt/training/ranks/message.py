@@ -13,8 +13,9 @@ from nmt.data.batching import Batch
 from nmt.training.loss import Losses
 from nmt.training.ranks.exchange import Ranks
 
-# Sums over all ranks: two losses, source tokens, votes to stop, the run's seconds.
-_SUMS = 5
+# Sums over all ranks: two losses, source tokens, votes to stop, the run's seconds, ranks that lack gradients.
+_SUMS = 6
+_INCOMPLETE = 5
 # Then three figures in a place of each rank: target tokens, busy seconds, limit of a micro-batch.
 _PER_RANK = 3
 
@@ -49,6 +50,9 @@ class UpdateResult:
     micro_batch_limit: int | None
     """Positions of the largest micro-batch that fits on every rank, where one did not fit."""
 
+    is_complete: bool = True
+    """Whether every rank had all of its gradients; otherwise nothing changed, and the update must be done again."""
+
     @property
     def is_skipped(self) -> bool:
         """Whether the update changed nothing, because a gradient was not finite."""
@@ -73,15 +77,21 @@ class Message:
         self._row[0] += losses.smoothed.detach()
         self._row[1] += losses.cross_entropy
 
-    def write(self, batches: Sequence[Batch], report: Report, micro_batch_limit: int | None) -> None:
+    def write(
+        self, batches: Sequence[Batch], report: Report, micro_batch_limit: int | None, *, is_complete: bool = True
+    ) -> None:
         """Fill in the rest before ranks sum the row."""
         target_tokens = sum(batch.target_tokens for batch in batches)
         source_tokens = sum(batch.source_tokens for batch in batches)
         run_seconds = report.run_seconds if self._ranks.is_main else 0.0
-        sums = torch.tensor([source_tokens, report.wants_to_stop, run_seconds])
+        sums = torch.tensor([source_tokens, report.wants_to_stop, run_seconds, not is_complete])
         places = torch.zeros(self._ranks.size, _PER_RANK)
         places[self._ranks.rank] = torch.tensor([target_tokens, report.busy_seconds, micro_batch_limit or 0])
         self._row[2:] = torch.cat([sums, places.flatten()]).to(self._row, non_blocking=True)
+
+    def infinite_unless_complete(self, norm: Tensor) -> Tensor:
+        """The norm of summed gradients; infinite where a rank had not all of its own, so that nothing changes."""
+        return torch.where(self._row[_INCOMPLETE] > 0, torch.inf, norm)
 
     def result(self, target_tokens: int, norm: Tensor) -> UpdateResult:
         """Read the summed row; here the host waits for the device.
@@ -91,7 +101,7 @@ class Message:
             norm: of the gradients.
         """
         values: list[float] = torch.cat([self._row, norm[None]]).tolist()
-        smoothed, cross_entropy, source_tokens, votes, run_seconds = values[:_SUMS]
+        smoothed, cross_entropy, source_tokens, votes, run_seconds, incomplete = values[:_SUMS]
         tokens, seconds, limits = (values[_SUMS + i : -1 : _PER_RANK] for i in range(_PER_RANK))
         return UpdateResult(
             smoothed_loss=smoothed / target_tokens,
@@ -103,4 +113,5 @@ class Message:
             wants_to_stop=votes > 0,
             run_seconds=run_seconds,
             micro_batch_limit=min((round(limit) for limit in limits if limit), default=None),
+            is_complete=incomplete == 0,
         )

@@ -1,0 +1,88 @@
+"""Gradients that are sent in buckets while the backward pass computes others: the same sums, in the same order."""
+
+import pytest
+import torch
+from torch import nn
+
+from nmt.training import gradients
+from nmt.training.gradients import GradientBuffer, OverlappedGradientBuffer
+from nmt.training.ranks.exchange import Ranks
+from tests.training.test_learner import batch, gradient, learner, pairs, weights
+
+
+class Twice(Ranks):
+    """Two ranks with the same gradients; it notes what is exchanged, and when."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 2)
+        object.__setattr__(self, "begun", [])
+        object.__setattr__(self, "ended", [])
+
+    def sum(self, tensor):
+        tensor.mul_(2)
+
+    def begin_sum(self, tensor):
+        self.begun.append(tensor.numel())
+
+        def wait():
+            tensor.mul_(2)
+            self.ended.append(tensor.numel())
+
+        return wait
+
+
+@pytest.fixture
+def small_buckets(monkeypatch):
+    monkeypatch.setattr(gradients, "BUCKET_BYTES", 4_000)
+
+
+@pytest.mark.parametrize("options", [{}, {"clip_norm": 0.1}, {"r_drop": 2.0}, {"ema_decay": 0.5}], ids=str)
+def test_an_update_learns_the_same(small_buckets, options):
+    plain = learner(**options, ranks=Twice(), overlaps_exchange=False)
+    overlapped = learner(**options, ranks=Twice(), overlaps_exchange=True)
+    for update in (1, 2, 3):
+        batches = [batch(pairs(5 + update)), batch(pairs(3))]
+        results = [
+            made.update(batches, update=update, target_tokens=60, learning_rate=0.01) for made in (plain, overlapped)
+        ]
+        assert results[0].gradient_norm == pytest.approx(results[1].gradient_norm, rel=1e-12)
+        assert results[0].smoothed_loss == results[1].smoothed_loss
+        torch.testing.assert_close(gradient(plain), gradient(overlapped), rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(weights(plain), weights(overlapped), rtol=1e-9, atol=1e-12)
+
+
+def test_buckets_are_sent_during_the_last_backward_pass_and_cover_all_gradients_once(small_buckets):
+    ranks = Twice()
+    made = learner(ranks=ranks, overlaps_exchange=True)
+    sent = []  # when the gradients of the first encoder layer come
+    made.model.encoder[0].register_full_backward_hook(lambda *arguments: sent.append(len(ranks.begun)))
+    made.update([batch(pairs(5)), batch(pairs(3))], update=1, target_tokens=30, learning_rate=0.01)
+    first, last = sent
+    assert first == 0
+    assert 0 < last < len(ranks.begun)
+    *buckets, figures = ranks.begun
+    assert sum(buckets) == gradient(made).numel()
+    assert figures == made._buffer.figures.numel()
+    assert ranks.ended == ranks.begun
+    assert all(size * 8 >= 4_000 for size in buckets[:-1])
+
+
+def test_a_trial_sends_nothing(small_buckets):
+    """The preflight tries micro-batches on each rank alone."""
+    ranks = Twice()
+    made = learner(ranks=ranks, overlaps_exchange=True)
+    assert made.compute_gradients([batch(pairs(3))], update=0, target_tokens=9)
+    assert ranks.begun == []
+
+
+def test_gradients_are_scaled_before_they_are_sent():
+    parameter = nn.Parameter(torch.zeros(3))
+    buffers = [kind([parameter], 1, Twice()) for kind in (GradientBuffer, OverlappedGradientBuffer)]
+    for buffer in buffers:
+        buffer._let_grads_be(buffer.gradients if type(buffer) is GradientBuffer else buffer._own)
+        buffer.clear()
+        if type(buffer) is OverlappedGradientBuffer:
+            buffer.send_in_next_backward(0.25)
+        (parameter * torch.tensor([4.0, 8.0, 12.0])).sum().backward()
+        buffer.sum(0.25)
+        assert parameter.grad.tolist() == [2.0, 4.0, 6.0]
