@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 import typer
 
 from nmt.cli.options import Mirrors, Offline
 
 if TYPE_CHECKING:
-    from nmt.evaluation import Comparison, MetricName, Score, TokenizerName
+    from nmt.evaluation import Comparison, MetricName, Score, ScoreSheet, TokenizerName
+    from nmt.reports.score_sheet_forms import SheetForm
 
 
 class Metric(StrEnum):
@@ -60,6 +61,11 @@ def score(
     ] = None,
     mirror: Mirrors = None,
     offline: Offline = False,
+    sheet: Annotated[bool, typer.Option("--sheet", help="All metrics, confidence intervals and significance.")] = False,
+    form: Annotated[
+        Literal["text", "json", "markdown", "latex"] | None,
+        typer.Option("--format", help="Output; markdown and latex mean --sheet.  [text]"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     with_sentences: Annotated[
         bool, typer.Option("--sentence-scores", help="Add the score of each sentence to the JSON.")
@@ -71,7 +77,6 @@ def score(
 
     Example: nmt translate < test.en | nmt score --reference test.de -
     """
-    import json
     from dataclasses import asdict
 
     from nmt.cli.console import warn, write_stdout
@@ -86,6 +91,7 @@ def score(
     )
     from nmt.evaluation import paper_bleu as score_as_paper
     from nmt.evaluation import score as score_text
+    from nmt.evaluation import score_sheet as make_sheet
     from nmt.text import read_lines
 
     if (test_set is None) == (not reference):
@@ -97,6 +103,12 @@ def score(
     names: list[MetricName] = [choice.value for choice in dict.fromkeys(metric or [Metric.BLEU])]
     if tokenize is not None and "bleu" not in names:
         raise ConfigError(f"--tokenize {tokenize}: only BLEU has tokenisers. Add --metric bleu, or leave it out.")
+    if as_json and form not in (None, "json"):
+        raise ConfigError(f"--json and --format {form} exclude each other.")
+    form = "json" if as_json else form or "text"
+    as_json, sheet = form == "json", sheet or form in ("markdown", "latex")
+    if sheet and (metric or paper_bleu or with_sentences):
+        raise ConfigError("--sheet has all metrics: leave --metric, --paper-bleu and --sentence-scores out.")
     if with_sentences and not as_json:
         raise ConfigError("--sentence-scores needs --json: the scores of sentences are printed in JSON alone.")
     if test_set is not None:
@@ -123,6 +135,12 @@ def score(
     if tokenize is not None:
         _fetch_tokenizer(tokenize, mirror or [], offline)
     how = _How(target_lang=language, tokenize=tokenize, lowercase=lowercase)
+    if sheet:
+        made = make_sheet(systems, references, references_name=_named(test_set, langpair, reference or []), **how)
+        for message in tokenizer_warnings(references, _tokenizer_of(made.signatures["BLEU"])):
+            warn(message)
+        write_stdout(_as_json(asdict(made)) if as_json else _formatted(made, form))
+        return
     scores = {
         system: [score_text(name, lines, references, **how) for name in names]
         + ([score_as_paper(lines, references, target_lang=language)] if paper_bleu else [])
@@ -130,8 +148,7 @@ def score(
     }
     if "bleu" in names:
         signature = scores[str(hypothesis[0])][names.index("bleu")].signature
-        used = dict(part.split(":", 1) for part in signature.split("|"))["tok"]
-        for message in tokenizer_warnings(references, used):
+        for message in tokenizer_warnings(references, _tokenizer_of(signature)):
             warn(message)
     comparisons = compare(systems, references, names, **how) if len(systems) > 1 else []
     if as_json:
@@ -146,9 +163,34 @@ def score(
             "systems": [{"hypothesis": name, "scores": each} for name, each in records.items()],
             "comparisons": [asdict(comparison) for comparison in comparisons],
         }
-        write_stdout(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_stdout(_as_json(record))
     else:
         write_stdout(_as_text(scores, comparisons, test_set, langpair))
+
+
+def _as_json(record: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+
+
+def _formatted(sheet: ScoreSheet, form: str) -> str:
+    from nmt.reports.score_sheet_forms import formatted_sheet
+
+    return formatted_sheet(sheet, cast("SheetForm", form))
+
+
+def _tokenizer_of(signature: str) -> str:
+    """sacreBLEU's tokeniser, as its signature names it."""
+    return dict(part.split(":", 1) for part in signature.split("|"))["tok"]
+
+
+def _named(test_set: str | None, langpair: str | None, references: list[Path]) -> str:
+    """What a sheet calls the references; the two versions of newstest2014 are told apart."""
+    if test_set is None:
+        return ", ".join(map(str, references))
+    version = {"wmt14/full": " (all of newstest2014, as in the paper)", "wmt14": " (newstest2014, filtered)"}
+    return f"{test_set}, {langpair}{version.get(test_set, '')}"
 
 
 def _test_set_references(

@@ -14,12 +14,14 @@ from nmt.evaluation.metrics import (
     tokenizer_model,
 )
 from nmt.evaluation.paper_bleu import paper_bleu
+from nmt.evaluation.score_sheet import ScoreSheet, score_sheet
 from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 
 __all__ = [
     "Comparison",
     "MetricName",
     "Score",
+    "ScoreSheet",
     "SentenceScores",
     "TokenizerName",
     "base_language",
@@ -31,6 +33,7 @@ __all__ = [
     "language_of_name",
     "paper_bleu",
     "score",
+    "score_sheet",
     "sentence_scores",
     "tokenizer_model",
     "tokenizer_warnings",

@@ -13,7 +13,8 @@ from nmt.evaluation.languages import base_language
 from nmt.evaluation.metrics import Score, check_counts
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
-_SPLIT_LANGUAGES = frozenset({"de"})
+SPLIT_LANGUAGES = frozenset({"de"})
+"""Languages whose compounds are split."""
 
 
 def paper_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, target_lang: str) -> Score:
@@ -35,16 +36,26 @@ def paper_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *
     result = metric.corpus_score(
         [tokenize(line) for line in hypotheses], [[tokenize(x) for x in r] for r in references]
     )
-    compounds = "split" if target_lang in _SPLIT_LANGUAGES else "whole"
-    signature = (
-        f"nrefs:{len(references)}|case:mixed|punctuation:unicode-replaced|tok:moses-{target_lang}|compounds:{compounds}"
+    signature = paper_signature(len(references), target_lang, splits_compounds=target_lang in SPLIT_LANGUAGES)
+    return Score("paper BLEU", float(result.score), signature, result.format().split(" = ", 1)[-1])
+
+
+def paper_signature(reference_count: int, target_lang: str, *, splits_compounds: bool) -> str:
+    """How BLEU by these steps is computed, in the form of sacreBLEU's signatures."""
+    compounds = "split" if splits_compounds else "whole"
+    return (
+        f"nrefs:{reference_count}|case:mixed|punctuation:unicode-replaced|tok:moses-{target_lang}|compounds:{compounds}"
         "|smooth:none"
     )
-    return Score("paper BLEU", float(result.score), signature, result.format().split(" = ", 1)[-1])
 
 
 def paper_tokenizer(target_lang: str) -> Callable[[str], str]:
     """A function that applies all steps before n-grams are counted to a line."""
+    return moses_tokenizer(target_lang, splits_compounds=target_lang in SPLIT_LANGUAGES)
+
+
+def moses_tokenizer(target_lang: str, *, splits_compounds: bool) -> Callable[[str], str]:
+    """The steps of :func:`paper_tokenizer`, with or without that of compounds."""
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     punctuation, tokenizer = MosesPunctNormalizer(lang=target_lang), MosesTokenizer(lang=target_lang)
@@ -52,7 +63,7 @@ def paper_tokenizer(target_lang: str) -> Callable[[str], str]:
     def tokenize(line: str) -> str:
         replaced = punctuation.replace_unicode_punct(line)
         tokens: str = tokenizer.tokenize(replaced, aggressive_dash_splits=False, escape=True, return_str=True)
-        return split_compounds(tokens) if target_lang in _SPLIT_LANGUAGES else tokens
+        return split_compounds(tokens) if splits_compounds else tokens
 
     return tokenize
 

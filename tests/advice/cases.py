@@ -505,6 +505,11 @@ CASES = [
         ("cli/score.py: --sentence-scores", "cli/score.py: --json"),
     ),
     Case(
+        f"{SCORE} --sheet --metric chrf", f"{SCORE} --sheet",
+        ("cli/score.py: --sheet", "cli/score.py: --paper-bleu", "cli/score.py: --sentence-scores"),
+    ),
+    Case(f"{SCORE} --json --format latex", f"{SCORE} --format latex", ("cli/score.py: --format",)),
+    Case(
         f"{SCORE} --target-lang ja", f"{SCORE} --target-lang ja --tokenize char",
         ("evaluation/metrics.py: --tokenize",), needs_no_mecab,
     ),

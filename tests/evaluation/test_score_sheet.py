@@ -1,0 +1,86 @@
+"""The score sheet has sacreBLEU's own scores, intervals and p-values."""
+
+import random
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.significance import PairedTest
+
+from nmt.errors import DataError
+from nmt.evaluation import paper_bleu, score_sheet
+
+WORDS = ["der", "die", "das", "Hund", "Haus", "E-Mail", "geht", "schnell", "über", "Straße", ",", ".", "3.5", "nicht"]
+
+
+def lines(seed: int, count: int = 60) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(3, 15))) for _ in range(count)]
+
+
+def disturbed(text: list[str], seed: int, share: float) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(word if draw.random() > share else draw.choice(WORDS) for word in line.split()) for line in text]
+
+
+REFERENCE = lines(0)
+SYSTEMS = {
+    "base": disturbed(REFERENCE, 1, 0.4),
+    "new": disturbed(REFERENCE, 2, 0.2),
+    "other": disturbed(REFERENCE, 3, 0.4),
+}
+
+
+@pytest.fixture(scope="module")
+def sheet():
+    return score_sheet(SYSTEMS, [REFERENCE], references_name="ref.de", target_lang="de", samples=200, trials=300)
+
+
+def by_name(sheet, system: int) -> dict:
+    return {score.name: score for score in sheet.systems[system].scores}
+
+
+def test_scores_intervals_and_tests_are_those_of_sacrebleu(sheet):
+    metrics = {"BLEU": BLEU(), "chrF2": CHRF(), "TER": TER()}
+    named = list(SYSTEMS.items())
+    _, bootstrap = PairedTest(named, dict(metrics), [REFERENCE], test_type="bs", n_samples=200)()
+    _, randomized = PairedTest(named, dict(metrics), [REFERENCE], test_type="ar", n_samples=300)()
+    for name in metrics:
+        for number in range(len(SYSTEMS)):
+            found, expected = by_name(sheet, number)[name], bootstrap[name][number]
+            assert (found.value, found.mean, found.interval) == (expected.score, expected.mean, expected.ci)
+            assert found.p_bootstrap == expected.p_value
+            assert found.p_randomization == (randomized[name][number].p_value if number else None)
+    assert by_name(sheet, 1)["BLEU"].p_bootstrap < 0.05 < by_name(sheet, 2)["BLEU"].p_bootstrap
+    assert sheet.signatures["BLEU"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|")
+
+
+@pytest.mark.parametrize("metric", [BLEU(), CHRF(), TER()], ids=["BLEU", "chrF2", "TER"])
+def test_the_interval_of_a_single_system_is_that_of_sacrebleu(metric):
+    alone = score_sheet({"new": SYSTEMS["new"]}, [REFERENCE], references_name="ref.de", samples=200)
+    expected = metric.corpus_score(SYSTEMS["new"], [REFERENCE], n_bootstrap=200)
+    [found] = [score for score in alone.systems[0].scores if score.name == expected.name]
+    assert (found.value, found.mean, found.interval) == pytest.approx((expected.score, expected._mean, expected._ci))
+    assert found.p_bootstrap is found.p_randomization is None
+    assert list(alone.signatures) == ["BLEU", "chrF2", "TER"]  # no language, so no tokeniser of the paper
+
+
+def test_the_papers_bleu_is_that_of_its_own_command(sheet):
+    for number, system in enumerate(SYSTEMS.values()):
+        expected = paper_bleu(system, [REFERENCE], target_lang="de")
+        assert by_name(sheet, number)["paper BLEU"].value == pytest.approx(expected.value)
+        assert sheet.signatures["paper BLEU"] == expected.signature
+    assert "compounds:whole" in sheet.signatures["tokenised BLEU"]
+    assert by_name(sheet, 1)["tokenised BLEU"].value != by_name(sheet, 1)["paper BLEU"].value
+
+
+def test_only_german_has_bleu_with_and_without_split_compounds():
+    french = score_sheet(
+        {"new": SYSTEMS["new"]}, [REFERENCE], references_name="ref.fr", target_lang="fr_CA", samples=20
+    )
+    assert list(french.signatures) == ["BLEU", "paper BLEU", "chrF2", "TER"]
+    assert "tok:moses-fr|compounds:whole" in french.signatures["paper BLEU"]
+
+
+def test_unequal_counts_name_the_system():
+    with pytest.raises(DataError, match="short has 59 lines"):
+        score_sheet({"short": REFERENCE[1:]}, [REFERENCE], references_name="ref.de")
