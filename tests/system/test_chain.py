@@ -91,6 +91,7 @@ def test_a_finished_run_says_so(trained, nmt):
     assert "--fresh" in changed.stderr
 
 
+@pytest.mark.slow
 def test_fresh_starts_in_the_next_free_folder(trained, nmt, tmp_path):
     shutil.copytree(trained / "data", tmp_path / "data")
     for expected in ("toy-en-de-tiny", "toy-en-de-tiny-2", "toy-en-de-tiny-3"):

@@ -72,6 +72,7 @@ def test_a_slurm_job_whose_time_ends_saves_goes_back_into_the_queue_and_resumes(
     assert not (tmp_path / "asked").exists()
 
 
+@pytest.mark.slow
 def test_the_tasks_of_a_slurm_array_translate_a_file(trained, tmp_path, cluster):
     model, source = trained / "runs" / "toy-en-de-tiny" / "average", tmp_path / "in.txt"
     lines = (trained / "data" / "toy-en-de" / "test.en").read_bytes().splitlines(keepends=True)[:7]

@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_quick_examination_writes_a_page_and_its_json(nmt, tmp_path):
     result = nmt("doctor", "--quick", cwd=tmp_path)
     assert "written: nmt-doctor.html, nmt-doctor.json" in result.stderr

@@ -91,6 +91,7 @@ def test_the_gradient_of_the_softmax_vanishes_without_the_scale(of_table1):
     assert large[2] < large[1] / 2
 
 
+@pytest.mark.slow
 def test_pictures_replace_nothing_of_others(tmp_path):
     pytest.importorskip("matplotlib")
     picture, others = tmp_path / "scale.png", tmp_path / "mine.png"

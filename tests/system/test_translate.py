@@ -264,7 +264,7 @@ def test_works_in_a_locale_without_unicode_and_without_a_terminal(bundle):
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="names of files are UTF-8 there")
-@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("locale", ["C", pytest.param("C.UTF-8", marks=pytest.mark.slow)])
 def test_names_of_files_may_be_any_bytes(bundle, tmp_path, locale):
     name = os.fsencode(tmp_path) + b"/caf\xe9.txt"
     environment = ENVIRONMENT | {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -41,7 +41,9 @@ def first_update(stream: int) -> None:
         said += os.read(stream, 4_096) or pytest.fail(said.decode())
 
 
-@pytest.mark.parametrize("ranks", [[], ["--nproc", "2"]], ids=["alone", "two ranks"])
+@pytest.mark.parametrize(
+    "ranks", [pytest.param([], id="alone"), pytest.param(["--nproc", "2"], id="two ranks", marks=pytest.mark.slow)]
+)
 def test_a_lost_terminal_saves_and_ends(start, tmp_path, ranks):
     ours, theirs = pty.openpty()
 
@@ -68,6 +70,7 @@ def test_a_lost_reader_saves_and_ends(start, tmp_path):
     load_bundle((tmp_path / "run" / "last").resolve())
 
 
+@pytest.mark.slow
 def test_under_nohup_a_run_outlives_its_reader(start):
     process = start(
         "--max-updates",

@@ -399,6 +399,7 @@ def test_a_full_disk_is_a_clear_error_and_the_checkpoint_before_is_whole(
 GROWING = SETTINGS.replace("max_updates: 20", "max_updates: 100000").replace("update_tokens: 60", "update_tokens: 600")
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_over_three_epochs(tmp_path, listener):
     data = make_data_set(tmp_path / "data", pairs=6_000)
     path = tmp_path / "settings.yaml"

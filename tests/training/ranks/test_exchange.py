@@ -176,7 +176,10 @@ def _environment(pid: str) -> dict[str, str]:
     return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGINT, signal.SIGHUP))],
+)
 def test_a_signal_to_the_command_saves_on_all_ranks(settings, tmp_path, reversed_words, number):
     endless = settings("training.max_updates=100000", "training.patience=null", "logging.every_updates=1")
     with subprocess.Popen(

@@ -95,7 +95,11 @@ def test_a_fresh_run_leaves_the_one_there_alone(run_training, tmp_path, listener
 
 
 @pytest.mark.parametrize(
-    "starter", [["-m", "nmt"], ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]]
+    "starter",
+    [
+        ["-m", "nmt"],
+        pytest.param(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"], marks=pytest.mark.slow),
+    ],
 )
 def test_all_ranks_of_a_fresh_start_take_one_folder(settings, tmp_path, reversed_words, starter):
     # With sampled subwords every rank reads from the run's folder, so that a rank with another one would wait for ever.
