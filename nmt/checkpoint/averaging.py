@@ -10,6 +10,7 @@ import torch
 from nmt.checkpoint.bundle import load_bundle, load_training_state, save_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import AVERAGE
+from nmt.checkpoint.lineage import averaging_notes
 from nmt.checkpoint.run_folder import RunFolder, best_updates, checkpoints
 from nmt.config import differences
 from nmt.errors import CheckpointError, OutputError
@@ -86,7 +87,7 @@ def average(folders: Sequence[Path], out: Path) -> None:
         for name, tensor in bundle.weights.items():
             total[name] += tensor
     mean = {name: (tensor / len(folders)).to(torch.float32) for name, tensor in total.items()}
-    save_bundle(out, mean, first.config, first.vocab, notes={"averaged": [str(folder) for folder in folders]})
+    save_bundle(out, mean, first.config, first.vocab, notes=averaging_notes(folders))
 
 
 def _check_out(out: Path, folders: Sequence[Path]) -> None:

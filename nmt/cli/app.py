@@ -28,6 +28,7 @@ from nmt.cli.console import (
     write_stdout,
 )
 from nmt.cli.doctor import doctor
+from nmt.cli.inspect import inspect
 from nmt.cli.options import with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
@@ -162,6 +163,7 @@ _add("train", train, "Train a Transformer, or resume a run.")
 _add("average-checkpoints", average_checkpoints, "Average the weights of several checkpoints.")
 _add("translate", translate, "Translate lines of text.")
 _add("score", score, "Score translations: BLEU, chrF, TER.")
+_add("inspect", inspect, "Show where something comes from, and whether it changed.")
 _add("report", report, "Write a page about training runs.")
 _add("attention", attention, "Draw the attention in sentences and their translations.")
 _add("doctor", doctor, "Check this machine and measure its speed.")

@@ -148,7 +148,7 @@ def _write_output(
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
         if streams.to_file:
-            out = stack.enter_context(output.growing(record, keep=before.bytes))
+            out = stack.enter_context(output.growing(record, keep=before.bytes, origin=streams.origin))
             stack.enter_context(_reporting_the_rest(streams, output.partial, window))
         elif str(streams.output) != STDIN:
             out = stack.enter_context(open_stream(streams.output))

@@ -11,12 +11,13 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
+from nmt.checkpoint.lineage import described_origin
 from nmt.cli.console import is_terminal, naming_stream, notice
 from nmt.cli.terminal_input import typed_lines
 from nmt.device import Precision
@@ -63,6 +64,8 @@ class Streams:
     """The part of the input's lines that is read; None for all."""
     whole: Path | None = None
     """The output that the parts are joined to, if the output is that of a part."""
+    models: tuple[Path, ...] = ()
+    """The bundles of the models, once they are known."""
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[Streams]:
@@ -236,12 +239,20 @@ class Streams:
             lines = read_lines(self.input, invalid=invalid)
         return ((line, "") for line in lines)
 
-    def made_with(self, bundles: Sequence[Path], settings: Mapping[str, object]) -> dict[str, Any]:
+    def made_with(self, settings: Mapping[str, object]) -> dict[str, Any]:
         """Everything that the output, or the whole of it, depends on; empty if it is not a file."""
         if not self.to_file:
             return {}
         files = {name: path if can_be_read_again(path) else None for name, path in self._files.items()}
-        return made_with(bundles, files, {**settings, "invalid_utf8": self.invalid_utf8})
+        return made_with(self.models, files, {**settings, "invalid_utf8": self.invalid_utf8})
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Where models and input come from, for the record of the output."""
+        return {
+            "models": [described_origin(bundle) for bundle in self.models],
+            "files": {name: str(path) for name, path in self._files.items()},
+        }
 
 
 def _check_readable(path: Path) -> None:

@@ -135,11 +135,13 @@ def score(
     if tokenize is not None:
         _fetch_tokenizer(tokenize, mirror or [], offline)
     how = _How(target_lang=language, tokenize=tokenize, lowercase=lowercase)
+    lineage = _lineage(hypothesis, reference or []) if as_json else None
     if sheet:
         made = make_sheet(systems, references, references_name=_named(test_set, langpair, reference or []), **how)
         for message in tokenizer_warnings(references, _tokenizer_of(made.signatures["BLEU"])):
             warn(message)
-        write_stdout(_as_json(asdict(made)) if as_json else _formatted(made, form))
+        record = asdict(made) | {"test_set": test_set, "langpair": langpair, "lineage": lineage}
+        write_stdout(_as_json(record) if as_json else _formatted(made, form))
         return
     scores = {
         system: [score_text(name, lines, references, **how) for name in names]
@@ -162,6 +164,7 @@ def score(
             "langpair": langpair,
             "systems": [{"hypothesis": name, "scores": each} for name, each in records.items()],
             "comparisons": [asdict(comparison) for comparison in comparisons],
+            "lineage": lineage,
         }
         write_stdout(_as_json(record))
     else:
@@ -178,6 +181,13 @@ def _formatted(sheet: ScoreSheet, form: str) -> str:
     from nmt.reports.score_sheet_forms import formatted_sheet
 
     return formatted_sheet(sheet, cast("SheetForm", form))
+
+
+def _lineage(hypotheses: list[Path], references: list[Path]) -> dict[str, Any]:
+    """Where the hypotheses come from, for the JSON."""
+    from nmt.lineage.outputs import score_lineage
+
+    return score_lineage(hypotheses, references)
 
 
 def _tokenizer_of(signature: str) -> str:

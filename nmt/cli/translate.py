@@ -125,6 +125,7 @@ def translate(
     Example: nmt translate -m runs/toy-en-de-tiny input.txt > output.txt
     """
     import sys
+    from dataclasses import replace
 
     from nmt.checkpoint.bundle_files import Verification
     from nmt.checkpoint.describing import describe_model, models_to_use
@@ -199,7 +200,7 @@ def translate(
         guard_report,
         part=None if part is None else Part.parsed(part),
     )
-    streams = ctx.with_resource(streams.claimed())
+    streams = replace(ctx.with_resource(streams.claimed()), models=tuple(folders))
     report = ctx.with_resource(GuardReport(guard_report).claimed(fresh=fresh))
     if report.path != guard_report:
         notice(f"writing the guard report to {report.path}, since {guard_report} exists")
@@ -212,14 +213,14 @@ def translate(
     window = 1 if interactive else 2_048
     if score_target is not None:
         scorer = TargetScorer(ensemble, settings, hardware, window=window, **lines)
-        score_lines(streams, scorer, streams.made_with(folders, scorer.settings | {"format": format}), format)
+        score_lines(streams, scorer, streams.made_with(scorer.settings | {"format": format}), format)
         return
     # Several sentences are nothing unusual in a paragraph, so auto would not split it.
     if paragraphs and lines.get("split_sentences", LineSettings.split_sentences) == "auto":
         lines["split_sentences"] = "always"
     lists = None if short_lists is None else ShortLists.load(short_lists, ensemble.vocab)
     translator = Translator(ensemble, settings, hardware, window=window, workers=workers, short_lists=lists, **lines)
-    record = streams.made_with(folders, translator.settings | {"format": format, "input_format": input_format})
+    record = streams.made_with(translator.settings | {"format": format, "input_format": input_format})
     tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
     for message in tally.notices(prefixed=prefix is not None):
         notice(message)

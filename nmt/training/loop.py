@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from nmt.checkpoint.run_folder import best_updates
 from nmt.config import Config
@@ -47,7 +49,13 @@ class Trainer:
         stop: StopRequest,
         micro_batch_tokens: int,
         ranks: Ranks = NO_OTHERS,
+        lineage: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        """Prepare to train.
+
+        Args:
+            lineage: of :func:`nmt.checkpoint.lineage.training_lineage`; only the main rank needs it.
+        """
         self.progress = progress
         self._run = run
         self._config = config
@@ -59,7 +67,7 @@ class Trainer:
         self._micro_batch_tokens = micro_batch_tokens
         self._log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
         self._meter = Meter()
-        self._writer = CheckpointWriter(run, config, vocab)
+        self._writer = CheckpointWriter(run, config, vocab, lineage)
         self._saved_update = progress.update
         self._saved_seconds = progress.seconds
         self._limits = Limits(config, progress)

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 import nmt
-from nmt.checkpoint.run_folder import RUN, RunFolder, checkpoints
+from nmt.checkpoint.lineage import described_origin, origin_of_weights, training_lineage
+from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use, checkpoints
 from nmt.config import Config, dump_config
 from nmt.data.data_folder import DataFolder
 from nmt.device import Hardware, choose_hardware
@@ -113,6 +114,7 @@ def train(
         check_memory(config, training_data.vocab.size, hardware, ranks)
         with out_of_memory_explained(hardware):
             learner = make_learner(beginning, config, training_data.vocab, ranks)
+        lineage = _lineage(data, beginning, ranks) if ranks.is_main else {}
         # The learner has copied the moments, so their file need not stay mapped.
         del beginning
         found = preflight(learner, config, hardware, run, progress, training_data, ranks)
@@ -145,6 +147,7 @@ def train(
                 stop=stop,
                 micro_batch_tokens=found.micro_batch_tokens,
                 ranks=ranks,
+                lineage=lineage,
             )
             until_all_have_saved.enter_context(stop.listening())
             ending = trainer.train()
@@ -242,6 +245,26 @@ def hardware_of(config: Config, ranks: Ranks) -> Hardware:
     )
 
 
+def _lineage(data: Sequence[Path], beginning: Beginning, ranks: Ranks) -> Mapping[str, Any]:
+    init_from = None
+    if beginning.checkpoint is not None:
+        init_from = origin_of_weights(beginning.checkpoint)
+    elif beginning.init_from is not None:
+        init_from = described_origin(bundle_to_use(beginning.init_from))
+    return training_lineage(
+        data,
+        versions=_versions(),
+        hardware=str(beginning.hardware),
+        ranks=ranks.size,
+        resumed_at=beginning.progress.update,
+        init_from=init_from,
+    )
+
+
+def _versions() -> Mapping[str, str]:
+    return {"nmt": nmt.__version__, "torch": torch.__version__, "python": platform.python_version()}
+
+
 def _write_run_folder(
     run: Path, config: Config, hardware: Hardware, ranks: Ranks, data: TrainingData, *, update: int
 ) -> list[int]:
@@ -250,15 +273,10 @@ def _write_run_folder(
     Returns:
         The numbers of damaged lines in ``metrics.jsonl``.
     """
-    versions: Mapping[str, Any] = {
-        "nmt": nmt.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
     # The metrics come first, because they identify the folder as a run.
     metrics = MetricsFile(RunFolder(run).metrics)
     damaged = metrics.begin(
-        {"kind": "start", "update": update, "versions": versions, "hardware": str(hardware), "ranks": ranks.size}
+        {"kind": "start", "update": update, "versions": _versions(), "hardware": str(hardware), "ranks": ranks.size}
     )
     for number, folder in enumerate(data.folders, start=1):
         with replacing(RunFolder(run).manifests / f"{number}-{folder.name}.json") as stream:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.checkpoint.bundle import TrainingState, save_bundle
+from nmt.checkpoint.lineage import LINEAGE
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, prune, update_links
 from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab import Vocabulary
@@ -57,8 +58,9 @@ def tidy(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig | N
 class CheckpointWriter:
     """Writes the checkpoints of a run, one after the other, in a thread."""
 
-    def __init__(self, run: Path, config: Config, vocab: Vocabulary) -> None:
+    def __init__(self, run: Path, config: Config, vocab: Vocabulary, lineage: Mapping[str, Any]) -> None:
         self._run = run
+        self._notes = {LINEAGE: lineage}
         self._config = config
         self._vocab = vocab
         self._copies: dict[str, Tensor] = {}
@@ -130,7 +132,8 @@ class CheckpointWriter:
         try:
             weights = {name: self._copies[f"model {name}"] for name in weight_names}
             state = TrainingState({name: self._copies[f"training {name}"] for name in training_names}, values)
-            save_bundle(RunFolder(self._run).checkpoint(update), weights, self._config, self._vocab, training=state)
+            folder = RunFolder(self._run).checkpoint(update)
+            save_bundle(folder, weights, self._config, self._vocab, training=state, notes=self._notes)
         except Exception as error:  # check() or finish() raises it in the loop's thread
             self._error = error
             return

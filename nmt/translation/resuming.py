@@ -220,7 +220,8 @@ class OutputFile:
             self._refuse_foreign()  # another program may have written a file of this name meanwhile
             # Written before the output gets its name: a complete output without a record is not recognised as ours.
             content = {"bytes": size, "sha256": digest.hexdigest()}
-            _write_record(self.record, {"version": _VERSION, "made_with": made, **content})
+            origin = (_read_record(parts[0][0].record) or {}).get("origin")
+            _write_record(self.record, {"version": _VERSION, "made_with": made, **content, "origin": origin})
 
     def _blocks(self, made: Mapping[str, Any]) -> Iterator[bytes]:
         """The content of the complete output, which is checked on the way."""
@@ -277,12 +278,15 @@ class OutputFile:
             return Begun(done, sum(len(line) for _, line in kept))
 
     @contextmanager
-    def growing(self, made: Mapping[str, Any], *, keep: int = 0) -> Iterator[BinaryIO]:
+    def growing(
+        self, made: Mapping[str, Any], *, keep: int = 0, origin: Mapping[str, Any] | None = None
+    ) -> Iterator[BinaryIO]:
         """Open the partial output. It is renamed when the body is done.
 
         Args:
             made: the result of :func:`made_with`.
             keep: the size of an interrupted output to append to.
+            origin: where models and input come from, recorded with the complete output.
 
         Raises:
             DataError: another program created a file of the output's name in the meantime.
@@ -295,7 +299,8 @@ class OutputFile:
                 stream.flush()
                 self._refuse_replacing()
                 # Written before the output is renamed: a complete output without a record is not recognised as ours.
-                _write_record(self.record, {"version": _VERSION, "made_with": made, **_content(self.partial)})
+                record = {"version": _VERSION, "made_with": made, **_content(self.partial), "origin": origin}
+                _write_record(self.record, record)
         except BaseException:
             # The partial output may not exist yet.
             if not self.partial.exists() or not self.partial.stat().st_size:
@@ -407,6 +412,15 @@ def _read_record(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) and isinstance(record.get("made_with"), dict) else None
+
+
+def recorded_output(path: Path) -> dict[str, Any] | None:
+    """The record of a complete output; None if nmt did not write the file, or if it was changed since."""
+    record = _read_record(OutputFile(path).record)
+    try:
+        return record if record is not None and record.get("sha256") == sha256_of(path) else None
+    except OSError:
+        return None
 
 
 def _write_record(path: Path, record: Mapping[str, Any]) -> None:

@@ -1,0 +1,98 @@
+"""Where a model comes from, written into the notes of every bundle: so a bundle that was copied still says it.
+
+The lineage of a model holds the manifests of its data sets (archives with their checksums and licences, the recipe),
+how the vocabulary was made, and what the training ran on. It holds no path and no date: the same commands on the same
+machine write the same lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.checkpoint.bundle_files import BundleFolder, recorded_checksums
+from nmt.checkpoint.kinds import read_json
+from nmt.data.manifest import read_manifest
+from nmt.data.shards import read_index
+from nmt.hashing import sha256_of
+
+LINEAGE = "lineage"
+AVERAGED, AVERAGED_SHA256 = "averaged", "averaged_sha256"
+"""Names in the notes."""
+
+
+def training_lineage(
+    data: Sequence[Path], *, versions: Mapping[str, str], hardware: str, ranks: int, resumed_at: int, init_from: Any
+) -> dict[str, Any]:
+    """The lineage of a run's checkpoints.
+
+    Args:
+        data: the folders of its data sets.
+        versions: of the program and of the packages that compute.
+        resumed_at: the update at which this start of the run began.
+        init_from: the lineage and the checksums of the bundle that the weights began with; None for random ones.
+    """
+    return {
+        "data": [_data_lineage(folder) for folder in data],
+        "training": {
+            "versions": dict(versions),
+            "hardware": hardware,
+            "ranks": ranks,
+            "resumed_at": resumed_at,
+            "init_from": init_from,
+        },
+    }
+
+
+def _data_lineage(folder: Path) -> dict[str, Any]:
+    index = read_index(folder)
+    return {
+        "manifest": read_manifest(folder).model_dump(mode="json"),
+        "vocabulary": {
+            "sha256": index.vocab_fingerprint,
+            "trained_with": index.vocabulary,
+            "max_length": index.max_length,
+            "source_normalization": index.source_normalization,
+        },
+    }
+
+
+def averaging_notes(folders: Sequence[Path]) -> dict[str, Any]:
+    """The notes of an average: which checkpoints, and the lineage of the last of them."""
+    notes: dict[str, Any] = {
+        AVERAGED: [str(folder) for folder in folders],
+        AVERAGED_SHA256: [_sha256(folder, BundleFolder(folder).weights) for folder in folders],
+    }
+    lineage = lineage_of(folders[-1])
+    return notes if lineage is None else notes | {LINEAGE: lineage}
+
+
+def lineage_of(bundle: Path) -> dict[str, Any] | None:
+    """The lineage in a bundle's notes; None in bundles of earlier versions."""
+    notes = read_json(BundleFolder(bundle).notes)
+    lineage = notes.get(LINEAGE) if isinstance(notes, dict) else None
+    return lineage if isinstance(lineage, dict) else None
+
+
+def origin_of_weights(checkpoint: Path) -> Any:
+    """The bundle that a run's weights began with, by one of its checkpoints; None for random ones."""
+    lineage = lineage_of(checkpoint)
+    training = lineage.get("training") if lineage is not None else None
+    return training.get("init_from") if isinstance(training, dict) else None
+
+
+def described_origin(bundle: Path) -> dict[str, Any]:
+    """A bundle, for the record of what was made with it: its path, its checksums, its notes and its settings."""
+    notes = read_json(BundleFolder(bundle).notes)
+    return {
+        "path": str(bundle),
+        "sha256": {path.name: _sha256(bundle, path) for path in BundleFolder(bundle).required},
+        "notes": notes if isinstance(notes, dict) else None,
+        "config": BundleFolder(bundle).config.read_text("utf-8"),
+    }
+
+
+def _sha256(bundle: Path, path: Path) -> str:
+    """Of a file of a verified bundle: as recorded, else computed."""
+    return recorded_checksums(bundle).get(path.name) or sha256_of(path)

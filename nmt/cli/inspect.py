@@ -1,0 +1,61 @@
+"""``nmt inspect``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from nmt.lineage.link import Link
+
+
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A score's JSON, a translation, a run, a bundle or data.")],
+    reproduce: Annotated[bool, typer.Option("--reproduce", help="Print a shell script that makes it again.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what something is and where it comes from, back to the archives and their licences.
+
+    The whole chain is checked: what changed since is named, and the exit code is 1.
+
+    Example: nmt inspect runs/toy-en-de-tiny
+    """
+    import json
+
+    from nmt.cli.console import warn, write_stdout
+    from nmt.errors import ConfigError
+    from nmt.lineage.chain import chain
+    from nmt.lineage.script import script_for
+
+    if reproduce and as_json:
+        raise ConfigError("--reproduce and --json exclude each other.")
+    link = chain(path)
+    if reproduce:
+        write_stdout(script_for(link))
+        return
+    write_stdout(json.dumps(link.values(), indent=2, ensure_ascii=False) + "\n" if as_json else _as_text(link))
+    changes = list(dict.fromkeys(part.change for part in link.all() if part.change))
+    for change in changes:
+        warn(change)
+    if changes:
+        raise typer.Exit(1)
+
+
+def _as_text(link: Link) -> str:
+    from nmt.printable import printable
+
+    return "".join(f"{printable(line)}\n" for line in _lines(link, ""))
+
+
+def _lines(link: Link, indent: str) -> Iterator[str]:
+    states = {"unchanged": "unchanged", "changed": "CHANGED", "not here": "not here", "not checked": ""}
+    state = states[link.state]
+    yield f"{indent}{link.kind}: {link.name}{f'  [{state}]' if state else ''}"
+    inner = f"{indent}    "
+    for label, text in link.facts.items():
+        yield f"{inner}{label}: {text}"
+    for part in link.made_from:
+        yield from _lines(part, inner)

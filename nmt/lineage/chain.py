@@ -1,0 +1,56 @@
+"""The chain behind anything that nmt wrote: found by what lies at a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from nmt.checkpoint.bundle_files import is_bundle
+from nmt.checkpoint.kinds import read_json
+from nmt.checkpoint.run_folder import bundle_to_use, is_run
+from nmt.data.data_folder import DataFolder
+from nmt.errors import DataError
+from nmt.lineage.link import Link
+from nmt.lineage.models import bundle_link, data_folder_link
+from nmt.lineage.outputs import is_score, score_link, translation_link
+from nmt.translation.resuming import OutputFile
+
+
+def chain(path: Path) -> Link:
+    """What lies at a path, and all that it was made from.
+
+    Args:
+        path: the JSON of a score, a translation, a run, a bundle, a data set or its vocabulary.
+
+    Raises:
+        DataError: there is nothing, or nothing that nmt wrote; or a record is damaged.
+    """
+    try:
+        return _chain(path)
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        raise DataError(f"{path}: its lineage is damaged ({type(error).__name__}: {error}).") from None
+
+
+def _chain(path: Path) -> Link:
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file or folder.")
+    if path.is_dir():
+        if DataFolder(path).manifest.is_file():
+            return data_folder_link(path)
+        if is_bundle(path):
+            return bundle_link(path)
+        if is_run(path):
+            return bundle_link(bundle_to_use(path))
+    elif OutputFile(path).record.is_file():
+        return translation_link(path)
+    elif DataFolder(path.parent).manifest.is_file() and path == DataFolder(path.parent).vocab:
+        return data_folder_link(path.parent)
+    elif is_bundle(path.parent):
+        return bundle_link(path.parent)
+    elif is_score(record := read_json(path)):
+        return score_link(path, record)
+    raise DataError(
+        f"{path}: has no lineage. `nmt inspect` reads the JSON of nmt score, a file that nmt translate wrote with "
+        "--output, a run, a bundle, and a data set."
+    )

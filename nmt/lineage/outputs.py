@@ -1,0 +1,90 @@
+"""The chain behind a translation and behind a score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.checkpoint.kinds import read_json
+from nmt.hashing import sha256_of
+from nmt.lineage.link import Link, entries_of, mapping_of, state_of
+from nmt.lineage.models import model_link
+from nmt.text import STDIN
+from nmt.translation.line_settings import recorded_defaults
+from nmt.translation.resuming import OutputFile, recorded_output
+
+SCORE = "nmt score"
+"""What the JSON of a score is recognised by."""
+_ABOUT_FILES = ("model", "input", "prefix", "score_target")
+
+
+def score_lineage(hypotheses: Sequence[Path], references: Sequence[Path]) -> dict[str, Any]:
+    """For the JSON of a score: checksums of its files, and the records of translations that nmt wrote.
+
+    Args:
+        hypotheses, references: files; ``-`` is standard input, of which nothing is known.
+    """
+    return {
+        "record": SCORE,
+        "hypotheses": [_file_record(path) | {"translation": recorded_output(path)} for path in hypotheses],
+        "references": [_file_record(path) for path in references],
+    }
+
+
+def _file_record(path: Path) -> dict[str, Any]:
+    return {"path": str(path), "sha256": sha256_of(path) if str(path) != STDIN and path.is_file() else None}
+
+
+def is_score(record: object) -> bool:
+    """Whether JSON values are those of a score with its lineage."""
+    return isinstance(record, dict) and mapping_of(record.get("lineage")).get("record") == SCORE
+
+
+def score_link(path: Path, record: Mapping[str, Any]) -> Link:
+    """A score by its JSON."""
+    lineage = mapping_of(record["lineage"])
+    made_from = []
+    for entry in entries_of(lineage.get("hypotheses")):
+        translation = entry.get("translation")
+        if isinstance(translation, dict):
+            made_from.append(translation_link(Path(str(entry["path"])), translation))
+        else:
+            made_from.append(_text_link(entry, "hypothesis"))
+    made_from += [_text_link(entry, "reference") for entry in entries_of(lineage.get("references"))]
+    facts = {}
+    for system in entries_of(record.get("systems")):
+        name = str(system.get("hypothesis") or system.get("system"))
+        scores = entries_of(system.get("scores"))
+        facts[name] = ", ".join(f"{score['name']} {score['value']:.2f}" for score in scores)
+    if record.get("test_set"):
+        facts["test set"] = f"{record['test_set']}, {record.get('langpair')}"
+    return Link("score", str(path), facts, "not checked", "", tuple(made_from), record)
+
+
+def translation_link(path: Path, record: Mapping[str, Any] | None = None) -> Link:
+    """A translation by its record; by the one beside it if not given."""
+    record = record or mapping_of(read_json(OutputFile(path).record))
+    made, origin = mapping_of(record.get("made_with")), mapping_of(record.get("origin"))
+    state, change = state_of({path: str(record.get("sha256"))})
+    defaults = recorded_defaults()
+    changed = {
+        name: value
+        for name, value in made.items()
+        if name not in _ABOUT_FILES and value != defaults.get(name) and value is not None
+    }
+    facts = {
+        "sha256": str(record.get("sha256")),
+        "settings": ", ".join(f"{name} {value}" for name, value in changed.items()) or "defaults",
+    }
+    made_from = [model_link(model) for model in entries_of(origin.get("models"))]
+    for name, file in mapping_of(origin.get("files")).items():
+        made_from.append(_text_link({"path": file, "sha256": made.get(name)}, name))
+    return Link("translation", str(path), facts, state, change, tuple(made_from), record)
+
+
+def _text_link(entry: Mapping[str, Any], role: str) -> Link:
+    path, sha256 = str(entry.get("path")), entry.get("sha256")
+    state, change = state_of({Path(path): sha256}) if isinstance(sha256, str) else ("not checked", "")
+    facts = {"role": role, "sha256": sha256 if isinstance(sha256, str) else "unknown: it was read from a pipe"}
+    return Link("text", path, facts, state, change, (), entry)
