@@ -89,6 +89,7 @@ READ = {
     *("build-vocab vocab", "train config", "train init_from", "train resume", "average-checkpoints run", "report runs"),
     *("translate model", "translate text", "translate input", "translate prefix", "translate score_target"),
     "translate short_lists",
+    "inspect path",
     *("score hypothesis", "score reference", "score source"),
     *("bench train data", "bench translate model", "bench translate data", "attention model", "attention input"),
 }

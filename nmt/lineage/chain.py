@@ -51,6 +51,6 @@ def _chain(path: Path) -> Link:
     elif is_score(record := read_json(path)):
         return score_link(path, record)
     raise DataError(
-        f"{path}: has no lineage. `nmt inspect` reads the JSON of nmt score, a file that nmt translate wrote with "
-        "--output, a run, a bundle, and a data set."
+        f"{path}: has no lineage. Name the JSON of a score, an output file of nmt translate, a run, a bundle, or a "
+        "data set."
     )

@@ -82,10 +82,7 @@ def _data_step(entry: Mapping[str, Any]) -> str:
     vocabulary = mapping_of(entry.get("vocabulary"))
     settings = mapping_of(vocabulary.get("trained_with"))
     if vocabulary and not settings:
-        raise DataError(
-            f"{manifest.name}: its vocabulary was not trained on it, so it cannot be made again. Encode a copy of the "
-            "data with `nmt build-vocab --vocab`."
-        )
+        raise DataError(f"{manifest.name}: its vocabulary was not trained on it, so a script cannot make it again.")
     if settings:
         options = [
             "--data", folder, "--size", str(settings["size"]), "--model-type", str(settings["model_type"]),
@@ -210,7 +207,7 @@ def _score_step(link: Link) -> str:
     hypotheses = [part for part in link.made_from if part.kind == "translation"]
     others = [part for part in link.made_from if part.kind == "text" and part.facts.get("role") == "hypothesis"]
     if others:
-        raise DataError(f"{others[0].name}: was not written by nmt translate --output, so it cannot be made again.")
+        raise DataError(f"{others[0].name}: was not written by nmt translate, so it cannot be made again.")
     options: list[str] = []
     for part in link.made_from:
         if part.kind == "text":

@@ -12,6 +12,8 @@ import nmt
 SOURCES = Path(nmt.__file__).parent
 COMMAND = re.compile(r"`(nmt [^`]*)`")
 OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z0-9-]*")
+_SCRIPTS = ("lineage/script.py",)
+"""Modules that write the lines of a script, which is run by a test. Only their errors are messages."""
 UNKNOWN = "{}"
 """Stands for what a message fills in."""
 
@@ -21,7 +23,9 @@ def advice_in_sources() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(SOURCES.rglob("*.py")):
         module = path.relative_to(SOURCES).as_posix()
-        for text in messages(ast.parse(path.read_text("utf-8"))):
+        tree = ast.parse(path.read_text("utf-8"))
+        trees = [node for node in ast.walk(tree) if isinstance(node, ast.Raise)] if module in _SCRIPTS else [tree]
+        for text in (text for tree in trees for text in messages(tree)):
             for advice in advice_in(text):
                 modules = found.setdefault(advice, [])
                 if module not in modules:

@@ -10,7 +10,7 @@ from nmt.cli.app import app
 
 COMMANDS = [
     *("prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score"),
-    *("report", "attention", "doctor"),
+    *("report", "attention", "doctor", "inspect"),
 ]
 
 

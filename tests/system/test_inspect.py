@@ -1,0 +1,159 @@
+"""``nmt inspect``: from a score back to the archives, what changed on the way, and a script that makes it again."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.hashing import sha256_of
+from tests.commands import nmt_for_scripts
+
+
+@pytest.fixture(scope="module")
+def scored(trained_once, nmt, tmp_path_factory) -> Path:
+    """A folder with the whole chain: data, run, average, translation and the JSON of its score."""
+    folder = tmp_path_factory.mktemp("chain") / "work"
+    shutil.copytree(trained_once, folder, symlinks=True)
+    for language in ("en", "de"):
+        lines = (folder / "data/toy-en-de" / f"test.{language}").read_text("utf-8").splitlines(keepends=True)
+        (folder / f"few.{language}").write_text("".join(lines[:20]), "utf-8")
+    nmt("translate", "--input", "few.en", "--output", "out.de", "--beam", "2", "--no-guard", cwd=folder)
+    (folder / "score.json").write_text(
+        nmt("score", "--json", "--reference", "few.de", "out.de", cwd=folder).stdout, "utf-8"
+    )
+    return folder
+
+
+@pytest.fixture
+def chain(scored, tmp_path) -> Path:
+    """A copy of that folder."""
+    shutil.copytree(scored, tmp_path / "work", symlinks=True)
+    return tmp_path / "work"
+
+
+def links(link: dict) -> list[dict]:
+    return [link, *(each for part in link["made_from"] for each in links(part))]
+
+
+def test_a_score_leads_back_to_checksums_and_licences(chain, nmt):
+    found = links(json.loads(nmt("inspect", "--json", "score.json", cwd=chain).stdout))
+    kinds = [link["kind"] for link in found]
+    assert kinds[:3] == ["score", "translation", "model"]
+    assert {"checkpoint", "data set", "vocabulary", "archive", "text"} <= set(kinds)
+    assert {link["state"] for link in found} == {"unchanged", "not checked"}  # the score itself has no checksum
+    [data] = [link for link in found if link["kind"] == "data set"]
+    manifest = json.loads((chain / "data/toy-en-de/manifest.json").read_text())
+    assert data["facts"]["licence"] == manifest["licence"]
+    archives = {Path(link["name"]).name: link["facts"]["sha256"] for link in found if link["kind"] == "archive"}
+    assert archives == {Path(source["file"]).name: source["sha256"] for source in manifest["sources"]}
+    text = nmt("inspect", "score.json", cwd=chain).stdout
+    assert "translation: out.de  [unchanged]" in text
+    assert "model: runs/toy-en-de-tiny/average  [unchanged]" in text
+    assert f"licence: {manifest['licence']}" in text
+
+
+CHANGED = [
+    "out.de", "few.en", "few.de", "runs/toy-en-de-tiny/average/model.safetensors",
+    "runs/toy-en-de-tiny/average/vocab.model", "runs/toy-en-de-tiny/checkpoints/step-00000040/model.safetensors",
+    "data/toy-en-de/train.de", "data/toy-en-de/vocab.model",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", CHANGED)
+def test_one_changed_byte_is_named(chain, nmt, file):
+    content = bytearray((chain / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (chain / file).write_bytes(content)
+    result = nmt("inspect", "score.json", cwd=chain, check=False)
+    assert result.returncode == 1
+    assert f"warning: the sha256 of {file} is {sha256_of(chain / file)}" in result.stderr
+    assert result.stdout.count("[CHANGED]") == 1
+
+
+def test_an_archive_that_changed_in_the_cache_is_named(chain, nmt):
+    manifest = json.loads((chain / "data/toy-en-de/manifest.json").read_text())
+    url = "https://example.org/corpora/text.en.gz"
+    manifest["sources"].append({"file": "text.en.gz", "url": url, "sha256": "0" * 64, "bytes": 3})
+    (chain / "data/toy-en-de/manifest.json").write_text(json.dumps(manifest))
+    absent = nmt("inspect", "data/toy-en-de", cwd=chain, XDG_CACHE_HOME=str(chain / "cache"))
+    assert "archive: text.en.gz  [not here]" in absent.stdout
+    assert f"url: {url}" in absent.stdout
+    cached = chain / "cache/nmt/example.org/corpora/text.en.gz"
+    cached.parent.mkdir(parents=True)
+    cached.write_bytes(b"abc")
+    result = nmt("inspect", "data/toy-en-de", cwd=chain, check=False, XDG_CACHE_HOME=str(chain / "cache"))
+    assert result.returncode == 1
+    assert "text.en.gz is" in result.stderr
+
+
+def test_a_copied_bundle_still_says_where_it_comes_from(chain, nmt, tmp_path):
+    shutil.copytree(chain / "runs/toy-en-de-tiny/average", tmp_path / "away")
+    found = links(json.loads(nmt("inspect", "--json", "away", cwd=tmp_path).stdout))
+    states = {link["kind"]: link["state"] for link in found}
+    assert states["model"] == "unchanged"
+    assert states["data set"] == states["vocabulary"] == states["checkpoint"] == "not here"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["runs/toy-en-de-tiny", "runs/toy-en-de-tiny/last", "data/toy-en-de", "data/toy-en-de/vocab.model", "out.de"],
+)
+def test_every_link_can_be_inspected(chain, nmt, path):
+    assert "archive: " in nmt("inspect", path, cwd=chain).stdout
+
+
+@pytest.mark.parametrize(("path", "says"), [("few.de", "has no lineage"), ("nothing", "there is no such file")])
+def test_what_has_no_lineage_is_an_error(chain, nmt, path, says):
+    result = nmt("inspect", path, cwd=chain, check=False)
+    assert result.returncode == 2
+    assert says in result.stderr
+
+
+def test_a_hypothesis_that_changed_before_it_was_scored_is_a_text(chain, nmt):
+    (chain / "out.de").write_text((chain / "out.de").read_text("utf-8") + "\n", "utf-8")
+    (chain / "few.de").write_text((chain / "few.de").read_text("utf-8") + "x\n", "utf-8")
+    score = nmt("score", "--json", "--reference", "few.de", "out.de", cwd=chain).stdout
+    (chain / "other.json").write_text(score)
+    text = nmt("inspect", "other.json", cwd=chain).stdout
+    assert "text: out.de" in text
+    assert "model:" not in text
+    result = nmt("inspect", "--reproduce", "other.json", cwd=chain, check=False)
+    assert result.returncode == 2
+    assert "was not written by nmt translate" in result.stderr
+
+
+def test_a_bundle_of_an_earlier_version_is_unknown(chain, nmt):
+    average = BundleFolder(chain / "runs/toy-en-de-tiny/average")
+    average.notes.write_text('{"averaged": ["step-00000040"]}')
+    checksums = json.loads(average.checksums.read_text())
+    average.checksums.write_text(json.dumps(checksums | {average.notes.name: sha256_of(average.notes)}))
+    assert "origin: unknown" in nmt("inspect", "runs/toy-en-de-tiny", cwd=chain).stdout
+    result = nmt("inspect", "--reproduce", "runs/toy-en-de-tiny", cwd=chain, check=False)
+    assert result.returncode == 2
+    assert "how it was trained is not recorded" in result.stderr
+
+
+def test_a_damaged_lineage_is_an_error(chain, nmt):
+    average = BundleFolder(chain / "runs/toy-en-de-tiny/average")
+    notes = json.loads(average.notes.read_text())
+    notes["lineage"]["data"][0]["manifest"] = {"name": 3}
+    average.notes.write_text(json.dumps(notes))
+    result = nmt("inspect", "runs/toy-en-de-tiny", cwd=chain, check=False)
+    assert result.returncode == 2
+    assert "its lineage is damaged" in result.stderr
+
+
+@pytest.mark.slow
+def test_the_script_makes_the_same_again(chain, nmt, tmp_path):
+    """Bit for bit: it compares each result with the recorded checksum, and so does this test."""
+    script = nmt("inspect", "--reproduce", "score.json", cwd=chain).stdout
+    assert "nmt translate --model runs/toy-en-de-tiny/average" in script
+    with nmt_for_scripts(tmp_path) as program:
+        environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+        subprocess.run(["sh", "-c", script], cwd=chain, env=environment, check=True, capture_output=True)
+    for file in ("runs/toy-en-de-tiny/average/model.safetensors", "out.de", "data/toy-en-de/vocab.model"):
+        assert sha256_of(chain / "again" / file) == sha256_of(chain / file), file
