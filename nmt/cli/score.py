@@ -103,7 +103,9 @@ def score(
         references = _test_set_references(test_set, langpair, cache, mirror or [], offline)
     else:
         references = [list(read_lines(path)) for path in reference or []]
-    language = target_lang or _language(langpair, reference or [])
+    language = target_lang or (
+        langpair.partition("-")[2] if langpair is not None else reference_language((reference or [])[0])
+    )
     if target_lang and not is_language_code(target_lang):
         warn(
             f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
@@ -198,18 +200,16 @@ class _How(TypedDict):
     lowercase: bool
 
 
-def _language(langpair: str | None, references: list[Path]) -> str:
-    """The target language, by the test set's languages, the reference's name, or the manifest beside it."""
+def reference_language(reference: Path) -> str:
+    """The language of a reference: by its name, or by the manifest beside it; empty if neither says it."""
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
     from nmt.evaluation import language_of_name
 
-    if langpair is not None:
-        return langpair.partition("-")[2]
-    if of_name := language_of_name(references[0]):
+    if of_name := language_of_name(reference):
         return of_name
-    if DataFolder(references[0].parent).manifest.is_file():
-        return read_manifest(references[0].parent).target_lang
+    if DataFolder(reference.parent).manifest.is_file():
+        return read_manifest(reference.parent).target_lang
     return ""
 
 
