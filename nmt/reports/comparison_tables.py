@@ -70,9 +70,7 @@ def totals_table(found: Differences) -> Table:
     a, b = totals.length_ratios
     rows.append(["length ratio", f"{a:.3f}", f"{b:.3f}", signed(b - a, 3), ""])
     rows.append(["tokens", *(f"{size:,}" for size in totals.tokens), f"{totals.tokens[1] - totals.tokens[0]:+,}", ""])
-    return Table(
-        "Totals", ["", "A", "B", "B - A", "p"], rows, "\n".join(metric.signature for metric in totals.metrics)
-    )
+    return Table("Totals", ["", "A", "B", "B - A", "p"], rows, "\n".join(metric.signature for metric in totals.metrics))
 
 
 def ngram_tables(found: Differences) -> list[Table]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
 
 from nmt.evaluation.differences import ChangedSentence, Differences, Part, word_diff
 from nmt.reports.comparison_tables import ComparedFiles, Table, ngram_tables, signed, tables, totals_table, verdict
@@ -52,13 +54,12 @@ def _sentence(sentence: ChangedSentence) -> Iterator[str]:
 
 
 def _marked(parts: Sequence[Part], begin: str, end: str) -> str:
-    """A line with marks around the words in which it differs, whatever their kind."""
+    """A line with marks around the words in which it differs, whether they are right or wrong."""
+    last = len(parts) - 1
+    # A space within the line that is a part of its own stands between two that differ.
+    differs = [part.kind != "same" or (part.text.isspace() and 0 < index < last) for index, part in enumerate(parts)]
     made = ""
-    for part in parts:
-        if part.kind == "same":
-            made += part.text
-        elif made.endswith(end):
-            made = f"{made.removesuffix(end)}{part.text}{end}"
-        else:
-            made += f"{begin}{part.text}{end}"
+    for marked, group in groupby(zip(parts, differs, strict=True), key=itemgetter(1)):
+        words = "".join(part.text for part, _ in group)
+        made += f"{begin}{words}{end}" if marked else words
     return made
