@@ -43,7 +43,7 @@ def compare(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=STREAMS)] = False,
     samples: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Sentences shown for each system.", show_default=True)
+        int, typer.Option(metavar="N", min=0, help="Sentences shown for each system.  [5]", show_default=False)
     ] = 5,
     target_lang: Annotated[
         str | None,
@@ -62,7 +62,7 @@ def compare(
     Example: nmt compare base.de new.de --reference test.de --source test.en --out comparison.html
     """
     from nmt.cli.console import notice, warn, write_stdout
-    from nmt.cli.score import reference_language
+    from nmt.cli.score import reference_language, warn_of_language
     from nmt.errors import ConfigError
     from nmt.evaluation import hypothesis_warnings, tokenizer_warnings
     from nmt.evaluation.differences import find_differences, parallel_texts
@@ -80,6 +80,7 @@ def compare(
         raise ConfigError(f"{a} was given twice: give the translations of two systems.")
     if out is not None:
         check_comparison_page(out)
+    warn_of_language(target_lang)
     language = target_lang or reference_language(reference) or _language_of(data)
     lines_a, lines_b, references = (list(read_lines(path)) for path in (a, b, reference))
     texts = parallel_texts(
@@ -119,6 +120,7 @@ def _language_of(data: Path | None) -> str:
 
 def _frequencies(data: Path, language: str, texts: ParallelTexts, tokenize: TokenizerName | None) -> Counter[str]:
     """How often the words of the texts occur in the training text of a data set, on the side with their language."""
+    from nmt.cli.console import warn
     from nmt.cli.progress_lines import progress_display
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
@@ -128,8 +130,12 @@ def _frequencies(data: Path, language: str, texts: ParallelTexts, tokenize: Toke
 
     manifest = read_manifest(data)
     sides = (manifest.target_lang, manifest.source_lang)
-    side = next((side for side in sides if base_language(side) == base_language(language)), manifest.target_lang)
-    path = DataFolder(data).text("train", side)
+    side = next((side for side in sides if base_language(side) == base_language(language)), None)
+    path = DataFolder(data).text("train", side or manifest.target_lang)
+    if side is None:
+        warn(
+            f"{data} holds {' and '.join(sides)}, and the translations are in {language}: words are counted in {path}."
+        )
     total = manifest.files[path.name].lines if path.name in manifest.files else None
     with progress_display() as display:
         update = display("lines")

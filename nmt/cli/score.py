@@ -80,7 +80,6 @@ def score(
         check_counts,
         compare,
         hypothesis_warnings,
-        is_language_code,
         sentence_scores,
         tokenizer_warnings,
     )
@@ -106,11 +105,7 @@ def score(
     language = target_lang or (
         langpair.partition("-")[2] if langpair is not None else reference_language((reference or [])[0])
     )
-    if target_lang and not is_language_code(target_lang):
-        warn(
-            f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
-            "applied."
-        )
+    warn_of_language(target_lang)
     if paper_bleu and not language:
         raise ConfigError("--paper-bleu needs the language for its tokeniser: --target-lang.")
 
@@ -198,6 +193,18 @@ class _How(TypedDict):
     target_lang: str
     tokenize: TokenizerName | None
     lowercase: bool
+
+
+def warn_of_language(target_lang: str | None) -> None:
+    """Warn if the language that was given, if any, is none."""
+    from nmt.cli.console import warn
+    from nmt.evaluation import is_language_code
+
+    if target_lang and not is_language_code(target_lang):
+        warn(
+            f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
+            "applied."
+        )
 
 
 def reference_language(reference: Path) -> str:

@@ -60,8 +60,7 @@ def write_comparison(found: Differences, files: ComparedFiles, path: Path) -> No
 
 def comparison_page(found: Differences, files: ComparedFiles) -> str:
     """A self-contained page."""
-    first, second = (Path(name).name for name in files.systems)
-    title = f"{_TITLE}{first} and {second}"
+    title = f"{_TITLE}{' and '.join(_short_names(files))}"
     totals = totals_table(found)
     return page(
         title,
@@ -76,6 +75,12 @@ def comparison_page(found: Differences, files: ComparedFiles) -> str:
         element("footer", text(f"{_FOOTER}{nmt.__version__}.")),
         styles=["charts.css", "comparison.css"],
     )
+
+
+def _short_names(files: ComparedFiles) -> Sequence[str]:
+    """The names of the systems' files, with their folders where these alone tell them apart."""
+    names = [Path(name).name for name in files.systems]
+    return names if names[0] != names[1] else files.systems
 
 
 def _compared(files: ComparedFiles) -> Html:
@@ -98,12 +103,17 @@ def _figures(found: Differences) -> Html:
         element(
             "div",
             element("dt", text(name)),
-            *(element("dd", _name(system), text(f" {value}")) for system, value in zip(_SYSTEMS, values, strict=True)),
+            element("dd", *map(_value, _SYSTEMS, values), class_="values"),
             element("dd", text(remark), class_="remark"),
         )
         for name, values, remark in figures(found)
     )
     return element("dl", *tiles, class_="figures")
+
+
+def _value(system: str, value: str) -> Html:
+    """The value of a system, beside its name."""
+    return element("span", _name(system), text(f" {value}"), class_="value")
 
 
 def _note(line: str) -> Html:
@@ -192,8 +202,11 @@ def _sentence(sentence: ChangedSentence) -> Html:
         element(
             "p",
             element("b", text(f"line {sentence.line:,}")),
-            text(f" chrF {a:.1f} and {b:.1f} "),
-            element("span", text(f"({signed(b - a, 1)})"), class_="gap"),
+            text(" chrF "),
+            _value("A", f"{a:.1f}"),
+            text(" "),
+            _value("B", f"{b:.1f}"),
+            text(f" ({signed(b - a, 1)})"),
             class_="about",
         ),
         element(

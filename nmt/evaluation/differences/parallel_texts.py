@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nmt.evaluation.metrics import TokenizerName, check_counts, make_metric
+from nmt.errors import DataError
+from nmt.evaluation.metrics import TokenizerName, make_metric
 from nmt.text import not_parallel
 
 Tokens = tuple[str, ...]
@@ -52,7 +53,10 @@ def parallel_texts(
         NmtError: the tokeniser is not installed.
     """
     for name, lines in zip(names, systems, strict=True):
-        check_counts(lines, [reference], name=name)
+        if not lines:
+            raise DataError(f"{name} is empty: there is nothing to compare.")
+        if len(lines) != len(reference):
+            raise not_parallel((name, len(lines)), ("the reference", len(reference)))
     if source is not None and len(source) != len(reference):
         raise not_parallel(("the source", len(source)), ("the reference", len(reference)))
     split = tokenizer(target_lang, tokenize)
