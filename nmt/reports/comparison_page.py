@@ -25,6 +25,8 @@ _TITLE = "Comparison of translations: "
 _FOOTER = "Written by nmt compare, version "
 _SYSTEMS = ("A", "B")
 _GAINS = "◂ A better · B better ▸"
+# The longest bar of a table is never for a gain below one point, so that small gains look small.
+_LEAST_SCALE = 0.01
 _TAGS = {"A": "del", "B": "ins"}
 
 
@@ -125,8 +127,8 @@ def _table(each: Table) -> Html:
     rows = [[_cell(each, row, column) for column in range(len(each.header))] for row in range(len(each.rows))]
     header, numbers = each.header, range(1, len(each.header))
     if each.gains:
-        largest = max(map(abs, each.gains)) or 1.0
-        rows = [[*row, _gain_bar(gain / largest)] for row, gain in zip(rows, each.gains, strict=True)]
+        scale = max(_LEAST_SCALE, *map(abs, each.gains))
+        rows = [[*row, _gain_bar(gain / scale)] for row, gain in zip(rows, each.gains, strict=True)]
         header = [*header, _GAINS]
     return table(header, rows, numbers=numbers)
 

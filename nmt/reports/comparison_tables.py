@@ -31,7 +31,7 @@ class Table:
     rows: list[list[str]]
     note: str = ""
     gains: list[float] = field(default_factory=list)
-    """For each row, how much better B is than A, in any unit; negative if A is better. Empty if this has no meaning."""
+    """For each row, by how much B is better, from -1 to 1; negative if A is better. Empty if this has no meaning."""
     shares: dict[int, list[float]] = field(default_factory=dict)
     """Columns, from 0, with shares from 0 to 1 that can be drawn."""
 
@@ -105,7 +105,7 @@ def _by_length(found: Differences) -> Table:
             ]
             for each in found.by_length
         ],
-        gains=[each.bleu[1] - each.bleu[0] for each in found.by_length],
+        gains=[(each.bleu[1] - each.bleu[0]) / 100 for each in found.by_length],
     )
 
 

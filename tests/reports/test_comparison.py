@@ -59,6 +59,14 @@ def test_bars_go_to_the_side_of_the_better_system(found, parsed):
     assert any("--size: 50.0%" in style for style in bars(page))
 
 
+def test_bars_of_small_gains_are_short(parsed):
+    lines = [f"the lamp is number {number}" for number in range(500)]
+    found = differences(lines, ["a lamp is number 0", *lines[1:]], lines, None)
+    page = parsed(comparison_page(found, FILES))
+    sizes = [float(style.split("--size: ")[1].removesuffix("%")) for style in bars(page)]
+    assert 0 < max(sizes) < 25
+
+
 def test_copied_words_are_a_loss_and_kept_numbers_a_gain(found):
     (table,) = [table for table in tables(found, FILES) if table.title.startswith("Numbers")]
     gains = {row[0]: gain for row, gain in zip(table.rows, table.gains, strict=True)}
