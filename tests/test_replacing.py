@@ -91,6 +91,7 @@ READ = {
     "translate short_lists",
     "inspect path",
     *("score hypothesis", "score reference", "score source"),
+    *("compare a", "compare b", "compare reference", "compare source", "compare data"),
     *("bench train data", "bench translate model", "bench translate data", "attention model", "attention input"),
 }
 """What is only read from."""
@@ -156,6 +157,7 @@ COMMANDS = {
         adds=True,
     ),
     "build-vocab data": Output(("build-vocab", "--size", "38", "--workers", "1", "--data"), succeeds=("data",)),
+    "compare out": Output(("compare", "input.txt", "other.txt", "--reference", "input.txt", "--out")),
     "report out": Output(("report", "runs/run", "--out"), succeeds=("new", "report")),
     # No place has a name that ends as a page, a picture or JSON does.
     "attention out": Output(("attention", "--model", "bundle", "--threads", "1", "ba", "--out"), succeeds=()),
@@ -225,6 +227,7 @@ def template(tmp_path_factory) -> Path:
         shutil.copytree(world / "of another toolkit", world / "exported")
     (world / "empty").mkdir()
     (world / "input.txt").write_text("ba do\n")
+    (world / "other.txt").write_text("ba lu\n")
     for name, path in (FOLDERS | FILES).items():
         (world / f"link to {name}").symlink_to(path)
     _write_recipe(world)

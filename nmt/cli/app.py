@@ -18,6 +18,7 @@ from nmt.cli.attention import attention
 from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.bench import bench
 from nmt.cli.build_vocab import build_vocab
+from nmt.cli.compare import compare
 from nmt.cli.completion import QuicklyCompleted, leaving_values
 from nmt.cli.console import (
     STANDARD_OUTPUT,
@@ -163,6 +164,7 @@ _add("train", train, "Train a Transformer, or resume a run.")
 _add("average-checkpoints", average_checkpoints, "Average the weights of several checkpoints.")
 _add("translate", translate, "Translate lines of text.")
 _add("score", score, "Score translations: BLEU, chrF, TER.")
+_add("compare", compare, "Show where the translations of two systems differ.")
 _add("inspect", inspect, "Show where something comes from, and whether it changed.")
 _add("report", report, "Write a page about training runs.")
 _add("attention", attention, "Draw the attention in sentences and their translations.")

@@ -85,7 +85,6 @@ def score(
         check_counts,
         compare,
         hypothesis_warnings,
-        is_language_code,
         sentence_scores,
         tokenizer_warnings,
     )
@@ -115,12 +114,10 @@ def score(
         references = _test_set_references(test_set, langpair, cache, mirror or [], offline)
     else:
         references = [list(read_lines(path)) for path in reference or []]
-    language = target_lang or _language(langpair, reference or [])
-    if target_lang and not is_language_code(target_lang):
-        warn(
-            f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
-            "applied."
-        )
+    language = target_lang or (
+        langpair.partition("-")[2] if langpair is not None else reference_language((reference or [])[0])
+    )
+    warn_of_language(target_lang)
     if paper_bleu and not language:
         raise ConfigError("--paper-bleu needs the language for its tokeniser: --target-lang.")
 
@@ -250,18 +247,28 @@ class _How(TypedDict):
     lowercase: bool
 
 
-def _language(langpair: str | None, references: list[Path]) -> str:
-    """The target language, by the test set's languages, the reference's name, or the manifest beside it."""
+def warn_of_language(target_lang: str | None) -> None:
+    """Warn if the language that was given, if any, is none."""
+    from nmt.cli.console import warn
+    from nmt.evaluation import is_language_code
+
+    if target_lang and not is_language_code(target_lang):
+        warn(
+            f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
+            "applied."
+        )
+
+
+def reference_language(reference: Path) -> str:
+    """The language of a reference: by its name, or by the manifest beside it; empty if neither says it."""
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
     from nmt.evaluation import language_of_name
 
-    if langpair is not None:
-        return langpair.partition("-")[2]
-    if of_name := language_of_name(references[0]):
+    if of_name := language_of_name(reference):
         return of_name
-    if DataFolder(references[0].parent).manifest.is_file():
-        return read_manifest(references[0].parent).target_lang
+    if DataFolder(reference.parent).manifest.is_file():
+        return read_manifest(reference.parent).target_lang
     return ""
 
 

@@ -36,7 +36,7 @@ class TextTable:
         self.rows.append(list(cells))
 
     def __str__(self) -> str:
-        widths = [max(map(len, column)) for column in zip(self.headings, *self.rows, strict=True)]
+        widths = [max(2, *map(len, column)) for column in zip(self.headings, *self.rows, strict=True)]
         rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
         lines = [_line(cells, widths) for cells in (self.headings, rule, *self.rows)]
         if self.title:

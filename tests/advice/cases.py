@@ -156,6 +156,7 @@ REMAKE = "prepare-data a --source-lang en --target-lang de --train corpus/c --ou
 SCORE = "score --reference corpus/c.de corpus/c.de"
 SERVED = "prepare-data served.yaml --out served --offline"
 TO_OUT = "translate --model runs/r --input corpus/c.en --output out"
+COMPARE = "compare corpus/c.de corpus/c.en --reference corpus/c.de"
 SCORED = "translate --model runs/r --input corpus/c.en --score-target corpus/c.de"
 
 CASES = [
@@ -459,6 +460,11 @@ CASES = [
         "average-checkpoints", AS_PRINTED, ("checkpoint/describing.py: nmt train --resume {}",),
         remove("runs/r/checkpoints"),
     ),
+    Case(
+        f"{COMPARE} --json --out page.html", f"{COMPARE} --out page.html",
+        ("cli/compare.py: --json", "cli/compare.py: --out"),
+    ),
+    Case(f"{COMPARE} --out corpus/c.en", f"{COMPARE} --out page.html", ("ownership.py: --out",)),
     Case("report data/a", "report runs/r", ("reports/run_history.py: nmt train",)),
     Case("attention ba --out page.pdf", "attention ba --out page.html", ("reports/attention_files.py: --out",)),
     Case(
@@ -620,6 +626,14 @@ WARNINGS = [
             ("--target-lang zh", "猫坐在垫子上"), ("--tokenize char", "猫がマットの上に座っている"),
             ("--tokenize char", "แมวนั่งบนเสื่อ"), ("--metric chrf", "แมวนั่งบนเสื่อ"),
         )
+    ),
+    *(
+        Case(
+            "compare reference other --reference reference", f"compare reference other --reference reference {words}",
+            (f"cli/compare.py: {words.split()[0]}",),
+            lambda project: (write("reference", "猫坐在垫子上\n")(project), write("other", "猫坐\n")(project)),
+        )
+        for words in ("--target-lang zh", "--tokenize char")
     ),
 ]  # fmt: skip
 """Commands that succeed with a warning, which names what to type."""

@@ -10,7 +10,7 @@ from nmt.cli.app import app
 
 COMMANDS = [
     *("prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score"),
-    *("report", "attention", "doctor", "inspect"),
+    *("compare", "inspect", "report", "attention", "doctor"),
 ]
 
 
@@ -33,11 +33,11 @@ def test_the_help_of_translate_stands_in_groups_of_80_columns():
     assert "--resume" not in text
 
 
-def test_help_texts_have_ten_words_at_most():
+@pytest.mark.parametrize("command", ["translate", "compare"])
+def test_help_texts_have_ten_words_at_most(command):
     import typer.main
 
-    translate = typer.main.get_command(app).commands["translate"]
-    for param in translate.params:
+    for param in typer.main.get_command(app).commands[command].params:
         words = re.sub(r"\[.*?\]", "", param.help or "").split()
         assert len(words) <= 10, param.name
 

@@ -89,6 +89,7 @@ COMMANDS = {
         "score --test-set wmt14/full --langpair en-de --offline --mirror mirror --cache cache hypotheses.txt",
         leaves="cache(/.*)?",
     ),
+    "compare": Command("compare other.txt input.txt --reference input.txt --out compared.html"),
     "report": Command("report runs/run --out page.html", varies=r"page\.html"),
     "attention": Command("attention --model bundle --threads 1 ba lu --out weights.json"),
     "doctor": Command("doctor --quick --out examined.html", leaves=r"examined\.html", varies=r"examined\.(html|json)"),
@@ -110,9 +111,9 @@ def is_quick(command: str, fault: str, place: str) -> bool:
 
 def test_the_table_has_every_command_fault_and_place():
     assert {name for name, _ in commands()} == {name.partition(" (")[0] for name in COMMANDS} - {"export"}
-    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 540
+    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 576
     quick = [case for case in TABLE if is_quick(*case)]
-    assert len(quick) == 270
+    assert len(quick) == 288
     for pairs in ({(c, f) for c, f, _ in quick}, {(c, p) for c, _, p in quick}, {(f, p) for _, f, p in quick}):
         assert len(pairs) in (len(COMMANDS) * len(FAULTS), len(FAULTS) * len(PLACES))
 
@@ -128,6 +129,7 @@ def template(tmp_path_factory) -> Path:
     settings["checkpoints"]["every_updates"] = 1
     (world / "quick.yaml").write_text(yaml.safe_dump(settings))
     (world / "input.txt").write_text("ba do ki\nlu me\n\nno pa ru se ti\n" * 3)
+    (world / "other.txt").write_text("ba do ki\nlu\n\nno ru pa se\n" * 3)
     (world / "hypotheses.txt").write_text("Eine Zeile .\nFisch\nDas Ende\n")
     (world / "tmp").mkdir()
     write_recipe(world, dedup=False)

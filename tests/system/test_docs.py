@@ -40,7 +40,11 @@ def reduced(script: str) -> str:
         r"\bnmt train\b(?! --resume)", "nmt train --fresh --max-updates 2 --set validation.bleu=false", script
     )
     script = re.sub(r"(\bnmt train --resume \S+).*", r"\1 --max-updates 62", script)
-    return re.sub(r"< (\S+test\.en)", r"< short.en", re.sub(r"--reference \S+test\.de", "--reference short.de", script))
+    return re.sub(
+        r"(<|--source) (\S+test\.en)",
+        r"\1 short.en",
+        re.sub(r"--reference \S+test\.de", "--reference short.de", script),
+    )
 
 
 @pytest.fixture(scope="module")

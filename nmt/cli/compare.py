@@ -1,0 +1,149 @@
+"""``nmt compare``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from nmt.option_fields import STREAMS
+
+if TYPE_CHECKING:
+    from nmt.evaluation import TokenizerName
+    from nmt.evaluation.differences import ParallelTexts
+
+# Progress is shown after this many lines of training text.
+_LINES = 10_000
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="Translations of system A; - is standard input.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Translations of system B; - is standard input.")],
+    reference: Annotated[
+        Path, typer.Option(metavar="PATH", help="Reference translations, one per line.", rich_help_panel=STREAMS)
+    ],
+    source: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Source text: adds names and copied words.", rich_help_panel=STREAMS),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Data set to count words in.  [the references]",
+            rich_help_panel=STREAMS,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="PATH", help="Write a page instead of printing.", rich_help_panel=STREAMS),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=STREAMS)] = False,
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Sentences shown for each system.  [5]", show_default=False)
+    ] = 5,
+    target_lang: Annotated[
+        str | None,
+        typer.Option(metavar="LANG", help="Language of the translations.  [reference's name, or data set]"),
+    ] = None,
+    tokenize: Annotated[
+        Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] | None,
+        typer.Option(help="Tokeniser, as sacreBLEU names it.  [by the language]"),
+    ] = None,
+) -> None:
+    """Compare the translations of two systems: where do they differ, and in what?
+
+    Shows scores with the significance of their difference, BLEU by sentence length, rare and frequent words, numbers,
+    names, lengths, n-grams, and the sentences that changed most.
+
+    Example: nmt compare base.de new.de --reference test.de --source test.en --out comparison.html
+    """
+    from nmt.cli.console import notice, warn, write_stdout
+    from nmt.cli.score import reference_language, warn_of_language
+    from nmt.errors import ConfigError
+    from nmt.evaluation import hypothesis_warnings, tokenizer_warnings
+    from nmt.evaluation.differences import find_differences, parallel_texts
+    from nmt.reports.comparison_page import check_comparison_page, write_comparison
+    from nmt.reports.comparison_tables import ComparedFiles
+    from nmt.reports.comparison_text import comparison_json, comparison_text
+    from nmt.text import STDIN, read_lines
+
+    if as_json and out is not None:
+        raise ConfigError(f"--json prints, and --out {out} writes: give one.")
+    given = [path for path in (a, b, reference, source) if path is not None]
+    if sum(str(path) == STDIN for path in given) > 1:
+        raise ConfigError("standard input (-) can be one of the texts only.")
+    if a == b:
+        raise ConfigError(f"{a} was given twice: give the translations of two systems.")
+    if out is not None:
+        check_comparison_page(out)
+    warn_of_language(target_lang)
+    language = target_lang or reference_language(reference) or _language_of(data)
+    lines_a, lines_b, references = (list(read_lines(path)) for path in (a, b, reference))
+    texts = parallel_texts(
+        (lines_a, lines_b),
+        references,
+        None if source is None else list(read_lines(source)),
+        target_lang=language,
+        tokenize=tokenize,
+        names=(str(a), str(b)),
+    )
+    for path, lines in ((a, lines_a), (b, lines_b)):
+        for message in hypothesis_warnings(lines, [references]):
+            warn(f"{path}: {message}")
+    frequencies = None if data is None else _frequencies(data, language, texts, tokenize)
+    found = find_differences(texts, frequencies, samples=samples)
+    used = dict(part.split(":", 1) for part in found.totals.metrics[0].signature.split("|"))["tok"]
+    if tokenizer_warnings([references], used):
+        warn(
+            f"the tokeniser {used} does not split the script of the reference, so words cannot be counted. Name the "
+            "language with --target-lang, or use --tokenize char."
+        )
+    files = ComparedFiles(
+        (str(a), str(b)), str(reference), None if source is None else str(source), None if data is None else str(data)
+    )
+    if out is not None:
+        write_comparison(found, files, out)
+        notice(f"written: {out}")
+    else:
+        write_stdout((comparison_json if as_json else comparison_text)(found, files))
+
+
+def _language_of(data: Path | None) -> str:
+    from nmt.data.manifest import read_manifest
+
+    return "" if data is None else read_manifest(data).target_lang
+
+
+def _frequencies(data: Path, language: str, texts: ParallelTexts, tokenize: TokenizerName | None) -> Counter[str]:
+    """How often the words of the texts occur in the training text of a data set, on the side with their language."""
+    from nmt.cli.console import warn
+    from nmt.cli.progress_lines import progress_display
+    from nmt.data.data_folder import DataFolder
+    from nmt.data.manifest import read_manifest
+    from nmt.evaluation import base_language
+    from nmt.evaluation.differences import count_words, tokenizer, words_of
+    from nmt.text import read_lines
+
+    manifest = read_manifest(data)
+    sides = (manifest.target_lang, manifest.source_lang)
+    side = next((side for side in sides if base_language(side) == base_language(language)), None)
+    path = DataFolder(data).text("train", side or manifest.target_lang)
+    if side is None:
+        warn(
+            f"{data} holds {' and '.join(sides)}, and the translations are in {language}: words are counted in {path}."
+        )
+    total = manifest.files[path.name].lines if path.name in manifest.files else None
+    with progress_display() as display:
+        update = display("lines")
+
+        def lines() -> Iterator[str]:
+            for number, line in enumerate(read_lines(path), start=1):
+                if number % _LINES == 0:
+                    update(f"counting words of {path}", number, total)
+                yield line
+
+        return count_words(lines(), words_of(texts), tokenizer(language, tokenize))
