@@ -197,6 +197,11 @@ def memory_for_use(device: torch.device) -> int | None:
     return available + memory_in_use(device)
 
 
+def total_memory(device: torch.device) -> int | None:
+    """All bytes of a GPU, in use or not; None for other devices."""
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
+
+
 def _choose_device(device: DeviceChoice) -> torch.device:
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if device == "auto":

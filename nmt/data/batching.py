@@ -182,10 +182,15 @@ class Batch:
         return max(self.source_tokens, self.target_tokens)
 
 
-def halves(batch: Batch) -> tuple[Batch, Batch]:
-    """Split a batch of at least two pairs into two, each padded only to its own longest sentence."""
+def halves(batch: Batch, *, alternating: bool = False) -> tuple[Batch, Batch]:
+    """Split a batch of at least two pairs into two, each padded only to its own longest sentence.
+
+    Args:
+        alternating: every second pair, so that the halves of pairs of all lengths have as many tokens.
+    """
     middle = len(batch.source_BS) // 2
-    first, second = (_trimmed(batch, rows) for rows in (slice(None, middle), slice(middle, None)))
+    parts = (slice(0, None, 2), slice(1, None, 2)) if alternating else (slice(None, middle), slice(middle, None))
+    first, second = (_trimmed(batch, rows) for rows in parts)
     return first, second
 
 

@@ -21,7 +21,9 @@ from nmt.data.vocab import Vocabulary
 
 SPARE_SENTENCES = 8
 """Sentences of spare rows on each side. Each has at least one row, since attention needs a key."""
-_SIZES_PER_OCTAVE = 16
+_ROWS_PER_OCTAVE = 16
+# An empty sentence has no rows, but the gradient of flash attention takes as much memory for it as for 128 rows.
+_SENTENCES_PER_OCTAVE = 1
 _LENGTH_STEP = 256
 
 
@@ -32,7 +34,7 @@ class Side:
     places_N: NDArray[np.int64]
     """The position of each row in its sentence; 0 for spare rows."""
     ends_X: NDArray[np.int32]
-    """0, then where each sentence ends. Sentences at the end may be empty."""
+    """0, then where each sentence ends (X + 1 numbers). Sentences at the end may be empty."""
     longest: int
     """At least the number of rows of the longest sentence."""
 
@@ -65,7 +67,8 @@ def as_rows(batch: Batch) -> RowBatch:
 
 def _side(lengths_B: NDArray[np.int64]) -> Side:
     real = int(lengths_B.sum())
-    rows, sentences = _rounded_rows(real), _rounded_sentences(len(lengths_B))
+    rows = _rounded_up(real + SPARE_SENTENCES, _ROWS_PER_OCTAVE)
+    sentences = _rounded_up(len(lengths_B) + SPARE_SENTENCES, _SENTENCES_PER_OCTAVE)
     # As even as possible; the first ones are the longest.
     spare = (rows - real + np.arange(SPARE_SENTENCES)[::-1]) // SPARE_SENTENCES
     ends = np.full(sentences + 1, rows, np.int32)
@@ -77,16 +80,10 @@ def _side(lengths_B: NDArray[np.int64]) -> Side:
     return Side(places, ends, -(-longest // _LENGTH_STEP) * _LENGTH_STEP)
 
 
-def _rounded_rows(real: int) -> int:
-    least = real + SPARE_SENTENCES
-    step = max(1, (1 << (least - 1).bit_length()) // (2 * _SIZES_PER_OCTAVE))
+def _rounded_up(least: int, sizes_per_octave: int) -> int:
+    """The next number that is allowed; ``sizes_per_octave`` are allowed from a power of two to the next."""
+    step = max(1, (1 << (least - 1).bit_length()) // (2 * sizes_per_octave))
     return -(-least // step) * step
-
-
-def _rounded_sentences(real: int) -> int:
-    """The next power of four: an empty sentence costs next to nothing."""
-    bits = (real + SPARE_SENTENCES - 1).bit_length()
-    return 1 << (bits + bits % 2)
 
 
 def _rows(padded: NDArray[np.int64], lengths_B: NDArray[np.int64], side: Side) -> NDArray[np.int64]:
@@ -107,27 +104,29 @@ def dealt_micro_batches(
 ) -> list[Indices]:
     """The micro-batches of one rank in one update, for batches as rows.
 
-    The update's pairs are dealt, long ones first, to as many hands as there are micro-batches of all ranks. So all have
+    The update's pairs are dealt, long ones first, to as many micro-batches as all ranks need. So all of these have
     nearly the same number of rows on either side, and sentences of all lengths.
 
     Args:
-        max_tokens: the maximum of rows of a micro-batch, source or target. A micro-batch of one pair may have more.
+        max_tokens: the maximum of rows of a micro-batch, source or target. A pair that has more gets its own.
     """
     pairs = plan.update(index)
     sides = np.stack([source_lengths[pairs], target_lengths[pairs]]).astype(np.int64) + 1
-    by_length = np.argsort(-sides.sum(axis=0), kind="stable")
-    hands = ranks * max(1, -(-int(sides.sum(axis=1).max()) // (max_tokens * ranks)))
+    is_too_long = sides.max(axis=0) > max_tokens
+    alone, others = np.flatnonzero(is_too_long), np.flatnonzero(~is_too_long)
+    by_length = others[np.argsort(-sides[:, others].sum(axis=0), kind="stable")]
+    count = ranks * max(1, -(-int(sides[:, others].sum(axis=1).max()) // (max_tokens * ranks)))
     while True:
-        hand = _dealt(len(pairs), hands)
-        fullest = max(np.bincount(hand, side[by_length]).max(initial=0) for side in sides)
-        if fullest <= max_tokens or hands >= len(pairs):
+        micro_batch = _in_snake_order(len(others), count)
+        fullest = max(np.bincount(micro_batch, side[by_length]).max(initial=0) for side in sides)
+        if fullest <= max_tokens:
             break
-        hands += ranks
-    shares = (pairs[by_length[hand == number]] for number in range(rank, hands, ranks))
-    return [share for share in shares if len(share)]
+        count += ranks
+    shares = (pairs[by_length[micro_batch == number]] for number in range(rank, count, ranks))
+    return [*(share for share in shares if len(share)), *(pairs[[pair]] for pair in alone[rank::ranks])]
 
 
-def _dealt(cards: int, hands: int) -> Indices:
-    """The hand of each card. Every second round begins with the last one, else the first would get the best of each."""
-    rounds, turns = np.divmod(np.arange(cards), hands)
-    return np.where(rounds % 2 == 0, turns, hands - 1 - turns)
+def _in_snake_order(pairs: int, micro_batches: int) -> Indices:
+    """The micro-batch of each pair: 0, 1, 2, 2, 1, 0, 0, …; else the first would get the longest of each round."""
+    rounds, turns = np.divmod(np.arange(pairs), micro_batches)
+    return np.where(rounds % 2 == 0, turns, micro_batches - 1 - turns)

@@ -16,7 +16,7 @@ from nmt.device import choose_hardware, synchronize
 from nmt.training.ranks.exchange import joined, ranks_of_environment
 
 _TRIALS = 5
-# Of gradients: the preset tiny, base and big with 37,000 pieces.
+# The gradients of base and big with 37,000 pieces are the last two.
 _MEGABYTES = {"cpu": (8, 64), "cuda": (8, 64, 256, 900)}
 
 

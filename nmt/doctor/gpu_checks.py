@@ -19,6 +19,7 @@ from nmt.device import Hardware
 from nmt.doctor.checks import VOCAB_SIZE, Check, random_batch, small_config
 from nmt.doctor.rank_checks import SECONDS_TO_START, last_line
 from nmt.kernels.policy import choose_kernels
+from nmt.kernels.sentence_rows import SentenceRows, masked_attention
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
@@ -26,6 +27,7 @@ from nmt.training.learner import Learner
 
 _UPDATES = 6
 _STEPS_PER_LOOK = 8
+_ALLOWED_IN_16_BITS = 1e-2
 _SETTINGS = {
     "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 32, "model.d_ff": 64, "model.heads": 2,
     "model.dropout": 0.1, "batching.update_tokens": 500, "batching.group_tokens": 500, "training.patience": "null",
@@ -35,7 +37,33 @@ _SETTINGS = {
 
 def check_gpu(hardware: Hardware, data: Path, scratch: Path) -> list[Check]:
     """What can be checked of a GPU."""
-    return [check_deterministic(hardware, data, scratch), *check_host_reads(hardware)]
+    return [
+        *check_sentence_attention(hardware),
+        check_deterministic(hardware, data, scratch),
+        *check_host_reads(hardware),
+    ]
+
+
+def check_sentence_attention(hardware: Hardware) -> list[Check]:
+    """Attention over sentences one after the other, compared with the masked form in float64; nothing if it pads."""
+    attend = choose_kernels(hardware.device, hardware.autocast_dtype).sentence_attention
+    if attend is None:
+        return []
+    torch.manual_seed(1)
+    ends = torch.tensor([0, *torch.tensor([30, 1, 200, 7, 0]).cumsum(0)], dtype=torch.int32)
+    places = torch.cat([torch.arange(length) for length in ends.diff().tolist()])
+    query, key, value = (torch.randn(len(places), 8, 64, dtype=torch.float64) for _ in "QKV")
+    checks = []
+    for is_causal in (True, False):
+        rows = SentenceRows(places, ends, longest=256)
+        exact = masked_attention(query, key, value, rows, rows, is_causal)
+        on_device = SentenceRows(places.to(hardware.device), ends.to(hardware.device), longest=256)
+        heads = (x.to(hardware.device, hardware.autocast_dtype) for x in (query, key, value))
+        off = ((attend(*heads, on_device, on_device, is_causal).cpu().double() - exact).norm() / exact.norm()).item()
+        name = f"attention over sentences one after the other ({'causal' if is_causal else 'all pieces'})"
+        detail = f"differs by {off:.1e} of its norm; allowed {_ALLOWED_IN_16_BITS:.0e}"
+        checks.append(Check(name, off <= _ALLOWED_IN_16_BITS, detail))
+    return checks
 
 
 def check_deterministic(hardware: Hardware, data: Path, scratch: Path) -> Check:

@@ -69,11 +69,21 @@ def exchange_rates(hardware: Hardware) -> list[ExchangeRate]:
             )
             stack.callback(process.kill)
             processes.append(process)
-        outputs = [process.communicate(timeout=SECONDS_TO_START) for process in processes]
-    for process, (_, errors) in zip(processes, outputs, strict=True):
-        if process.returncode:
+        deadline = time.monotonic() + SECONDS_TO_START
+        while any(process.poll() is None for process in processes):
+            failed = [process for process in processes if process.poll()]
+            if failed or time.monotonic() > deadline:
+                break  # the others would wait for it
+            time.sleep(_POLL_SECONDS)
+        failed = [process for process in processes if process.poll()]
+        for process in failed:
+            _, errors = process.communicate()
             raise NmtError(f"the ranks exchanged nothing: {last_line(errors, process.returncode)}")
-    return [ExchangeRate(size, seconds, ranks, device) for size, seconds in json.loads(outputs[0][0])]
+        if processes[0].poll() is None:
+            raise NmtError(f"the ranks exchanged nothing within {SECONDS_TO_START:.0f} s")
+        printed, _ = processes[0].communicate()
+    # NCCL may print its own lines before.
+    return [ExchangeRate(size, seconds, ranks, device) for size, seconds in json.loads(printed.splitlines()[-1])]
 
 
 def _ranks_and_device(hardware: Hardware) -> tuple[int, str]:

@@ -93,10 +93,25 @@ _HAS_WINDOW = varlen is not None and "window_size" in varlen.varlen_attn.__annot
 
 
 def flash_attention_if_possible(device: torch.device, products: torch.dtype | None) -> SentenceAttention | None:
-    """:func:`flash_attention` if this GPU and this torch have it for this dtype."""
+    """:func:`flash_attention` if this GPU and this torch have it for this dtype: a small one is tried."""
     if varlen is None or products not in (torch.bfloat16, torch.float16) or not torch.cuda.is_available():
         return None
-    return flash_attention if torch.cuda.get_device_capability(device) >= (8, 0) else None
+    try:
+        _try_flash_attention(device, products)
+    except RuntimeError as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        return None
+    return flash_attention
+
+
+def _try_flash_attention(device: torch.device, dtype: torch.dtype) -> None:
+    rows = SentenceRows(
+        torch.arange(8, device=device), torch.tensor([0, 8], dtype=torch.int32, device=device), longest=8
+    )
+    heads = torch.zeros(8, 1, 64, dtype=dtype, device=device, requires_grad=True)
+    with torch.enable_grad():
+        flash_attention(heads, heads, heads, rows, rows, True).sum().backward()  # type: ignore[no-untyped-call]
 
 
 def suits_flash_attention(key_size: int, value_size: int) -> bool:

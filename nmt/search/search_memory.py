@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
 
-from nmt.device import is_out_of_memory, memory_for_use, memory_in_use, release_memory
+from nmt.device import is_out_of_memory, memory_for_use, memory_in_use, release_memory, total_memory
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.search.settings import SearchSettings
@@ -25,8 +26,8 @@ Watch = Callable[[int, int], None]
 BATCH_TOKENS = 2_048
 """Source pieces that a CPU searches at once."""
 _MOST_BATCH_TOKENS = 32_768
-_USUAL_PIECES = 32
-_SHARE_OF_BATCHES = 0.5
+_USUAL_PIECES, _USUAL_BEAM = 32, 4
+_SHARE_OF_BATCHES = 0.25
 _NUMBER = 4  # bytes of a float32
 
 
@@ -73,17 +74,23 @@ class SearchMemory:
         numbers += 7 * beam * considered
         return sentences * numbers * _NUMBER
 
-    def batch_tokens(self, settings: SearchSettings) -> int:
+    def batch_tokens(self, settings: SearchSettings, searches: int) -> int:
         """The number of source pieces to search at once, padding included.
 
-        On a GPU as many as fit easily: each step takes about as long for many sentences as for a few.
+        On a GPU as many as fit easily: each step takes about as long for many sentences as for a few. It does not
+        depend on what else is in its memory, because translations in 16 bits may depend on the batch.
+
+        Args:
+            searches: the number of searches that run at the same time and share the memory.
         """
-        if self._device.type == "cpu" or self.free is None:
+        total = total_memory(self._device)
+        if total is None:
             return BATCH_TOKENS
+        usual = replace(settings, beam=min(settings.beam, _USUAL_BEAM))  # a wider beam searches fewer pieces
 
         def fits(tokens: int) -> bool:
-            need = self.need(settings, tokens // _USUAL_PIECES, _USUAL_PIECES, 2 * _USUAL_PIECES)
-            return need <= _SHARE_OF_BATCHES * (self.free or 0)
+            need = self.need(usual, tokens // _USUAL_PIECES, _USUAL_PIECES, 2 * _USUAL_PIECES)
+            return need <= _SHARE_OF_BATCHES * total / searches
 
         tokens = _MOST_BATCH_TOKENS
         while tokens > BATCH_TOKENS and not fits(tokens):

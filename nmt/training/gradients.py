@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nmt.training.ranks.exchange import Ranks
 
 BUCKET_BYTES = 50_000_000
-"""Enough for an exchange at the full rate of the links between GPUs."""
+"""An exchange of this size should keep the links between GPUs busy; not yet measured."""
 
 
 class GradientBuffer:
@@ -78,7 +78,7 @@ class OverlappedGradientBuffer(GradientBuffer):
     def __init__(self, parameters: Sequence[nn.Parameter], figures: int, ranks: Ranks) -> None:
         """As :class:`GradientBuffer`, with a second buffer of its size."""
         super().__init__(parameters, figures, ranks)
-        # `gradients` and `figures` hold what is sent and then the sums; backward passes add to this buffer.
+        # Backward passes add to ``_own``; ``gradients`` and ``figures`` hold what is sent, and then the sums.
         self._own = torch.zeros_like(self.gradients)
         self._buckets = _buckets(parameters, BUCKET_BYTES)
         self._missing: list[int] = []
@@ -138,7 +138,8 @@ def _buckets(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[tupl
     buckets: list[tuple[slice, list[nn.Parameter]]] = []
     for start, parameter in reversed(list(zip(starts, parameters, strict=False))):
         end = start + parameter.numel()
-        if buckets:
+        size = parameter.numel() * parameter.element_size()
+        if buckets and size < bucket_bytes:  # a large one alone: the tied embedding, whose gradient is complete last
             place, members = buckets[-1]
             if (place.stop - place.start) * parameter.element_size() < bucket_bytes:
                 buckets[-1] = slice(start, place.stop), [*members, parameter]

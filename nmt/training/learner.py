@@ -54,10 +54,10 @@ class Learner:
 
         Args:
             overlaps_exchange: send gradients to other ranks while the backward pass computes others; by default between
-                GPUs. Cores that compute have no time to exchange.
+                GPUs. Cores that compute have no time to exchange, and a compiled backward pass is a single step.
         """
         if overlaps_exchange is None:
-            overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda"
+            overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda" and not compiled
         self.model = model
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         trainable = list(self.parameters.values())
@@ -145,7 +145,8 @@ class Learner:
         gradients are computed again, since the failed pass may have added some of its own.
 
         Args:
-            sends: the other ranks compute theirs, so gradients may be sent as soon as they are complete.
+            sends: the other ranks compute theirs, so gradients may be sent as soon as they are complete. In fp16 they
+                are multiplied by the loss scale until they are summed.
 
         Returns:
             Whether the gradients are complete. They are not if the memory ended when some had been sent already: all
@@ -180,7 +181,7 @@ class Learner:
         while waiting:
             batch = waiting.pop()
             if self._positions(batch) > self.micro_batch_limit and len(batch.source_BS) > 1:
-                waiting.extend(reversed(halves(batch)))
+                waiting.extend(reversed(halves(batch, alternating=bool(self.model.takes_sentence_rows))))
             else:
                 fitting.append(batch)
         return fitting

@@ -21,6 +21,7 @@ from nmt.device import Hardware
 from nmt.errors import DataError
 from nmt.evaluation import bleu
 from nmt.model.transformer import Transformer
+from nmt.search.search_memory import BATCH_TOKENS
 from nmt.search.settings import search_settings
 from nmt.text import read_parallel
 from nmt.training.learner import batch_losses
@@ -141,6 +142,7 @@ class Validator:
             self._hardware,
             window=_WINDOW_LINES,
             guard=False,
+            batch_tokens=BATCH_TOKENS,  # on any device: the score should not depend on it
         )
         sources = (source for source, _ in self._pairs[ranks.rank :: ranks.size])
         own = list(itertools.takewhile(lambda translation: not until(), translator.translate(sources)))

@@ -116,7 +116,9 @@ class Translator:
         self._workers = Workers(hardware, workers)
         self._memory = SearchMemory(ensemble.models, hardware.device)
         self._memory.check_beam(self._search_settings)
-        self._batch_tokens = settings.batch_tokens or self._memory.batch_tokens(self._search_settings)
+        self._batch_tokens = settings.batch_tokens or self._memory.batch_tokens(
+            self._search_settings, self._workers.count
+        )
         self._scored_tokens = settings.batch_tokens or BATCH_TOKENS
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(

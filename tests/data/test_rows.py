@@ -106,11 +106,18 @@ def test_census_of_shapes(update_tokens, ranks, most_shapes):
     st.integers(1, 9),
     st.integers(1, 300),
 )
-def test_each_pair_is_dealt_once_and_no_hand_is_too_full(pairs, ranks, max_tokens):
+def test_each_pair_is_dealt_once_and_no_share_is_too_large(pairs, ranks, max_tokens):
     lengths = tuple(np.array(side, np.int32) for side in zip(*pairs, strict=True))
     plan = plan_epoch(*lengths, update_tokens=500, group_tokens=100, seed=1, epoch=0)
     for index in range(len(plan)):
-        hands = [hand for rank in range(ranks) for hand in dealt(lengths, index, plan, rank, ranks, max_tokens)]
-        assert sorted(np.concatenate(hands)) == sorted(plan.update(index))
-        for hand in hands:
-            assert len(hand) == 1 or max(int((side[hand] + 1).sum()) for side in lengths) <= max_tokens
+        shares = [share for rank in range(ranks) for share in dealt(lengths, index, plan, rank, ranks, max_tokens)]
+        assert sorted(np.concatenate(shares)) == sorted(plan.update(index))
+        for share in shares:
+            assert len(share) == 1 or max(int((side[share] + 1).sum()) for side in lengths) <= max_tokens
+
+
+def test_a_pair_that_is_too_long_leaves_the_others_together():
+    lengths = tuple(np.concatenate([np.full(500, 20), [9_000], np.full(500, 20)]).astype(np.int32) for _ in "ST")
+    plan = plan_epoch(*lengths, update_tokens=30_000, group_tokens=4_096, seed=1, epoch=0)
+    shares = [dealt(lengths, 0, plan, rank, 2, 8_192) for rank in range(2)]
+    assert sorted(len(share) for rank in shares for share in rank) == [1, 250, 250, 250, 250]

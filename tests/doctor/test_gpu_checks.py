@@ -13,6 +13,8 @@ from nmt.checkpoint.run_folder import RunFolder
 from nmt.device import choose_hardware
 from nmt.doctor import gpu_checks
 from nmt.doctor.generated_text import generated_data_set
+from nmt.kernels.policy import Kernels
+from nmt.kernels.sentence_rows import masked_attention
 from nmt.training.learner import Learner
 
 CPU = choose_hardware("cpu", "fp32", 1)
@@ -71,3 +73,18 @@ def test_waits_of_the_host_are_counted(told_by_torch, monkeypatch, waits, passed
     assert of_update.detail == f"{waits} times; allowed 1"
     assert of_search.passed
     assert told_by_torch == ["warn", 0, "warn", 0]
+
+
+@pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.1, False)])
+def test_attention_over_sentences_is_compared_with_float64(monkeypatch, factor, passed):
+    def attend(*arguments):
+        return factor * masked_attention(*arguments)
+
+    kernels = Kernels(sentence_attention=attend)
+    monkeypatch.setattr(gpu_checks, "choose_kernels", lambda device, products: kernels)
+    checks = gpu_checks.check_sentence_attention(choose_hardware("cpu", "bf16", 1))
+    assert [check.passed for check in checks] == [passed, passed]
+
+
+def test_nothing_is_compared_where_sentences_are_padded():
+    assert gpu_checks.check_sentence_attention(CPU) == []

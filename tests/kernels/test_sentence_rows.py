@@ -1,6 +1,7 @@
 """Attention over sentences that lie one after the other, compared with equation 1 for each sentence alone."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -78,21 +79,55 @@ def test_flash_attention_is_the_masked_one(is_causal):
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {}, {"products": None}, {"products": torch.float32}, {"capability": (7, 5)}, {"is_available": False},
-        {"varlen": None},
-    ],
+    [{}, {"products": None}, {"products": torch.float32}, {"is_available": False}, {"varlen": None}, {"fails": True}],
     ids=str,
-)  # fmt: skip
+)
 def test_only_a_gpu_that_has_flash_attention_takes_it(monkeypatch, changes):
     expected = None if changes else flash_attention
-    given = {"products": torch.bfloat16, "capability": (8, 0), "is_available": True, "varlen": object()} | changes
+    given = {"products": torch.bfloat16, "is_available": True, "varlen": object(), "fails": False} | changes
+
+    def tried(device, dtype):
+        if given["fails"]:
+            raise RuntimeError("No available kernel")
+
     monkeypatch.setattr(sentence_rows, "varlen", given["varlen"])
+    monkeypatch.setattr(sentence_rows, "_try_flash_attention", tried)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: given["capability"])
     assert flash_attention_if_possible(GPU, given["products"]) is expected
     assert choose_kernels(GPU, given["products"]).sentence_attention is expected
     assert choose_kernels(GPU, given["products"], deterministic=True).sentence_attention is None
+
+
+def test_memory_that_ends_in_the_trial_is_no_missing_kernel(monkeypatch):
+    def tried(device, dtype):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(sentence_rows, "_try_flash_attention", tried)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(torch.OutOfMemoryError):
+        flash_attention_if_possible(GPU, torch.bfloat16)
+
+
+@pytest.mark.skipif(sentence_rows.varlen is None, reason="torch before 2.10 has no flash attention over sentences")
+def test_flash_attention_gives_what_masked_attention_gives(monkeypatch):
+    """With a double of the GPU's kernel, which knows only the arguments that it gets."""
+
+    def double(query, key, value, query_ends, key_ends, most_queries, most_keys, window_size=(-1, -1)):
+        lengths = query_ends.diff().max(), key_ends.diff().max()
+        assert lengths <= (most_queries, most_keys)
+        parts = []
+        for q, k in zip(itertools.pairwise(query_ends), itertools.pairwise(key_ends), strict=True):
+            one, other, third = (x[slice(*ends)].transpose(0, 1) for x, ends in ((query, q), (key, k), (value, k)))
+            mask = None if window_size == (-1, -1) else torch.ones(one.shape[1], one.shape[1]).triu(1) * -1e9
+            parts.append(attention(one, other, third, mask).transpose(0, 1))
+        return torch.cat(parts)
+
+    monkeypatch.setattr(sentence_rows.varlen, "varlen_attn", double)
+    queries, keys = rows_of(3, 1, 5), rows_of(2, 4, 1)
+    for rows, is_causal in ((queries, True), (queries, False), (keys, False)):
+        query, key, value = heads(queries), heads(rows), heads(rows)
+        arguments = query, key, value, queries, rows, is_causal
+        torch.testing.assert_close(flash_attention(*arguments), masked_attention(*arguments))
 
 
 def test_flash_attention_takes_heads_of_certain_sizes():

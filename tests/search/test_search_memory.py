@@ -8,6 +8,7 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
+from nmt.search import search_memory
 from nmt.search.beam_search import beam_search
 from nmt.search.search_memory import BeamTooWideError, SearchMemory
 from nmt.search.settings import Sampling, SearchSettings
@@ -181,18 +182,19 @@ def test_the_estimate_holds(model, settings):
 
 
 @pytest.mark.parametrize(
-    ("device", "free", "beam", "expected"),
+    ("total", "beam", "searches", "expected"),
     [
-        ("cpu", 80e9, 4, 2_048), ("cuda", None, 4, 2_048), ("cuda", 80e9, 4, 32_768), ("cuda", 8e9, 4, 8_192),
-        ("cuda", 8e9, 16, 2_048), ("cuda", 1e6, 4, 2_048),
+        (None, 4, 1, 2_048), (80e9, 4, 1, 32_768), (16e9, 4, 1, 8_192), (16e9, 16, 1, 8_192), (16e9, 4, 4, 2_048),
+        (1e6, 4, 1, 2_048),
     ],
 )  # fmt: skip
-def test_a_gpu_searches_as_many_sentences_at_once_as_fit_easily(device, free, beam, expected):
+def test_a_gpu_searches_as_many_sentences_at_once_as_fit_easily(monkeypatch, total, beam, searches, expected):
+    monkeypatch.setattr(search_memory, "total_memory", lambda device: total)
     with torch.device("meta"):
         large = Transformer(ModelConfig(), 32_000)  # the paper's base
     found = SearchMemory([large], CPU)
-    found._device, found.free = torch.device(device), free
-    settings = SearchSettings(beam=beam)
-    assert found.batch_tokens(settings) == expected
+    assert found.batch_tokens(SearchSettings(beam=beam), searches) == expected
+    found.free = 1  # what else is in the memory changes nothing
+    assert found.batch_tokens(SearchSettings(beam=beam), searches) == expected
     if expected > 2_048:
-        assert found.need(settings, expected // 32, 32, 64) <= free / 2
+        assert found.need(SearchSettings(beam=4), expected // 32, 32, 64) <= total / 4 / searches

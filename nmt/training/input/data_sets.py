@@ -68,6 +68,12 @@ class TrainingData:
             )
         return TrainingData(tuple(data), vocab, shards, weights, longest)
 
+    @property
+    def short(self) -> int:
+        """Half of the average length of a source, in pieces with eos: micro-batches hardly ever have shorter ones."""
+        lengths = self.shards.source_lengths
+        return max(1, self._pieces(lengths) // (2 * len(lengths)))
+
     def max_positions(self, update_tokens: int) -> int:
         """The approximate maximum of padded positions, source or target, in an update of ``update_tokens``."""
         ratio = self._pieces(self.shards.source_lengths) / self._pieces(self.shards.target_lengths)

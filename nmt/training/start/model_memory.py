@@ -29,7 +29,8 @@ def check_memory(config: Config, vocab_size: int, hardware: Hardware, ranks: Ran
     if hardware.device.type == "cpu":
         usable //= ranks.local_size
     count = parameter_count(config.model, vocab_size)
-    copies = _COPIES + (config.training.ema_decay is not None)
+    sends = hardware.device.type == "cuda" and ranks.size > 1 and not config.training.compile
+    copies = _COPIES + (config.training.ema_decay is not None) + sends  # a copy of the gradients that are sent
     needed = count * copies * hardware.weights_dtype.itemsize
     if needed > usable:
         raise TrainingError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,17 +82,19 @@ def preflight(
     """
     learner.reserve_exchange()  # else the largest micro-batch that fits would leave no memory for it
     asked = config.batching.micro_batch_tokens
+    # Without padding, flash attention needs the most memory for many short sentences.
+    lengths = [data.longest, data.short] if learner.model.takes_sentence_rows else [data.longest]
     # No update has more positions than this for a rank.
     useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
     if asked == "auto":
         is_cpu = hardware.device.type == "cpu"
         largest = min(useful, _LARGEST_ON_CPU) if is_cpu else useful
-        size = progress.micro_batch_tokens or _largest_fitting(learner, largest, config, hardware, data.longest, ranks)
+        size = progress.micro_batch_tokens or _largest_fitting(learner, largest, config, hardware, lengths, ranks)
     else:
         size = asked
         # A GPU reports when its memory is full; on a CPU, the system kills the process.
         if hardware.device.type == "cpu" and learner.micro_batch_limit is None:
-            fitting = _largest_fitting(learner, min(asked, useful), config, hardware, data.longest, ranks)
+            fitting = _largest_fitting(learner, min(asked, useful), config, hardware, lengths, ranks)
             if fitting < min(asked, useful):
                 learner.micro_batch_limit = fitting
     worst = worst_batch(min(size, useful, learner.micro_batch_limit or size), data.longest, config.data.vocab_size)
@@ -126,9 +129,9 @@ def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
 
 
 def _largest_fitting(
-    learner: Learner, limit: int, config: Config, hardware: Hardware, longest: int, ranks: Ranks
+    learner: Learner, limit: int, config: Config, hardware: Hardware, lengths: Sequence[int], ranks: Ranks
 ) -> int:
-    """Find the largest size that fits, up to ``limit``.
+    """Find the largest size that fits with sentences of each of the ``lengths``, up to ``limit``.
 
     Memory is a constant plus a part proportional to the size. Two small micro-batches give an estimate of the largest
     size; trying that size gives a better estimate, and so on.
@@ -136,8 +139,9 @@ def _largest_fitting(
 
     def memory_with(positions: int) -> int:
         forget_peak_memory(hardware.device)
-        worst = worst_batch(positions, longest, config.data.vocab_size)
-        learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
+        for length in lengths:
+            worst = worst_batch(positions, length, config.data.vocab_size)
+            learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
         return memory_in_use(hardware.device)
 
     first, size = min(_SMALLEST, limit) // 4, min(_SMALLEST, limit)

@@ -37,7 +37,7 @@ def found(settled):
 
     def find(machine: Machine, ranks: Ranks = module.Ranks()) -> int:
         hardware = choose_hardware("cpu", "fp32", 1)
-        return module._largest_fitting(machine, module._LARGEST_ON_CPU, config, hardware, LONGEST, ranks)
+        return module._largest_fitting(machine, module._LARGEST_ON_CPU, config, hardware, [LONGEST], ranks)
 
     return find
 
