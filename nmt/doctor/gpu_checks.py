@@ -58,8 +58,9 @@ def check_sentence_attention(hardware: Hardware) -> list[Check]:
         rows = SentenceRows(places, ends, longest=256)
         exact = masked_attention(query, key, value, rows, rows, is_causal)
         on_device = SentenceRows(places.to(hardware.device), ends.to(hardware.device), longest=256)
-        heads = (x.to(hardware.device, hardware.autocast_dtype) for x in (query, key, value))
-        off = ((attend(*heads, on_device, on_device, is_causal).cpu().double() - exact).norm() / exact.norm()).item()
+        q, k, v = (x.to(hardware.device, hardware.products_dtype) for x in (query, key, value))
+        found = attend(q, k, v, on_device, on_device, is_causal).cpu().double()
+        off = ((found - exact).norm() / exact.norm()).item()
         name = f"attention over sentences one after the other ({'causal' if is_causal else 'all pieces'})"
         detail = f"differs by {off:.1e} of its norm; allowed {_ALLOWED_IN_16_BITS:.0e}"
         checks.append(Check(name, off <= _ALLOWED_IN_16_BITS, detail))
