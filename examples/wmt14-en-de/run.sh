@@ -1,0 +1,26 @@
+#!/bin/sh
+# The paper's English-German result, from an empty disk to the score sheet: run.sh [base|big] [GPUS] [OPTIONS OF nmt train]
+# Each command does only what is not done yet: after an interruption, make the same call again.
+# DATASET may name an edited recipe: nmt prepare-data wmt14-en-de --show-recipe > my.yaml
+set -eu
+here=$(dirname "$0")
+size=${1:-base}
+[ $# -eq 0 ] || shift
+gpus=${1:-1}
+[ $# -eq 0 ] || shift
+case $size in
+    base) averaged=5 ;;
+    big) averaged=20 ;;
+    *) echo "run.sh: expected base or big, got $size" >&2; exit 2 ;;
+esac
+data=data/wmt14-en-de
+run=runs/wmt14-en-de-$size
+
+nmt prepare-data "${DATASET:-wmt14-en-de}"
+nmt build-vocab --data "$data"
+nmt train --data "$data" --preset "$size" --config "$here/$size.yaml" --out "$run" --nproc "$gpus" "$@"
+nmt average-checkpoints "$run" --last "$averaged"
+nmt translate --model "$run/average" --input "$data/test.en" --output "$run/newstest2014.de"
+nmt score --sheet --reference "$data/test.de" "$run/newstest2014.de"
+nmt score --sheet --format json --reference "$data/test.de" "$run/newstest2014.de" > "$run/score.json"
+nmt inspect "$run/score.json"
