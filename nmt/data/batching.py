@@ -62,14 +62,13 @@ def plan_epoch(
     random = np.random.default_rng([seed, epoch])
     count = len(target_lengths) if pairs is None else len(pairs)
     index_type = np.int32 if max(count, len(target_lengths)) <= np.iinfo(np.int32).max else np.int64
-    # Two sort keys, packed into one integer: the length of the longer side, which determines the padding, then that of
-    # the target. The sort is stable and its input is shuffled, so the order of pairs of equal lengths is random.
-    longer = np.maximum(source_lengths, target_lengths).astype(np.int64)
-    key = longer * (int(longer.max(initial=0)) + 1) + target_lengths
-    shuffled = random.permutation(count).astype(index_type)
+    shuffled: Indices = random.permutation(count).astype(index_type)
     if pairs is not None:
         shuffled = pairs[shuffled].astype(index_type)
-    by_length = shuffled[np.argsort(key[shuffled], kind="stable")]
+    # By the length of the longer side, which determines the padding, then by that of the target. The sorts are stable
+    # and their input is shuffled, so the order of pairs of equal lengths is random.
+    by_length = _sorted_by(target_lengths, shuffled)
+    by_length = _sorted_by(np.maximum(source_lengths, target_lengths), by_length)
 
     tokens_by_length = target_lengths[by_length].astype(np.int64) + 1
     group_ends = _cuts(tokens_by_length, min(group_tokens, update_tokens))
@@ -86,6 +85,14 @@ def plan_epoch(
     token_ends = np.cumsum(group_tokens_in_order)[update_ends_in_groups - 1]
     starts = np.concatenate([[0], pair_ends]).astype(np.int64)
     return EpochPlan(by_length[positions], starts, np.diff(np.concatenate([[0], token_ends])).astype(np.int64))
+
+
+def _sorted_by(lengths: Indices, pairs: Indices) -> Indices:
+    """Pairs sorted by their lengths, stably."""
+    # numpy sorts 16-bit numbers in linear time.
+    fits = int(lengths.max(initial=0)) <= np.iinfo(np.uint16).max
+    keys = lengths.astype(np.uint16) if fits else lengths
+    return pairs[np.argsort(keys[pairs], kind="stable")]
 
 
 def _cuts(tokens: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
