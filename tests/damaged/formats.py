@@ -25,6 +25,8 @@ from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use
 from nmt.config import Config, dump_config, load_preset, load_yaml, parse_config
 from nmt.corpora import sources
 from nmt.corpora.archive import unpack
+from nmt.corpora.pair_file import PairFile
+from nmt.corpora.pair_formats import format_by_name, read_pair_file
 from nmt.corpora.recipe import dump_recipe, load_recipe, reverse
 from nmt.corpora.testsets import fetch_test_set
 from nmt.corpora.transfer import RemoteFile
@@ -388,6 +390,23 @@ def _read_ted(folder: Path) -> None:
         raise refused[0]
 
 
+_TABLE = b"en\tde\tscore\n" + b"the boat leaves\tdas Boot geht\t0.5\n" * 30
+
+
+def _write_table(folder: Path, *, packer: str | None = None) -> None:
+    name = "table.tsv" if packer is None else f"table.tsv.{packer}"
+    (folder / name).write_bytes(_TABLE if packer is None else _PACKERS[packer](_TABLE))
+
+
+def _read_pair_file(folder: Path, *, name: str) -> None:
+    """As `nmt prepare-data --train NAME` does."""
+    path, form = folder / name, format_by_name(name)
+    assert form is not None
+    file = PairFile(path, str(path), "en", "de", header=form == "tsv", scored=form == "tsv")
+    for pair in read_pair_file(file, form):
+        assert pair is None or not {"\n", "\t"} & set(pair.source + pair.target)
+
+
 _ARCHIVE_MEMBERS = {"corpus/talks.en": b"the boat leaves\n" * 30, "./corpus/talks.de": b"das Boot geht\n" * 30}
 
 
@@ -540,6 +559,10 @@ FORMATS: dict[str, Format] = {
         for packer in _PACKERS
     },
     "talks": Format("talks.en", _write_ted, _read_ted),
+    "table": Format("table.tsv", _write_table, partial(_read_pair_file, name="table.tsv")),
+    "table in gz": Format(
+        "table.tsv.gz", partial(_write_table, packer="gz"), partial(_read_pair_file, name="table.tsv.gz")
+    ),
     **{
         f"test set in {form}": Format("member.xml", each.write, each.read, None, (each.name,), is_changed=True)
         for form, each in _TEST_SETS.items()

@@ -1,0 +1,26 @@
+"""Which language code of a file means which language of the pair: ``en-GB`` stands for ``en``, and ``EN`` as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def fitting(codes: Iterable[str], wanted: str) -> list[str]:
+    """The codes that mean a language: those that are equal to its own; without such a code, those that fit.
+
+    Two codes fit if one is the other without region or script.
+    """
+    ranked = [(_rank(code, wanted), code) for code in codes]
+    best = max((rank for rank, _ in ranked), default=0)
+    return [code for rank, code in ranked if rank == best] if best else []
+
+
+def _rank(found: str, wanted: str) -> int:
+    """2 for equal codes, 1 for codes that fit, 0 for others."""
+    ours, theirs = _parts(wanted), _parts(found)
+    shared = min(len(ours), len(theirs))
+    return 0 if ours[:shared] != theirs[:shared] else 1 + (ours == theirs)
+
+
+def _parts(code: str) -> list[str]:
+    return code.strip().replace("_", "-").lower().split("-")

@@ -1,0 +1,121 @@
+"""``nmt prepare-data`` with text as people have it: each form, plain and compressed, from the command line."""
+
+import bz2
+import gzip
+import hashlib
+import json
+import lzma
+
+import pytest
+
+PAIRS = [(f"A dog number {n} runs .", f"Ein Hund Nummer {n} läuft .") for n in range(120)]
+PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+
+
+@pytest.fixture
+def prepare(nmt, tmp_path):
+    """Prepare a data set in an empty folder."""
+
+    def run(*arguments, name="own-en-de", text=None, expect=0):
+        done = nmt("prepare-data", name, *arguments, cwd=tmp_path, text=text, check=False)
+        assert done.returncode == expect, done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+        return done
+
+    return run
+
+
+def written(tmp_path, name="own-en-de"):
+    """The pairs of a data set: those of train, then those held out."""
+    folder = tmp_path / "data" / name
+    sides = [
+        [line for split in ("train", "valid", "test") for line in (folder / f"{split}.{language}").open()]
+        for language in ("en", "de")
+    ]
+    return [(source.removesuffix("\n"), target.removesuffix("\n")) for source, target in zip(*sides, strict=True)]
+
+
+def manifest(tmp_path, name="own-en-de"):
+    return json.loads((tmp_path / "data" / name / "manifest.json").read_text("utf-8"))
+
+
+def tsv(pairs=PAIRS):
+    return "".join(f"{source}\t{target}\n" for source, target in pairs).encode()
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_a_tab_separated_file(prepare, tmp_path, suffix):
+    path = tmp_path / f"corpus.tsv{suffix}"
+    path.write_bytes(PACKERS[suffix](tsv()))
+    prepare("--train", path.name)
+    assert sorted(written(tmp_path)) == sorted(PAIRS)
+    [source] = manifest(tmp_path)["sources"]
+    assert source["file"] == str(path)
+    assert source["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert "up to date" in prepare("--train", path.name).stderr
+    assert "written: " in prepare("--train", path.name, "--force").stderr
+
+
+def test_columns_and_scores(prepare, tmp_path):
+    rows = [f"{n}\t{target}\t{n / 100}\t{source}" for n, (source, target) in enumerate(PAIRS)]
+    (tmp_path / "scored.tsv").write_text("id\tde\tscore\ten\n" + "".join(f"{row}\n" for row in rows))
+    (tmp_path / "plain.tsv").write_text("".join(f"{row}\n" for row in rows))
+    (tmp_path / "dev.tsv").write_text("en\tscore\tde\nhello\t0.1\thallo\n")
+    done = prepare("--train", "scored.tsv", "--header", "--min-score", "0.2", "--valid", "dev.tsv", name="a-en-de")
+    assert "train: dropped as score: 20" in done.stderr
+    assert "valid: 1 pairs" in done.stderr
+    prepare("--train", "plain.tsv", "--columns", "-,de,score,en", "--min-score", "0.2", name="b-en-de")
+    assert sorted(written(tmp_path, "b-en-de")) == sorted(PAIRS[20:])
+
+
+def test_standard_input(prepare, tmp_path):
+    text = tsv().decode()
+    prepare("--train", "-", text=text)
+    assert sorted(written(tmp_path)) == sorted(PAIRS)
+    assert [(source["file"], source["sha256"]) for source in manifest(tmp_path)["sources"]] == [
+        ("-", hashlib.sha256(text.encode()).hexdigest())
+    ]
+    assert "up to date" in prepare("--train", "-", text=text).stderr
+    assert "written: " in prepare("--train", "-", text=text.replace("dog", "cat")).stderr
+    assert "can be read only once" in prepare("--train", "-", "--test", "-", text=text, expect=2).stderr
+
+
+def test_what_was_read_is_a_table(prepare, tmp_path):
+    (tmp_path / "corpus.tsv").write_bytes(tsv())
+    (tmp_path / "dev.tsv").write_bytes(tsv([("one two", "eins")]))
+    done = prepare("--train", "corpus.tsv", "--valid", "dev.tsv")
+    assert done.stderr.splitlines()[1:5] == [
+        "| corpus            | pairs | en words | de words | en mean | de mean |",
+        "| ----------------- | ----: | -------: | -------: | ------: | ------: |",
+        "| train: corpus.tsv |   120 |      720 |      720 |     6.0 |     6.0 |",
+        "| valid: dev.tsv    |     1 |        2 |        1 |     2.0 |     1.0 |",
+    ]
+    assert manifest(tmp_path)["corpora"] == [
+        {"split": "train", "name": "corpus.tsv", "pairs": 120, "skipped": 0, "source_words": 720, "target_words": 720},
+        {"split": "valid", "name": "dev.tsv", "pairs": 1, "skipped": 0, "source_words": 2, "target_words": 1},
+    ]
+    path = tmp_path / "data" / "own-en-de" / "manifest.json"
+    older = manifest(tmp_path)
+    older["corpora"] = [{key: corpus[key] for key in ("split", "name", "pairs")} for corpus in older["corpora"]]
+    path.write_text(json.dumps(older))
+    assert "up to date" in prepare("--train", "corpus.tsv", "--valid", "dev.tsv").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--train", "none.tsv"], "none.tsv: does not exist"),
+        (["--train", "short.tsv"], "short.tsv, line 2: has 1 column, but at least 2 are needed"),
+        (["--train", "whole.tsv", "--columns", "en"], "none of the columns 'en' hold de"),
+        (["--train", "prefix", "--header"], "--header: only for tab-separated text"),
+        (["--train", "prefix", "--min-score", "1"], "filters.min_score needs scores"),
+        (["--train", "cut.tsv.gz"], "cut.tsv.gz: damaged or truncated archive"),
+    ],
+)
+def test_mistakes_are_explained(prepare, tmp_path, arguments, message):
+    (tmp_path / "whole.tsv").write_bytes(tsv())
+    (tmp_path / "short.tsv").write_text("a\tb\nc\n")
+    (tmp_path / "cut.tsv.gz").write_bytes(gzip.compress(tsv())[:-20])
+    assert message in " ".join(prepare(*arguments, expect=2).stderr.split())
+    assert not (tmp_path / "data" / "own-en-de").exists()
