@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import zipfile
 
 import pytest
 
@@ -79,6 +80,28 @@ def test_standard_input(prepare, tmp_path):
     assert "up to date" in prepare("--train", "-", text=text).stderr
     assert "written: " in prepare("--train", "-", text=text.replace("dog", "cat")).stderr
     assert "can be read only once" in prepare("--train", "-", "--test", "-", text=text, expect=2).stderr
+
+
+def opus_zip(path, pairs=PAIRS):
+    sides = ["".join(f"{line}\n" for line in side) for side in zip(*pairs, strict=True)]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for name, content in (
+            ("README", "read"),
+            ("a.de-en.en", sides[0]),
+            ("LICENSE", "free"),
+            ("a.de-en.de", sides[1]),
+        ):
+            zipped.writestr(name, content)
+
+
+def test_a_zip_of_opus(prepare, tmp_path):
+    opus_zip(tmp_path / "de-en.txt.zip")
+    prepare("--train", "de-en.txt.zip")
+    assert sorted(written(tmp_path)) == sorted(PAIRS)
+    [source] = manifest(tmp_path)["sources"]
+    assert source["sha256"] == hashlib.sha256((tmp_path / "de-en.txt.zip").read_bytes()).hexdigest()
+    assert "up to date" in prepare("--train", "de-en.txt.zip").stderr
+    assert "it holds README, a.de-en.en" in prepare("--train", "de-en.txt.zip", name="x-en-fr", expect=2).stderr
 
 
 def test_what_was_read_is_a_table(prepare, tmp_path):
