@@ -46,7 +46,7 @@ def prepare_data(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Your own text: a prefix, FILE.tsv, OPUS .zip, - (stdin); repeatable.",
+            help="Your own text: a prefix, FILE.tsv, .tmx, OPUS .zip, - (stdin); repeatable.",
         ),
     ] = None,
     valid: Annotated[

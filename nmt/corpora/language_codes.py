@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 
@@ -15,6 +16,7 @@ def fitting(codes: Iterable[str], wanted: str) -> list[str]:
     return [code for rank, code in ranked if rank == best] if best else []
 
 
+@functools.lru_cache(maxsize=1_000)
 def _rank(found: str, wanted: str) -> int:
     """2 for equal codes, 1 for codes that fit, 0 for others."""
     ours, theirs = _parts(wanted), _parts(found)

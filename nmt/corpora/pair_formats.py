@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nmt.compression import SUFFIXES
-from nmt.corpora import opus_zip, tab_separated
+from nmt.corpora import opus_zip, tab_separated, tmx
 from nmt.corpora.pair_file import PairFile, ReadPair
 from nmt.corpora.schema import PairFormat
 
 _READERS: dict[PairFormat, Callable[[PairFile], Iterator[ReadPair | None]]] = {
     "tsv": tab_separated.read,
     "opus-zip": opus_zip.read,
+    "tmx": tmx.read,
 }
-_ENDINGS: dict[str, PairFormat] = {".tsv": "tsv", ".zip": "opus-zip"}
+_ENDINGS: dict[str, PairFormat] = {".tsv": "tsv", ".zip": "opus-zip", ".tmx": "tmx"}
 
 
 def read_pair_file(file: PairFile, form: PairFormat) -> Iterator[ReadPair | None]:

@@ -29,7 +29,7 @@ def _one_line(text: str) -> str:
 Label = Annotated[str, AfterValidator(_one_line)]
 """Text that is printed: one line without control characters."""
 Format = Literal["plain", "ted-tags", "ted-segments"]
-PairFormat = Literal["tsv", "opus-zip"]
+PairFormat = Literal["tsv", "opus-zip", "tmx"]
 """Formats of a file that holds both sides. Its reader is in :mod:`nmt.corpora.pair_formats`."""
 SOURCE, TARGET, SCORE = "source", "target", "score"
 """Names of columns; languages are names as well."""

@@ -412,6 +412,20 @@ def _write_opus_zip(folder: Path) -> None:
     (folder / "de-en.txt.zip").write_bytes(_zip(members))
 
 
+_TMX = b"""<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en"/><body>
+<tu><tuv xml:lang="en-GB"><seg>The <hi>boat</hi> leaves<ph>{0}</ph> &amp; sinks</seg></tuv>
+<tuv xml:lang="de"><seg>Das Boot <bpt i="1">x</bpt>geht<ept i="1"/></seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>Two lamps</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+def _write_tmx(folder: Path, *, encoding: str = "utf-8") -> None:
+    (folder / "memory.tmx").write_bytes(_TMX.decode().replace("utf-8", encoding).encode(encoding))
+
+
 _ARCHIVE_MEMBERS = {"corpus/talks.en": b"the boat leaves\n" * 30, "./corpus/talks.de": b"das Boot geht\n" * 30}
 
 
@@ -569,6 +583,10 @@ FORMATS: dict[str, Format] = {
         "table.tsv.gz", partial(_write_table, packer="gz"), partial(_read_pair_file, name="table.tsv.gz")
     ),
     "OPUS zip": Format("de-en.txt.zip", _write_opus_zip, partial(_read_pair_file, name="de-en.txt.zip")),
+    "TMX": Format("memory.tmx", _write_tmx, partial(_read_pair_file, name="memory.tmx")),
+    "TMX in UTF-16": Format(
+        "memory.tmx", partial(_write_tmx, encoding="utf-16"), partial(_read_pair_file, name="memory.tmx")
+    ),
     **{
         f"test set in {form}": Format("member.xml", each.write, each.read, None, (each.name,), is_changed=True)
         for form, each in _TEST_SETS.items()

@@ -104,6 +104,26 @@ def test_a_zip_of_opus(prepare, tmp_path):
     assert "it holds README, a.de-en.en" in prepare("--train", "de-en.txt.zip", name="x-en-fr", expect=2).stderr
 
 
+def tmx(pairs=PAIRS):
+    units = [
+        f'<tu><tuv xml:lang="en-GB"><seg>{source}</seg></tuv><tuv xml:lang="de"><seg>{target}</seg></tuv></tu>\n'
+        for source, target in pairs
+    ]
+    lonely = '<tu><tuv xml:lang="en-GB"><seg>nobody</seg></tuv></tu>'
+    return f'<?xml version="1.0"?>\n<tmx version="1.4"><header/><body>{lonely}{"".join(units)}</body></tmx>'
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_a_translation_memory(prepare, tmp_path, suffix, encoding):
+    (tmp_path / f"memory.tmx{suffix}").write_bytes(PACKERS[suffix](tmx().encode(encoding)))
+    done = prepare("--train", f"memory.tmx{suffix}")
+    assert sorted(written(tmp_path)) == sorted(PAIRS)
+    assert f"train: skipped 1 units of memory.tmx{suffix} without text in both languages" in done.stderr
+    assert [(corpus["pairs"], corpus["skipped"]) for corpus in manifest(tmp_path)["corpora"]] == [(120, 1)]
+    assert "up to date" in prepare("--train", f"memory.tmx{suffix}").stderr
+
+
 def test_what_was_read_is_a_table(prepare, tmp_path):
     (tmp_path / "corpus.tsv").write_bytes(tsv())
     (tmp_path / "dev.tsv").write_bytes(tsv([("one two", "eins")]))
