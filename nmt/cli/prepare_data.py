@@ -46,7 +46,7 @@ def prepare_data(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Your own text: a prefix, FILE.tsv, .tmx, OPUS .zip, - (stdin); repeatable.",
+            help="Your own text: prefix, FILE.tsv, .tmx, OPUS .zip, folder or -.",
         ),
     ] = None,
     valid: Annotated[
@@ -136,6 +136,7 @@ def prepare_data(
             **own,
             columns=None if columns is None else columns.split(","),
             header=header,
+            notify=notice,
         )
     else:
         _refuse_without_train(

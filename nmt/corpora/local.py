@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -98,10 +98,23 @@ def local_file(corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
     if not existing:
         *others, last = ARCHIVES
         raise DataError(f"there is no {candidates[0]} (nor {', '.join(others)} or {last}). {_advice(corpus.prefix)}")
+    return the_one(existing, "or name both files (for --train: with --train-source and --train-target)")
+
+
+def the_one(existing: Sequence[Path], otherwise: str = "or name the right one") -> Path:
+    """The first of a file and its compressed copies.
+
+    Args:
+        existing: their paths.
+        otherwise: what else to do than remove one.
+
+    Raises:
+        DataError: they hold different text.
+    """
     if len(existing) > 1 and len({_text_digest(path, *_size_and_time(path)) for path in existing}) > 1:
         raise DataError(
             f"{' and '.join(map(str, existing))} hold different text, so it is unclear which one to read. "
-            "Remove or rename one, or name both files (for --train: with --train-source and --train-target)."
+            f"Remove or rename one, {otherwise}."
         )
     return existing[0]
 
@@ -116,9 +129,13 @@ def _advice(prefix: str) -> str:
         stem = str(plain.with_suffix(""))
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
-            f"and write {stem}, or name both files (for --train: with --train-source and --train-target)."
+            f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of a "
+            "file with both sides must end in .tsv, .tmx or .zip."
         )
-    return "--train, --valid and --test take prefixes: corpus/europarl reads corpus/europarl.en and corpus/europarl.de."
+    return (
+        "--train, --valid and --test take prefixes: corpus/europarl reads corpus/europarl.en and corpus/europarl.de. "
+        "They also take NAME.tsv, NAME.tmx, a zip from OPUS, a folder, and - for standard input."
+    )
 
 
 def _files(recipe: Recipe) -> Iterator[Path]:

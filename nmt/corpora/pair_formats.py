@@ -28,7 +28,10 @@ def read_pair_file(file: PairFile, form: PairFormat) -> Iterator[ReadPair | None
 
 def format_by_name(name: str) -> PairFormat | None:
     """The format of a file by its name, compressed or not; None if the name tells nothing."""
-    plain = name.lower()
-    for suffix in SUFFIXES:
-        plain = plain.removesuffix(suffix)
+    plain = without_compression(name).lower()
     return next((form for ending, form in _ENDINGS.items() if plain.endswith(ending)), None)
+
+
+def without_compression(name: str) -> str:
+    """The name of a file without the ending of its compression."""
+    return next((name[: -len(suffix)] for suffix in SUFFIXES if name.lower().endswith(suffix)), name)

@@ -6,7 +6,7 @@ The built-in recipes are the YAML files beside this module; each also works with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,7 @@ def own_recipe(
     test: Sequence[OwnText] = (),
     columns: Sequence[str] | None = None,
     header: bool = False,
+    notify: Callable[[str], object] = lambda notice: None,
 ) -> Recipe:
     """A recipe for the user's own files. Without files for valid or test, pairs are held out of train.
 
@@ -97,17 +98,19 @@ def own_recipe(
         name: of the data set. Its end gives missing languages (``mine-en-de``, ``mine-en-pt_BR``).
         source_lang: code of the source language.
         target_lang: code of the target language.
-        train: prefixes of two files, files that hold both sides, or pairs of source and target file; relative to the
-            current folder. ``-`` is standard input.
+        train: prefixes of two files, files that hold both sides, folders, or pairs of source and target file; relative
+            to the current folder. ``-`` is standard input.
         valid: as for train.
         test: as for train.
         columns: what the columns of tab-separated files hold, in order: the two languages, ``score``; any other name
             is ignored. Source and target if unset.
         header: the first line of tab-separated files holds the names of the columns.
+        notify: called with the files that are read of a folder.
 
     Raises:
         ConfigError: the name belongs to a built-in pair, the languages are unknown, or columns are named without a
             tab-separated file.
+        DataError: a folder holds no parallel text.
     """
     if name in builtin_names():
         raise ConfigError(f"{name!r} is a built-in data set: give your own text another name, for example my-{name}.")
@@ -122,7 +125,8 @@ def own_recipe(
     languages = source_lang, target_lang
 
     def corpora(texts: Iterable[OwnText]) -> list[dict[str, Any]]:
-        return [corpus for text in texts for corpus in own_corpora(text, languages, columns=columns, header=header)]
+        layout: dict[str, Any] = {"columns": columns, "header": header, "notify": notify}
+        return [corpus for text in texts for corpus in own_corpora(text, languages, **layout)]
 
     held_out = [{"kind": "held-out"}]
     values: dict[str, Any] = {

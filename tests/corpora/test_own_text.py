@@ -72,6 +72,65 @@ def test_a_pipe_is_tab_separated(here):
     ]  # fmt: skip
 
 
+def names_of(text, languages=("en", "de")):
+    told = []
+    corpora = own_corpora(text, languages, notify=told.append)
+    assert told[0].startswith(f"{text}: reads ")
+    names = [Path(corpus.get("prefix") or corpus["file"]).name for corpus in corpora]
+    assert told[0].removeprefix(f"{text}: reads ").split(", ") == names
+    return names
+
+
+@pytest.fixture
+def corpora(here):
+    """A folder with parallel text in all forms, and other files."""
+    folder = here / "corpora"
+    (folder / "deeper").mkdir(parents=True)
+    names = [
+        "z.en", "z.de", "b.en.gz", "b.de", "a.tmx", "m.TSV.gz", "c.zip", "lonely.en", "x.de", "README", ".hidden.tsv",
+        "deeper/d.tsv", ".en", ".de", "b.fr",
+    ]  # fmt: skip
+    for name in names:
+        (folder / name).touch()
+    return folder
+
+
+def test_a_folder_is_all_its_parallel_files_in_the_order_of_names(corpora):
+    assert names_of("corpora") == names_of("corpora/") == ["a.tmx", "b", "c.zip", "m.TSV.gz", "z"]
+    assert names_of("corpora", ("de", "en")) == ["a.tmx", "b", "c.zip", "m.TSV.gz", "z"]
+    assert names_of("corpora", ("fr", "de")) == ["a.tmx", "b", "c.zip", "m.TSV.gz"]
+    assert names_of("corpora", ("fr", "cs")) == ["a.tmx", "c.zip", "m.TSV.gz"]
+
+
+def test_a_folder_of_the_name_of_a_prefix_is_meant_with_a_slash(corpora):
+    for language in ("en", "de"):
+        corpora.with_name(f"corpora.{language}").touch()
+    assert kinds("corpora") == [("local", None, "corpora")]
+    assert len(names_of("corpora/")) == 5
+
+
+def test_a_file_and_its_compressed_copy_are_read_once(here):
+    (here / "corpora").mkdir()
+    (here / "corpora" / "a.tsv").write_bytes(b"a\tb\n")
+    (here / "corpora" / "a.tsv.gz").write_bytes(gzip.compress(b"a\tb\n"))
+    assert names_of("corpora") == ["a.tsv"]
+    (here / "corpora" / "a.tsv.gz").write_bytes(gzip.compress(b"a\tc\n"))
+    with pytest.raises(DataError, match=r"a\.tsv and .*a\.tsv\.gz hold different text.* or name the right one"):
+        own_corpora("corpora", ("en", "de"))
+
+
+@pytest.mark.parametrize(
+    ("names", "held"),
+    [([], "no file"), (["a.en", "a.fr"], "a.en, a.fr"), ([f"{n:02}" for n in range(30)], "18, 19 and 10 more")],
+)
+def test_a_folder_without_parallel_text_lists_what_it_holds(here, names, held):
+    (here / "corpora").mkdir()
+    for name in names:
+        (here / "corpora" / name).touch()
+    with pytest.raises(DataError, match=f"corpora: has no parallel text for en and de, .* It holds .*{held}"):
+        recipe(train=["corpora"])
+
+
 def test_pairs_below_the_minimum_score_are_dropped_from_training_only(here):
     (here / "scored.tsv").write_bytes(SCORED)
     mine = recipe(train=["scored.tsv"], valid=["scored.tsv"], test=["scored.tsv"], columns=["en", "de", "score"])

@@ -5,6 +5,8 @@ import gzip
 import hashlib
 import json
 import lzma
+import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -122,6 +124,44 @@ def test_a_translation_memory(prepare, tmp_path, suffix, encoding):
     assert f"train: skipped 1 units of memory.tmx{suffix} without text in both languages" in done.stderr
     assert [(corpus["pairs"], corpus["skipped"]) for corpus in manifest(tmp_path)["corpora"]] == [(120, 1)]
     assert "up to date" in prepare("--train", f"memory.tmx{suffix}").stderr
+
+
+def test_a_folder(prepare, tmp_path):
+    """All forms of parallel text in it, in the order of names; a new file makes the data set out of date."""
+    folder = tmp_path / "corpora"
+    folder.mkdir()
+    (folder / "README").write_text("about")
+    opus_zip(folder / "c.zip", PAIRS[:30])
+    (folder / "b.tmx.gz").write_bytes(gzip.compress(tmx(PAIRS[30:60]).encode()))
+    (folder / "d.tsv.xz").write_bytes(lzma.compress(tsv(PAIRS[60:90])))
+    for language, side in zip(("en", "de"), zip(*PAIRS[90:], strict=True), strict=True):
+        (folder / f"a.{language}").write_text("".join(f"{line}\n" for line in side))
+    (tmp_path / "dev.tsv").write_bytes(tsv([("one", "eins")]))
+    (tmp_path / "test.tsv").write_bytes(tsv([("three", "drei")]))
+    arguments = ["--train", "corpora/", "--valid", "dev.tsv", "--test", "test.tsv"]
+    done = prepare(*arguments)
+    assert done.stderr.splitlines()[0] == "corpora/: reads a, b.tmx.gz, c.zip, d.tsv.xz"
+    assert written(tmp_path)[:120] == PAIRS[90:] + PAIRS[30:60] + PAIRS[:30] + PAIRS[60:90]
+    assert [corpus["name"] for corpus in manifest(tmp_path)["corpora"][:4]] == ["a", "b.tmx.gz", "c.zip", "d.tsv.xz"]
+    assert len(manifest(tmp_path)["sources"]) == 7
+    assert "up to date" in prepare(*arguments).stderr
+    (folder / "e.tsv").write_bytes(tsv([("two", "zwei")]))
+    assert "written: " in prepare(*arguments).stderr
+    assert ("two", "zwei") in written(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert "empty: has no parallel text" in prepare("--train", "empty", expect=2).stderr
+
+
+def test_a_pipe(tmp_path):
+    """A process substitution, which can be read only once, is tab-separated text."""
+    (tmp_path / "corpus.tsv.gz").write_bytes(gzip.compress(tsv()))
+    command = f"{sys.executable} -m nmt prepare-data own-en-de --train <(zcat corpus.tsv.gz | tail -n +21)"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(written(tmp_path)) == sorted(PAIRS[20:])
+    [source] = manifest(tmp_path)["sources"]
+    assert source["file"].startswith("/dev/fd/")
+    assert source["sha256"] == hashlib.sha256(tsv(PAIRS[20:])).hexdigest()
 
 
 def test_what_was_read_is_a_table(prepare, tmp_path):
