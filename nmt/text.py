@@ -253,6 +253,7 @@ def encode_line(line: str) -> bytes:
     return line.replace("\n", " ").encode("utf-8", errors="replace") + b"\n"
 
 
+@functools.lru_cache(maxsize=100)  # asked for every line
 def is_unspaced(language: str) -> bool:
     """Whether a language is written without spaces between words."""
     return primary_language(language) in _UNSPACED_LANGUAGES

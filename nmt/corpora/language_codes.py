@@ -5,18 +5,25 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
+# What is longer is no code, and is not remembered.
+_LONGEST = 100
+
 
 def fitting(codes: Iterable[str], wanted: str) -> list[str]:
     """The codes that mean a language: those that are equal to its own; without such a code, those that fit.
 
     Two codes fit if one is the other without region or script.
     """
-    ranked = [(_rank(code, wanted), code) for code in codes]
-    best = max((rank for rank, _ in ranked), default=0)
-    return [code for rank, code in ranked if rank == best] if best else []
+    return list(_fitting(tuple(code for code in codes if len(code) <= _LONGEST), wanted))
 
 
-@functools.lru_cache(maxsize=1_000)
+@functools.lru_cache(maxsize=1_000)  # A translation memory asks at every segment.
+def _fitting(codes: tuple[str, ...], wanted: str) -> tuple[str, ...]:
+    ranks = [_rank(code, wanted) for code in codes]
+    best = max(ranks, default=0)
+    return tuple(code for rank, code in zip(ranks, codes, strict=True) if rank == best > 0)
+
+
 def _rank(found: str, wanted: str) -> int:
     """2 for equal codes, 1 for codes that fit, 0 for others."""
     ours, theirs = _parts(wanted), _parts(found)

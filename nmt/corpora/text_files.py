@@ -48,13 +48,13 @@ def write_text(
     min_score = recipe.filters.min_score
     filters: dict[str, int] = {} if min_score is None else {"score": 0}
 
-    def pairs_of(split: str) -> Iterator[Pair]:
+    def pairs_of(split: str, *, is_last_time: bool = True) -> Iterator[Pair]:
         """Read the pairs of a split, count them, and drop training pairs with a low score."""
         read[split] = []
         if split == "train" and min_score is not None:
             filters["score"] = 0  # Training text is read twice if pairs are held out.
         for corpus in getattr(recipe, split):
-            tally = _Tally(recipe.source_lang, recipe.target_lang)
+            tally = _Tally(recipe.source_lang, recipe.target_lang, words=is_last_time)
             for pair in sources.pairs(corpus, split):
                 tally.add(pair)
                 if pair is None:
@@ -80,7 +80,8 @@ def write_text(
 
     rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
     if wanted:
-        chunks = clean(pairs_of("train"), rules, evaluation, {}, scratch=scratch / "held-out", workers=workers)
+        pairs = pairs_of("train", is_last_time=False)
+        chunks = clean(pairs, rules, evaluation, {}, scratch=scratch / "held-out", workers=workers)
         held = hold_out(chunks, wanted)
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
@@ -139,7 +140,9 @@ def _check_counts(
 class _Tally:
     """Counts of what was read from a corpus."""
 
-    def __init__(self, source_lang: str, target_lang: str) -> None:
+    def __init__(self, source_lang: str, target_lang: str, *, words: bool) -> None:
+        """Args: words: whether words are counted as well, which takes as long as all other reading."""
+        self._counts_words = words
         self.pairs = 0
         self._skipped = 0
         self._words = [0, 0]
@@ -151,6 +154,8 @@ class _Tally:
             self._skipped += 1
             return
         self.pairs += 1
+        if not self._counts_words:
+            return
         self._words[0] += sentence_length(pair.source, self._languages[0])
         self._words[1] += sentence_length(pair.target, self._languages[1])
 

@@ -20,6 +20,7 @@ from nmt.corpora.language_codes import fitting
         (["eng", "e", "-", ""], "en", []),
         ([" en "], "en", [" en "]),
         ([], "en", []),
+        (["en-" + "x" * 200], "en", []),
     ],
 )
 def test_equal_codes_come_before_codes_that_fit(codes, wanted, found):

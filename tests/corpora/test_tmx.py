@@ -187,6 +187,7 @@ def test_a_segment_may_be_as_long_as_a_line_and_no_longer(memory):
         ("<tmx><tu><tuv lang='en'><seg>", "much ", "the line is longer than 4,194,304 bytes"),
         ("<tmx><tu><tuv lang='en'><seg>", "<hi/>" + "é" * 50, "the line is longer than 4,194,304 bytes"),
         ("<tmx><tu>", f"<tuv lang='en-X'><seg>{'much ' * 200}</seg></tuv>", "no element found|unclosed token"),
+        ("<tmx>", "<tu><tuv lang='en-{}'/><tuv lang='{}'/></tu>", "no element found|unclosed token"),
         ("<tmx><x>", None, "has more than 10,000 different names"),
     ],
 )
@@ -215,6 +216,10 @@ class Endless(io.RawIOBase):
             block = self.begin
         elif self.repeated is None:
             block = b"".join(b"<n%d/>" % number for number in range(self.sent, self.sent + count // 10))
+        elif "{}" in self.repeated:
+            block = b"".join(
+                self.repeated.replace("{}", f"{self.sent + n}{'x' * 5_000}").encode() for n in range(count // 10_000)
+            )
         else:
             block = self.repeated.encode() * (count // len(self.repeated.encode()))
         self.sent += len(block)
