@@ -129,8 +129,8 @@ def _advice(prefix: str) -> str:
         stem = str(plain.with_suffix(""))
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
-            f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of a "
-            "file with both sides must end in .tsv, .tmx or .zip."
+            f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of "
+            "a file with both sides must end in .tsv, .tmx or .zip."
         )
     return (
         "--train, --valid and --test take prefixes: corpus/europarl reads corpus/europarl.en and corpus/europarl.de. "
