@@ -134,7 +134,7 @@ def prepare_data(
             source_lang=source_lang,
             target_lang=target_lang,
             **own,
-            columns=None if columns is None else columns.split(","),
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
             header=header,
             notify=notice,
         )

@@ -56,9 +56,12 @@ def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any
     """The corpora in a folder by their names, and in the order of these; folders within it are left alone.
 
     Raises:
-        DataError: there are none, or a file and its compressed copy differ.
+        DataError: there are none, the folder cannot be read, or a file and its compressed copy differ.
     """
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror}).") from None
     files: dict[str, list[Path]] = {}
     prefixes = set()
     for name in names:

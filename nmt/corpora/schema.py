@@ -187,7 +187,9 @@ class Filters(Section):
     """Which training pairs are dropped. An empty side always drops its pair. Valid and test are never filtered."""
 
     invalid_utf8: Literal["error", "drop"] = Field("error", description="what to do with text that is not UTF-8")
-    min_score: float | None = Field(None, description="minimum score of a pair, where its file has scores")
+    min_score: float | None = Field(
+        None, allow_inf_nan=False, description="minimum score of a pair, where its file has scores"
+    )
     max_length: int | None = Field(250, ge=1, description="words (characters for zh, ja, th, km, lo, my) per side")
     max_ratio: float | None = Field(4.0, ge=1, description="length of the longer side over that of the shorter")
     dedup: bool = Field(True, description="drop exact repetitions of a pair")

@@ -215,6 +215,8 @@ def test_columns_need_a_tab_separated_file(layout):
 def test_a_minimum_score_needs_a_file_that_can_have_scores():
     with pytest.raises(ConfigError, match=r"filters\.min_score needs scores"):
         with_filters(recipe(train=["corpus/news"], valid=["dev.tsv"]), {"min_score": 1})
+    with pytest.raises(ConfigError, match=r"filters\.min_score: expected a finite number"):
+        with_filters(recipe(train=["corpus.tsv"]), {"min_score": float("nan")})
 
 
 @pytest.mark.parametrize(("name", "message"), [("none.tsv", "does not exist"), ("folder.tsv", "is a folder")])

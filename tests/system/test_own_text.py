@@ -11,8 +11,15 @@ import zipfile
 
 import pytest
 
+try:
+    from compression import zstd
+except ImportError:
+    from backports import zstd
+
 PAIRS = [(f"A dog number {n} runs .", f"Ein Hund Nummer {n} läuft .") for n in range(120)]
-PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+PACKERS = {
+    "": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".zst": zstd.compress,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -124,6 +131,20 @@ def test_a_translation_memory(prepare, tmp_path, suffix, encoding):
     assert f"train: skipped 1 units of memory.tmx{suffix} without text in both languages" in done.stderr
     assert [(corpus["pairs"], corpus["skipped"]) for corpus in manifest(tmp_path)["corpora"]] == [(120, 1)]
     assert "up to date" in prepare("--train", f"memory.tmx{suffix}").stderr
+
+
+def test_valid_and_test_take_the_same_forms(prepare, tmp_path):
+    (tmp_path / "a.tsv").write_bytes(tsv(PAIRS[:100]))
+    (tmp_path / "b.tmx").write_text(tmx(PAIRS[100:110]))
+    opus_zip(tmp_path / "c.zip", PAIRS[110:])
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c.zip").rename(tmp_path / "c" / "c.zip")
+    done = prepare("--train", "a.tsv", "--valid", "b.tmx", "--test", "c", "--columns", "en, de")
+    assert written(tmp_path) == PAIRS
+    assert "valid: 10 pairs" in done.stderr
+    assert "valid: skipped 1 units of b.tmx" in done.stderr
+    prepare("--train", "b.tmx", "--valid", "-", "--test", "a.tsv", "--force", text=tsv(PAIRS[110:]).decode())
+    assert written(tmp_path) == PAIRS[100:] + PAIRS[:100]
 
 
 def test_a_folder(prepare, tmp_path):
