@@ -46,7 +46,7 @@ def prepare_data(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Your own text: prefix, FILE.tsv, .tmx, OPUS .zip, folder or -.",
+            help="Your own text: prefix, .tsv, .tmx, .zip, folder, -; repeatable.",
         ),
     ] = None,
     valid: Annotated[

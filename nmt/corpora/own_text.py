@@ -69,7 +69,7 @@ def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any
         stem = plain.removesuffix(f".{languages[0]}")
         if format_by_name(name) is not None:
             files.setdefault(plain, []).append(folder / name)
-        elif stem != plain and _is_prefix(str(folder / stem), languages):
+        elif _is_prefix(str(folder / stem), languages):
             prefixes.add(stem)
     found = [(stem, _prefix(str(folder / stem))) for stem in prefixes]
     for path in map(the_one, files.values()):

@@ -61,7 +61,8 @@ def write_text(
                     continue
                 if tally.pairs % _PROGRESS_EVERY == 0:
                     progress(f"{split}: {corpus.name}", tally.pairs, getattr(corpus, "lines", None))
-                if split == "train" and min_score is not None and pair.score is not None and pair.score < min_score:
+                # Scores of valid and test are not read.
+                if min_score is not None and pair.score is not None and pair.score < min_score:
                     filters["score"] += 1
                     continue
                 yield pair.source, pair.target

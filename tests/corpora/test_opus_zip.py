@@ -65,6 +65,11 @@ def test_an_archive_without_the_languages_lists_its_members(opus):
         opus({f"x{n}": "" for n in range(50)})
 
 
+def test_a_member_is_not_both_sides(opus):
+    with pytest.raises(DataError, match="no pair of its members is for en-GB and en-US"):
+        opus({"a.en": "a dog\n"}, ("en-GB", "en-US"))
+
+
 def test_several_pairs_of_members_are_listed(opus):
     more = {"b.de-en.de": "x\n", "b.de-en.en": "y\n"}
     with pytest.raises(DataError, match=r"several .* a\.de-en\.en with a\.de-en\.de, b\.de-en\.en with b\.de-en\.de"):

@@ -149,6 +149,15 @@ def test_pairs_below_the_minimum_score_are_dropped_from_training_only(here):
     assert parse_recipe(manifest.recipe, name="manifest").filters.min_score == 0.7
 
 
+def test_valid_and_test_need_no_scores(here):
+    (here / "scored.tsv").write_bytes(b"en\tde\tscore\n" + SCORED)
+    (here / "dev.tsv").write_bytes(b"de\ten\nja\tyes\n")
+    mine = recipe(train=["scored.tsv"], valid=["dev.tsv"], test=["dev.tsv"], header=True)
+    prepare(with_filters(mine, {"min_score": 0.7}), here / "out")
+    assert lines(here / "out" / "valid.en") == lines(here / "out" / "test.en") == ["yes"]
+    assert len(lines(here / "out" / "train.en")) == 30
+
+
 def test_held_out_pairs_have_the_minimum_score_and_each_pair_is_counted_once(here):
     (here / "scored.tsv").write_bytes(SCORED)
     mine = with_filters(recipe(train=["scored.tsv"], columns=["en", "de", "score"]), {"min_score": 0.5})

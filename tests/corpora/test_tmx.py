@@ -99,6 +99,8 @@ def test_text_beside_segments_is_left_alone(memory):
         "</tuv><tuv xml:lang='de'><prop>p</prop><seg>b</seg></tuv></tu>"
     )
     assert memory(document(content)) == [("a", "b")]
+    lonely = "<tu><tuv lang='de'><seg>b</seg></tuv><tuv lang='en'/><seg>not here</seg></tu>"
+    assert memory(document(lonely)) == [None]
 
 
 @pytest.mark.parametrize(
