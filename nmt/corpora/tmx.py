@@ -84,7 +84,7 @@ class _Memory:
                 f"{self._file.name}, line {error.lineno:,}, column {error.offset + 1:,}: is not valid XML "
                 f"({expat.ErrorString(error.code)}). If the file is incomplete, fetch or export it again."
             ) from None
-        except (UnicodeDecodeError, LookupError, ValueError) as error:
+        except (LookupError, ValueError) as error:
             raise DataError(f"{self._file.name}: is in an encoding that cannot be read ({error}).") from None
         if not is_last and self._fed - self._parser.CurrentByteIndex > _LONGEST_TAG + _BLOCK:
             self._refuse(f"a tag or comment is longer than {_LONGEST_TAG:,} bytes")
