@@ -11,6 +11,7 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, Literal, cast
 
@@ -24,6 +25,8 @@ NormalizationRule = Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc
 """SentencePiece's rules; those with ``cf`` fold case."""
 
 STDIN = "-"
+STANDARD_INPUT = "standard input"
+"""What errors call :data:`STDIN`."""
 MAX_LINE_BYTES = 1 << 22
 """The maximum length of a line of text, without its ending: 4 MiB, a long novel."""
 _BLOCK = 1 << 18
@@ -126,16 +129,29 @@ def open_bytes(path: Path | str) -> BinaryIO:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
-def read_lines(path: Path | str, *, invalid: InvalidUtf8 = "error") -> Iterator[str]:
+def read_lines(path: Path | str, *, name: str | None = None, invalid: InvalidUtf8 = "error") -> Iterator[str]:
     """Yield the lines of a file, compressed or not; ``-`` is standard input.
+
+    Args:
+        name: what errors call the file; its path if unset.
 
     Raises:
         DataError: the file cannot be read, is a damaged archive, or holds invalid UTF-8.
     """
-    name = "standard input" if str(path) == STDIN else str(path)
+    name = name or (STANDARD_INPUT if str(path) == STDIN else str(path))
+    with reading(name), open_bytes(path) as stream:
+        yield from iter_lines(stream, name=name, invalid=invalid)
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn the errors of reading a file, compressed or not, into errors that name it.
+
+    Raises:
+        DataError: the file cannot be read, or is a damaged archive.
+    """
     try:
-        with open_bytes(path) as stream:
-            yield from iter_lines(stream, name=name, invalid=invalid)
+        yield
     except IsADirectoryError:
         raise DataError(f"{name}: is a folder, not a text file.") from None
     except Exception as error:
@@ -237,6 +253,7 @@ def encode_line(line: str) -> bytes:
     return line.replace("\n", " ").encode("utf-8", errors="replace") + b"\n"
 
 
+@functools.lru_cache(maxsize=100)  # asked for every line
 def is_unspaced(language: str) -> bool:
     """Whether a language is written without spaces between words."""
     return primary_language(language) in _UNSPACED_LANGUAGES

@@ -12,9 +12,10 @@ from nmt.cli.options import Mirrors, Offline
 from nmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nmt.corpora.recipe import OwnText
+    from nmt.corpora.own_text import OwnText
     from nmt.corpora.schema import Recipe
     from nmt.data.manifest import Manifest
+    from nmt.reports.text_table import TextTable
 
 
 def prepare_data(
@@ -44,15 +45,15 @@ def prepare_data(
     train: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PREFIX",
-            help="Your own text: PREFIX reads PREFIX.en and PREFIX.de (also compressed); may be repeated.",
+            metavar="TEXT",
+            help="Your own text: prefix, .tsv, .tmx, .zip, folder, -; repeatable.",
         ),
     ] = None,
     valid: Annotated[
-        list[str] | None, typer.Option(metavar="PREFIX", help="The same for validation.  [held out of train]")
+        list[str] | None, typer.Option(metavar="TEXT", help="The same for validation.  [held out of train]")
     ] = None,
     test: Annotated[
-        list[str] | None, typer.Option(metavar="PREFIX", help="The same for testing.  [held out of train]")
+        list[str] | None, typer.Option(metavar="TEXT", help="The same for testing.  [held out of train]")
     ] = None,
     train_source: Annotated[
         list[str] | None,
@@ -65,6 +66,14 @@ def prepare_data(
     valid_target: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for validation.")] = None,
     test_source: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for testing.")] = None,
     test_target: Annotated[list[str] | None, typer.Option(metavar="PATH", help="The same for testing.")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Columns of tab-separated files: languages, score, - ignored."),
+    ] = None,
+    header: Annotated[bool, typer.Option("--header", help="Tab-separated files begin with a line of names.")] = False,
+    min_score: Annotated[
+        float | None, typer.Option(metavar="X", help="Drop training pairs whose score is below X.")
+    ] = None,
     max_length: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, help="Longest side of a training pair, in words; 0 for no limit.  [250]"),
@@ -120,7 +129,15 @@ def prepare_data(
             f"name a data set: {', '.join(builtin_names())}, a recipe file NAME.yaml, or your own text with --train."
         )
     if own["train"]:
-        recipe = own_recipe(dataset, source_lang=source_lang, target_lang=target_lang, **own)
+        recipe = own_recipe(
+            dataset,
+            source_lang=source_lang,
+            target_lang=target_lang,
+            **own,
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            header=header,
+            notify=notice,
+        )
     else:
         _refuse_without_train(
             {
@@ -130,6 +147,8 @@ def prepare_data(
                 "--valid-source": valid_source,
                 "--test": test,
                 "--test-source": test_source,
+                "--columns": columns,
+                "--header": header,
             }
         )
         recipe = load_recipe(dataset)
@@ -140,6 +159,8 @@ def prepare_data(
         changes["max_ratio"] = max_ratio or None
     if dedup is not None:
         changes["dedup"] = dedup
+    if min_score is not None:
+        changes["min_score"] = min_score
     if changes:
         recipe = with_filters(recipe, changes)
 
@@ -191,7 +212,7 @@ def _refuse_without_train(options: dict[str, object]) -> None:
     given = [name for name, value in options.items() if value]
     if given:
         raise ConfigError(
-            f"{', '.join(given)}: only for text of your own, which --train PREFIX names. A built-in data set brings "
+            f"{', '.join(given)}: only for text of your own, which --train names. A built-in data set brings "
             "its languages and sets; to change them, edit a copy of its recipe (--show-recipe)."
         )
 
@@ -207,9 +228,25 @@ def _tell(recipe: Recipe, manifest: Manifest) -> None:
     """What was read, dropped and written, a line each."""
     from nmt.cli.console import notice
 
+    for line in str(_table(manifest)).splitlines():
+        notice(line)
     for corpus in manifest.corpora:
-        notice(f"{corpus.split}: read {corpus.pairs:,} pairs of {corpus.name}")
+        if corpus.skipped:
+            notice(f"{corpus.split}: skipped {corpus.skipped:,} units of {corpus.name} without text in both languages")
     for name, count in manifest.filters.items():
         notice(f"train: {_KEPT_PAIRS.get(name, f'dropped as {name}')}: {count:,}")
     for split in ("train", "valid", "test"):
         notice(f"{split}: {manifest.files[f'{split}.{recipe.source_lang}'].lines:,} pairs")
+
+
+def _table(manifest: Manifest) -> TextTable:
+    """What was read of each corpus."""
+    from nmt.reports.text_table import TextTable
+
+    languages = manifest.source_lang, manifest.target_lang
+    table = TextTable(["corpus", "pairs", *(f"{code} {count}" for count in ("words", "mean") for code in languages)])
+    for corpus in manifest.corpora:
+        words = [count or 0 for count in (corpus.source_words, corpus.target_words)]
+        means = [f"{count / corpus.pairs:,.1f}" if corpus.pairs else "-" for count in words]
+        table.add(f"{corpus.split}: {corpus.name}", f"{corpus.pairs:,}", *(f"{count:,}" for count in words), *means)
+    return table

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from nmt.compression import SUFFIXES, is_recognised, open_unpacked
 from nmt.errors import DownloadError, NmtError
@@ -74,6 +74,69 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
         _remove(taken)
         raise DownloadError(f"{archive}: has no member {', '.join(missing)}. Is it the right archive?")
     return [taken[name] for name in wanted]
+
+
+@contextmanager
+def opened_zip(archive: Path) -> Iterator[ZippedMembers]:
+    """Open a zip archive to read members as streams, without writing them to disk.
+
+    Raises:
+        DownloadError: the file is no zip archive or a damaged one, or it holds a name that leads outside its folder.
+    """
+    with _as_download_error(archive):
+        zipped = zipfile.ZipFile(archive)
+    with zipped:
+        yield ZippedMembers(archive, zipped)
+
+
+class ZippedMembers:
+    """The members of an open zip archive. All that is read counts towards the archive's budget."""
+
+    def __init__(self, archive: Path, zipped: zipfile.ZipFile) -> None:
+        """Check all names; see :func:`opened_zip`."""
+        for name in zipped.namelist():
+            _check_name(archive, name)
+        self._archive = archive
+        self._zipped = zipped
+        self._budget = Budget(archive)
+        self._entries = {entry.filename: entry for entry in zipped.infolist() if not entry.is_dir()}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the regular files, in the order of the archive."""
+        return list(self._entries)
+
+    def open(self, name: str) -> BinaryIO:
+        """A member as a stream. Several may be read at the same time.
+
+        Raises:
+            DownloadError: the member is encrypted or damaged, or unpacks to too many bytes; also while it is read.
+        """
+        entry = self._entries[name]
+        _check_not_encrypted(self._archive, entry)
+        self._budget.check(entry.file_size, name)
+        with _as_download_error(self._archive):
+            stream = self._zipped.open(entry)
+        return io.BufferedReader(_Budgeted(self._archive, stream, self._budget), _READ_AHEAD)
+
+
+class _Budgeted(io.RawIOBase):
+    """A member as it is read: errors name the archive, and bytes are counted."""
+
+    def __init__(self, archive: Path, stream: IO[bytes], budget: Budget) -> None:
+        self._archive = archive
+        self._stream = stream
+        self._budget = budget
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _as_download_error(self._archive):
+            block = self._stream.read(len(buffer))
+        self._budget.spend(len(block))
+        buffer[: len(block)] = block
+        return len(block)
 
 
 def check_whole(path: Path, *, name: str | None = None) -> bool:
@@ -240,11 +303,7 @@ def _zipped_files(archive: Path, members: Sequence[str] | None) -> Iterator[tupl
             name = str(PurePosixPath(entry.filename))
             if entry.is_dir() or not (members is None or name in members):
                 continue
-            if entry.flag_bits & _ZIP_ENCRYPTED:
-                raise DownloadError(
-                    f"{archive}: its member {name} is encrypted, which nmt does not support. Unpack it yourself, "
-                    "and use its files with kind: local."
-                )
+            _check_not_encrypted(archive, entry)
             with _as_download_error(archive):
                 stream = zipped.open(entry)
             with stream:
@@ -298,6 +357,14 @@ def _as_download_error(archive: Path) -> Iterator[None]:
 def _is_of_system(error: OSError) -> bool:
     """Whether the system could not read the file; otherwise its content is wrong, such as a negative offset."""
     return error.errno not in (None, errno.EINVAL)
+
+
+def _check_not_encrypted(archive: Path, entry: zipfile.ZipInfo) -> None:
+    if entry.flag_bits & _ZIP_ENCRYPTED:
+        raise DownloadError(
+            f"{archive}: its member {PurePosixPath(entry.filename)} is encrypted, which nmt does not support. Unpack "
+            "it yourself, and use its files with kind: local."
+        )
 
 
 def _check_name(archive: Path, name: str) -> None:

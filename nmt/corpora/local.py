@@ -1,18 +1,21 @@
-"""The user's own text: two files given by a common prefix or one by one. A pipe is read once."""
+"""The files of the user's own text, with their checksums. A pipe and standard input are read once."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from nmt.corpora.schema import LocalCorpus, LocalFilesCorpus, Recipe
+from nmt.corpora.pair_file import PairFile
+from nmt.corpora.schema import LocalCorpus, LocalFilesCorpus, PairFileCorpus, Recipe
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError
 from nmt.hashing import sha256_of
-from nmt.text import ARCHIVES, open_bytes
+from nmt.text import ARCHIVES, STANDARD_INPUT, STDIN, InvalidUtf8, open_bytes
 from nmt.writing import open_to_write
 
 _BLOCK = 1 << 20
@@ -23,20 +26,36 @@ class LocalText:
     """The user's files of a recipe."""
 
     records: list[SourceRecord]
-    """One per file; for a pipe, size and checksum of what was read."""
+    """One per file; for a pipe or standard input, size and checksum of what was read."""
     copies: dict[str, Path]
-    """The copy of each pipe's content, by the pipe's path."""
+    """The copy of what each pipe delivered, by the pipe's path; that of standard input by ``-``."""
 
     def path(self, corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
         """The file that holds one side of a corpus."""
         path = local_file(corpus, language)
         return self.copies.get(str(path), path)
 
+    def pair_file(
+        self, corpus: PairFileCorpus, recipe: Recipe, *, invalid: InvalidUtf8 = "error", scored: bool = False
+    ) -> PairFile:
+        """The file of a corpus that holds both sides, as its reader takes it."""
+        return PairFile(
+            path=self.copies.get(corpus.file, Path(corpus.file)),
+            name=STANDARD_INPUT if corpus.file == STDIN else corpus.file,
+            source_lang=recipe.source_lang,
+            target_lang=recipe.target_lang,
+            invalid=invalid,
+            columns=None if corpus.columns is None else tuple(corpus.columns),
+            header=corpus.header,
+            scored=scored,
+        )
+
 
 def take_local_text(recipe: Recipe, folder: Path) -> LocalText:
     """Find the user's files of a recipe, with their checksums.
 
-    A pipe, such as ``<(zcat corpus.gz)``, can be read only once, so its content is copied into a folder.
+    A pipe, such as ``<(zcat corpus.gz)``, and standard input can be read only once, so their content is copied into a
+    folder.
 
     Args:
         folder: for copies of pipes; the caller removes it.
@@ -50,11 +69,15 @@ def take_local_text(recipe: Recipe, folder: Path) -> LocalText:
         name = str(path)
         if name in records:
             continue
-        if path.is_file():
+        if name == STDIN:
+            copies[name] = folder / STANDARD_INPUT
+            records[name] = _copy_stream(sys.stdin.buffer, name, copies[name])
+        elif path.is_file():
             records[name] = SourceRecord(file=name, sha256=sha256_of(path), bytes=path.stat().st_size)
         else:
             copies[name] = folder / name.strip("/").replace("/", "-")
-            records[name] = _copy_pipe(path, copies[name])
+            with open_bytes(path) as stream:
+                records[name] = _copy_stream(stream, name, copies[name])
     return LocalText(list(records.values()), copies)
 
 
@@ -75,10 +98,23 @@ def local_file(corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
     if not existing:
         *others, last = ARCHIVES
         raise DataError(f"there is no {candidates[0]} (nor {', '.join(others)} or {last}). {_advice(corpus.prefix)}")
+    return the_one(existing, "or name both files (for --train: with --train-source and --train-target)")
+
+
+def the_one(existing: Sequence[Path], otherwise: str = "or name the right one") -> Path:
+    """The first of a file and its compressed copies.
+
+    Args:
+        existing: their paths.
+        otherwise: what else to do than remove one.
+
+    Raises:
+        DataError: they hold different text.
+    """
     if len(existing) > 1 and len({_text_digest(path, *_size_and_time(path)) for path in existing}) > 1:
         raise DataError(
             f"{' and '.join(map(str, existing))} hold different text, so it is unclear which one to read. "
-            "Remove or rename one, or name both files (for --train: with --train-source and --train-target)."
+            f"Remove or rename one, {otherwise}."
         )
     return existing[0]
 
@@ -93,9 +129,13 @@ def _advice(prefix: str) -> str:
         stem = str(plain.with_suffix(""))
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
-            f"and write {stem}, or name both files (for --train: with --train-source and --train-target)."
+            f"and write {stem}, or name both files (for --train: with --train-source and --train-target). The name of "
+            "a file with both sides must end in .tsv, .tmx or .zip."
         )
-    return "--train, --valid and --test take prefixes: corpus/europarl reads corpus/europarl.en and corpus/europarl.de."
+    return (
+        "--train, --valid and --test take prefixes: corpus/europarl reads corpus/europarl.en and corpus/europarl.de. "
+        "They also take NAME.tsv, NAME.tmx, a zip from OPUS, a folder, and - for standard input."
+    )
 
 
 def _files(recipe: Recipe) -> Iterator[Path]:
@@ -103,18 +143,23 @@ def _files(recipe: Recipe) -> Iterator[Path]:
         if isinstance(corpus, LocalCorpus | LocalFilesCorpus):
             for language in (recipe.source_lang, recipe.target_lang):
                 yield local_file(corpus, language)
+        elif isinstance(corpus, PairFileCorpus):
+            path = Path(corpus.file)
+            if corpus.file != STDIN and (path.is_dir() or not path.exists()):
+                raise DataError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'does not exist'}.")
+            yield path
 
 
-def _copy_pipe(pipe: Path, copy: Path) -> SourceRecord:
-    """Copy all that a pipe delivers into a file."""
+def _copy_stream(stream: BinaryIO, name: str, copy: Path) -> SourceRecord:
+    """Copy all that a stream delivers into a file."""
     digest, size = hashlib.sha256(), 0
     copy.parent.mkdir(parents=True, exist_ok=True)
-    with open_bytes(pipe) as stream, open_to_write(copy, "xb", follow=False) as out:
+    with open_to_write(copy, "xb", follow=False) as out:
         while block := stream.read(_BLOCK):
             digest.update(block)
             size += len(block)
             out.write(block)
-    return SourceRecord(file=str(pipe), sha256=digest.hexdigest(), bytes=size)
+    return SourceRecord(file=name, sha256=digest.hexdigest(), bytes=size)
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:

@@ -6,7 +6,7 @@ The built-in recipes are the YAML files beside this module; each also works with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from pydantic import ValidationError
 
 from nmt.config import did_you_mean, load_yaml, mistakes
 from nmt.config.documents import parse_yaml
+from nmt.corpora.own_text import OwnText, own_corpora
 from nmt.corpora.schema import Recipe
 from nmt.errors import ConfigError
+from nmt.text import STDIN
 
-OwnText = str | tuple[str, str]
-"""A prefix that two files share, or the source file and the target file."""
 # A language, with script and region. A language is in lower case; a script or region has a capital or is a number.
 _CODE = r"[a-z]{2,3}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
 _RECIPES = resources.files("nmt.corpora") / "recipes"
@@ -88,6 +88,9 @@ def own_recipe(
     train: Sequence[OwnText],
     valid: Sequence[OwnText] = (),
     test: Sequence[OwnText] = (),
+    columns: Sequence[str] | None = None,
+    header: bool = False,
+    notify: Callable[[str], object] = lambda notice: None,
 ) -> Recipe:
     """A recipe for the user's own files. Without files for valid or test, pairs are held out of train.
 
@@ -95,12 +98,19 @@ def own_recipe(
         name: of the data set. Its end gives missing languages (``mine-en-de``, ``mine-en-pt_BR``).
         source_lang: code of the source language.
         target_lang: code of the target language.
-        train: prefixes of the files, or pairs of source and target file; relative to the current folder.
+        train: prefixes of two files, files that hold both sides, folders, or pairs of source and target file; relative
+            to the current folder. ``-`` is standard input.
         valid: as for train.
         test: as for train.
+        columns: what the columns of tab-separated files hold, in order: the two languages, ``score``; any other name
+            is ignored. Source and target if unset.
+        header: the first line of tab-separated files holds the names of the columns.
+        notify: called with the files that are read of a folder.
 
     Raises:
-        ConfigError: the name belongs to a built-in pair, or the languages are unknown.
+        ConfigError: the name belongs to a built-in pair, the languages are unknown, or columns are named without a
+            tab-separated file.
+        DataError: a folder holds no parallel text.
     """
     if name in builtin_names():
         raise ConfigError(f"{name!r} is a built-in data set: give your own text another name, for example my-{name}.")
@@ -115,15 +125,11 @@ def own_recipe(
     languages = source_lang, target_lang
 
     def corpora(texts: Iterable[OwnText]) -> list[dict[str, Any]]:
-        return [
-            {"kind": "local", "prefix": str(Path(text).resolve())}
-            if isinstance(text, str)
-            else {"kind": "local-files", "files": dict(zip(languages, map(_absolute, text), strict=True))}
-            for text in texts
-        ]
+        layout: dict[str, Any] = {"columns": columns, "header": header, "notify": notify}
+        return [corpus for text in texts for corpus in own_corpora(text, languages, **layout)]
 
     held_out = [{"kind": "held-out"}]
-    values = {
+    values: dict[str, Any] = {
         "name": name,
         "source_lang": source_lang,
         "target_lang": target_lang,
@@ -131,13 +137,13 @@ def own_recipe(
         "valid": corpora(valid) or held_out,
         "test": corpora(test) or held_out,
     }
+    given = [corpus for split in ("train", "valid", "test") for corpus in values[split]]
+    if (columns or header) and not any(corpus.get("format") == "tsv" for corpus in given):
+        raise ConfigError(
+            f"{'--columns' if columns else '--header'}: only for tab-separated text, a file NAME.tsv or standard "
+            "input (-)."
+        )
     return parse_recipe(values, name=name)
-
-
-def _absolute(file: str) -> str:
-    """A file's absolute path. A pipe (``/dev/fd/63``) is not resolved: its link leads to no path."""
-    path = Path(file)
-    return str(path.absolute() if path.exists() and not path.is_file() else path.resolve())
 
 
 def with_filters(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
@@ -188,4 +194,6 @@ def _with_absolute_prefixes(recipe: Recipe, folder: Path) -> Recipe:
                 corpus["prefix"] = str(folder / corpus["prefix"])
             elif corpus["kind"] == "local-files":
                 corpus["files"] = {language: str(folder / file) for language, file in corpus["files"].items()}
+            elif corpus["kind"] == "pair-file" and corpus["file"] != STDIN:
+                corpus["file"] = str(folder / corpus["file"])
     return parse_recipe(values, name=recipe.name)

@@ -14,6 +14,7 @@ from nmt.config import Section
 from nmt.corpora.archive import safe_member
 from nmt.corpora.transfer import RemoteFile
 from nmt.printable import has_control_characters
+from nmt.text import STANDARD_INPUT, STDIN
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{2,8})*")
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
@@ -28,6 +29,10 @@ def _one_line(text: str) -> str:
 Label = Annotated[str, AfterValidator(_one_line)]
 """Text that is printed: one line without control characters."""
 Format = Literal["plain", "ted-tags", "ted-segments"]
+PairFormat = Literal["tsv", "opus-zip", "tmx"]
+"""Formats of a file that holds both sides. Its reader is in :mod:`nmt.corpora.pair_formats`."""
+SOURCE, TARGET, SCORE = "source", "target", "score"
+"""Names of columns; languages are names as well."""
 
 
 class Download(Section):
@@ -124,6 +129,31 @@ class LocalFilesCorpus(Section):
         return "+".join(Path(file).name for file in self.files.values())
 
 
+class PairFileCorpus(Section):
+    """A file of the user's own that holds both sides."""
+
+    kind: Literal["pair-file"]
+    file: str = Field(description="relative to the recipe's folder; - is standard input, as tsv")
+    format: PairFormat
+    columns: list[str] | None = Field(
+        None, description="of tsv, in order: the languages, score, any other name is ignored; source, target if unset"
+    )
+    header: bool = Field(False, description="of tsv: the first line holds the names of the columns")
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return STANDARD_INPUT if self.file == STDIN else Path(self.file).name
+
+    @model_validator(mode="after")
+    def _fits_its_format(self) -> Self:
+        if self.format != "tsv" and (self.columns is not None or self.header):
+            raise ValueError(f"columns and header are for tsv; {self.file} is {self.format}")
+        if self.format != "tsv" and self.file == STDIN:
+            raise ValueError(f"standard input is read as tsv, not as {self.format}")
+        return self
+
+
 class HeldOut(Section):
     """Pairs taken out of the training text: those with the smallest hashes of the source sentence.
 
@@ -137,11 +167,11 @@ class HeldOut(Section):
 
 
 TextCorpus = Annotated[
-    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus,
+    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus | PairFileCorpus,
     Field(discriminator="kind"),
 ]
 AnyCorpus = Annotated[
-    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus | HeldOut,
+    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus | PairFileCorpus | HeldOut,
     Field(discriminator="kind"),
 ]
 
@@ -157,6 +187,9 @@ class Filters(Section):
     """Which training pairs are dropped. An empty side always drops its pair. Valid and test are never filtered."""
 
     invalid_utf8: Literal["error", "drop"] = Field("error", description="what to do with text that is not UTF-8")
+    min_score: float | None = Field(
+        None, allow_inf_nan=False, description="minimum score of a pair, where its file has scores"
+    )
     max_length: int | None = Field(250, ge=1, description="words (characters for zh, ja, th, km, lo, my) per side")
     max_ratio: float | None = Field(4.0, ge=1, description="length of the longer side over that of the shorter")
     dedup: bool = Field(True, description="drop exact repetitions of a pair")
@@ -220,6 +253,12 @@ class Recipe(Section):
             other = places.setdefault(place, key)
             if self.downloads[other] != download:
                 raise ValueError(f"the downloads {other} and {key} differ, but have the same path in the cache")
+        pair_files = [corpus for _, corpus in self.corpora() if isinstance(corpus, PairFileCorpus)]
+        if sum(corpus.file == STDIN for corpus in pair_files) > 1:
+            raise ValueError("standard input (-) can be read only once, but several corpora name it")
+        may_have_scores = [isinstance(corpus, PairFileCorpus) and corpus.format == "tsv" for corpus in self.train]
+        if self.filters.min_score is not None and not any(may_have_scores):
+            raise ValueError("filters.min_score needs scores, which only tab-separated files have; train has none")
         for split, corpora in (("valid", self.valid), ("test", self.test)):
             if len(corpora) > 1 and any(isinstance(corpus, HeldOut) for corpus in corpora):
                 raise ValueError(f"{split}: held-out pairs cannot be mixed with other text")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import itertools
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,12 +17,15 @@ from nmt.cache_folder import default_cache
 from nmt.corpora.archive import Budget, unpack
 from nmt.corpora.download import Notify, fetch
 from nmt.corpora.local import LocalText
+from nmt.corpora.pair_file import ReadPair
+from nmt.corpora.pair_formats import read_pair_file
 from nmt.corpora.schema import (
     ArchiveCorpus,
     FilesCorpus,
     Format,
     LocalCorpus,
     LocalFilesCorpus,
+    PairFileCorpus,
     Recipe,
     TestSetCorpus,
     TextCorpus,
@@ -56,16 +60,27 @@ class Sources:
     """Every file that the recipe's text is read from."""
     local: LocalText
 
-    def pairs(self, corpus: TextCorpus, split: str) -> Iterator[Pair]:
-        """Yield the source and target lines of a corpus.
+    def pairs(self, corpus: TextCorpus, split: str) -> Iterator[ReadPair | None]:
+        """Yield the pairs of a corpus, and None for a unit that has no text in one of the languages.
 
         Raises:
             DataError: a file is missing or damaged, or the two sides differ in their number of lines.
         """
-        source, target = self.recipe.source_lang, self.recipe.target_lang
+        filters = self.recipe.filters
         invalid: InvalidUtf8 = "error"
-        if split == "train" and self.recipe.filters.invalid_utf8 == "drop":
+        if split == "train" and filters.invalid_utf8 == "drop":
             invalid = "replace"  # Cleaning drops the pairs with replaced characters.
+        if isinstance(corpus, PairFileCorpus):
+            scored = split == "train" and filters.min_score is not None and corpus.format == "tsv"
+            yield from read_pair_file(
+                self.local.pair_file(corpus, self.recipe, invalid=invalid, scored=scored), corpus.format
+            )
+        else:
+            yield from itertools.starmap(ReadPair, self._parallel(corpus, split, invalid))
+
+    def _parallel(self, corpus: TextCorpus, split: str, invalid: InvalidUtf8) -> Iterator[Pair]:
+        """Yield the source and target lines of a corpus with a file for each side."""
+        source, target = self.recipe.source_lang, self.recipe.target_lang
         match corpus:
             case ToyCorpus():
                 yield from _toy_pairs(corpus, split, source, target)

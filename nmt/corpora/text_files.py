@@ -10,12 +10,13 @@ from pathlib import Path
 from nmt.corpora.cleaning import KEPT, EvaluationSentences, Pair, Rules, clean
 from nmt.corpora.download import Notify
 from nmt.corpora.holdout import hold_out
+from nmt.corpora.pair_file import ReadPair
 from nmt.corpora.schema import HeldOut
 from nmt.corpora.sources import Sources
 from nmt.corpora.transfer import Progress
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
 from nmt.errors import DataError
-from nmt.text import encode_line
+from nmt.text import encode_line, sentence_length
 from nmt.writing import flush_to_disk, open_to_write
 
 # Pairs between two calls of ``progress``.
@@ -44,18 +45,29 @@ def write_text(
     """
     recipe = sources.recipe
     read: dict[str, list[CorpusRecord]] = {}
+    min_score = recipe.filters.min_score
+    filters: dict[str, int] = {} if min_score is None else {"score": 0}
 
-    def pairs_of(split: str) -> Iterator[Pair]:
-        """Read the pairs of a split, and count them."""
+    def pairs_of(split: str, *, is_last_time: bool = True) -> Iterator[Pair]:
+        """Read the pairs of a split, count them, and drop training pairs with a low score."""
         read[split] = []
+        if split == "train" and min_score is not None:
+            filters["score"] = 0  # Training text is read twice if pairs are held out.
         for corpus in getattr(recipe, split):
-            count = 0
-            for count, pair in enumerate(sources.pairs(corpus, split), start=1):
-                if count % _PROGRESS_EVERY == 0:
-                    progress(f"{split}: {corpus.name}", count, getattr(corpus, "lines", None))
-                yield pair
-            progress(f"{split}: {corpus.name}", count, count)
-            read[split].append(CorpusRecord(split=split, name=corpus.name, pairs=count))
+            tally = _Tally(recipe.source_lang, recipe.target_lang, words=is_last_time)
+            for pair in sources.pairs(corpus, split):
+                tally.add(pair)
+                if pair is None:
+                    continue
+                if tally.pairs % _PROGRESS_EVERY == 0:
+                    progress(f"{split}: {corpus.name}", tally.pairs, getattr(corpus, "lines", None))
+                # Scores of valid and test are not read.
+                if min_score is not None and pair.score is not None and pair.score < min_score:
+                    filters["score"] += 1
+                    continue
+                yield pair.source, pair.target
+            progress(f"{split}: {corpus.name}", tally.pairs, tally.pairs)
+            read[split].append(tally.record(split, corpus.name))
 
     # Valid and test are read first, since training text is compared with them.
     evaluation_pairs: dict[str, list[Pair]] = {}
@@ -69,7 +81,8 @@ def write_text(
 
     rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
     if wanted:
-        chunks = clean(pairs_of("train"), rules, evaluation, {}, scratch=scratch / "held-out", workers=workers)
+        pairs = pairs_of("train", is_last_time=False)
+        chunks = clean(pairs, rules, evaluation, {}, scratch=scratch / "held-out", workers=workers)
         held = hold_out(chunks, wanted)
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
@@ -77,7 +90,6 @@ def write_text(
             if share.pairs:
                 notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
 
-    filters: dict[str, int] = {}
     chunks = clean(pairs_of("train"), rules, evaluation, filters, scratch=scratch / "train", workers=workers)
     languages = recipe.source_lang, recipe.target_lang
     files = _write(folder, "train", languages, (pair for chunk in chunks for pair in chunk.pairs))
@@ -124,6 +136,41 @@ def _check_counts(
             )
             because = f" Dropped: {dropped}." if split == "train" and dropped else ""
             raise DataError(f"{recipe.name}: none of {found:,} {split} pairs is left.{because}")
+
+
+class _Tally:
+    """Counts of what was read from a corpus."""
+
+    def __init__(self, source_lang: str, target_lang: str, *, words: bool) -> None:
+        """Args: words: whether words are counted as well, which takes as long as all other reading."""
+        self._counts_words = words
+        self.pairs = 0
+        self._skipped = 0
+        self._words = [0, 0]
+        self._languages = source_lang, target_lang
+
+    def add(self, pair: ReadPair | None) -> None:
+        """Count a pair, or a unit without one of the languages."""
+        if pair is None:
+            self._skipped += 1
+            return
+        self.pairs += 1
+        if not self._counts_words:
+            return
+        self._words[0] += sentence_length(pair.source, self._languages[0])
+        self._words[1] += sentence_length(pair.target, self._languages[1])
+
+    def record(self, split: str, name: str) -> CorpusRecord:
+        """The counts for the manifest."""
+        source_words, target_words = self._words
+        return CorpusRecord(
+            split=split,
+            name=name,
+            pairs=self.pairs,
+            skipped=self._skipped,
+            source_words=source_words,
+            target_words=target_words,
+        )
 
 
 class _TextFile:

@@ -39,6 +39,12 @@ class CorpusRecord(Record):
     split: str
     name: str
     pairs: int
+    skipped: int = 0
+    """Units that have no text in one of the languages."""
+    source_words: int | None = None
+    """Words of the pairs (characters for zh, ja, th, km, lo, my); None in data sets of earlier versions."""
+    target_words: int | None = None
+    """As for the source."""
 
 
 class FileRecord(Record):

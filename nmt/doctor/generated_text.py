@@ -40,8 +40,8 @@ def generated_data_set(folder: Path, vocab_size: int) -> Path:
             lines = "".join(f"{' '.join(_sentence(draw, lexicon, length))}\n" for length in lengths)
             write_file(folder / f"{split}.{language}", lines.encode())
     source_lang, target_lang = _LANGUAGES
-    files = {split: [str(folder / split)] for split in _SPLITS}
-    recipe = own_recipe(_NAME, source_lang=source_lang, target_lang=target_lang, **files)
+    train, valid, test = ([str(folder / split)] for split in ("train", "valid", "test"))
+    recipe = own_recipe(_NAME, source_lang=source_lang, target_lang=target_lang, train=train, valid=valid, test=test)
     data = folder / "data"
     prepare(recipe, data)
     build_vocabulary(data, size=vocab_size)

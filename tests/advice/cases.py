@@ -128,6 +128,12 @@ def interrupt_translation(project: Path) -> None:
     (project / "out.partial.json").write_text(json.dumps({"version": 1, "made_with": {}}))
 
 
+def write_tables(project: Path) -> None:
+    rows = ["en\tde\tscore", *(f"ba {n}\tdo {n}\t0.9" for n in range(60))]
+    (project / "corpus" / "scored.tsv").write_text("".join(f"{row}\n" for row in rows[1:]))
+    (project / "corpus" / "table.tsv").write_text("".join(f"{row}\n" for row in rows))
+
+
 def write_recipe(project: Path) -> None:
     """A recipe whose downloads a mirror has."""
     recipe = {
@@ -389,6 +395,36 @@ CASES = [
     Case(
         "prepare-data toy-en-de --valid corpus/c --show-recipe", "prepare-data toy-en-de --show-recipe",
         ("cli/prepare_data.py: --show-recipe", "cli/prepare_data.py: --train", "cli/prepare_data.py: --valid"),
+    ),
+    *(
+        Case(
+            f"prepare-data mine-en-de {option}", f"prepare-data mine-en-de {option} --train corpus/table.tsv",
+            (f"cli/prepare_data.py: {option.split()[0]}", "cli/prepare_data.py: --train"), write_tables,
+        )
+        for option in ("--columns en,de", "--header")
+    ),
+    *(
+        Case(
+            f"{OWN} {option}", f"prepare-data my-en-de --train corpus/table.tsv {option}",
+            (f"corpora/recipe.py: {option.split()[0]}",), write_tables,
+        )
+        for option in ("--columns en,de", "--header")
+    ),
+    Case(
+        "prepare-data my-en-de --train corpus/table.tsv --columns -,de",
+        "prepare-data my-en-de --train corpus/table.tsv --columns en,de", ("corpora/tab_separated.py: --columns",),
+        write_tables, fixed="none of the columns '-', 'de' hold en",
+    ),
+    *(
+        Case(
+            "prepare-data my-en-de --train corpus/scored.tsv --min-score 0.5", then,
+            ("corpora/tab_separated.py: --columns", "corpora/tab_separated.py: --min-score"), write_tables,
+            fixed="no columns are named score",
+        )
+        for then in (
+            "prepare-data my-en-de --train corpus/scored.tsv --columns en,de,score --min-score 0.5",
+            "prepare-data my-en-de --train corpus/scored.tsv",
+        )
     ),
     *(
         Case(f"prepare-data mine-en-de {option} {value}", f"prepare-data mine-en-de {option} {value} --train corpus/c",

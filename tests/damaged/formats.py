@@ -25,6 +25,8 @@ from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use
 from nmt.config import Config, dump_config, load_preset, load_yaml, parse_config
 from nmt.corpora import sources
 from nmt.corpora.archive import unpack
+from nmt.corpora.pair_file import PairFile
+from nmt.corpora.pair_formats import format_by_name, read_pair_file
 from nmt.corpora.recipe import dump_recipe, load_recipe, reverse
 from nmt.corpora.testsets import fetch_test_set
 from nmt.corpora.transfer import RemoteFile
@@ -388,6 +390,42 @@ def _read_ted(folder: Path) -> None:
         raise refused[0]
 
 
+_TABLE = b"en\tde\tscore\n" + b"the boat leaves\tdas Boot geht\t0.5\n" * 30
+
+
+def _write_table(folder: Path, *, packer: str | None = None) -> None:
+    name = "table.tsv" if packer is None else f"table.tsv.{packer}"
+    (folder / name).write_bytes(_TABLE if packer is None else _PACKERS[packer](_TABLE))
+
+
+def _read_pair_file(folder: Path, *, name: str) -> None:
+    """As `nmt prepare-data --train NAME` does."""
+    path, form = folder / name, format_by_name(name)
+    assert form is not None
+    file = PairFile(path, str(path), "en", "de", header=form == "tsv", scored=form == "tsv")
+    for pair in read_pair_file(file, form):
+        assert pair is None or "\n" not in pair.source + pair.target
+
+
+def _write_opus_zip(folder: Path) -> None:
+    members = {"README": b"read", "a.de-en.de": b"das Boot geht\n" * 30, "a.de-en.en": b"the boat leaves\n" * 30}
+    (folder / "de-en.txt.zip").write_bytes(_zip(members))
+
+
+_TMX = b"""<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en"/><body>
+<tu><tuv xml:lang="en-GB"><seg>The <hi>boat</hi> leaves<ph>{0}</ph> &amp; sinks</seg></tuv>
+<tuv xml:lang="de"><seg>Das Boot <bpt i="1">x</bpt>geht<ept i="1"/></seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>Two lamps</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+def _write_tmx(folder: Path, *, encoding: str = "utf-8") -> None:
+    (folder / "memory.tmx").write_bytes(_TMX.decode().replace("utf-8", encoding).encode(encoding))
+
+
 _ARCHIVE_MEMBERS = {"corpus/talks.en": b"the boat leaves\n" * 30, "./corpus/talks.de": b"das Boot geht\n" * 30}
 
 
@@ -540,6 +578,15 @@ FORMATS: dict[str, Format] = {
         for packer in _PACKERS
     },
     "talks": Format("talks.en", _write_ted, _read_ted),
+    "table": Format("table.tsv", _write_table, partial(_read_pair_file, name="table.tsv")),
+    "table in gz": Format(
+        "table.tsv.gz", partial(_write_table, packer="gz"), partial(_read_pair_file, name="table.tsv.gz")
+    ),
+    "OPUS zip": Format("de-en.txt.zip", _write_opus_zip, partial(_read_pair_file, name="de-en.txt.zip")),
+    "TMX": Format("memory.tmx", _write_tmx, partial(_read_pair_file, name="memory.tmx")),
+    "TMX in UTF-16": Format(
+        "memory.tmx", partial(_write_tmx, encoding="utf-16"), partial(_read_pair_file, name="memory.tmx")
+    ),
     **{
         f"test set in {form}": Format("member.xml", each.write, each.read, None, (each.name,), is_changed=True)
         for form, each in _TEST_SETS.items()

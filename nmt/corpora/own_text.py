@@ -1,0 +1,112 @@
+"""What a user's words mean as corpora: a prefix of two files, a file with both sides, a folder, standard input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.corpora.local import the_one
+from nmt.corpora.pair_formats import format_by_name, without_compression
+from nmt.corpora.schema import SOURCE, TARGET, PairFormat
+from nmt.errors import DataError
+from nmt.text import ARCHIVES, STDIN
+
+OwnText = str | tuple[str, str]
+"""A word: a prefix that two files share, a file with both sides, a folder, ``-``. Or source file and target file."""
+_MOST_SHOWN = 20
+
+
+def own_corpora(
+    text: OwnText,
+    languages: tuple[str, str],
+    *,
+    columns: Sequence[str] | None = None,
+    header: bool = False,
+    notify: Callable[[str], object] = lambda notice: None,
+) -> list[dict[str, Any]]:
+    """The corpora of a recipe that a user's words name.
+
+    Args:
+        text: relative to the current folder.
+        languages: source and target.
+        columns: what the columns of tab-separated files hold.
+        header: whether tab-separated files begin with a line of names.
+        notify: called with the files that are read of a folder.
+
+    Raises:
+        DataError: a folder holds no parallel text, or a file and a compressed file of the same name that differ.
+    """
+    table = {"columns": columns if header else list(columns or (SOURCE, TARGET)), "header": header}
+    if not isinstance(text, str):
+        return [{"kind": "local-files", "files": dict(zip(languages, map(_absolute, text), strict=True))}]
+    if text == STDIN or _is_pipe(Path(text)):
+        return [_pair_file(text, "tsv", table)]
+    form = format_by_name(text)
+    if form is not None and (Path(text).is_file() or not _is_prefix(text, languages)):
+        return [_pair_file(text, form, table)]
+    if Path(text).is_dir() and (text.endswith("/") or not _is_prefix(text, languages)):
+        corpora = _in_folder(Path(text), languages, table)
+        notify(f"{text}: reads {', '.join(corpora)}")
+        return list(corpora.values())
+    return [_prefix(text)]
+
+
+def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The corpora in a folder by their names, and in the order of these; folders within it are left alone.
+
+    Raises:
+        DataError: there are none, the folder cannot be read, or a file and its compressed copy differ.
+    """
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror}).") from None
+    files: dict[str, list[Path]] = {}
+    prefixes = set()
+    for name in names:
+        plain = without_compression(name)
+        stem = plain.removesuffix(f".{languages[0]}")
+        if format_by_name(name) is not None:
+            files.setdefault(plain, []).append(folder / name)
+        elif _is_prefix(str(folder / stem), languages):
+            prefixes.add(stem)
+    found = [(stem, _prefix(str(folder / stem))) for stem in prefixes]
+    for path in map(the_one, files.values()):
+        form = format_by_name(path.name)
+        assert form is not None
+        found.append((path.name, _pair_file(str(path), form, table)))
+    if not found:
+        more = len(names) - _MOST_SHOWN
+        shown = ", ".join(names[:_MOST_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+        raise DataError(
+            f"{folder}: has no parallel text for {languages[0]} and {languages[1]}, such as NAME.{languages[0]} with "
+            f"NAME.{languages[1]}, NAME.tsv, NAME.tmx or a zip from OPUS. It holds {shown or 'no file'}."
+        )
+    return dict(sorted(found, key=lambda corpus: corpus[0]))
+
+
+def _prefix(text: str) -> dict[str, Any]:
+    return {"kind": "local", "prefix": str(Path(text).resolve())}
+
+
+def _pair_file(file: str, form: PairFormat, table: Mapping[str, Any]) -> dict[str, Any]:
+    path = file if file == STDIN else _absolute(file)
+    return {"kind": "pair-file", "file": path, "format": form, **(table if form == "tsv" else {})}
+
+
+def _is_prefix(text: str, languages: tuple[str, str]) -> bool:
+    """Whether a word is the common prefix of two files."""
+    return all(
+        any(Path(f"{text}.{language}{ending}").is_file() for ending in ("", *ARCHIVES)) for language in languages
+    )
+
+
+def _is_pipe(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _absolute(file: str) -> str:
+    """A file's absolute path. A pipe (``/dev/fd/63``) is not resolved: its link leads to no path."""
+    path = Path(file)
+    return str(path.absolute() if path.exists() and not path.is_file() else path.resolve())

@@ -1,0 +1,102 @@
+"""Tab-separated files: a pair per line, source and target (and a score) in columns.
+
+Quotation marks are text, as in the files of crawled corpora: no text of a column can hold a tab.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nmt.corpora.language_codes import fitting
+from nmt.corpora.pair_file import PairFile, ReadPair
+from nmt.corpora.schema import SCORE, SOURCE, TARGET
+from nmt.errors import DataError
+from nmt.text import read_lines
+
+_MOST_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The indices of the columns that are read."""
+
+    source: int
+    target: int
+    score: int | None
+
+    @property
+    def needed(self) -> int:
+        """The number of columns that each line must have."""
+        return 1 + max(self.source, self.target, -1 if self.score is None else self.score)
+
+
+def read(file: PairFile) -> Iterator[ReadPair]:
+    """Yield the pairs of a file.
+
+    Raises:
+        DataError: a line has too few columns or a score that is no number, or no column holds a language.
+    """
+    columns = None if file.header and file.columns is None else _columns(file, file.columns or (SOURCE, TARGET))
+    for number, line in enumerate(read_lines(file.path, name=file.name, invalid=file.invalid), start=1):
+        cells = line.split("\t")
+        if number == 1 and file.header:
+            columns = columns or _columns(file, [cell.strip() for cell in cells])
+            continue
+        assert columns is not None
+        if len(cells) < columns.needed:
+            raise DataError(
+                f"{file.name}, line {number:,}: has {_counted(len(cells))}, but at least {columns.needed} are needed. "
+                "Columns are separated by tabs."
+            )
+        score = None if columns.score is None else _score(cells[columns.score], f"{file.name}, line {number:,}")
+        yield ReadPair(cells[columns.source], cells[columns.target], score)
+
+
+def _columns(file: PairFile, names: Sequence[str]) -> _Columns:
+    """Find the columns that are read among the names of all.
+
+    Raises:
+        DataError: a language has no column or several, or there are no scores where they are needed.
+    """
+    source = _column_of(file, names, SOURCE, file.source_lang)
+    target = _column_of(file, names, TARGET, file.target_lang)
+    if source == target:
+        raise DataError(f"{file.name}: the column {names[source]!r} fits both languages. {_advice(file)}")
+    if file.scored and names.count(SCORE) != 1:
+        raise DataError(
+            f"{file.name}: {names.count(SCORE) or 'no'} columns are named score, but a minimum score needs one. Name "
+            f"the columns with --columns {file.source_lang},{file.target_lang},score, or leave out --min-score."
+        )
+    return _Columns(source, target, names.index(SCORE) if file.scored else None)
+
+
+def _column_of(file: PairFile, names: Sequence[str], role: str, language: str) -> int:
+    """The index of the one column that holds a language, by the name of its role or by its code."""
+    found = [role] * names.count(role) or fitting(names, language)
+    if len(found) != 1:
+        shown = [repr(name) for name in names[:_MOST_SHOWN]] + ["..."] * (len(names) > _MOST_SHOWN)
+        raise DataError(
+            f"{file.name}: {len(found) or 'none'} of the columns {', '.join(shown)} hold {language}; exactly one must. "
+            f"{_advice(file)}"
+        )
+    return names.index(found[0])
+
+
+def _advice(file: PairFile) -> str:
+    return f"Name the columns in order, for example with --columns {file.source_lang},{file.target_lang}."
+
+
+def _score(text: str, place: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if math.isnan(score):
+        raise DataError(f"{place}: the score {text[:40]!r} is not a number.")
+    return score
+
+
+def _counted(columns: int) -> str:
+    return "1 column" if columns == 1 else f"{columns} columns"

@@ -1,0 +1,247 @@
+"""What the words of a user mean: prefixes, files that hold both sides, standard input."""
+
+import gzip
+import hashlib
+import io
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from nmt.corpora.own_text import own_corpora
+from nmt.corpora.prepare import prepare
+from nmt.corpora.recipe import load_recipe, own_recipe, parse_recipe, with_filters
+from nmt.data.manifest import read_manifest
+from nmt.errors import ConfigError, DataError
+
+ROWS = [(f"a dog number {n} runs", f"ein Hund Nummer {n} läuft", n / 100) for n in range(100)]
+SCORED = "".join(f"{source}\t{target}\t{score}\n" for source, target, score in ROWS).encode()
+
+
+def recipe(**texts):
+    return own_recipe("own", source_lang="en", target_lang="de", **texts)
+
+
+def lines(path):
+    return path.read_text("utf-8").splitlines()
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def kinds(text, **layout):
+    return [
+        (corpus["kind"], corpus.get("format"), Path(corpus.get("prefix") or corpus["file"]).name)
+        for corpus in own_corpora(text, ("en", "de"), **layout)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("corpus/news", ("local", None, "news")),
+        ("corpus/news.v7", ("local", None, "news.v7")),
+        ("corpus/crawl.tsv", ("pair-file", "tsv", "crawl.tsv")),
+        ("corpus/CRAWL.TSV.gz", ("pair-file", "tsv", "CRAWL.TSV.gz")),
+        ("crawl.tsv.zst", ("pair-file", "tsv", "crawl.tsv.zst")),
+        ("-", ("pair-file", "tsv", "-")),
+    ],
+)
+def test_a_name_says_what_it_is(here, text, expected):
+    assert kinds(text) == [expected]
+
+
+def test_what_was_a_prefix_stays_one(here):
+    for language in ("en", "de.gz"):
+        (here / f"odd.tsv.{language}").touch()
+    assert kinds("odd.tsv") == [("local", None, "odd.tsv")]
+    (here / "odd.tsv").touch()
+    assert kinds("odd.tsv") == [("pair-file", "tsv", "odd.tsv")]
+
+
+def test_a_pipe_is_tab_separated(here):
+    os.mkfifo(here / "pipe")
+    assert own_corpora("pipe", ("en", "de")) == [
+        {"kind": "pair-file", "file": str(here / "pipe"), "format": "tsv", "columns": ["source", "target"],
+         "header": False}
+    ]  # fmt: skip
+
+
+def names_of(text, languages=("en", "de")):
+    told = []
+    corpora = own_corpora(text, languages, notify=told.append)
+    assert told[0].startswith(f"{text}: reads ")
+    names = [Path(corpus.get("prefix") or corpus["file"]).name for corpus in corpora]
+    assert told[0].removeprefix(f"{text}: reads ").split(", ") == names
+    return names
+
+
+@pytest.fixture
+def corpora(here):
+    """A folder with parallel text in all forms, and other files."""
+    folder = here / "corpora"
+    (folder / "deeper").mkdir(parents=True)
+    names = [
+        "z.en", "z.de", "b.en.gz", "b.de", "a.tmx", "m.TSV.gz", "c.zip", "lonely.en", "x.de", "README", ".hidden.tsv",
+        "deeper/d.tsv", ".en", ".de", "b.fr",
+    ]  # fmt: skip
+    for name in names:
+        (folder / name).touch()
+    return folder
+
+
+def test_a_folder_is_all_its_parallel_files_in_the_order_of_names(corpora):
+    assert names_of("corpora") == names_of("corpora/") == ["a.tmx", "b", "c.zip", "m.TSV.gz", "z"]
+    assert names_of("corpora", ("de", "en")) == ["a.tmx", "b", "c.zip", "m.TSV.gz", "z"]
+    assert names_of("corpora", ("fr", "de")) == ["a.tmx", "b", "c.zip", "m.TSV.gz"]
+    assert names_of("corpora", ("fr", "cs")) == ["a.tmx", "c.zip", "m.TSV.gz"]
+
+
+def test_a_folder_of_the_name_of_a_prefix_is_meant_with_a_slash(corpora):
+    for language in ("en", "de"):
+        corpora.with_name(f"corpora.{language}").touch()
+    assert kinds("corpora") == [("local", None, "corpora")]
+    assert len(names_of("corpora/")) == 5
+
+
+def test_a_file_and_its_compressed_copy_are_read_once(here):
+    (here / "corpora").mkdir()
+    (here / "corpora" / "a.tsv").write_bytes(b"a\tb\n")
+    (here / "corpora" / "a.tsv.gz").write_bytes(gzip.compress(b"a\tb\n"))
+    assert names_of("corpora") == ["a.tsv"]
+    (here / "corpora" / "a.tsv.gz").write_bytes(gzip.compress(b"a\tc\n"))
+    with pytest.raises(DataError, match=r"a\.tsv and .*a\.tsv\.gz hold different text.* or name the right one"):
+        own_corpora("corpora", ("en", "de"))
+
+
+@pytest.mark.parametrize(
+    ("names", "held"),
+    [([], "no file"), (["a.en", "a.fr"], "a.en, a.fr"), ([f"{n:02}" for n in range(30)], "18, 19 and 10 more")],
+)
+def test_a_folder_without_parallel_text_lists_what_it_holds(here, names, held):
+    (here / "corpora").mkdir()
+    for name in names:
+        (here / "corpora" / name).touch()
+    with pytest.raises(DataError, match=f"corpora: has no parallel text for en and de, .* It holds .*{held}"):
+        recipe(train=["corpora"])
+
+
+def test_pairs_below_the_minimum_score_are_dropped_from_training_only(here):
+    (here / "scored.tsv").write_bytes(SCORED)
+    mine = recipe(train=["scored.tsv"], valid=["scored.tsv"], test=["scored.tsv"], columns=["en", "de", "score"])
+    prepared = prepare(with_filters(mine, {"min_score": 0.7, "leakage": "count"}), here / "out")
+    manifest = prepared.manifest
+    assert lines(here / "out" / "train.de") == [target for _, target, _ in ROWS[70:]]
+    assert lines(here / "out" / "valid.en") == [source for source, _, _ in ROWS]
+    assert manifest.filters["score"] == 70
+    assert next(iter(manifest.filters)) == "score"
+    assert [(corpus.split, corpus.name, corpus.pairs) for corpus in manifest.corpora] == [
+        (split, "scored.tsv", 100) for split in ("train", "valid", "test")
+    ]
+    assert [(record.file, record.sha256) for record in manifest.sources] == [
+        (str(here / "scored.tsv"), hashlib.sha256(SCORED).hexdigest())
+    ]
+    assert parse_recipe(manifest.recipe, name="manifest").filters.min_score == 0.7
+
+
+def test_valid_and_test_need_no_scores(here):
+    (here / "scored.tsv").write_bytes(b"en\tde\tscore\n" + SCORED)
+    (here / "dev.tsv").write_bytes(b"de\ten\nja\tyes\n")
+    mine = recipe(train=["scored.tsv"], valid=["dev.tsv"], test=["dev.tsv"], header=True)
+    prepare(with_filters(mine, {"min_score": 0.7}), here / "out")
+    assert lines(here / "out" / "valid.en") == lines(here / "out" / "test.en") == ["yes"]
+    assert len(lines(here / "out" / "train.en")) == 30
+
+
+def test_held_out_pairs_have_the_minimum_score_and_each_pair_is_counted_once(here):
+    (here / "scored.tsv").write_bytes(SCORED)
+    mine = with_filters(recipe(train=["scored.tsv"], columns=["en", "de", "score"]), {"min_score": 0.5})
+    manifest = prepare(mine, here / "out").manifest
+    assert manifest.filters["score"] == 50
+    kept = [line for split in ("train", "valid", "test") for line in lines(here / "out" / f"{split}.en")]
+    assert sorted(kept) == sorted(source for source, _, _ in ROWS[50:])
+    assert sum(manifest.filters.values()) + manifest.files["train.en"].lines == manifest.corpora[0].pairs == 100
+
+
+def test_what_was_read_is_counted(here):
+    (here / "one.tsv").write_text("a b c\td e\n\tf\n")
+    (here / "two.en").write_text("one two\n")
+    (here / "two.de").write_text("eins zwei drei\n")
+    prepare(recipe(train=["one.tsv", "two"], valid=["two"], test=["two"]), here / "out", force=True)
+    records = read_manifest(here / "out").corpora
+    assert [(record.name, record.pairs, record.source_words, record.target_words) for record in records] == [
+        ("one.tsv", 2, 3, 3), ("two", 1, 2, 3), ("two", 1, 2, 3), ("two", 1, 2, 3),
+    ]  # fmt: skip
+    assert {record.skipped for record in records} == {0}
+
+
+class Stdin:
+    """Standard input that delivers some bytes once."""
+
+    def __init__(self, monkeypatch, content):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_standard_input_is_read_once_and_recorded_as_it_came(here, monkeypatch, pack):
+    content = pack(SCORED)
+    mine = recipe(train=["-"])
+    Stdin(monkeypatch, content)
+    manifest = prepare(mine, here / "out").manifest
+    [record] = manifest.sources
+    assert (record.file, record.sha256, record.bytes) == ("-", hashlib.sha256(content).hexdigest(), len(content))
+    assert manifest.corpora[0].name == "standard input"
+    assert len(lines(here / "out" / "train.en")) == 90
+    Stdin(monkeypatch, content)
+    assert not prepare(mine, here / "out").changed
+    Stdin(monkeypatch, SCORED[:-1] + b"1\n")
+    assert prepare(mine, here / "out").changed
+
+
+def test_an_error_names_standard_input_and_not_its_copy(here, monkeypatch):
+    Stdin(monkeypatch, b"a\tb\nc\n")
+    with pytest.raises(DataError, match=r"^standard input, line 2: has 1 column"):
+        prepare(recipe(train=["-"]), here / "out")
+
+
+def test_standard_input_is_given_once():
+    with pytest.raises(ConfigError, match=r"standard input \(-\) can be read only once"):
+        recipe(train=["-"], valid=["-"])
+
+
+@pytest.mark.parametrize("layout", [{"columns": ["en", "de"]}, {"header": True}])
+def test_columns_need_a_tab_separated_file(layout):
+    with pytest.raises(ConfigError, match=r"--(columns|header): only for tab-separated text"):
+        recipe(train=["corpus/news"], **layout)
+    recipe(train=["corpus/news"], valid=["dev.tsv"], **layout)
+
+
+def test_a_minimum_score_needs_a_file_that_can_have_scores():
+    with pytest.raises(ConfigError, match=r"filters\.min_score needs scores"):
+        with_filters(recipe(train=["corpus/news"], valid=["dev.tsv"]), {"min_score": 1})
+    with pytest.raises(ConfigError, match=r"filters\.min_score: expected a finite number"):
+        with_filters(recipe(train=["corpus.tsv"]), {"min_score": float("nan")})
+
+
+@pytest.mark.parametrize(("name", "message"), [("none.tsv", "does not exist"), ("folder.tsv", "is a folder")])
+def test_a_file_that_is_none_is_named(here, name, message):
+    (here / "folder.tsv").mkdir()
+    values = recipe(train=["x"]).model_dump(mode="json")
+    values["train"] = [{"kind": "pair-file", "file": str(here / name), "format": "tsv"}]
+    with pytest.raises(DataError, match=rf"{name}: {message}"):
+        prepare(parse_recipe(values, name="own"), here / "out")
+
+
+def test_a_recipe_finds_a_file_beside_it(here):
+    (here / "deep").mkdir()
+    (here / "deep" / "mine.yaml").write_text(
+        """{name: mine, source_lang: en, target_lang: de, train: [{kind: pair-file, file: a.tsv, format: tsv}],
+            valid: [{kind: pair-file, file: "-", format: tsv}], test: [{kind: held-out}]}"""
+    )
+    loaded = load_recipe("deep/mine.yaml")
+    assert [loaded.train[0].file, loaded.valid[0].file] == [str(here / "deep" / "a.tsv"), "-"]
