@@ -16,6 +16,7 @@ from nmt.errors import DataError
 from nmt.lineage.link import Link, entries_of, mapping_of
 from nmt.option_fields import OptionField, option_fields
 from nmt.search.settings import SearchSettings
+from nmt.text import STDIN
 from nmt.translation.line_settings import LineSettings
 
 _STEP = re.compile(r"step-(\d+)")
@@ -71,6 +72,8 @@ def _steps(link: Link) -> Iterator[str]:
 
 def _data_step(entry: Mapping[str, Any]) -> str:
     manifest = Manifest.model_validate(entry["manifest"])
+    if any(source.file == STDIN for source in manifest.sources):
+        raise DataError(f"{manifest.name}: was read from a pipe, so a script cannot make it again.")
     folder = _data_folder(manifest)
     recipe = yaml.safe_dump(_with_absolute_files(manifest.recipe), sort_keys=False, allow_unicode=True)
     lines = [
@@ -103,6 +106,8 @@ def _with_absolute_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
         for corpus in changed[split]:
             if corpus.get("kind") == "local":
                 corpus["prefix"] = str(Path(corpus["prefix"]).absolute())
+            elif corpus.get("kind") == "pair-file":
+                corpus["file"] = str(Path(corpus["file"]).absolute())
             elif corpus.get("kind") == "local-files":
                 corpus["files"] = {key: str(Path(file).absolute()) for key, file in corpus["files"].items()}
     return changed

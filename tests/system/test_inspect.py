@@ -147,6 +147,24 @@ def test_a_damaged_lineage_is_an_error(chain, nmt):
     assert "its lineage is damaged" in result.stderr
 
 
+def test_own_text_is_made_again_from_where_it_lies_and_a_pipe_is_not(nmt, tmp_path):
+    text = "".join(f"sentence {n}\tSatz {n}\n" for n in range(200))
+    (tmp_path / "own.tsv").write_text(text)
+    options = ("--source-lang", "en", "--target-lang", "de")
+    nmt("prepare-data", "filed", "--train", "own.tsv", *options, cwd=tmp_path)
+    nmt("prepare-data", "piped", "--train", "-", *options, cwd=tmp_path, text=text)
+    script = nmt("inspect", "--reproduce", "data/filed", cwd=tmp_path).stdout
+    assert f"file: {tmp_path / 'own.tsv'}" in script
+    with nmt_for_scripts(tmp_path) as program:
+        environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+        subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert sha256_of(tmp_path / "again/data/filed/train.de") == sha256_of(tmp_path / "data/filed/train.de")
+    assert "archive: -" in nmt("inspect", "data/piped", cwd=tmp_path).stdout
+    refused = nmt("inspect", "--reproduce", "data/piped", cwd=tmp_path, check=False)
+    assert refused.returncode == 2
+    assert "piped: was read from a pipe" in refused.stderr
+
+
 @pytest.mark.slow
 def test_the_script_makes_the_same_again(chain, nmt, tmp_path):
     """Bit for bit: it compares each result with the recorded checksum, and so does this test."""
