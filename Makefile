@@ -60,7 +60,7 @@ format: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "nmt needs Python 3.11 or newer with venv: install it (Debian: apt install python3 python3-venv), or name one: make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt hatchling editables
+	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt hatchling editables setuptools
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[dev]'
 	touch $(STAMP)
 

@@ -59,6 +59,8 @@ def moses_tokenizer(target_lang: str, *, splits_compounds: bool) -> Callable[[st
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     punctuation, tokenizer = MosesPunctNormalizer(lang=target_lang), MosesTokenizer(lang=target_lang)
+    # For other languages sacremoses takes Chinese, Japanese and Korean letters for punctuation. Moses' script does not.
+    tokenizer.PAD_NOT_ISALNUM = MosesTokenizer(lang="cjk").PAD_NOT_ISALNUM
 
     def tokenize(line: str) -> str:
         replaced = punctuation.replace_unicode_punct(line)
