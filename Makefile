@@ -1,6 +1,7 @@
 # make demo       set up, then train a translator on the toy pair and show what it says
 # make test       set up, then lint, types, import layers and all tests but the longer ones: a quarter of an hour
 # make test-slow  the longer tests
+# make test-versions  the wheel beside the oldest and the newest supported versions, with each Python that is found
 # make bench      training and translating speed beside other toolkits, which it installs first
 # make mutate     what share of small mistakes in the code the tests notice: MUTANTS of them, drawn with SEED, in ROOMS
 # make lint       ruff, mypy and import-linter alone
@@ -21,7 +22,7 @@ MUTANTS ?= 200
 SEED    ?= 1
 ROOMS   ?= model kernels training search translation checkpoint data
 
-.PHONY: demo test test-slow bench mutate lint audit format clean
+.PHONY: demo test test-slow test-versions bench mutate lint audit format clean
 
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
@@ -32,6 +33,9 @@ test: lint
 
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist load -m slow
+
+test-versions: $(STAMP)
+	$(BIN)/python tests/versions.py
 
 bench: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[bench]'
