@@ -164,7 +164,10 @@ def reading(name: str) -> Iterator[None]:
 
 def can_be_read_again(path: Path | str) -> bool:
     """Whether a path is a regular file, not standard input or a pipe."""
-    return str(path) != STDIN and Path(path).is_file()
+    try:
+        return str(path) != STDIN and Path(path).is_file()
+    except OSError:  # A name that is too long. Opening the file raises the error that names it.
+        return False
 
 
 def count_lines(path: Path | str) -> int | None:

@@ -263,3 +263,8 @@ def test_nfc_is_unicodes(line):
 
 def test_moses_steps_normalise_punctuation_and_drop_control_characters():
     assert normalizer(nfc=False, punctuation=True, language="en")("\u201ca\u201d \u2013 b\u0007") == '"a" - b'
+
+
+def test_a_name_that_is_too_long_is_an_error_and_no_traceback(tmp_path):
+    with pytest.raises(DataError, match=r"cannot be read \(File name too long\)"):
+        list(read_parallel(tmp_path / ("x" * 300), tmp_path / "b"))
