@@ -2,8 +2,10 @@
 # The paper's English-German result, from an empty disk to the score sheet: run.sh [base|big] [GPUS] [OPTIONS OF nmt train]
 # Each command does only what is not done yet: after an interruption, make the same call again.
 # DATASET may name an edited recipe: nmt prepare-data wmt14-en-de --show-recipe > my.yaml
+# PAIR=en-fr makes the English-French one.
 set -eu
-here=$(dirname "$0")
+pair=${PAIR:-en-de}
+target=${pair#en-}
 size=${1:-base}
 [ $# -eq 0 ] || shift
 gpus=${1:-1}
@@ -13,14 +15,15 @@ case $size in
     big) averaged=20 ;;
     *) echo "run.sh: expected base or big, got $size" >&2; exit 2 ;;
 esac
-data=data/wmt14-en-de
-run=runs/wmt14-en-de-$size
+settings=$(dirname "$0")/../wmt14-$pair/$size.yaml
+data=data/wmt14-$pair
+run=runs/wmt14-$pair-$size
 
-nmt prepare-data "${DATASET:-wmt14-en-de}"
+nmt prepare-data "${DATASET:-wmt14-$pair}"
 nmt build-vocab --data "$data"
-nmt train --data "$data" --preset "$size" --config "$here/$size.yaml" --out "$run" --nproc "$gpus" "$@"
+nmt train --data "$data" --preset "$size" --config "$settings" --out "$run" --nproc "$gpus" "$@"
 nmt average-checkpoints "$run" --last "$averaged"
-nmt translate --model "$run/average" --input "$data/test.en" --output "$run/newstest2014.de"
-nmt score --sheet --reference "$data/test.de" "$run/newstest2014.de"
-nmt score --sheet --format json --reference "$data/test.de" "$run/newstest2014.de" > "$run/score.json"
+nmt translate --model "$run/average" --input "$data/test.en" --output "$run/newstest2014.$target"
+nmt score --sheet --reference "$data/test.$target" "$run/newstest2014.$target"
+nmt score --sheet --format json --reference "$data/test.$target" "$run/newstest2014.$target" > "$run/score.json"
 nmt inspect "$run/score.json"

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from nmt.config import load_preset, parse_config
 from nmt.corpora.recipe import builtin_text
 from nmt.hashing import sha256_of
 from tests.commands import nmt_for_scripts
 from tests.corpora.test_big_recipes import miniatures
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "wmt14-en-de" / "run.sh"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCRIPT = EXAMPLES / "wmt14-en-de" / "run.sh"
 SMALL = [
     "model.d_model=16", "model.d_ff=32", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1",
     "batching.update_tokens=120", "batching.micro_batch_tokens=200", "schedule.warmup=10", "logging.every_updates=1",
@@ -105,7 +107,37 @@ def test_the_whole_script_with_its_connection_cut_and_a_rank_killed(file_server,
     assert "[CHANGED]" not in lineage
 
 
-def test_a_size_that_is_not_the_papers_is_refused(tmp_path):
-    result = subprocess.run(["sh", SCRIPT, "huge"], cwd=tmp_path, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
+def test_a_size_that_is_not_the_papers_is_refused(tmp_path, pair):
+    script = EXAMPLES / f"wmt14-{pair}" / "run.sh"
+    result = subprocess.run(["sh", script, "huge"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "expected base or big, got huge" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("pair", "size", "averaged", "dropout"),
+    [("en-de", "base", 5, 0.1), ("en-de", "big", 20, 0.3), ("en-fr", "base", 5, 0.1), ("en-fr", "big", 20, 0.1)],
+)
+def test_each_result_has_the_papers_settings(tmp_path, pair, size, averaged, dropout):
+    """A double of nmt writes down the commands."""
+    (tmp_path / "nmt").write_text('#!/bin/sh\necho "$@" >> "$COMMANDS"\n')
+    (tmp_path / "nmt").chmod(0o755)
+    (tmp_path / "runs" / f"wmt14-{pair}-{size}").mkdir(parents=True)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "COMMANDS": str(tmp_path / "commands")}
+    subprocess.run(["sh", EXAMPLES / f"wmt14-{pair}" / "run.sh", size, "8"], cwd=tmp_path, env=environment, check=True)
+    commands = dict(line.split(" ", 1) for line in (tmp_path / "commands").read_text().splitlines())
+    assert commands["prepare-data"] == f"wmt14-{pair}"
+    assert commands["average-checkpoints"] == f"runs/wmt14-{pair}-{size} --last {averaged}"
+    words = commands["train"].split()
+    assert words[words.index("--nproc") + 1] == "8"
+    config = parse_config(
+        merged(load_preset(size), yaml.safe_load(Path(words[words.index("--config") + 1]).read_text())), name=size
+    )
+    assert (config.model.dropout, config.training.patience) == (dropout, None)
+    assert (config.checkpoints.keep_last, config.checkpoints.every_minutes) == (averaged, None)
+    assert config.training.max_updates == {"base": 100_000, "big": 300_000}[size]
+
+
+def merged(below: dict, above: dict) -> dict:
+    return {key: below.get(key, {}) | above.get(key, {}) for key in below | above}
