@@ -24,7 +24,7 @@ class TokenEmbedding(nn.Module):
     """The matrix that source embeddings, target embeddings and the pre-softmax projection share (section 3.4).
 
     Its rows are rounded up to a multiple of 8, which suits tensor cores. The added rows belong to no piece: they are
-    never looked up, and the projection leaves them out, so they get neither probability nor smoothing mass.
+    never looked up, and the projection leaves their logits out, so they get neither probability nor smoothing mass.
     """
 
     def __init__(self, vocab_size: int, d_model: int) -> None:
@@ -41,7 +41,11 @@ class TokenEmbedding(nn.Module):
 
     def project(self, x_BTD: Tensor) -> Tensor:
         """Logits (B, T, V) over the pieces."""
-        return F.linear(x_BTD, self._pieces) if self._prepacked is None else self._prepacked.multiply(x_BTD)
+        if self._prepacked is not None:
+            return self._prepacked.multiply(x_BTD)
+        # All rows are multiplied: a GPU multiplies matrices of other widths several times as slowly.
+        logits_BTX = F.linear(x_BTD, self.weight)
+        return logits_BTX if len(self.weight) == self.vocab_size else logits_BTX[..., : self.vocab_size]
 
     def projection_to(self, pieces_C: Tensor) -> Callable[[Tensor], Tensor]:
         """A function like :meth:`project` that computes the logits of some pieces only (B, T, C)."""
