@@ -17,20 +17,19 @@ from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
 from nmt.hashing import sha256_of
 
-LINEAGE = "lineage"
+LINEAGE, UPDATE = "lineage", "update"
 AVERAGED, AVERAGED_SHA256 = "averaged", "averaged_sha256"
 """Names in the notes."""
 
 
 def training_lineage(
-    data: Sequence[Path], *, versions: Mapping[str, str], hardware: str, ranks: int, resumed_at: int, init_from: Any
+    data: Sequence[Path], *, versions: Mapping[str, str], hardware: str, ranks: int, init_from: Any
 ) -> dict[str, Any]:
     """The lineage of a run's checkpoints.
 
     Args:
         data: the folders of its data sets.
         versions: of the program and of the packages that compute.
-        resumed_at: the update at which this start of the run began.
         init_from: the lineage and the checksums of the bundle that the weights began with; None for random ones.
     """
     return {
@@ -39,7 +38,6 @@ def training_lineage(
             "versions": dict(versions),
             "hardware": hardware,
             "ranks": ranks,
-            "resumed_at": resumed_at,
             "init_from": init_from,
         },
     }

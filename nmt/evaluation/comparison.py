@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from nmt.errors import ConfigError
 from nmt.evaluation.metrics import MetricName, TokenizerName, check_counts, make_metric
+
+SEED = "SACREBLEU_SEED"
+
+
+def p_value(result: Any, baseline: Any) -> float | None:
+    """sacreBLEU's p-value; 1 for equal scores, to which it gives the least one. None for the baseline itself."""
+    if result.p_value is None:
+        return None
+    return 1.0 if result.score == baseline.score else float(result.p_value)
+
+
+def check_seed() -> str:
+    """The seed of resampling, which sacreBLEU reads from ``$SACREBLEU_SEED``.
+
+    Raises:
+        ConfigError: it is not a whole number from 0, nor ``none``.
+    """
+    seed = os.environ.get(SEED, "12345")
+    if seed.lower() != "none" and not (seed.isascii() and seed.isdigit()):
+        raise ConfigError(f"{SEED}={seed}: must be a whole number from 0, or none.")
+    return seed
 
 
 @dataclass(frozen=True)
@@ -50,9 +74,11 @@ def compare(
 
     Raises:
         DataError: the numbers of lines differ or are 0.
+        ConfigError: ``$SACREBLEU_SEED`` is not a seed.
     """
     from sacrebleu.significance import PairedTest
 
+    check_seed()
     for lines in systems.values():
         check_counts(lines, references)
     named = [(name, list(lines)) for name, lines in systems.items()]
@@ -70,7 +96,7 @@ def compare(
                     float(result.score),
                     float(result.mean),
                     float(result.ci),
-                    None if result.p_value is None else float(result.p_value),
+                    p_value(result, results[name][0]),
                 )
                 for system, result in zip(systems, results[name], strict=True)
             ],

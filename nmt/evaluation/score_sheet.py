@@ -6,14 +6,15 @@ resampling, and paired approximate randomisation (Riezler and Maxwell 2005).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nmt.evaluation.comparison import check_seed, p_value
 from nmt.evaluation.languages import base_language
 from nmt.evaluation.metrics import MetricName, TokenizerName, check_counts, make_metric
 from nmt.evaluation.paper_bleu import SPLIT_LANGUAGES, moses_tokenizer, paper_signature
+from nmt.text import is_unspaced
 
 SAMPLES, TRIALS = 1_000, 10_000
 """Resampled test sets, and trials of approximate randomisation: sacreBLEU's defaults."""
@@ -98,6 +99,7 @@ def score_sheet(
         DataError: the numbers of lines differ or are 0.
         NmtError: the tokeniser is not installed.
     """
+    seed = check_seed()
     for name, lines in systems.items():
         check_counts(lines, references, name=name)
     signatures: dict[str, str] = {}
@@ -110,15 +112,15 @@ def score_sheet(
         for name, metric in view.metrics.items():
             signatures[name] = view.signature or metric.get_signature().format()
             for number, system in enumerate(systems):
-                result, other = bootstrap[name][number], randomized[name][number] if randomized else None
+                result = bootstrap[name][number]
                 by_system[system].append(
                     SheetScore(
                         name,
                         float(result.score),
                         float(result.mean),
                         float(result.ci),
-                        _number(result.p_value),
-                        _number(other.p_value) if other is not None else None,
+                        p_value(result, bootstrap[name][0]),
+                        p_value(randomized[name][number], randomized[name][0]) if randomized else None,
                     )
                 )
     return ScoreSheet(
@@ -126,7 +128,7 @@ def score_sheet(
         len(references[0]),
         [SystemSheet(system, scores) for system, scores in by_system.items()],
         signatures,
-        os.environ.get("SACREBLEU_SEED", "12345"),
+        seed,
         samples,
         trials,
     )
@@ -138,7 +140,8 @@ def _views(reference_count: int, target_lang: str, tokenize: TokenizerName | Non
     made = {name: make_metric(name, target_lang, tokenize=tokenize, lowercase=lowercase) for name in _METRICS}
     yield _View({"BLEU": made["bleu"]}, str)
     language = base_language(target_lang)
-    if language:
+    # Moses' tokeniser splits no text that is written without spaces.
+    if language and not is_unspaced(language):
         splits_compounds = language in SPLIT_LANGUAGES
         forms = [("tokenised BLEU", False)] if splits_compounds else []
         for name, splits in (*forms, ("paper BLEU", splits_compounds)):
@@ -162,7 +165,3 @@ def _tested(
     signatures, results = PairedTest(list(systems), dict(metrics), copies, test_type=test, n_samples=count)()
     # sacreBLEU names the results by itself, in the order of the metrics.
     return {name: results[own_name] for name, own_name in zip(metrics, signatures, strict=True)}
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)

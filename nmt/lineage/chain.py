@@ -36,7 +36,7 @@ def _chain(path: Path) -> Link:
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder.")
     if path.is_dir():
-        if DataFolder(path).manifest.is_file():
+        if _has_manifest(path):
             return data_folder_link(path)
         if is_bundle(path):
             return bundle_link(path)
@@ -44,13 +44,17 @@ def _chain(path: Path) -> Link:
             return bundle_link(bundle_to_use(path))
     elif OutputFile(path).record.is_file():
         return translation_link(path)
-    elif DataFolder(path.parent).manifest.is_file() and path == DataFolder(path.parent).vocab:
+    elif path in (DataFolder(path.parent).vocab, DataFolder(path.parent).manifest) and _has_manifest(path.parent):
         return data_folder_link(path.parent)
     elif is_bundle(path.parent):
         return bundle_link(path.parent)
     elif is_score(record := read_json(path)):
         return score_link(path, record)
     raise DataError(
-        f"{path}: has no lineage. Name the JSON of a score, an output file of nmt translate, a run, a bundle, or a "
-        "data set."
+        f"{path}: has no lineage. Name the JSON of a score, an output file of nmt translate with its record "
+        "(.NAME.nmt.json) beside it, a run, a bundle, or a data set."
     )
+
+
+def _has_manifest(folder: Path) -> bool:
+    return DataFolder(folder).manifest.is_file()

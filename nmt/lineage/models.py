@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +46,24 @@ def model_link(origin: Mapping[str, Any]) -> Link:
 
 def bundle_link(folder: Path) -> Link:
     """A bundle on disk. It is compared with its own checksums."""
+    files = BundleFolder(folder)
     origin = described_origin(folder)
-    recorded = read_json(BundleFolder(folder).checksums)
-    if isinstance(recorded, dict):
-        origin["sha256"] = {str(name): str(sha256) for name, sha256 in recorded.items()}
-    return model_link(origin)
+    if files.notes.exists() and origin["notes"] is None:
+        raise DataError(f"{files.notes}: is damaged: not an object of JSON.")
+    recorded = read_json(files.checksums)
+    if not isinstance(recorded, dict):
+        link = model_link(origin | {"sha256": {}})
+        why = f"{files.checksums} is missing or damaged, so its files cannot be checked"
+        return replace(link, state="not checked", facts=link.facts | {"checksums": why})
+    return model_link(origin | {"sha256": {str(name): str(sha256) for name, sha256 in recorded.items()}})
 
 
 def _training_facts(training: Mapping[str, Any]) -> dict[str, str]:
     versions = ", ".join(f"{name} {version}" for name, version in mapping_of(training.get("versions")).items())
-    resumed = training.get("resumed_at")
     ranks = training.get("ranks")
     return {
         "trained on": f"{training.get('hardware')}{f', {ranks} ranks' if ranks != 1 else ''}",
         "versions": versions,
-        **({"resumed": f"at update {resumed:,}"} if isinstance(resumed, int) and resumed else {}),
     }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint.kinds import read_json
+from nmt.errors import DataError
 from nmt.hashing import sha256_of
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.lineage.models import model_link
@@ -16,17 +17,23 @@ from nmt.translation.resuming import OutputFile, recorded_output
 
 SCORE = "nmt score"
 """What the JSON of a score is recognised by."""
+_ALWAYS = ("beam", "length_penalty", "precision")
+_USUAL = {"format": "text", "input_format": "lines", "invalid_utf8": "error"}
 _ABOUT_FILES = ("model", "input", "prefix", "score_target")
 
 
-def score_lineage(hypotheses: Sequence[Path], references: Sequence[Path]) -> dict[str, Any]:
+def score_lineage(
+    hypotheses: Sequence[Path], references: Sequence[Path], options: Sequence[str] = ()
+) -> dict[str, Any]:
     """For the JSON of a score: checksums of its files, and the records of translations that nmt wrote.
 
     Args:
         hypotheses, references: files; ``-`` is standard input, of which nothing is known.
+        options: of the command that computed it.
     """
     return {
         "record": SCORE,
+        "options": list(options),
         "hypotheses": [_file_record(path) | {"translation": recorded_output(path)} for path in hypotheses],
         "references": [_file_record(path) for path in references],
     }
@@ -65,17 +72,19 @@ def score_link(path: Path, record: Mapping[str, Any]) -> Link:
 def translation_link(path: Path, record: Mapping[str, Any] | None = None) -> Link:
     """A translation by its record; by the one beside it if not given."""
     record = record or mapping_of(read_json(OutputFile(path).record))
+    if not isinstance(record.get("sha256"), str):
+        raise DataError(f"{path}: its record {OutputFile(path).record} is damaged: it has no sha256.")
     made, origin = mapping_of(record.get("made_with")), mapping_of(record.get("origin"))
     state, change = state_of({path: str(record.get("sha256"))})
-    defaults = recorded_defaults()
-    changed = {
+    defaults = recorded_defaults() | _USUAL
+    settings = {
         name: value
         for name, value in made.items()
-        if name not in _ABOUT_FILES and value != defaults.get(name) and value is not None
+        if name in _ALWAYS or (name not in _ABOUT_FILES and value != defaults.get(name) and value is not None)
     }
     facts = {
-        "sha256": str(record.get("sha256")),
-        "settings": ", ".join(f"{name} {value}" for name, value in changed.items()) or "defaults",
+        "sha256": str(record["sha256"]),
+        "settings": ", ".join(f"{name} {value}" for name, value in settings.items()),
     }
     made_from = [model_link(model) for model in entries_of(origin.get("models"))]
     for name, file in mapping_of(origin.get("files")).items():

@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from nmt.checkpoint.lineage import AVERAGED, LINEAGE
+from nmt.checkpoint.lineage import AVERAGED, LINEAGE, UPDATE
+from nmt.checkpoint.run_folder import RunFolder
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
 from nmt.lineage.link import Link, entries_of, mapping_of
@@ -19,11 +20,12 @@ from nmt.search.settings import SearchSettings
 from nmt.text import STDIN
 from nmt.translation.line_settings import LineSettings
 
+_ALWAYS = ("beam", "length_penalty")
 _STEP = re.compile(r"step-(\d+)")
 _THREADS = re.compile(r"(\d+) threads?")
 _BEGINNING = """\
 #!/bin/sh
-# Makes {name} again, in a new folder. Bit for bit on the same kind of processor, with the same versions:
+# Makes {name} again, in the folder again/. Bit for bit on the same kind of processor, with the same versions:
 {versions}
 set -eu
 mkdir -p again
@@ -150,8 +152,8 @@ def _model_folder(path: str, notes: Mapping[str, Any]) -> Path:
     run = _run_folder(Link("model", path, record={"notes": notes}))
     if AVERAGED in notes:
         return run / "average"
-    checkpoint = Path(path).resolve().name
-    return run / "checkpoints" / checkpoint if _STEP.fullmatch(checkpoint) else run / "last"
+    update = notes.get(UPDATE)
+    return RunFolder(run).checkpoint(update) if isinstance(update, int) else run / "last"
 
 
 def _translation_step(link: Link) -> str:
@@ -197,7 +199,9 @@ def _search_options(made: Mapping[str, Any]) -> Iterator[str]:
 def _options(fields: Iterable[OptionField], values: Mapping[str, Any]) -> Iterator[str]:
     for field in fields:
         value = values.get(field.name)
-        if field.name not in values or value is None or value in (field.default, "auto"):
+        if field.name not in values or value is None or value == "auto":
+            continue
+        if value == field.default and field.name not in _ALWAYS:
             continue
         if isinstance(value, bool):
             yield field.flag_for(value)
@@ -216,11 +220,13 @@ def _score_step(link: Link) -> str:
     options: list[str] = []
     for part in link.made_from:
         if part.kind == "text":
-            sha256 = str(part.record.get("sha256"))
+            sha256 = part.record.get("sha256")
+            if not isinstance(sha256, str):
+                raise DataError(f"{link.name}: its reference came through a pipe, which cannot be read again.")
             options += ["--reference", _text_file(link, part.name, sha256)]
     if link.record.get("test_set"):
         options += ["--test-set", str(link.record["test_set"]), "--langpair", str(link.record.get("langpair"))]
-    options += link.record.get("lineage", {}).get("options", [])
+    options += [str(word) for word in mapping_of(link.record.get("lineage")).get("options", [])]
     return _command("score", *options, *(Path(part.name).name for part in hypotheses)) + "\n"
 
 

@@ -256,7 +256,6 @@ def _lineage(data: Sequence[Path], beginning: Beginning, ranks: Ranks) -> Mappin
         versions=_versions(),
         hardware=str(beginning.hardware),
         ranks=ranks.size,
-        resumed_at=beginning.progress.update,
         init_from=init_from,
     )
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.checkpoint.bundle import TrainingState, save_bundle
-from nmt.checkpoint.lineage import LINEAGE
+from nmt.checkpoint.lineage import LINEAGE, UPDATE
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, prune, update_links
 from nmt.config import CheckpointsConfig, Config
 from nmt.data.vocab import Vocabulary
@@ -60,7 +60,7 @@ class CheckpointWriter:
 
     def __init__(self, run: Path, config: Config, vocab: Vocabulary, lineage: Mapping[str, Any]) -> None:
         self._run = run
-        self._notes = {LINEAGE: lineage}
+        self._notes: dict[str, Any] = {LINEAGE: lineage}
         self._config = config
         self._vocab = vocab
         self._copies: dict[str, Tensor] = {}
@@ -133,7 +133,8 @@ class CheckpointWriter:
             weights = {name: self._copies[f"model {name}"] for name in weight_names}
             state = TrainingState({name: self._copies[f"training {name}"] for name in training_names}, values)
             folder = RunFolder(self._run).checkpoint(update)
-            save_bundle(folder, weights, self._config, self._vocab, training=state, notes=self._notes)
+            notes = self._notes | {UPDATE: update}
+            save_bundle(folder, weights, self._config, self._vocab, training=state, notes=notes)
         except Exception as error:  # check() or finish() raises it in the loop's thread
             self._error = error
             return

@@ -6,8 +6,8 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
-from nmt.errors import DataError
-from nmt.evaluation import paper_bleu, score_sheet
+from nmt.errors import ConfigError, DataError
+from nmt.evaluation import compare, paper_bleu, score_sheet
 
 WORDS = ["der", "die", "das", "Hund", "Haus", "E-Mail", "geht", "schnell", "über", "Straße", ",", ".", "3.5", "nicht"]
 
@@ -79,6 +79,29 @@ def test_only_german_has_bleu_with_and_without_split_compounds():
     )
     assert list(french.signatures) == ["BLEU", "paper BLEU", "chrF2", "TER"]
     assert "tok:moses-fr|compounds:whole" in french.signatures["paper BLEU"]
+
+
+def test_equal_systems_do_not_differ():
+    """sacreBLEU gives equal scores its least p-value."""
+    systems = {"one": SYSTEMS["new"], "other": SYSTEMS["new"]}
+    alike = score_sheet(systems, [REFERENCE], references_name="ref.de", target_lang="de", samples=50, trials=50)
+    assert {(score.p_bootstrap, score.p_randomization) for score in alike.systems[1].scores} == {(1.0, 1.0)}
+    [compared] = compare(systems, [REFERENCE], ["bleu"], samples=50)
+    assert [system.p_value for system in compared.systems] == [None, 1.0]
+
+
+@pytest.mark.parametrize("seed", ["abc", "-3", "1.5", "\u0663"])
+def test_a_seed_that_is_none_is_an_error(monkeypatch, seed):
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    with pytest.raises(ConfigError, match=r"SACREBLEU_SEED=.*must be a whole number from 0, or none"):
+        score_sheet({"new": SYSTEMS["new"]}, [REFERENCE], references_name="ref.de", samples=5)
+    with pytest.raises(ConfigError, match="SACREBLEU_SEED"):
+        compare(SYSTEMS, [REFERENCE], ["bleu"], samples=5)
+
+
+def test_text_without_spaces_has_no_bleu_of_the_paper():
+    chinese = score_sheet({"a": ["你好吗"]}, [["你好"]], references_name="ref.zh", target_lang="zh", samples=5)
+    assert list(chinese.signatures) == ["BLEU", "chrF2", "TER"]
 
 
 def test_unequal_counts_name_the_system():

@@ -110,7 +110,8 @@ def is_quick(command: str, fault: str, place: str) -> bool:
 
 
 def test_the_table_has_every_command_fault_and_place():
-    assert {name for name, _ in commands()} == {name.partition(" (")[0] for name in COMMANDS} - {"export"}
+    writing = {name for name, _ in commands()} - {"inspect"}  # which only reads
+    assert writing == {name.partition(" (")[0] for name in COMMANDS} - {"export"}
     assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 576
     quick = [case for case in TABLE if is_quick(*case)]
     assert len(quick) == 288

@@ -106,6 +106,53 @@ def test_every_link_can_be_inspected(chain, nmt, path):
     assert "archive: " in nmt("inspect", path, cwd=chain).stdout
 
 
+def test_a_copied_checkpoint_is_made_again_by_its_update(chain, nmt, tmp_path):
+    shutil.copytree(chain / "runs/toy-en-de-tiny/checkpoints/step-00000040", tmp_path / "copied40")
+    script = nmt("inspect", "--reproduce", "copied40", cwd=tmp_path).stdout
+    assert "runs/copied40/checkpoints/step-00000040/model.safetensors" in script
+
+
+def test_a_bundle_without_checksums_is_not_called_unchanged(chain, nmt):
+    (chain / "runs/toy-en-de-tiny/average/checksums.json").unlink()
+    result = nmt("inspect", "runs/toy-en-de-tiny", cwd=chain)
+    assert "model: runs/toy-en-de-tiny/average\n" in result.stdout
+    assert "checksums.json is missing or damaged, so its files cannot be checked" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "inspected", "says"),
+    [
+        (".out.de.nmt.json", '{"version": 1}', "out.de", ".out.de.nmt.json is damaged: it has no sha256"),
+        (".out.de.nmt.json", "{", "out.de", ".out.de.nmt.json is damaged: it has no sha256"),
+        ("runs/toy-en-de-tiny/average/notes.json", "{", "runs/toy-en-de-tiny", "notes.json: is damaged"),
+    ],
+)
+def test_a_damaged_record_is_an_error_that_names_it(chain, nmt, file, content, inspected, says):
+    (chain / file).write_text(content)
+    result = nmt("inspect", inspected, cwd=chain, check=False)
+    assert result.returncode == 2
+    assert says in result.stderr
+
+
+def test_the_script_computes_the_same_scores(chain, nmt):
+    options = ("--metric", "chrf", "--metric", "ter", "--lowercase", "--target-lang", "de")
+    score = nmt("score", "--json", *options, "--reference", "few.de", "out.de", cwd=chain).stdout
+    (chain / "other.json").write_text(score)
+    script = nmt("inspect", "--reproduce", "other.json", cwd=chain).stdout
+    words = f"nmt score --reference {chain / 'few.de'} --metric chrf --metric ter --lowercase --target-lang de out.de"
+    assert words in script
+    assert "--beam 2 --length-penalty 0.6" in script
+
+
+def test_a_reference_from_a_pipe_cannot_be_read_again(chain, nmt):
+    record = json.loads((chain / "score.json").read_text())
+    record["lineage"]["references"] = [{"path": "/dev/fd/63", "sha256": None}]
+    (chain / "piped.json").write_text(json.dumps(record))
+    result = nmt("inspect", "--reproduce", "piped.json", cwd=chain, check=False)
+    assert result.returncode == 2
+    assert "its reference came through a pipe" in result.stderr
+
+
 @pytest.mark.parametrize(("path", "says"), [("few.de", "has no lineage"), ("nothing", "there is no such file")])
 def test_what_has_no_lineage_is_an_error(chain, nmt, path, says):
     result = nmt("inspect", path, cwd=chain, check=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nmt.evaluation.comparison import SystemScore, compare
+from nmt.evaluation.comparison import compare
 from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text
 
 
@@ -69,15 +69,10 @@ def _metrics(texts: ParallelTexts) -> tuple[MetricTotal, ...]:
                 comparison.signature,
                 (first.value, second.value),
                 (first.interval, second.interval),
-                _p_value(first, second),
+                1.0 if second.p_value is None else second.p_value,
             )
         )
     return tuple(made)
-
-
-def _p_value(first: SystemScore, second: SystemScore) -> float:
-    """The p-value of sacreBLEU, except that equal scores do not differ: it gives them the least p-value."""
-    return 1.0 if second.p_value is None or first.value == second.value else second.p_value
 
 
 def _size(text: Text) -> int:
