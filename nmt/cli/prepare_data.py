@@ -292,6 +292,8 @@ def _show_dropped(manifest: Manifest) -> None:
     """Print the samples of each filter and corpus."""
     from nmt.cli.console import notice
 
+    if any(manifest.filters.values()) and not any(corpus.filters for corpus in manifest.corpora):
+        notice("an earlier version made this data set and recorded no samples; --force prepares it again")
     for corpus in manifest.corpora:
         for name, found in corpus.filters.items():
             shown = f"first {len(found.samples)} of {found.pairs:,}" if len(found.samples) < found.pairs else "all"

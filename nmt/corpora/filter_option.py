@@ -48,6 +48,8 @@ def _on(name: str) -> bool | str:
 
 def _valid(name: str, value: str, words: str) -> Any:
     """The value of a filter, written as in YAML."""
+    if not value:
+        raise ConfigError(f"--filter {words}: the value is missing. Give one, or null for none.")
     try:
         changes = {name: parse_yaml(value)}
         Filters.model_validate(changes)
