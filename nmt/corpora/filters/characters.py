@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from nmt.corpora.filters.letters import count_letters
 from nmt.corpora.filters.pair_filter import Finder, Pair
 from nmt.text import is_unspaced
 
 # Category Cc except tab.
 _CONTROL = re.compile("[\0-\x08\x0a-\x1f\x7f-\x9f]")
-# What opens a bidirectional embedding, override or isolate, and what closes it.
+# What opens or closes a bidirectional embedding, override or isolate.
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_EITHER = re.compile(f"{_CONTROL.pattern}|{_BIDI.pattern}".replace("]|[", ""))
 _CLOSING = {"\u202c": "embedding", "\u2069": "isolate"}
 _ISOLATES = "\u2066\u2067\u2068"
 
 
 def has_control_characters(pair: Pair) -> bool:
     """Whether a side has a control character except tab, or a bidirectional mark that is not closed or not opened."""
-    return any(_CONTROL.search(line) or (_BIDI.search(line) and _is_unbalanced(line)) for line in pair)
+    return any(_EITHER.search(line) and (_CONTROL.search(line) or _is_unbalanced(line)) for line in pair)
 
 
 def _is_unbalanced(line: str) -> bool:
@@ -43,8 +45,10 @@ def few_letters(share: float) -> Finder:
 
 
 def _has_few_letters(line: str, share: float) -> bool:
+    letters = count_letters(line)
+    if letters >= share * len(line):
+        return False
     required = share * len("".join(line.split()))
-    letters = sum(map(str.isalpha, line))
     if letters >= required:
         return False
     # In many scripts, vowel signs are marks.

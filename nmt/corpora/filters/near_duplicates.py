@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import sys
+import re
 import unicodedata
-from functools import cache
 
 from nmt.corpora.filters.pair_filter import Pair
 from nmt.text import comparison_key
 
+_DIGIT = re.compile(r"\d")
+_MARK = re.compile(r"[^\w\s]|_")
+
 
 def near_duplicate_key(pair: Pair) -> str:
     """Both sides with case folded, punctuation removed, each digit as 0, and white space collapsed."""
-    return "\n".join(" ".join(comparison_key(line).casefold().translate(_changes()).split()) for line in pair)
+    return "\n".join(map(_key, pair))
 
 
-@cache
-def _changes() -> dict[int, str]:
-    """What is put in place of each punctuation character and digit."""
-    categories = ((code, unicodedata.category(chr(code))) for code in range(sys.maxunicode + 1))
-    return {code: "0" if kind == "Nd" else "" for code, kind in categories if kind == "Nd" or kind[0] == "P"}
+def _key(line: str) -> str:
+    line = _DIGIT.sub("0", comparison_key(line).casefold())
+    return " ".join(_MARK.sub(_without_punctuation, line).split())
+
+
+def _without_punctuation(mark: re.Match[str]) -> str:
+    return "" if unicodedata.category(mark[0])[0] == "P" else mark[0]

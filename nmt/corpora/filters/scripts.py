@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from nmt.corpora.filters.letters import beyond_ascii, count_letters
 from nmt.corpora.filters.pair_filter import Finder, Pair
 from nmt.text import primary_language
 
@@ -113,6 +114,6 @@ def _letters_of(scripts: Sequence[str]) -> re.Pattern[str] | None:
 
 
 def _is_mostly_other(line: str, own: re.Pattern[str]) -> bool:
-    others = own.sub("", line)
-    foreign = sum(map(str.isalpha, others))
-    return foreign > 0 and 2 * foreign > sum(map(str.isalpha, line))
+    # Of a language in Latin letters, no character of ASCII is foreign.
+    foreign = count_letters(own.sub("", beyond_ascii(line) if own.match("a") else line))
+    return foreign > 0 and 2 * foreign > count_letters(line)

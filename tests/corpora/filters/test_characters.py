@@ -1,8 +1,11 @@
 """Control characters, the share of letters, long words."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmt.corpora.filters.characters import few_letters, has_control_characters, long_words
+from nmt.corpora.filters.letters import beyond_ascii, count_letters
 
 CLEAN = [
     ("A dog\truns.", "Ein Hund läuft."),
@@ -57,3 +60,9 @@ def test_languages_without_spaces_have_no_long_words():
     assert not long_words("zh-Hans", "ja", 3)(("狗在公园里跑得很快", "犬が公園で速く走っている"))
     assert not long_words("en", "th", 6)(("a dog", "สุนัขวิ่งในสวนสาธารณะ"))
     assert long_words("en", "th", 6)(("doghouses", "สุนัข"))
+
+
+@given(st.text() | st.text(st.sampled_from("aZ1 .äß犬ǅªж\u0301")))
+def test_letters_are_counted_as_python_counts_them(line):
+    assert count_letters(line) == sum(map(str.isalpha, line))
+    assert beyond_ascii(line) == "".join(character for character in line if not character.isascii())
