@@ -16,9 +16,9 @@ _SAMPLE_LENGTH = 200
 class Findings:
     """Counts and samples of the pairs that each filter dropped or only counted."""
 
-    def __init__(self) -> None:
-        """Start without filters."""
-        self._names: list[str] = []
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """Args: names: the filters that are applied first."""
+        self._names = list(names)
         self._counts: dict[tuple[int, str], int] = {}
         self._samples: dict[tuple[int, str], list[Pair]] = {}
 

@@ -49,12 +49,11 @@ def write_text(
     recipe = sources.recipe
     read: dict[str, list[CorpusRecord]] = {}
     min_score = recipe.filters.min_score
+    before_cleaning = [] if min_score is None else ["score"]
 
     def corpora_of(split: str, findings: Findings, *, is_last_time: bool = True) -> Iterator[Iterator[Pair]]:
         """Read the corpora of a split, each to its end before the next."""
         read[split] = []
-        if split == "train" and min_score is not None:
-            findings.expect(["score"])
         for number, corpus in enumerate(getattr(recipe, split)):
             yield pairs_of(corpus, split, number, findings, is_last_time)
 
@@ -89,7 +88,7 @@ def write_text(
     evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
 
     if wanted:
-        passed_over = Findings()
+        passed_over = Findings(before_cleaning)
         corpora_read_first = corpora_of("train", passed_over, is_last_time=False)
         chunks = clean(
             corpora_read_first, rules, evaluation, passed_over, scratch=scratch / "held-out", workers=workers
@@ -101,7 +100,7 @@ def write_text(
             if share.pairs:
                 notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
 
-    findings = Findings()
+    findings = Findings(before_cleaning)
     chunks = clean(
         corpora_of("train", findings), rules, evaluation, findings, scratch=scratch / "train", workers=workers
     )
