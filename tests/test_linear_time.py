@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 
 from nmt import moses, normal_form
 from nmt import sentences as module
+from nmt.corpora.filters.chosen import chosen_filters
+from nmt.corpora.filters.encoding import repair_encoding
+from nmt.corpora.filters.near_duplicates import near_duplicate_key
+from nmt.corpora.schema import Filters
 from nmt.corpora.sources import _ted_segments
 from nmt.corpora.testsets import segments
 from nmt.data.vocab import train_vocabulary
@@ -67,6 +71,23 @@ def test_comparison_of_lines(unit):
 @pytest.mark.parametrize("strip", [_ted_segments, segments])
 def test_segments_of_test_sets(strip, unit):
     assert_linear(lambda line: list(strip([line])), unit, 4_000, begin="<seg ")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["<", "<a", "<a ", "<a b", "<a b=", "</", "&a", "&amp", "&#1", "1", "1,", "1,000", "1 000", "www.", "http://", "a@",
+     "a@b.", "a.", "@", "\u202a", "\u2066", "a", "a ", "犬", "\u0301"],
+)  # fmt: skip
+def test_filters_of_pairs(unit):
+    every = Filters(control=True, html=True, long_words=10**9, letters=1, script=True, numbers=True, urls=True)
+    finders = chosen_filters(every, "en", "ja")
+    assert_linear(lambda line: [finds((line, line)) for finds in finders.values()], unit, 2_000, begin="a", end="b")
+    assert_linear(lambda line: near_duplicate_key((line, line)), unit, 4_000, begin="a", end="b")
+
+
+@pytest.mark.parametrize("unit", ["Ã¤", "Ã", "ÃÂ¤", "â€™", "ä", "aÃ»", "AÃ»", "a"])
+def test_repair_of_encodings(unit):
+    assert_linear(repair_encoding, unit, 4_000, begin="Ã¤", end="b")
 
 
 @pytest.mark.parametrize("unit", ["a\n", "a\u00ad\n", "-\n", "中\n"])

@@ -85,6 +85,13 @@ def prepare_data(
         bool | None,
         typer.Option("--dedup/--no-dedup", help="Drop repeated training pairs.  [the recipe's, mostly on]"),
     ] = None,
+    filter_: Annotated[
+        list[str] | None,
+        typer.Option("--filter", metavar="NAME[=VALUE]", help="Turn on a filter of training pairs; may be repeated."),
+    ] = None,
+    show_dropped: Annotated[
+        bool, typer.Option("--show-dropped", help="Print examples of the pairs that each filter dropped.")
+    ] = False,
     show_recipe: Annotated[
         bool, typer.Option("--show-recipe", help="Print the recipe as YAML to copy and edit.")
     ] = False,
@@ -98,6 +105,7 @@ def prepare_data(
     """
     from nmt.cli.console import notice, write_stdout
     from nmt.cli.progress_lines import progress_display
+    from nmt.corpora.filter_option import filter_changes
     from nmt.corpora.prepare import prepare
     from nmt.corpora.recipe import (
         builtin_names,
@@ -152,15 +160,17 @@ def prepare_data(
             }
         )
         recipe = load_recipe(dataset)
-    changes: dict[str, object] = {}
-    if max_length is not None:
-        changes["max_length"] = max_length or None
-    if max_ratio is not None:
-        changes["max_ratio"] = max_ratio or None
-    if dedup is not None:
-        changes["dedup"] = dedup
-    if min_score is not None:
-        changes["min_score"] = min_score
+    changes = filter_changes(filter_ or [])
+    options = {
+        "max_length": None if max_length is None else {"max_length": max_length or None},
+        "max_ratio": None if max_ratio is None else {"max_ratio": max_ratio or None},
+        "dedup": None if dedup is None else {"dedup": dedup},
+        "min_score": None if min_score is None else {"min_score": min_score},
+    }
+    for name, change in options.items():
+        if change is not None and name in changes:
+            raise ConfigError(f"the filter {name} is given twice: by --filter and by its own option. Give it once.")
+        changes |= change or {}
     if changes:
         recipe = with_filters(recipe, changes)
 
@@ -185,6 +195,9 @@ def prepare_data(
         )
     if prepared.changed:
         _tell(recipe, prepared.manifest)
+    if show_dropped:
+        _show_dropped(prepared.manifest)
+    if prepared.changed:
         notice(f"written: {folder}")
     else:
         notice(f"{folder} is up to date: nothing to do (--force prepares it again)")
@@ -221,11 +234,17 @@ _KEPT_PAIRS = {
     "leaked_kept": "kept, though a side stands in valid or test",
     "copied_kept": "kept, though source and target are equal",
     "invisible_kept": "kept, with NUL or zero-width characters",
+    "repaired_kept": "kept, with repaired encoding",
 }
 
 
+def _what_happened(name: str) -> str:
+    """What happened to the pairs that a filter found."""
+    return _KEPT_PAIRS.get(name, f"dropped as {name}")
+
+
 def _tell(recipe: Recipe, manifest: Manifest) -> None:
-    """What was read, dropped and written, a line each."""
+    """What was read, dropped and written."""
     from nmt.cli.console import notice
 
     for line in str(_table(manifest)).splitlines():
@@ -234,7 +253,10 @@ def _tell(recipe: Recipe, manifest: Manifest) -> None:
         if corpus.skipped:
             notice(f"{corpus.split}: skipped {corpus.skipped:,} units of {corpus.name} without text in both languages")
     for name, count in manifest.filters.items():
-        notice(f"train: {_KEPT_PAIRS.get(name, f'dropped as {name}')}: {count:,}")
+        notice(f"train: {_what_happened(name)}: {count:,}")
+    if found := _findings(manifest):
+        for line in str(found).splitlines():
+            notice(line)
     for split in ("train", "valid", "test"):
         notice(f"{split}: {manifest.files[f'{split}.{recipe.source_lang}'].lines:,} pairs")
 
@@ -250,3 +272,32 @@ def _table(manifest: Manifest) -> TextTable:
         means = [f"{count / corpus.pairs:,.1f}" if corpus.pairs else "-" for count in words]
         table.add(f"{corpus.split}: {corpus.name}", f"{corpus.pairs:,}", *(f"{count:,}" for count in words), *means)
     return table
+
+
+def _findings(manifest: Manifest) -> TextTable | None:
+    """The pairs that each filter found in each training corpus; None if there is one corpus, or nothing was found."""
+    from nmt.reports.text_table import TextTable
+
+    corpora = [corpus for corpus in manifest.corpora if corpus.split == "train"]
+    if len(corpora) < 2 or not any(corpus.filters for corpus in corpora):
+        return None
+    table = TextTable(["corpus", "filter", "pairs", "share"])
+    for corpus in corpora:
+        for name, found in corpus.filters.items():
+            table.add(f"train: {corpus.name}", name, f"{found.pairs:,}", f"{found.pairs / corpus.pairs:.2%}")
+    return table
+
+
+def _show_dropped(manifest: Manifest) -> None:
+    """Print the samples of each filter and corpus."""
+    from nmt.cli.console import notice
+
+    if any(manifest.filters.values()) and not any(corpus.filters for corpus in manifest.corpora):
+        notice("an earlier version made this data set and recorded no samples; --force prepares it again")
+    for corpus in manifest.corpora:
+        for name, found in corpus.filters.items():
+            shown = f"first {len(found.samples)} of {found.pairs:,}" if len(found.samples) < found.pairs else "all"
+            notice(f"{corpus.split}: {corpus.name}: {_what_happened(name)} ({shown}):")
+            for source, target in found.samples:
+                notice(f"  {manifest.source_lang}: {source}")
+                notice(f"  {manifest.target_lang}: {target}")

@@ -50,7 +50,7 @@ def _bars() -> Iterator[Callable[[Unit], Callable[[str, int, int | None], None]]
 
     by_unit: dict[Unit, tuple[ProgressColumn, ...]] = {
         "bytes": (DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()),
-        "pairs": (MofNCompleteColumn(), TimeRemainingColumn()),
+        "pairs": (MofNCompleteColumn(), Rate(), TimeRemainingColumn()),
         "lines": (MofNCompleteColumn(), Rate(), TimeRemainingColumn()),
         "paragraphs": (MofNCompleteColumn(), Rate()),
     }
@@ -98,7 +98,20 @@ def _lines(unit: Unit) -> Callable[[str, int, int | None], None]:
         whole = f" of {total / scale:,.0f}" if total else ""
         rate = (done - already) / (now - begin)
         # Of less than one per second a rounded figure says nothing.
-        speed = f", {rate:,.0f} per second" if unit in ("lines", "paragraphs") and rate >= 1 else ""
-        notice(f"{description}: {done / scale:,.0f}{whole} {name}{speed}")
+        speed = f", {rate:,.0f} per second" if unit != "bytes" and rate >= 1 else ""
+        left = f", {duration((total - done) / rate)} left" if unit == "pairs" and total and rate > 0 else ""
+        notice(f"{description}: {done / scale:,.0f}{whole} {name}{speed}{left}")
 
     return update
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people read them: 45s, 3m05s, 2h10m, 4d06h."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole >= 3 * 86400:
+        return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
+    return f"{whole // 3600}h{whole % 3600 // 60:02}m"

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from nmt.cli.console import is_terminal, notice, stderr
+from nmt.cli.progress_lines import duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
@@ -120,18 +121,6 @@ def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
     if width < _WIDE:
         return where, BarColumn(bar_width=24), share
     return where, BarColumn(bar_width=24), share, TextColumn("{task.fields[status]}", markup=False)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people read them: 45s, 3m05s, 2h10m, 4d06h."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02}s"
-    if whole >= 3 * 86400:
-        return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
-    return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
 def summary_lines(summary: Summary) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,17 +17,24 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.corpora.filters.chosen import chosen_filters
+from nmt.corpora.filters.encoding import repair_encoding
+from nmt.corpora.filters.near_duplicates import near_duplicate_key
+from nmt.corpora.filters.pair_filter import Finder, Pair
+from nmt.corpora.findings import SAMPLES, Findings
 from nmt.corpora.hashes import Hashes, SeenHashes, contains, hash_lines, hash_set, no_hashes
 from nmt.corpora.parallel import map_in_order
 from nmt.corpora.schema import Filters, Normalisation
 from nmt.text import comparison_key, normalizer, primary_language, sentence_length
 
-Pair = tuple[str, str]
 Mask = NDArray[np.bool_]
 
 REPLACEMENT_CHARACTER = "\ufffd"
 KEPT = "_kept"
 """Ending of the name of a count of pairs that a filter counts but does not drop."""
+
+REPAIRED = f"repaired{KEPT}"
+"""Name of the count of pairs whose encoding was repaired."""
 
 # NUL and zero-width characters without a use in text: word joiner, invisible operators, byte order mark. U+200C and
 # U+200D (non-joiner and joiner) are excluded: Persian, Indic scripts and emoji need both.
@@ -49,10 +56,15 @@ class Rules:
     filters: Filters
     normalisation: Normalisation
 
+    @property
+    def comparison_key(self) -> Callable[[str], str]:
+        """The form in which training sentences are compared with valid and test."""
+        return _repaired_key if self.filters.repair_encoding else comparison_key
+
 
 @dataclass(frozen=True)
 class EvaluationSentences:
-    """The sentences of valid and test, as sorted hashes of their comparison keys."""
+    """The sentences of valid and test, as sorted hashes of their comparison keys (see :class:`Rules`)."""
 
     sources: Hashes = field(default_factory=no_hashes)
     targets: Hashes = field(default_factory=no_hashes)
@@ -60,17 +72,19 @@ class EvaluationSentences:
     """Hashes of the cleaned pairs that were taken out of the training text."""
 
     @classmethod
-    def of(cls, pairs: Iterable[Pair]) -> EvaluationSentences:
+    def of(cls, pairs: Iterable[Pair], key: Callable[[str], str] = comparison_key) -> EvaluationSentences:
         """The sentences of these pairs. Empty sentences are ignored."""
         sources, targets = [], []
         for source, target in pairs:
-            sources.append(comparison_key(source))
-            targets.append(comparison_key(target))
+            sources.append(key(source))
+            targets.append(key(target))
         return cls(hash_set([hash_lines(filter(None, sources))]), hash_set([hash_lines(filter(None, targets))]))
 
-    def with_held_out(self, pairs: list[Pair], hashes: Hashes) -> EvaluationSentences:
+    def with_held_out(
+        self, pairs: list[Pair], hashes: Hashes, key: Callable[[str], str] = comparison_key
+    ) -> EvaluationSentences:
         """Add held-out pairs: their text as read, and the hashes of the cleaned pairs."""
-        more = EvaluationSentences.of(pairs)
+        more = EvaluationSentences.of(pairs, key)
         return EvaluationSentences(
             hash_set([self.sources, more.sources]),
             hash_set([self.targets, more.targets]),
@@ -91,6 +105,10 @@ class Chunk:
     target_hashes: Hashes
     invisible: Mask
     """Whether a side holds NUL or zero-width characters."""
+    repaired: Mask
+    """Whether the encoding of a side was repaired."""
+    near_hashes: Hashes | None = None
+    """Hashes that near duplicates share; None if the filter is off."""
 
     @property
     def copied(self) -> Mask:
@@ -109,57 +127,79 @@ class Chunk:
             self.source_hashes[kept],
             self.target_hashes[kept],
             self.invisible[kept],
+            self.repaired[kept],
+            None if self.near_hashes is None else self.near_hashes[kept],
         )
 
 
+@dataclass
+class _Found:
+    """The pairs of a chunk that a filter found."""
+
+    count: int = 0
+    samples: list[Pair] = field(default_factory=list)
+
+    def add(self, pair: Pair) -> None:
+        self.count += 1
+        if len(self.samples) < SAMPLES:
+            self.samples.append(pair)
+
+
 def clean(
-    pairs: Iterable[Pair],
+    corpora: Iterable[Iterable[Pair]],
     rules: Rules,
     evaluation: EvaluationSentences,
-    counts: dict[str, int],
+    findings: Findings,
     *,
     scratch: Path,
     workers: int = 1,
 ) -> Iterator[Chunk]:
     """Yield the training pairs that pass the filters, in their order.
 
-    A pair that fails several filters is counted by the first in this order: ``invalid_utf8``, ``empty``,
-    ``too_long``, ``ratio``, ``duplicate``, ``held_out``, ``leaked``, ``copied``, ``invisible``.
+    A pair that fails several filters is counted by the first, in the order of :func:`filter_names`.
 
     Args:
-        pairs: source and target lines. U+FFFD replaces bytes that were not UTF-8.
+        corpora: source and target lines of each corpus. U+FFFD replaces bytes that were not UTF-8.
         rules: filters and normalisation.
         evaluation: the sentences of valid and test.
-        counts: receives the count of each filter that is on. Pairs that a filter only counts are under
-            ``leaked_kept``, ``copied_kept`` or ``invisible_kept``.
+        findings: receives what each filter that is on finds. Pairs that a filter only counts are under a name that ends
+            in ``_kept``.
         scratch: a folder for the hashes of pairs; the caller removes it.
         workers: number of processes.
     """
-    for name in filter_names(rules.filters, held_out=len(evaluation.held_out) > 0):
-        counts.setdefault(name, 0)
+    findings.expect(filter_names(rules.filters, held_out=len(evaluation.held_out) > 0))
     seen = SeenHashes(scratch) if rules.filters.dedup else None
+    seen_nearly = SeenHashes(scratch / "near") if rules.filters.near_duplicates else None
 
-    def drop(name: str, chunk: Chunk, found: Mask) -> Chunk:
-        counts[name] += int(found.sum())
+    def count(name: str, corpus: int, chunk: Chunk, found: Mask) -> None:
+        first = np.flatnonzero(found)[:SAMPLES]
+        findings.add(corpus, name, int(found.sum()), [chunk.originals[index] for index in first])
+
+    def drop(name: str, corpus: int, chunk: Chunk, found: Mask) -> Chunk:
+        count(name, corpus, chunk, found)
         return chunk.keep(~found)
 
-    def drop_or_count(name: str, chunk: Chunk, found: Mask, choice: Literal["drop", "count"]) -> Chunk:
+    def drop_or_count(name: str, corpus: int, chunk: Chunk, found: Mask, choice: Literal["drop", "count"]) -> Chunk:
         if choice == "drop":
-            return drop(name, chunk, found)
-        counts[f"{name}{KEPT}"] += int(found.sum())
+            return drop(name, corpus, chunk, found)
+        count(f"{name}{KEPT}", corpus, chunk, found)
         return chunk
 
-    for chunk, dropped in map_in_order(partial(_filter_chunk, rules=rules), _chunks(pairs), workers):
-        for name, count in dropped.items():
-            counts[name] += count
+    for corpus, chunk, dropped in map_in_order(partial(_filter_chunk, rules=rules), _chunks(corpora), workers):
+        for name, found in dropped.items():
+            findings.add(corpus, name, found.count, found.samples)
         if seen is not None:
-            chunk = drop("duplicate", chunk, ~seen.add(chunk.pair_hashes))
+            chunk = drop("duplicate", corpus, chunk, ~seen.add(chunk.pair_hashes))
+        if seen_nearly is not None and chunk.near_hashes is not None:
+            chunk = drop("near_duplicates", corpus, chunk, ~seen_nearly.add(chunk.near_hashes))
         if len(evaluation.held_out):
-            chunk = drop("held_out", chunk, contains(evaluation.held_out, chunk.pair_hashes))
+            chunk = drop("held_out", corpus, chunk, contains(evaluation.held_out, chunk.pair_hashes))
         leaked = contains(evaluation.sources, chunk.source_hashes) | contains(evaluation.targets, chunk.target_hashes)
-        chunk = drop_or_count("leaked", chunk, leaked, rules.filters.leakage)
-        chunk = drop_or_count("copied", chunk, chunk.copied, rules.filters.copied)
-        yield drop_or_count("invisible", chunk, chunk.invisible, rules.filters.invisible)
+        chunk = drop_or_count("leaked", corpus, chunk, leaked, rules.filters.leakage)
+        chunk = drop_or_count("copied", corpus, chunk, chunk.copied, rules.filters.copied)
+        chunk = drop_or_count("invisible", corpus, chunk, chunk.invisible, rules.filters.invisible)
+        count(REPAIRED, corpus, chunk, chunk.repaired)
+        yield chunk
 
 
 def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
@@ -169,7 +209,9 @@ def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
         "empty": True,
         "too_long": filters.max_length is not None,
         "ratio": filters.max_ratio is not None,
+        **dict.fromkeys(chosen_filters(filters, "", ""), True),
         "duplicate": filters.dedup,
+        "near_duplicates": filters.near_duplicates,
         "held_out": held_out,
         "leaked": filters.leakage == "drop",
         "leaked_kept": filters.leakage == "count",
@@ -177,40 +219,55 @@ def filter_names(filters: Filters, *, held_out: bool) -> list[str]:
         "copied_kept": filters.copied == "count",
         "invisible": filters.invisible == "drop",
         "invisible_kept": filters.invisible == "count",
+        REPAIRED: filters.repair_encoding,
     }
     return [name for name, on in switches.items() if on]
 
 
-def _filter_chunk(pairs: list[Pair], *, rules: Rules) -> tuple[Chunk, dict[str, int]]:
-    """Normalise pairs, and apply the filters that need only the pair itself."""
+def _filter_chunk(item: tuple[int, list[Pair]], *, rules: Rules) -> tuple[int, Chunk, dict[str, _Found]]:
+    """Repair and normalise the pairs of a corpus, and apply the filters that need only the pair itself."""
+    corpus, originals = item
     filters = rules.filters
     settings = rules.normalisation.model_dump()
     normalize_source = normalizer(**settings, language=rules.source_lang)
     normalize_target = normalizer(**settings, language=rules.target_lang)
+    finders = chosen_filters(filters, rules.source_lang, rules.target_lang)
     kept: list[Pair] = []
-    originals: list[Pair] = []
-    dropped: dict[str, int] = {}
-    for original in pairs:
-        pair = normalize_source(original[0]), normalize_target(original[1])
-        fault = _fault(pair, rules, filters)
+    kept_originals: list[Pair] = []
+    repaired: list[bool] = []
+    dropped: dict[str, _Found] = {}
+    for original in originals:
+        read = original
+        if filters.repair_encoding:
+            read = repair_encoding(original[0]), repair_encoding(original[1])
+        pair = normalize_source(read[0]), normalize_target(read[1])
+        fault = _fault(pair, rules, filters, finders)
         if fault is None:
             kept.append(pair)
-            originals.append(original)
+            kept_originals.append(original)
+            repaired.append(read != original)
         else:
-            dropped[fault] = dropped.get(fault, 0) + 1
+            dropped.setdefault(fault, _Found()).add(original)
+    key = rules.comparison_key
     chunk = Chunk(
         kept,
-        originals,
+        kept_originals,
         hash_lines(f"{source}\n{target}" for source, target in kept),
         # Valid and test are not normalised, so they are compared with the text as read.
-        hash_lines(comparison_key(source) for source, _ in originals),
-        hash_lines(comparison_key(target) for _, target in originals),
+        hash_lines(key(source) for source, _ in kept_originals),
+        hash_lines(key(target) for _, target in kept_originals),
         np.array([_has_invisible_characters(pair, rules) for pair in kept], dtype=bool),
+        np.array(repaired, dtype=bool),
+        hash_lines(map(near_duplicate_key, kept)) if filters.near_duplicates else None,
     )
-    return chunk, dropped
+    return corpus, chunk, dropped
 
 
-def _fault(pair: Pair, rules: Rules, filters: Filters) -> str | None:
+def _repaired_key(line: str) -> str:
+    return comparison_key(repair_encoding(line))
+
+
+def _fault(pair: Pair, rules: Rules, filters: Filters, finders: Mapping[str, Finder]) -> str | None:
     """The name of the first filter that drops a pair; None if it passes all."""
     source, target = pair
     if filters.invalid_utf8 == "drop" and (REPLACEMENT_CHARACTER in source or REPLACEMENT_CHARACTER in target):
@@ -224,6 +281,9 @@ def _fault(pair: Pair, rules: Rules, filters: Filters) -> str | None:
         return "too_long"
     if filters.max_ratio is not None and longer > filters.max_ratio * shorter:
         return "ratio"
+    for name, finds in finders.items():
+        if finds(pair):
+            return name
     return None
 
 
@@ -238,7 +298,9 @@ def _has_invisible_characters(pair: Pair, rules: Rules) -> bool:
     )
 
 
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    iterator = iter(pairs)
-    while chunk := list(itertools.islice(iterator, _CHUNK)):
-        yield chunk
+def _chunks(corpora: Iterable[Iterable[Pair]]) -> Iterator[tuple[int, list[Pair]]]:
+    """Chunks of pairs, each with the number of its corpus."""
+    for corpus, pairs in enumerate(corpora):
+        iterator = iter(pairs)
+        while chunk := list(itertools.islice(iterator, _CHUNK)):
+            yield corpus, chunk

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nmt.corpora.cleaning import Chunk, Pair
+from nmt.corpora.cleaning import Chunk
+from nmt.corpora.filters.pair_filter import Pair
 from nmt.corpora.hashes import Hashes
 from nmt.corpora.schema import HeldOut
 

@@ -196,6 +196,17 @@ class Filters(Section):
     leakage: Literal["drop", "count"] = Field("drop", description="pairs with a side that is also in valid or test")
     copied: Literal["drop", "count"] = Field("count", description="pairs whose source equals their target")
     invisible: Literal["drop", "count"] = Field("count", description="pairs with NUL or zero-width characters")
+    control: bool = Field(False, description="drop pairs with control characters")
+    html: bool = Field(False, description="drop pairs with tags or entities of HTML or XML")
+    long_words: int | None = Field(None, ge=1, description="characters of the longest word")
+    letters: float | None = Field(None, gt=0, le=1, description="minimum share of letters in each side")
+    script: bool = Field(False, description="drop pairs with a side in a script that its language does not use")
+    numbers: bool = Field(False, description="drop pairs whose sides have different numbers")
+    urls: bool = Field(False, description="drop pairs whose sides have different URLs or e-mail addresses")
+    near_duplicates: bool = Field(
+        False, description="drop pairs that differ from an earlier one only in case, punctuation, digits or white space"
+    )
+    repair_encoding: bool = Field(False, description="repair UTF-8 that was read as Latin-1 or Windows-1252")
 
 
 class Recipe(Section):

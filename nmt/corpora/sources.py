@@ -36,7 +36,7 @@ from nmt.corpora.transfer import Progress, RemoteFile
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError, DownloadError
 from nmt.hashing import sha256_of
-from nmt.text import InvalidUtf8, read_lines, read_parallel
+from nmt.text import InvalidUtf8, count_lines, read_lines, read_parallel
 
 if TYPE_CHECKING:
     from nmt.corpora.toy import ToyCorpus as ToyPairs
@@ -77,6 +77,14 @@ class Sources:
             )
         else:
             yield from itertools.starmap(ReadPair, self._parallel(corpus, split, invalid))
+
+    def number_of_lines(self, corpus: TextCorpus) -> int | None:
+        """The number of lines of a corpus: as published, or of a plain file of the user's; else None."""
+        if isinstance(corpus, LocalCorpus | LocalFilesCorpus):
+            return count_lines(self.local.path(corpus, self.recipe.source_lang))
+        if isinstance(corpus, PairFileCorpus):
+            return count_lines(self.local.pair_file(corpus, self.recipe).path) if corpus.format == "tsv" else None
+        return getattr(corpus, "lines", None)
 
     def _parallel(self, corpus: TextCorpus, split: str, invalid: InvalidUtf8) -> Iterator[Pair]:
         """Yield the source and target lines of a corpus with a file for each side."""

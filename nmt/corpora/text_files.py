@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 
-from nmt.corpora.cleaning import KEPT, EvaluationSentences, Pair, Rules, clean
+from nmt.corpora.cleaning import KEPT, EvaluationSentences, Rules, clean
 from nmt.corpora.download import Notify
+from nmt.corpora.filters.pair_filter import Pair
+from nmt.corpora.findings import Findings
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.pair_file import ReadPair
-from nmt.corpora.schema import HeldOut
+from nmt.corpora.schema import HeldOut, TextCorpus
 from nmt.corpora.sources import Sources
 from nmt.corpora.transfer import Progress
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
@@ -46,28 +49,31 @@ def write_text(
     recipe = sources.recipe
     read: dict[str, list[CorpusRecord]] = {}
     min_score = recipe.filters.min_score
-    filters: dict[str, int] = {} if min_score is None else {"score": 0}
+    before_cleaning = [] if min_score is None else ["score"]
 
-    def pairs_of(split: str, *, is_last_time: bool = True) -> Iterator[Pair]:
-        """Read the pairs of a split, count them, and drop training pairs with a low score."""
+    def corpora_of(split: str, findings: Findings, *, is_last_time: bool = True) -> Iterator[Iterator[Pair]]:
+        """Read the corpora of a split, each to its end before the next."""
         read[split] = []
-        if split == "train" and min_score is not None:
-            filters["score"] = 0  # Training text is read twice if pairs are held out.
-        for corpus in getattr(recipe, split):
-            tally = _Tally(recipe.source_lang, recipe.target_lang, words=is_last_time)
-            for pair in sources.pairs(corpus, split):
-                tally.add(pair)
-                if pair is None:
-                    continue
-                if tally.pairs % _PROGRESS_EVERY == 0:
-                    progress(f"{split}: {corpus.name}", tally.pairs, getattr(corpus, "lines", None))
-                # Scores of valid and test are not read.
-                if min_score is not None and pair.score is not None and pair.score < min_score:
-                    filters["score"] += 1
-                    continue
-                yield pair.source, pair.target
-            progress(f"{split}: {corpus.name}", tally.pairs, tally.pairs)
-            read[split].append(tally.record(split, corpus.name))
+        for number, corpus in enumerate(getattr(recipe, split)):
+            yield pairs_of(corpus, split, number, findings, is_last_time)
+
+    def pairs_of(corpus: TextCorpus, split: str, number: int, findings: Findings, is_last_time: bool) -> Iterator[Pair]:
+        """Read the pairs of a corpus, count them, and drop training pairs with a low score."""
+        description = f"{split}: {corpus.name}" if is_last_time else f"{split}: {corpus.name} (choosing held-out pairs)"
+        total = sources.number_of_lines(corpus)
+        tally = _Tally(recipe.source_lang, recipe.target_lang, words=is_last_time)
+        for pair in sources.pairs(corpus, split):
+            tally.add(pair)
+            if pair is None:
+                continue
+            if tally.pairs % _PROGRESS_EVERY == 0:
+                progress(description, tally.pairs, total)
+            if split == "train" and min_score is not None and pair.score is not None and pair.score < min_score:
+                findings.add(number, "score", 1, [(pair.source, pair.target)])
+                continue
+            yield pair.source, pair.target
+        progress(description, tally.pairs, tally.pairs)
+        read[split].append(tally.record(split, corpus.name))
 
     # Valid and test are read first, since training text is compared with them.
     evaluation_pairs: dict[str, list[Pair]] = {}
@@ -76,26 +82,37 @@ def write_text(
         if isinstance(corpora[0], HeldOut):
             wanted[split] = corpora[0]
         else:
-            evaluation_pairs[split] = list(pairs_of(split))
-    evaluation = EvaluationSentences.of(pair for pairs in evaluation_pairs.values() for pair in pairs)
-
+            evaluation_pairs[split] = list(chain.from_iterable(corpora_of(split, Findings())))
     rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
+    key = rules.comparison_key
+    evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
+
     if wanted:
-        pairs = pairs_of("train", is_last_time=False)
-        chunks = clean(pairs, rules, evaluation, {}, scratch=scratch / "held-out", workers=workers)
+        passed_over = Findings(before_cleaning)
+        corpora_read_first = corpora_of("train", passed_over, is_last_time=False)
+        chunks = clean(
+            corpora_read_first, rules, evaluation, passed_over, scratch=scratch / "held-out", workers=workers
+        )
         held = hold_out(chunks, wanted)
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
-            evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes)
+            evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes, key)
             if share.pairs:
                 notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
 
-    chunks = clean(pairs_of("train"), rules, evaluation, filters, scratch=scratch / "train", workers=workers)
+    findings = Findings(before_cleaning)
+    chunks = clean(
+        corpora_of("train", findings), rules, evaluation, findings, scratch=scratch / "train", workers=workers
+    )
     languages = recipe.source_lang, recipe.target_lang
     files = _write(folder, "train", languages, (pair for chunk in chunks for pair in chunk.pairs))
     for split in ("valid", "test"):
         files |= _write(folder, split, languages, evaluation_pairs[split])
 
+    filters = findings.totals()
+    read["train"] = [
+        record.model_copy(update={"filters": findings.of_corpus(number)}) for number, record in enumerate(read["train"])
+    ]
     corpora_read = [record for split in ("train", "valid", "test") for record in read.get(split, [])]
     _check_counts(sources, corpora_read, filters, files, notify)
     return Manifest(

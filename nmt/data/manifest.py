@@ -33,6 +33,14 @@ class SourceRecord(Record):
     bytes: int
 
 
+class FilterRecord(Record):
+    """The pairs of a corpus that a filter dropped, or only counted."""
+
+    pairs: int
+    samples: list[tuple[str, str]] = []
+    """The first of these pairs: source and target as read, each cut to 200 characters."""
+
+
 class CorpusRecord(Record):
     """A corpus that a split was read from, with its number of pairs before any filter."""
 
@@ -45,6 +53,8 @@ class CorpusRecord(Record):
     """Words of the pairs (characters for zh, ja, th, km, lo, my); None in data sets of earlier versions."""
     target_words: int | None = None
     """As for the source."""
+    filters: dict[str, FilterRecord] = {}
+    """What each filter found in the corpus; empty in data sets of earlier versions."""
 
 
 class FileRecord(Record):

@@ -154,6 +154,11 @@ def _data_set(file_name: str, manifest: Any, *, used_by: Sequence[str]) -> Html:
         for entry in map(_dict, _list(manifest.get("sources")))
     ]
     filters = [[text(name), text(_count(count))] for name, count in _dict(manifest.get("filters")).items()]
+    found = [
+        [text(corpus.get("name", _ABSENT)), text(name), text(_count(_dict(record).get("pairs")))]
+        for corpus in map(_dict, _list(manifest.get("corpora")))
+        for name, record in _dict(corpus.get("filters")).items()
+    ]
     files = [
         [text(name), text(_count(_dict(file).get("lines"))), _code(_dict(file).get("sha256"))]
         for name, file in _dict(manifest.get("files")).items()
@@ -164,6 +169,7 @@ def _data_set(file_name: str, manifest: Any, *, used_by: Sequence[str]) -> Html:
         table([], [[text(name), text(value)] for name, value in facts.items() if value]),
         table(["source", "bytes", "sha256"], sources, numbers={1}) if sources else NOTHING,
         table(["filter", "pairs"], filters, numbers={1}) if filters else NOTHING,
+        table(["corpus", "filter", "pairs"], found, numbers={2}, long=True) if found else NOTHING,
         table(["file", "lines", "sha256"], files, numbers={1}) if files else NOTHING,
     )
 

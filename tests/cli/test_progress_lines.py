@@ -36,3 +36,21 @@ def test_a_rate_of_less_than_one_per_second_is_not_printed(monkeypatch):
         for done in (0, 11, 211):
             update("done", done, 211)
     assert printed == ["done: 11 of 211 lines", "done: 211 of 211 lines, 5 per second"]
+
+
+def test_pairs_have_a_rate_and_the_time_left_where_their_number_is_known(monkeypatch):
+    printed: list[str] = []
+    clock = iter([0, 0, 100, 200])
+    monkeypatch.setattr(progress, "is_terminal", lambda: False)
+    monkeypatch.setattr(progress, "notice", printed.append)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with progress.progress_display() as display:
+        update = display("pairs")
+        update("known", 0, 25_000)
+        update("unknown", 0, None)
+        update("known", 10_000, 25_000)
+        update("unknown", 10_000, None)
+    assert printed == [
+        "known: 10,000 of 25,000 pairs, 100 per second, 2m30s left",
+        "unknown: 10,000 pairs, 50 per second",
+    ]

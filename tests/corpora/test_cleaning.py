@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from nmt.corpora import cleaning
 from nmt.corpora.cleaning import EvaluationSentences, Rules, clean, filter_names
+from nmt.corpora.filters.encoding import repair_encoding
+from nmt.corpora.findings import Findings
 from nmt.corpora.hashes import hash_lines
 from nmt.corpora.schema import Filters, Normalisation
 from nmt.text import comparison_key
@@ -17,9 +19,11 @@ LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
 
 def run(pairs, scratch, *, evaluation=(), languages=("en", "de"), normalisation=None, workers=1, **filters):
     rules = Rules(*languages, Filters(**filters), normalisation or Normalisation())
-    counts = {}
-    chunks = clean(pairs, rules, EvaluationSentences.of(evaluation), counts, scratch=scratch, workers=workers)
-    return [pair for chunk in chunks for pair in chunk.pairs], counts
+    findings = Findings()
+    sentences = EvaluationSentences.of(evaluation, rules.comparison_key)
+    chunks = clean([pairs], rules, sentences, findings, scratch=scratch, workers=workers)
+    kept = [pair for chunk in chunks for pair in chunk.pairs]
+    return kept, findings.totals()
 
 
 def dropped(counts):
@@ -92,10 +96,10 @@ def test_both_sides_of_held_out_pairs_leak(tmp_path):
         ("ein rotes Haus", "a red house"),  # Each in the other language's place: no leak.
     ]
     rules = Rules("en", "de", Filters(**LOOSE), Normalisation())
-    counts = {}
-    chunks = clean(pairs, rules, evaluation, counts, scratch=tmp_path)
+    findings = Findings()
+    chunks = clean([pairs], rules, evaluation, findings, scratch=tmp_path)
     assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[-1:]
-    assert dropped(counts) == {"held_out": 1, "leaked": 4}
+    assert dropped(findings.totals()) == {"held_out": 1, "leaked": 4}
 
 
 def test_leaks_are_found_in_text_as_read(tmp_path):
@@ -157,6 +161,99 @@ def test_a_zero_width_space_separates_words_in_some_languages(tmp_path):
     assert counts["invisible_kept"] == 2
 
 
+PAIRS_BY_FILTER = {
+    "control": ("a\x07 b", "c d"),
+    "html": ("a <br> b", "c d"),
+    "long_words": ("abcdefghijklmnopqrstu", "c"),
+    "letters": ("12 34 56 a", "12 34 56 b"),
+    "script": ("привет", "hallo"),
+    "numbers": ("a hundred men", "100 Leute"),
+    "urls": ("see www.example.org", "siehe unten"),
+    "near_duplicates": ("CLEAN, text 2!", "sauberer Text: 2"),
+}
+NEW_FILTERS = {
+    "control": True, "html": True, "long_words": 20, "letters": 0.5, "script": True, "numbers": True, "urls": True,
+    "near_duplicates": True,
+}  # fmt: skip
+CLEAN = [("Clean text 1", "Sauberer Text 1"), ("other", "anderes")]
+
+
+@pytest.mark.parametrize("name", NEW_FILTERS)
+def test_a_new_filter_drops_only_if_it_is_on(tmp_path, name):
+    pairs = [*CLEAN, PAIRS_BY_FILTER[name]]
+    assert run(pairs, tmp_path / "off", **LOOSE)[0] == pairs
+    kept, counts = run(pairs, tmp_path / "on", **LOOSE | {name: NEW_FILTERS[name]})
+    assert kept == CLEAN
+    assert dropped(counts) == {name: 1}
+
+
+def test_all_new_filters_together_count_each_pair_once(tmp_path):
+    pairs = [*CLEAN, *PAIRS_BY_FILTER.values()]
+    kept, counts = run(pairs, tmp_path, **LOOSE | NEW_FILTERS)
+    assert kept == CLEAN
+    assert dropped(counts) == dict.fromkeys(NEW_FILTERS, 1)
+
+
+def test_near_duplicates_are_found_wherever_they_stand(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "_CHUNK", 2)
+    pairs = [("a b 1", "c"), ("x", "y"), ("x", "y"), ("A, b 2", "C!"), ("a b 10", "c"), ("x .", "y")]
+    kept, counts = run(pairs, tmp_path, **LOOSE | {"dedup": True, "near_duplicates": True})
+    assert kept == [pairs[0], pairs[1], pairs[4]]
+    assert dropped(counts) == {"duplicate": 1, "near_duplicates": 2}
+
+
+def test_a_repair_changes_text_before_the_other_filters_and_is_counted(tmp_path):
+    pairs = [("cafÃ©", "Kaffee"), ("caf\u00e9", "Kaffee"), ("a", "gr\u00fcn"), ("b", "â€žgrÃ¼nâ€œ"), ("c", "Ã¤ \u00e4")]
+    kept, counts = run(pairs, tmp_path, repair_encoding=True, **LOOSE | {"dedup": True})
+    assert kept == [("caf\u00e9", "Kaffee"), pairs[2], ("b", "„grün“"), pairs[4]]
+    assert (counts["duplicate"], counts["repaired_kept"]) == (1, 2)
+    kept, counts = run(pairs, tmp_path / "off", **LOOSE)
+    assert kept == pairs
+    assert "repaired_kept" not in counts
+
+
+@pytest.mark.parametrize("evaluation", ["caf\u00e9", "cafÃ©"])
+@pytest.mark.parametrize("train", ["caf\u00e9", "cafÃ©"])
+def test_leaks_are_found_on_either_side_of_a_repair(tmp_path, evaluation, train):
+    kept, counts = run([(train, "x")], tmp_path, evaluation=[(evaluation, "y")], repair_encoding=True, **LOOSE)
+    assert (kept, counts["leaked"]) == ([], 1)
+
+
+def test_findings_are_by_corpus_with_the_first_pairs_as_samples(tmp_path, monkeypatch):
+    """Samples are as read, in the order of the corpus, whatever the number of processes."""
+    monkeypatch.setattr(cleaning, "_CHUNK", 3)
+    first = [("", f"wort {n}") for n in range(5)] + [("e\u0301", "x" * 201)] * 3
+    second = [(f"copy {n % 4}", f"copy {n % 4}") for n in range(8)] + [("one\x07", "eins")]
+    rules = Rules("en", "de", Filters(control=True), Normalisation(nfc=True))
+    by_workers = []
+    for workers in (1, 2):
+        findings = Findings()
+        chunks = clean(
+            [first, [], second],
+            rules,
+            EvaluationSentences(),
+            findings,
+            scratch=tmp_path / str(workers),
+            workers=workers,
+        )
+        kept = [pair for chunk in chunks for pair in chunk.pairs]
+        by_workers.append((kept, [findings.of_corpus(number) for number in range(3)], findings.totals()))
+    assert by_workers[0] == by_workers[1]
+    kept, (of_first, of_second, of_third), totals = by_workers[0]
+    assert len(kept) == 5
+    assert {name: found.pairs for name, found in of_first.items()} == {"empty": 5, "duplicate": 2}
+    assert of_first["empty"].samples == first[:3]
+    assert of_first["duplicate"].samples == [("e\u0301", "x" * 199 + "…")] * 2
+    assert of_second == {}
+    assert {name: found.pairs for name, found in of_third.items()} == {"control": 1, "duplicate": 4, "copied_kept": 4}
+    assert of_third["copied_kept"].samples == second[:3]
+    assert of_third["control"].samples == second[-1:]
+    assert totals == {
+        "empty": 5, "too_long": 0, "ratio": 0, "control": 1, "duplicate": 6, "leaked": 0, "copied_kept": 4,
+        "invisible_kept": 0,
+    }  # fmt: skip
+
+
 def test_the_filters_that_are_on_are_counted_in_their_order():
     always = ["empty", "too_long", "ratio", "duplicate"]
     names = filter_names(Filters(), held_out=True)
@@ -164,6 +261,9 @@ def test_the_filters_that_are_on_are_counted_in_their_order():
     everything = Filters(invalid_utf8="drop", leakage="count", copied="drop", invisible="drop")
     names = filter_names(everything, held_out=False)
     assert names == ["invalid_utf8", *always, "leaked_kept", "copied", "invisible"]
+    names = filter_names(Filters(repair_encoding=True, **NEW_FILTERS), held_out=False)
+    new = ["control", "html", "long_words", "letters", "script", "numbers", "urls", "duplicate", "near_duplicates"]
+    assert names == [*always[:3], *new, "leaked", "copied_kept", "invisible_kept", "repaired_kept"]
 
 
 def test_processes_give_what_one_gives(tmp_path, monkeypatch):
@@ -186,7 +286,7 @@ def test_chunks_are_not_read_ahead_without_bound(tmp_path, monkeypatch):
             yield f"word {read}", "wort"
 
     rules = Rules("en", "de", Filters(**LOOSE), Normalisation())
-    chunks = clean(pairs(), rules, EvaluationSentences(), {}, scratch=tmp_path, workers=2)
+    chunks = clean([pairs()], rules, EvaluationSentences(), Findings(), scratch=tmp_path, workers=2)
     next(chunks)
     assert read <= 100
     chunks.close()
@@ -231,6 +331,42 @@ def test_what_is_kept_is_what_a_plain_loop_keeps(tmp_path_factory, pairs, evalua
     assert len(kept) + sum(dropped(counts).values()) == len(pairs)
 
 
+SENTENCES = st.sampled_from(
+    [
+        "A dog",
+        "Ein Hund",
+        "le café",
+        "собака",
+        "犬",
+        "12",
+        "1,000",
+        "<b>",
+        "&amp;",
+        "www.example.org",
+        "\x07",
+        "Ã¤",
+        " ",
+        "!",
+    ]
+)
+SIDES = st.lists(SENTENCES, max_size=4).map(" ".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pairs=st.lists(st.tuples(SIDES, SIDES), max_size=30))
+def test_a_pair_is_kept_as_it_is_or_repaired(tmp_path_factory, pairs):
+    """With every filter on, what is kept is in order, and only repairs change it. A second cleaning changes nothing."""
+    on = LOOSE | NEW_FILTERS | {"repair_encoding": True}
+    kept, counts = run(pairs, tmp_path_factory.mktemp("scratch"), **on)
+    repaired = [(repair_encoding(source), repair_encoding(target)) for source, target in pairs]
+    remaining = iter(repaired)
+    assert all(pair in remaining for pair in kept)
+    assert len(kept) + sum(dropped(counts).values()) == len(pairs)
+    again, counts = run(kept, tmp_path_factory.mktemp("scratch"), **on)
+    assert again == kept
+    assert dropped(counts) == {}
+
+
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path):
     """Ten times the pairs, all different: at most 4 bytes more for each further pair. A hash of it would take 8."""
@@ -241,6 +377,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
 import sys
 from pathlib import Path
 from nmt.corpora.cleaning import EvaluationSentences, Rules, clean
+from nmt.corpora.findings import Findings
 from nmt.corpora.schema import Filters, Normalisation
 
 def anonymous():
@@ -250,7 +387,7 @@ count = int(sys.argv[1])
 pairs = ((f"sentence {n} of many words that are there", f"Satz {n} aus vielen Woertern") for n in range(count))
 rules = Rules("en", "de", Filters(), Normalisation())
 peak = 0
-for _ in clean(pairs, rules, EvaluationSentences(), {}, scratch=Path(sys.argv[2])):
+for _ in clean([pairs], rules, EvaluationSentences(), Findings(), scratch=Path(sys.argv[2])):
     peak = max(peak, anonymous())
 print(peak)
 """

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from nmt.corpora.local import take_local_text
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
+from nmt.corpora.sources import fetch_sources
 from nmt.data.manifest import newest_data_set, read_manifest
 from nmt.errors import DataError, OutputError
 from nmt.locking import exclusive
@@ -327,6 +329,73 @@ def test_from_within_its_own_folder_a_data_set_is_up_to_date_but_not_replaced(ow
         prepare(with_filters(own, {"dedup": False}), Path())
     assert not prepare(own, Path()).changed
     assert [path.name for path in out.parent.iterdir()] == ["own"]
+
+
+NEW_FILTERS = ("control", "html", "long_words", "letters", "script", "numbers", "urls", "near_duplicates")
+
+
+def test_a_data_set_made_before_a_filter_existed_is_up_to_date(own, tmp_path):
+    out = tmp_path / "data" / "own"
+    prepare(own, out)
+    manifest = json.loads((out / "manifest.json").read_text())
+    for name in (*NEW_FILTERS, "repair_encoding"):
+        del manifest["recipe"]["filters"][name]
+    for corpus_read in manifest["corpora"]:
+        del corpus_read["filters"]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    assert read_manifest(out).corpora[0].filters == {}
+    assert not prepare(own, out).changed
+    assert prepare(with_filters(own, {"html": True}), out).changed
+
+
+def test_the_manifest_holds_what_each_filter_found_in_each_corpus(tmp_path):
+    """The pairs that were dropped are those of the totals; valid and test are never filtered, though they would be."""
+    first = corpus(tmp_path, "1", ["a <b>", "b", "", "c &lt; d"], ["A", "B", "x", "C"])
+    second = corpus(tmp_path / "deep", "1", ["e", "b", "<i> x"], ["E", "B", "X"])
+    dev = corpus(tmp_path, "dev", ["<br> dev"], ["<br> dev"])
+    recipe = own_recipe("own", source_lang="en", target_lang="de", train=[first, second], valid=[dev], test=[dev])
+    prepare(with_filters(recipe, {"html": True, "dedup": True}), tmp_path / "own")
+    manifest = read_manifest(tmp_path / "own")
+    found = [
+        {name: (record.pairs, record.samples) for name, record in corpus.filters.items()} for corpus in manifest.corpora
+    ]
+    assert found == [
+        {"empty": (1, [("", "x")]), "html": (2, [("a <b>", "A"), ("c &lt; d", "C")])},
+        {"html": (1, [("<i> x", "X")]), "duplicate": (1, [("b", "B")])},
+        {},
+        {},
+    ]
+    assert {name: count for name, count in manifest.filters.items() if count} == {"empty": 1, "html": 3, "duplicate": 1}
+    assert lines(tmp_path / "own", "train.en") == ["b", "e"]
+    assert lines(tmp_path / "own", "valid.en") == ["<br> dev"]
+
+
+def test_pairs_that_were_passed_over_to_hold_out_others_are_found_once(tmp_path):
+    """Training text is read twice if pairs are held out; a score counts once all the same."""
+    rows = [f"s {n}\tt {n}\t{n}" for n in range(200)]
+    write(tmp_path / "a.tsv", rows)
+    recipe = own_recipe(
+        "own", source_lang="en", target_lang="de", train=[str(tmp_path / "a.tsv")], columns=["en", "de", "score"]
+    )
+    manifest = prepare(with_filters(recipe, {"min_score": 50}), tmp_path / "own").manifest
+    train = manifest.corpora[0]
+    assert train.filters["score"].pairs == manifest.filters["score"] == 50
+    assert train.filters["score"].samples == [("s 0", "t 0"), ("s 1", "t 1"), ("s 2", "t 2")]
+    assert train.filters["held_out"].pairs == manifest.filters["held_out"] == 16
+
+
+def test_the_number_of_lines_is_known_of_plain_files(tmp_path):
+    plain = corpus(tmp_path, "1", ["a", "b"], ["A", "B"])
+    packed = corpus(tmp_path, "2", ["c"], ["C"], ".gz")
+    write(tmp_path / "3.tsv", ["d\tD"])
+    dev = corpus(tmp_path, "dev", ["x"], ["X"])
+    train = [plain, packed, str(tmp_path / "3.tsv")]
+    recipe = own_recipe("own", source_lang="en", target_lang="de", train=train, valid=[dev], test=[dev])
+    sources = fetch_sources(
+        recipe, tmp_path, take_local_text(recipe, tmp_path), cache=None, mirrors=(), offline=True, progress=None,
+        notify=None,
+    )  # fmt: skip
+    assert [sources.number_of_lines(corpus) for corpus in recipe.train] == [2, None, 1]
 
 
 @pytest.mark.parametrize(("changes", "is_changed"), [({}, False), ({"copied": "drop"}, True)])

@@ -167,6 +167,16 @@ def test_all_text_is_escaped(make_run, parsed):
         assert evil in page.text
 
 
+def test_filters_are_shown_by_corpus_without_the_text_that_they_dropped(make_run, parsed):
+    found = {"html": {"pairs": 1_234, "samples": [["secret source", "secret target"]]}}
+    corpora = [{"split": "train", "name": "crawl", "pairs": 9, "filters": found}, {"name": "old"}, {"filters": 3}]
+    manifest = json.dumps({"name": "d", "filters": {"html": 1_234}, "corpora": corpora})
+    page = parsed(run_report([make_run("toy", TOY, manifests={"d.json": manifest})]))
+    assert "crawl" in page.text
+    assert page.text.count("1,234") == 2
+    assert "secret" not in page.text
+
+
 def test_the_page_loads_nothing(make_run, parsed):
     manifest = json.dumps({"name": "d", "sources": [{"file": "a", "url": "https://example.org/a.tgz", "sha256": "0"}]})
     content = run_report([make_run("toy", TOY, manifests={"d.json": manifest})])

@@ -195,7 +195,9 @@ def test_what_was_read_is_a_table(prepare, tmp_path):
         "| train: corpus.tsv |   120 |      720 |      720 |     6.0 |     6.0 |",
         "| valid: dev.tsv    |     1 |        2 |        1 |     2.0 |     1.0 |",
     ]
-    assert manifest(tmp_path)["corpora"] == [
+    records = manifest(tmp_path)["corpora"]
+    assert [record.pop("filters").keys() for record in records] == [{"held_out"}, set()]
+    assert records == [
         {"split": "train", "name": "corpus.tsv", "pairs": 120, "skipped": 0, "source_words": 720, "target_words": 720},
         {"split": "valid", "name": "dev.tsv", "pairs": 1, "skipped": 0, "source_words": 2, "target_words": 1},
     ]
@@ -204,6 +206,54 @@ def test_what_was_read_is_a_table(prepare, tmp_path):
     older["corpora"] = [{key: corpus[key] for key in ("split", "name", "pairs")} for corpus in older["corpora"]]
     path.write_text(json.dumps(older))
     assert "up to date" in prepare("--train", "corpus.tsv", "--valid", "dev.tsv").stderr
+
+
+def test_filters(prepare, tmp_path):
+    """Each corpus has its counts and samples; any number of workers writes the same."""
+    faulty = [
+        ("A dog &amp; a cat", "Ein Hund &amp; eine Katze"), ("12 dogs", "21 Hunde"),
+        ("Собака бежит", "Ein Hund läuft ."),
+        ("a DOG number 999 runs!", "ein Hund nummer 888 läuft!"), ("blue cafÃ©", "blaues CafÃ©"), ("---- 1", "---- 1"),
+        ("see www.example.org", "siehe hier"), ("a\x1b[1m b", "a b"), ("a" * 50, "lang"),
+    ]  # fmt: skip
+    (tmp_path / "a.tsv").write_bytes(tsv([*PAIRS[:50], *faulty]))
+    (tmp_path / "b.tsv").write_bytes(tsv(faulty[:1] + PAIRS[50:]))
+    (tmp_path / "dev.tsv").write_bytes(tsv(faulty[:2]))
+    arguments = ["--train", "a.tsv", "--train", "b.tsv", "--valid", "dev.tsv", "--test", "dev.tsv", "--show-dropped"]
+    for name in (
+        "html", "numbers", "script", "near_duplicates", "repair_encoding", "letters=0.4", "urls", "control",
+        "long_words=40",
+    ):  # fmt: skip
+        arguments += ["--filter", name]
+    done = prepare(*arguments, "--workers", "1")
+    # Near duplicates: the pairs of a length of their number are equal but for digits.
+    kept = [PAIRS[0], PAIRS[10], ("blue café", "blaues Café"), PAIRS[100]]
+    assert written(tmp_path) == [*kept, *faulty[:2], *faulty[:2]]
+    counts = {name: count for name, count in manifest(tmp_path)["filters"].items() if count}
+    assert counts == {
+        "control": 1, "html": 2, "long_words": 1, "letters": 1, "script": 1, "numbers": 2, "urls": 1,
+        "near_duplicates": 117, "repaired_kept": 1,
+    }  # fmt: skip
+    assert "train: dropped as near_duplicates: 117\n" in done.stderr
+    assert "train: kept, with repaired encoding: 1\n" in done.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stderr.splitlines() if line[:1] == "|"]
+    assert ["train: b.tsv", "html", "1", "1.41%"] in rows
+    assert ["train: b.tsv", "near_duplicates", "69", "97.18%"] in rows
+    shown = done.stderr.splitlines()
+    start = shown.index("train: b.tsv: dropped as near_duplicates (first 3 of 69):")
+    assert shown[start + 1 : start + 7] == [
+        f"  {language}: {side}" for pair in PAIRS[50:53] for language, side in zip(("en", "de"), pair, strict=True)
+    ]
+    assert "  en: a\\u001b[1m b" in shown
+
+    again = prepare(*arguments)
+    assert "up to date" in again.stderr
+    assert "  en: Собака бежит" in again.stderr
+    first = manifest(tmp_path)
+    prepare(*arguments, "--workers", "2", "--force")
+    assert manifest(tmp_path) == first
+    done = prepare("--train", "a.tsv", "--filter", "letter=0.5", expect=2)
+    assert "unknown filter 'letter' (did you mean 'letters'?)" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,62 @@
+"""The pairs that the filters found, by corpus: how many, and the first few as samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nmt.corpora.filters.pair_filter import Pair
+from nmt.data.manifest import FilterRecord
+
+SAMPLES = 3
+"""Samples per filter and corpus."""
+_SAMPLE_LENGTH = 200
+"""Characters of a sample's side."""
+
+
+class Findings:
+    """Counts and samples of the pairs that each filter dropped or only counted."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """Args: names: the filters that are applied first."""
+        self._names = list(names)
+        self._counts: dict[tuple[int, str], int] = {}
+        self._samples: dict[tuple[int, str], list[Pair]] = {}
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Name filters that are on. Totals have their order, and 0 for those that find nothing."""
+        self._names.extend(name for name in names if name not in self._names)
+
+    def add(self, corpus: int, name: str, count: int, samples: Sequence[Pair]) -> None:
+        """Count pairs that a filter found.
+
+        Args:
+            corpus: the number of the corpus.
+            name: of the filter.
+            count: how many pairs.
+            samples: the first of them, as read.
+        """
+        if not count:
+            return
+        key = corpus, name
+        self._counts[key] = self._counts.get(key, 0) + count
+        kept = self._samples.setdefault(key, [])
+        kept.extend((_cut(source), _cut(target)) for source, target in samples[: SAMPLES - len(kept)])
+
+    def totals(self) -> dict[str, int]:
+        """The number of pairs by filter, in the order of the filters."""
+        totals = dict.fromkeys(self._names, 0)
+        for (_, name), count in self._counts.items():
+            totals[name] += count
+        return totals
+
+    def of_corpus(self, corpus: int) -> dict[str, FilterRecord]:
+        """What the filters found in a corpus, in the order of the filters; without those that found nothing."""
+        return {
+            name: FilterRecord(pairs=self._counts[corpus, name], samples=self._samples[corpus, name])
+            for name in self._names
+            if (corpus, name) in self._counts
+        }
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _SAMPLE_LENGTH else f"{line[: _SAMPLE_LENGTH - 1]}…"
