@@ -91,6 +91,8 @@ def score(
     from nmt.evaluation import paper_bleu as score_as_paper
     from nmt.evaluation import score as score_text
     from nmt.evaluation import score_sheet as make_sheet
+    from nmt.lineage.outputs import score_lineage
+    from nmt.lineage.script import score_options
     from nmt.text import read_lines
 
     if (test_set is None) == (not reference):
@@ -132,8 +134,10 @@ def score(
     if tokenize is not None:
         _fetch_tokenizer(tokenize, mirror or [], offline)
     how = _How(target_lang=language, tokenize=tokenize, lowercase=lowercase)
-    options = _options(names, sheet, paper_bleu, tokenize, lowercase, target_lang)
-    lineage = _lineage(hypothesis, reference or [], options) if as_json else None
+    lineage = None
+    if as_json:
+        options = score_options(names, sheet, paper_bleu, tokenize, lowercase, target_lang)
+        lineage = score_lineage(hypothesis, reference or [], options)
     if sheet:
         made = make_sheet(systems, references, references_name=_named(test_set, langpair, reference or []), **how)
         for message in tokenizer_warnings(references, _tokenizer_of(made.signatures["BLEU"])):
@@ -179,28 +183,6 @@ def _formatted(sheet: ScoreSheet, form: str) -> str:
     from nmt.reports.score_sheet_forms import formatted_sheet
 
     return formatted_sheet(sheet, cast("SheetForm", form))
-
-
-def _options(
-    metrics: list[MetricName],
-    sheet: bool,
-    paper_bleu: bool,
-    tokenize: str | None,
-    lowercase: bool,
-    target_lang: str | None,
-) -> list[str]:
-    """The options that compute the same scores again."""
-    words = ["--sheet"] if sheet else [word for metric in metrics for word in ("--metric", metric)]
-    words += ["--paper-bleu"] * paper_bleu + ["--lowercase"] * lowercase
-    words += [] if tokenize is None else ["--tokenize", tokenize]
-    return words + ([] if target_lang is None else ["--target-lang", target_lang])
-
-
-def _lineage(hypotheses: list[Path], references: list[Path], options: list[str]) -> dict[str, Any]:
-    """Where the hypotheses come from, for the JSON."""
-    from nmt.lineage.outputs import score_lineage
-
-    return score_lineage(hypotheses, references, options)
 
 
 def _tokenizer_of(signature: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +228,21 @@ def _score_step(link: Link) -> str:
         options += ["--test-set", str(link.record["test_set"]), "--langpair", str(link.record.get("langpair"))]
     options += [str(word) for word in mapping_of(link.record.get("lineage")).get("options", [])]
     return _command("score", *options, *(Path(part.name).name for part in hypotheses)) + "\n"
+
+
+def score_options(
+    metrics: Sequence[str],
+    sheet: bool,
+    paper_bleu: bool,
+    tokenize: str | None,
+    lowercase: bool,
+    target_lang: str | None,
+) -> list[str]:
+    """The options of ``nmt score`` that compute the same scores again."""
+    words = ["--sheet"] if sheet else [word for metric in metrics for word in ("--metric", metric)]
+    words += ["--paper-bleu"] * paper_bleu + ["--lowercase"] * lowercase
+    words += [] if tokenize is None else ["--tokenize", tokenize]
+    return words + ([] if target_lang is None else ["--target-lang", target_lang])
 
 
 def _data_folder(manifest: Manifest) -> str:

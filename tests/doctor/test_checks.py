@@ -32,6 +32,7 @@ def doubled(query, key, value, mask, dropout):
     return 2 * attention(query, key, value, mask, dropout)
 
 
+@pytest.mark.slow
 def test_all_checks_pass(hardware, data, tmp_path):
     done = [check for _, run in checks.all_checks(hardware, data, tmp_path) for check in run()]
     assert [check for check in done if not check.passed] == []

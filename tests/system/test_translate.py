@@ -366,6 +366,7 @@ def test_two_processes_do_not_share_an_output(bundle, tmp_path):
     assert not (tmp_path / ".out.txt.lock").exists()
 
 
+@pytest.mark.slow
 def test_open_streams_by_name_are_written_where_they_stand(bundle, tmp_path):
     (tmp_path / "in.txt").write_text("ba do\n")
     (tmp_path / "all.txt").write_text("before\n")

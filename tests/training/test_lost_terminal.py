@@ -61,6 +61,7 @@ def test_a_lost_terminal_saves_and_ends(start, tmp_path, ranks):
     assert not (tmp_path / "run" / ".lock").exists()
 
 
+@pytest.mark.slow
 def test_a_lost_reader_saves_and_ends(start, tmp_path):
     process = start(stderr=subprocess.PIPE)
     assert process.stderr is not None
