@@ -91,8 +91,6 @@ def score(
     from nmt.evaluation import paper_bleu as score_as_paper
     from nmt.evaluation import score as score_text
     from nmt.evaluation import score_sheet as make_sheet
-    from nmt.lineage.outputs import score_lineage
-    from nmt.lineage.script import score_options
     from nmt.text import read_lines
 
     if (test_set is None) == (not reference):
@@ -135,7 +133,10 @@ def score(
         _fetch_tokenizer(tokenize, mirror or [], offline)
     how = _How(target_lang=language, tokenize=tokenize, lowercase=lowercase)
     lineage = None
-    if as_json:
+    if as_json:  # the imports load torch, which takes longer than a score
+        from nmt.lineage.outputs import score_lineage
+        from nmt.lineage.script import score_options
+
         options = score_options(names, sheet, paper_bleu, tokenize, lowercase, target_lang)
         lineage = score_lineage(hypothesis, reference or [], options)
     if sheet:
