@@ -142,8 +142,8 @@ def summary_lines(summary: Summary) -> list[str]:
         f"parameters: {total:,}" + (f" ({summary.frozen:,} frozen)" if summary.frozen else ""),
         *(f"  {part}: {count:,}" for part, count in summary.parameters.items() if count),
         *_mixture_lines(summary),
-        f"training pairs an epoch: {summary.pairs:,}",
-        f"updates an epoch: {summary.updates_per_epoch:,}",
+        f"training pairs per epoch: {summary.pairs:,}",
+        f"updates per epoch: {summary.updates_per_epoch:,}",
         f"peak learning rate: {summary.peak_learning_rate:.3e} at update {summary.peak_update:,}",
     ]
 

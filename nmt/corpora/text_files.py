@@ -147,7 +147,13 @@ def _check_counts(
             notify(f"{record.split}: {record.name} has {record.pairs:,} pairs; the published number is {expected:,}.")
     for split in ("train", "valid", "test"):
         if files[f"{split}.{recipe.source_lang}"].lines == 0:
-            found = sum(record.pairs for record in read if record.split == split)
+            records = [record for record in read if record.split == split]
+            found = sum(record.pairs for record in records)
+            if not found:
+                skipped = sum(record.skipped for record in records)
+                without = f" Skipped units without text in both languages: {skipped:,}." if skipped else ""
+                names, languages = ", ".join(r.name for r in records), f"{recipe.source_lang} and {recipe.target_lang}"
+                raise DataError(f"{recipe.name}: {names} has no pair of {languages}.{without}")
             dropped = ", ".join(
                 f"{name} {count:,}" for name, count in filters.items() if count and not name.endswith(KEPT)
             )

@@ -67,7 +67,7 @@ def test_a_dry_run_tells_what_training_would_be_and_touches_nothing(trained, nmt
     for words in (
         "parameters: ",
         "decoder: ",
-        "updates an epoch: ",
+        "updates per epoch: ",
         "peak learning rate: 6.988e-04 at update 4,000",
         "worst micro-batch: ",
         "GFLOP/s",

@@ -273,3 +273,22 @@ def test_mistakes_are_explained(prepare, tmp_path, arguments, message):
     (tmp_path / "cut.tsv.gz").write_bytes(gzip.compress(tsv())[:-20])
     assert message in " ".join(prepare(*arguments, expect=2).stderr.split())
     assert not (tmp_path / "data" / "own-en-de").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("own.tsv", "", "own.tsv has no pair of en and de."),
+        (
+            "own.tmx",
+            '<tmx version="1.4"><header/><body><tu><tuv xml:lang="fr"><seg>un</seg></tuv></tu></body></tmx>',
+            "own.tmx has no pair of en and de. Skipped units without text in both languages: 1.",
+        ),
+    ],
+)
+def test_text_without_a_pair_is_an_error_that_says_so(nmt, tmp_path, name, content, says):
+    (tmp_path / name).write_text(content)
+    options = ("--source-lang", "en", "--target-lang", "de")
+    result = nmt("prepare-data", "mine", "--train", name, *options, cwd=tmp_path, check=False)
+    assert result.returncode == 2
+    assert says in result.stderr
