@@ -35,8 +35,10 @@ def inspect(
     link = chain(path)
     if reproduce:
         write_stdout(script_for(link))
-        return
-    write_stdout(json.dumps(link.values(), indent=2, ensure_ascii=False) + "\n" if as_json else _as_text(link))
+    elif as_json:
+        write_stdout(json.dumps(link.values(), indent=2, ensure_ascii=False) + "\n")
+    else:
+        write_stdout(_as_text(link))
     changes = list(dict.fromkeys(part.change for part in link.all() if part.change))
     for change in changes:
         warn(change)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from nmt.hashing import sha256_of
 
-Kind = Literal["score", "translation", "text", "model", "checkpoint", "data set", "vocabulary", "archive"]
+Kind = Literal["score", "translation", "text", "model", "checkpoint", "data set", "vocabulary", "archive", "file"]
 State = Literal["unchanged", "changed", "not here", "not checked"]
 
 
@@ -19,7 +19,7 @@ class Link:
 
     kind: Kind
     name: str
-    """A path, or the name of an archive."""
+    """A path, or the name of an archive; a file is one of the user's own, or of this program."""
     facts: dict[str, str] = field(default_factory=dict)
     """Label -> text, for people."""
     state: State = "not checked"

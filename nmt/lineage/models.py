@@ -20,6 +20,7 @@ from nmt.data.manifest import Manifest, SourceRecord, read_manifest
 from nmt.data.shards import read_index
 from nmt.errors import DataError
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
+from nmt.text import STDIN
 
 _UNKNOWN = "unknown: made by an earlier version, or by another program"
 
@@ -140,8 +141,11 @@ def _archives(manifest: Manifest) -> list[Link]:
         state, change = state_of({place: source.sha256}) if place else ("not here", "")
         facts = {"sha256": source.sha256, "bytes": f"{source.bytes:,}"}
         if source.url is not None:
-            facts = {"url": source.url, **facts}
-        links.append(Link("archive", str(place or source.file), facts, state, change))
+            links.append(Link("archive", str(place or source.file), {"url": source.url, **facts}, state, change))
+        elif source.file == STDIN:
+            links.append(Link("file", "standard input", facts))
+        else:
+            links.append(Link("file", str(place or source.file), facts, state, change))
     return links
 
 

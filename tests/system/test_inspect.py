@@ -43,12 +43,12 @@ def test_a_score_leads_back_to_checksums_and_licences(chain, nmt):
     found = links(json.loads(nmt("inspect", "--json", "score.json", cwd=chain).stdout))
     kinds = [link["kind"] for link in found]
     assert kinds[:3] == ["score", "translation", "model"]
-    assert {"checkpoint", "data set", "vocabulary", "archive", "text"} <= set(kinds)
+    assert {"checkpoint", "data set", "vocabulary", "file", "text"} <= set(kinds)
     assert {link["state"] for link in found} == {"unchanged", "not checked"}  # the score itself has no checksum
     [data] = [link for link in found if link["kind"] == "data set"]
     manifest = json.loads((chain / "data/toy-en-de/manifest.json").read_text())
     assert data["facts"]["licence"] == manifest["licence"]
-    archives = {Path(link["name"]).name: link["facts"]["sha256"] for link in found if link["kind"] == "archive"}
+    archives = {Path(link["name"]).name: link["facts"]["sha256"] for link in found if link["kind"] == "file"}
     assert archives == {Path(source["file"]).name: source["sha256"] for source in manifest["sources"]}
     text = nmt("inspect", "score.json", cwd=chain).stdout
     assert "translation: out.de  [unchanged]" in text
@@ -103,7 +103,7 @@ def test_a_copied_bundle_still_says_where_it_comes_from(chain, nmt, tmp_path):
     ["runs/toy-en-de-tiny", "runs/toy-en-de-tiny/last", "data/toy-en-de", "data/toy-en-de/vocab.model", "out.de"],
 )
 def test_every_link_can_be_inspected(chain, nmt, path):
-    assert "archive: " in nmt("inspect", path, cwd=chain).stdout
+    assert "file: " in nmt("inspect", path, cwd=chain).stdout
 
 
 def test_a_copied_checkpoint_is_made_again_by_its_update(chain, nmt, tmp_path):
@@ -206,7 +206,7 @@ def test_own_text_is_made_again_from_where_it_lies_and_a_pipe_is_not(nmt, tmp_pa
         environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
         subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, check=True, capture_output=True)
     assert sha256_of(tmp_path / "again/data/filed/train.de") == sha256_of(tmp_path / "data/filed/train.de")
-    assert "archive: -" in nmt("inspect", "data/piped", cwd=tmp_path).stdout
+    assert "file: standard input" in nmt("inspect", "data/piped", cwd=tmp_path).stdout
     refused = nmt("inspect", "--reproduce", "data/piped", cwd=tmp_path, check=False)
     assert refused.returncode == 2
     assert "piped: was read from a pipe" in refused.stderr
