@@ -1,8 +1,8 @@
 """Where a model comes from, written into the notes of every bundle: so a bundle that was copied still says it.
 
 The lineage of a model holds the manifests of its data sets (archives with their checksums and licences, the recipe),
-how the vocabulary was made, and what the training ran on. It holds no path and no date: the same commands on the same
-machine write the same lineage.
+how the vocabulary was made, and what the training ran on. It holds no date, no path but those of the user's own text,
+and no text of a corpus: the same commands on the same machine write the same lineage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def training_lineage(
         init_from: the lineage and the checksums of the bundle that the weights began with; None for random ones.
     """
     return {
-        "data": [_data_lineage(folder) for folder in data],
+        "data": [data_lineage(folder) for folder in data],
         "training": {
             "versions": dict(versions),
             "hardware": hardware,
@@ -43,10 +43,17 @@ def training_lineage(
     }
 
 
-def _data_lineage(folder: Path) -> dict[str, Any]:
+def data_lineage(folder: Path) -> dict[str, Any]:
+    """The lineage of a data set: its manifest, and how its vocabulary was made.
+
+    The manifest's samples of dropped pairs are left out. A bundle is passed on; the text of its corpus may be private.
+
+    Raises:
+        DataError: the folder is not an encoded data set.
+    """
     index = read_index(folder)
     return {
-        "manifest": read_manifest(folder).model_dump(mode="json"),
+        "manifest": manifest_without_samples(folder),
         "vocabulary": {
             "sha256": index.vocab_fingerprint,
             "trained_with": index.vocabulary,
@@ -54,6 +61,19 @@ def _data_lineage(folder: Path) -> dict[str, Any]:
             "source_normalization": index.source_normalization,
         },
     }
+
+
+def manifest_without_samples(folder: Path) -> dict[str, Any]:
+    """A data set's manifest as JSON, without the samples of what filters dropped.
+
+    Raises:
+        DataError: the folder is not a data set.
+    """
+    manifest = read_manifest(folder).model_dump(mode="json")
+    for corpus in manifest["corpora"]:
+        for found in corpus["filters"].values():
+            found["samples"] = []
+    return manifest
 
 
 def averaging_notes(folders: Sequence[Path]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def inspect(
 def _as_text(link: Link) -> str:
     from nmt.printable import printable
 
-    return "".join(f"{printable(line)}\n" for line in _lines(link, ""))
+    return "".join(f"{printable(line.replace(chr(10), ' '))}\n" for line in _lines(link, ""))
 
 
 def _lines(link: Link, indent: str) -> Iterator[str]:

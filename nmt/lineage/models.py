@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,17 @@ from nmt.addresses import folder_parts
 from nmt.cache_folder import default_cache
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import read_json
-from nmt.checkpoint.lineage import AVERAGED, AVERAGED_SHA256, LINEAGE, described_origin
+from nmt.checkpoint.lineage import (
+    AVERAGED,
+    AVERAGED_SHA256,
+    LINEAGE,
+    data_lineage,
+    described_origin,
+    manifest_without_samples,
+)
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import Manifest, SourceRecord, read_manifest
-from nmt.data.shards import read_index
 from nmt.errors import DataError
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.text import STDIN
@@ -102,24 +109,15 @@ def data_link(entry: Mapping[str, Any], near: Path | None = None) -> Link:
         ),
         **({"dropped": ", ".join(f"{name} {count:,}" for name, count in dropped.items())} if dropped else {}),
     }
-    made_from = [*_vocabulary(vocabulary, folder), *_archives(manifest)]
+    made_from = [*_vocabulary(vocabulary, folder), *_sources(manifest)]
     return Link("data set", str(folder or manifest.name), facts, state, change, tuple(made_from), entry)
 
 
 def data_folder_link(folder: Path) -> Link:
     """A data set on disk."""
-    manifest = read_manifest(folder)
-    entry: dict[str, Any] = {"manifest": manifest.model_dump(mode="json")}
-    try:
-        index = read_index(folder)
-        entry["vocabulary"] = {
-            "sha256": index.vocab_fingerprint,
-            "trained_with": index.vocabulary,
-            "max_length": index.max_length,
-            "source_normalization": index.source_normalization,
-        }
-    except DataError:
-        pass
+    entry: dict[str, Any] = {"manifest": manifest_without_samples(folder)}
+    with suppress(DataError):  # it has no vocabulary yet
+        entry = data_lineage(folder)
     return data_link(entry, folder)
 
 
@@ -130,11 +128,12 @@ def _vocabulary(vocabulary: Mapping[str, Any], folder: Path | None) -> list[Link
     path = DataFolder(folder).vocab if folder else None
     state, change = state_of({path: sha256}) if path else ("not here", "")
     how = f"{settings.get('model_type')}, {settings.get('size'):,} pieces" if settings else "given, not trained here"
-    facts = {"sha256": sha256, "trained": how, "longest": f"{vocabulary.get('max_length')} pieces"}
+    facts = {"sha256": sha256, "trained": how, "maximum length of a line": f"{vocabulary.get('max_length')} pieces"}
     return [Link("vocabulary", str(path or "vocab.model"), facts, state, change)]
 
 
-def _archives(manifest: Manifest) -> list[Link]:
+def _sources(manifest: Manifest) -> list[Link]:
+    """The archives, and the files of the user's own or of this program."""
     links = []
     for source in manifest.sources:
         place = next((path for path in _places(source) if path.is_file()), None)

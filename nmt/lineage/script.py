@@ -1,4 +1,8 @@
-"""A shell script that makes again what a chain leads to, and compares each result with its recorded checksum."""
+"""A shell script that makes again what a chain leads to, and compares each result with its recorded checksum.
+
+The records may come from anybody. So nothing of them may become a command, or a path outside of the script's folder:
+words are quoted, names are checked, settings are written anew from their values.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,20 @@ import yaml
 
 from nmt.checkpoint.lineage import AVERAGED, LINEAGE, UPDATE
 from nmt.checkpoint.run_folder import RunFolder
+from nmt.config.documents import parse_yaml
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
 from nmt.lineage.link import Link, entries_of, mapping_of
 from nmt.option_fields import OptionField, option_fields
+from nmt.printable import printable
 from nmt.search.settings import SearchSettings
 from nmt.text import STDIN
 from nmt.translation.line_settings import LineSettings
+from nmt.translation.resuming import INPUTS
 
 _ALWAYS = ("beam", "length_penalty")
+_END = "END OF FILE"
+_NAME = re.compile(r"[\w+][\w.+-]*")
 _STEP = re.compile(r"step-(\d+)")
 _THREADS = re.compile(r"(\d+) threads?")
 _BEGINNING = """\
@@ -32,7 +41,7 @@ mkdir -p again
 cd again
 
 same() {{  # sha256, file
-    found=$(sha256sum "$2" | cut -d ' ' -f 1)
+    found=$({{ sha256sum "$2" 2> /dev/null || shasum -a 256 "$2"; }} | cut -d ' ' -f 1)
     test "$found" = "$1" || {{ echo "$2 differs: its sha256 is $found, but $1 is recorded" >&2; exit 1; }}
 }}
 """
@@ -46,9 +55,12 @@ def script_for(link: Link) -> str:
     """
     if link.kind == "vocabulary":
         raise DataError(f"{link.name}: name its data set instead.")
-    steps = list(dict.fromkeys(step for part in _in_order(link) for step in _steps(part)))
-    versions = {f"# {part.facts['versions']}" for part in link.all() if "versions" in part.facts}
-    return "\n".join([_BEGINNING.format(name=link.name, versions="\n".join(sorted(versions)) or "#"), *steps])
+    try:
+        steps = list(dict.fromkeys(step for part in _in_order(link) for step in _steps(part)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{link.name}: its lineage is damaged ({type(error).__name__}: {error}).") from None
+    versions = sorted({f"# {_one_line(part.facts['versions'])}" for part in link.all() if "versions" in part.facts})
+    return "\n".join([_BEGINNING.format(name=_one_line(link.name), versions="\n".join(versions) or "#"), *steps])
 
 
 def _in_order(link: Link) -> Iterator[Link]:
@@ -77,12 +89,11 @@ def _data_step(entry: Mapping[str, Any]) -> str:
     if any(source.file == STDIN for source in manifest.sources):
         raise DataError(f"{manifest.name}: was read from a pipe, so a script cannot make it again.")
     folder = _data_folder(manifest)
-    recipe = yaml.safe_dump(_with_absolute_files(manifest.recipe), sort_keys=False, allow_unicode=True)
+    recipe = _as_yaml(_with_absolute_files(manifest.recipe))
     lines = [
-        f"cat > {_quoted(f'{manifest.name}.yaml')} <<'END OF RECIPE'",
-        f"{recipe}END OF RECIPE",
+        _written(f"{_safe(manifest.name)}.yaml", recipe),
         _command("prepare-data", f"{manifest.name}.yaml", "--out", folder),
-        *(f"same {record.sha256} {_quoted(f'{folder}/{name}')}" for name, record in manifest.files.items()),
+        *(_same(record.sha256, f"{folder}/{_safe(name)}") for name, record in manifest.files.items()),
     ]
     vocabulary = mapping_of(entry.get("vocabulary"))
     settings = mapping_of(vocabulary.get("trained_with"))
@@ -96,7 +107,7 @@ def _data_step(entry: Mapping[str, Any]) -> str:
         ]  # fmt: skip
         if settings.get("byte_fallback") is not None:
             options.append("--byte-fallback" if settings["byte_fallback"] else "--no-byte-fallback")
-        lines += [_command("build-vocab", *options), f"same {vocabulary['sha256']} {_quoted(f'{folder}/vocab.model')}"]
+        lines += [_command("build-vocab", *options), _same(vocabulary["sha256"], f"{folder}/vocab.model")]
     return "\n".join(lines) + "\n"
 
 
@@ -122,8 +133,14 @@ def _model_step(link: Link) -> str:
     if not training or not isinstance(config, str):
         raise DataError(f"{link.name}: how it was trained is not recorded, so it cannot be made again.")
     run, weights = _run_folder(link), mapping_of(link.record.get("sha256")).get("model.safetensors")
+    settings = parse_yaml(config)
     manifests = [Manifest.model_validate(entry["manifest"]) for entry in entries_of(lineage.get("data"))]
-    data = [word for manifest in manifests for word in ("--data", _data_folder(manifest))]
+    shares = [settings["data"], *settings["data"]["mixed_with"]]
+    data = [
+        word
+        for manifest, share in zip(manifests, shares, strict=True)
+        for word in ("--data", f"{_data_folder(manifest)}:{share['weight']}")
+    ]
     options = ["--config", f"{run.name}.yaml", *data, "--out", str(run)]
     ranks = training.get("ranks")
     if isinstance(ranks, int) and ranks > 1:
@@ -134,10 +151,10 @@ def _model_step(link: Link) -> str:
     if threads := _THREADS.search(str(training.get("hardware"))):
         train = f"OMP_NUM_THREADS={threads[1]} {train}"
     folder = _model_folder(link.name, notes)
-    lines = [f"cat > {_quoted(f'{run.name}.yaml')} <<'END OF SETTINGS'", f"{config}END OF SETTINGS", train]
+    lines = [_written(f"{run.name}.yaml", _as_yaml(settings)), train]
     if isinstance(averaged := notes.get(AVERAGED), list):
         lines.append(_command("average-checkpoints", str(run), "--last", str(len(averaged)), "--out", str(folder)))
-    return "\n".join([*lines, f"same {weights} {_quoted(f'{folder}/model.safetensors')}"]) + "\n"
+    return "\n".join([*lines, _same(weights, f"{folder}/model.safetensors")]) + "\n"
 
 
 def _run_folder(link: Link) -> Path:
@@ -145,7 +162,7 @@ def _run_folder(link: Link) -> Path:
     averaged = mapping_of(link.record.get("notes")).get(AVERAGED)
     checkpoint = Path(str(averaged[0])) if isinstance(averaged, list) and averaged else Path(link.name).resolve()
     run = checkpoint.parent.parent.name if _STEP.fullmatch(checkpoint.name) else checkpoint.name
-    return Path("runs", run or "run")
+    return Path("runs", _safe(run or "run"))
 
 
 def _model_folder(path: str, notes: Mapping[str, Any]) -> Path:
@@ -164,17 +181,22 @@ def _translation_step(link: Link) -> str:
     lines, options = [], []
     for model in models:
         options += ["--model", str(_model_folder(str(model["path"]), mapping_of(model.get("notes"))))]
-    for name, file in mapping_of(origin.get("files")).items():
-        sha256 = made.get(name)
+    files = mapping_of(origin.get("files"))
+    for name in (name for name in INPUTS if name in files):
+        file, sha256 = files[name], made.get(name)
         if not isinstance(sha256, str):
             raise DataError(f"{link.name}: it was made from a pipe, which cannot be read again.")
         place = _text_file(link, str(file), sha256)
-        lines.append(f"same {sha256} {_quoted(place)}")
+        lines.append(_same(sha256, place))
         options += [f"--{name.replace('_', '-')}", place]
-    output = Path(link.name).name
+    output = _output_file(link)
     options += [*_search_options(made), "--output", output]
-    same = f"same {link.record.get('sha256')} {_quoted(output)}"
-    return "\n".join([*lines, _command("translate", *options), same]) + "\n"
+    return "\n".join([*lines, _command("translate", *options), _same(link.record.get("sha256"), output)]) + "\n"
+
+
+def _output_file(link: Link) -> str:
+    """Where the script writes a translation; with a folder, no name is taken for an option."""
+    return f"./{Path(link.name).name}"
 
 
 def _text_file(link: Link, file: str, sha256: str) -> str:
@@ -184,7 +206,7 @@ def _text_file(link: Link, file: str, sha256: str) -> str:
             manifest = Manifest.model_validate(part.record["manifest"])
             for name, record in manifest.files.items():
                 if record.sha256 == sha256:
-                    return f"{_data_folder(manifest)}/{name}"
+                    return f"{_data_folder(manifest)}/{_safe(name)}"
     return str(Path(file).absolute())
 
 
@@ -227,7 +249,7 @@ def _score_step(link: Link) -> str:
     if link.record.get("test_set"):
         options += ["--test-set", str(link.record["test_set"]), "--langpair", str(link.record.get("langpair"))]
     options += [str(word) for word in mapping_of(link.record.get("lineage")).get("options", [])]
-    return _command("score", *options, *(Path(part.name).name for part in hypotheses)) + "\n"
+    return _command("score", *options, *map(_output_file, hypotheses)) + "\n"
 
 
 def score_options(
@@ -246,7 +268,42 @@ def score_options(
 
 
 def _data_folder(manifest: Manifest) -> str:
-    return f"data/{manifest.name}"
+    return f"data/{_safe(manifest.name)}"
+
+
+def _safe(name: str) -> str:
+    """A name that leads to no other folder and is no option.
+
+    Raises:
+        DataError: it is not such a name.
+    """
+    if not _NAME.fullmatch(name):
+        raise DataError(f"{name!r}: this name could lead a script out of its folder, so none is written.")
+    return name
+
+
+def _same(sha256: object, file: str) -> str:
+    """The line that compares a file with its recorded checksum."""
+    return f"same {_quoted(str(sha256))} {_quoted(file)}"
+
+
+def _as_yaml(values: object) -> str:
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def _written(file: str, text: str) -> str:
+    """The lines that write a text into a file.
+
+    Raises:
+        DataError: the text holds the line that ends it, so the rest would be commands.
+    """
+    if _END in text.splitlines():
+        raise DataError(f"{file}: holds the line {_END!r}, which ends it in a script, so none is written.")
+    return f"cat > {_quoted(file)} <<'{_END}'\n{text}{_END}"
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
 
 
 def _command(*words: str) -> str:

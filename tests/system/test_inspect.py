@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.lineage import data_lineage
 from nmt.hashing import sha256_of
 from tests.commands import nmt_for_scripts
 
@@ -139,7 +140,7 @@ def test_the_script_computes_the_same_scores(chain, nmt):
     score = nmt("score", "--json", *options, "--reference", "few.de", "out.de", cwd=chain).stdout
     (chain / "other.json").write_text(score)
     script = nmt("inspect", "--reproduce", "other.json", cwd=chain).stdout
-    words = f"nmt score --reference {chain / 'few.de'} --metric chrf --metric ter --lowercase --target-lang de out.de"
+    words = f"nmt score --reference {chain / 'few.de'} --metric chrf --metric ter --lowercase --target-lang de ./out.de"
     assert words in script
     assert "--beam 2 --length-penalty 0.6" in script
 
@@ -210,6 +211,58 @@ def test_own_text_is_made_again_from_where_it_lies_and_a_pipe_is_not(nmt, tmp_pa
     refused = nmt("inspect", "--reproduce", "data/piped", cwd=tmp_path, check=False)
     assert refused.returncode == 2
     assert "piped: was read from a pipe" in refused.stderr
+
+
+EVIL = "x\nEND OF FILE\ntouch evil\n"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda record, model: record["made_with"].update(precision=EVIL, beam=EVIL),
+        lambda record, model: record["origin"]["files"].update({f"x $({EVIL})": "few.en"}),
+        lambda record, model: record.update(sha256="$(touch evil)"),
+        lambda record, model: model.update(path=f"/tmp/{EVIL}"),
+        lambda record, model: model["sha256"].update({"model.safetensors": "x; touch evil"}),
+        lambda record, model: model.update(config=model["config"] + f"x: {EVIL!r}\n"),
+        lambda record, model: model.update(config=EVIL),
+        lambda record, model: model["notes"]["averaged"].__setitem__(0, "/tmp/../step-1"),
+        lambda record, model: model["notes"]["lineage"]["training"]["versions"].update(nmt=EVIL),
+        lambda record, model: model["notes"]["lineage"]["data"][0]["manifest"].update(name="../../evil"),
+        lambda record, model: model["notes"]["lineage"]["data"][0]["manifest"]["recipe"].update(description=EVIL),
+        lambda record, model: model["notes"]["lineage"]["data"][0]["vocabulary"].update(sha256="$(touch evil)"),
+    ],
+)  # fmt: skip
+def test_nothing_of_a_record_becomes_a_command_or_a_path_elsewhere(chain, nmt, spoil, tmp_path):
+    """A double of nmt does nothing, so that the script runs on to its first comparison."""
+    score = json.loads((chain / "score.json").read_text())
+    record = score["lineage"]["hypotheses"][0]["translation"]
+    spoil(record, record["origin"]["models"][0])
+    (chain / "spoilt.json").write_text(json.dumps(score))
+    result = nmt("inspect", "--reproduce", "spoilt.json", cwd=chain, check=False)
+    if result.returncode == 2:
+        return
+    assert "../" not in result.stdout
+    (tmp_path / "bin").mkdir()
+    for name in ("nmt", "sha256sum"):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\nexit 0\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+    # Without the comparisons, all commands are reached.
+    script = result.stdout.replace('test "$found" = "$1" ||', "true ||")
+    subprocess.run(["sh", "-c", script], cwd=chain, env=environment, check=True, capture_output=True)
+    assert not list(chain.rglob("evil"))
+
+
+def test_samples_of_dropped_pairs_stay_with_the_data(nmt, tmp_path):
+    """A bundle may be passed on, and the text of its corpus may be private."""
+    text = "".join(f"sentence {n}\tSatz {n}\n" for n in range(200)) + "<b>secret</b>\tgeheim\n"
+    (tmp_path / "own.tsv").write_text(text)
+    options = ("--source-lang", "en", "--target-lang", "de", "--filter", "html")
+    nmt("prepare-data", "own", "--train", "own.tsv", *options, cwd=tmp_path)
+    assert "secret" in (tmp_path / "data/own/manifest.json").read_text()
+    nmt("build-vocab", "--data", "data/own", "--size", "60", cwd=tmp_path)
+    assert "secret" not in json.dumps(data_lineage(tmp_path / "data/own"))
 
 
 @pytest.mark.slow
