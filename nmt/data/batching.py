@@ -184,7 +184,7 @@ class Batch:
         return len(self.source_BS) * int(max(self.source_BS.shape[1], self.target_input_BT.shape[1]))
 
     @property
-    def rows(self) -> int:
+    def longer_side_tokens(self) -> int:
         """Tokens of the longer side, which ``micro_batch_tokens`` limits where batches have no padding."""
         return max(self.source_tokens, self.target_tokens)
 

@@ -157,7 +157,7 @@ def _checks(hardware: Hardware, data: Path, scratch: Path, report: Report) -> li
     ranks = "ranks", partial(check_ranks, hardware, data, scratch)
     subjects: list[tuple[str, Callable[[], list[Check]]]] = [*all_checks(hardware, data, scratch), ranks]
     if hardware.device.type == "cuda":
-        subjects.append(("what only a GPU can do wrong", partial(check_gpu, hardware, data, scratch)))
+        subjects.append(("the GPU", partial(check_gpu, hardware, data, scratch)))
     for subject, check in subjects:
         report(f"check: {subject}")
         try:

@@ -1,4 +1,4 @@
-"""Checks of what only a GPU can do wrong: results that differ from run to run, and a host that waits for it."""
+"""Checks of a GPU: flash attention, results that are the same in every run, and a host that hardly waits."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ def check_host_reads(hardware: Hardware) -> list[Check]:
 
 
 def _waits(compute: Callable[[], object]) -> int:
-    """How often the host waits for a GPU, as torch tells."""
+    """How often the host waits for a GPU, by torch's warnings."""
     before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         try:
             compute()
         finally:
             torch.cuda.set_sync_debug_mode(before)
-    return sum("synchronizing CUDA operation" in str(warning.message) for warning in told)
+    return sum("synchronizing CUDA operation" in str(warning.message) for warning in caught)

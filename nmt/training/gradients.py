@@ -72,7 +72,7 @@ class OverlappedGradientBuffer(GradientBuffer):
     """Sends gradients in buckets while the last backward pass computes others.
 
     A bucket is copied before it is sent. So if that pass fails, the rank still sends what the others wait for, and all
-    of them can do the update again.
+    ranks can repeat the update.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], figures: int, ranks: Ranks) -> None:

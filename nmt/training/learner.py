@@ -94,7 +94,7 @@ class Learner:
         Every random number of micro-batch i is drawn from (seed, update, rank, i), so an update that is done again,
         after a crash or from a checkpoint, draws the same.
 
-        If a rank runs out of memory when it has sent some of its gradients, all ranks do the update again.
+        If a rank runs out of memory after it has sent some of its gradients, all ranks repeat the update.
 
         Args:
             batches: the micro-batches of this rank; there may be none.
@@ -149,8 +149,8 @@ class Learner:
                 are multiplied by the loss scale until they are summed.
 
         Returns:
-            Whether the gradients are complete. They are not if the memory ended when some had been sent already: all
-            ranks must do the update again.
+            Whether the gradients are complete. They are not if the memory ended after some had been sent: all ranks
+            must repeat the update.
 
         Raises:
             TrainingError: not even a single pair fits into memory.
@@ -172,7 +172,7 @@ class Learner:
 
     def _positions(self, batch: Batch) -> int:
         """The positions that a micro-batch computes: all, or only those that hold a piece."""
-        return batch.rows if self.model.takes_sentence_rows else batch.positions
+        return batch.longer_side_tokens if self.model.takes_sentence_rows else batch.positions
 
     def _within_limit(self, batches: Sequence[Batch]) -> list[Batch]:
         if self.micro_batch_limit is None:
