@@ -7,8 +7,9 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -152,25 +153,75 @@ def replacing_folder(folder: Path, kind: Kind) -> Iterator[Path]:
         WriteError: the system refused to write the folder or a file in it.
         ValueError: the kind does not say which files it holds.
     """
+    with replacing_folders([folder], kind) as [temporary]:
+        yield temporary
+
+
+@contextmanager
+def replacing_folders(folders: Sequence[Path], kind: Kind) -> Iterator[list[Path]]:
+    """Fill several folders, as :func:`replacing_folder` does. They are replaced together, once all are complete.
+
+    If the body fails, or one of them cannot be replaced, all stay as they were. A process that dies between the renames
+    leaves some of them replaced.
+    """
     check_removable(kind)
-    check_replaceable(folder, kind)
-    named, folder = folder, Path(os.path.realpath(folder))
-    hidden = folder.with_name(f"{folder.name}.nmt")
-    temporary, outgoing = temporary_path(hidden), folder.with_name(f".{folder.name}.nmt.old")
-    with (
-        _naming_folder(named, folder, temporary),
-        _locked(folder, named),
-    ):
-        _recover(folder, outgoing, kind)
-        temporary.mkdir()
-        try:
-            yield temporary
-            _finish(temporary)
-            check_replaceable(folder, kind)  # Check again: hours may have passed.
-            swap_folders(folder, temporary, outgoing)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-            _remove_outgoing(folder, outgoing, kind)
+    with ExitStack() as stack:
+        replaced = [stack.enter_context(_Replacement.begin(folder, kind)) for folder in folders]
+        yield [each.temporary for each in replaced]
+        for each in replaced:
+            with each.naming():
+                _finish(each.temporary)
+                check_replaceable(each.folder, kind)  # Check again: hours may have passed.
+        _swap_all(replaced)
+
+
+@dataclass(frozen=True)
+class _Replacement:
+    """A folder that is being replaced."""
+
+    named: Path
+    """Its path as the user gave it."""
+    folder: Path
+    temporary: Path
+    outgoing: Path
+
+    @classmethod
+    @contextmanager
+    def begin(cls, folder: Path, kind: Kind) -> Iterator[_Replacement]:
+        """Lock a folder and make its temporary folder, which is removed at the end, as is the earlier folder."""
+        check_replaceable(folder, kind)
+        real = Path(os.path.realpath(folder))
+        hidden = real.with_name(f"{real.name}.nmt")
+        new = cls(folder, real, temporary_path(hidden), real.with_name(f".{real.name}.nmt.old"))
+        with new.naming(), _locked(real, folder):
+            _recover(real, new.outgoing, kind)
+            new.temporary.mkdir()
+            try:
+                yield new
+            finally:
+                shutil.rmtree(new.temporary, ignore_errors=True)
+                _remove_outgoing(real, new.outgoing, kind)
+
+    def naming(self) -> AbstractContextManager[None]:
+        """Name this folder in errors of the system."""
+        return _naming_folder(self.named, self.folder, self.temporary)
+
+
+def _swap_all(replaced: Sequence[_Replacement]) -> None:
+    """Give all finished folders their names, or none."""
+    swapped: list[_Replacement] = []
+    try:
+        for each in replaced:
+            with each.naming():
+                swap_folders(each.folder, each.temporary, each.outgoing)
+            swapped.append(each)
+    except BaseException:
+        for each in swapped:
+            with contextlib.suppress(OSError):
+                each.folder.rename(each.temporary)
+                if each.outgoing.exists():
+                    each.outgoing.rename(each.folder)
+        raise
 
 
 @contextmanager

@@ -262,6 +262,7 @@ def is_unspaced(language: str) -> bool:
     return primary_language(language) in _UNSPACED_LANGUAGES
 
 
+@functools.lru_cache(maxsize=100)
 def primary_language(code: str) -> str:
     """A language code without region or script: ``pt`` for ``pt-BR``."""
     return code.replace("_", "-").split("-")[0].lower()

@@ -33,6 +33,14 @@ def test_no_version_with_a_known_fault_is_allowed(name):
         assert bound >= Version(first), why
 
 
+def test_no_dependency_has_an_upper_bound():
+    """Installs with one rot as soon as a new Python or NumPy meets it. The tested versions are in constraints.txt."""
+    project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values(), [f"x{project['requires-python']}"]]
+    requirements = [requirement for names in lists for requirement in map(Requirement, names)]
+    assert {each.operator for requirement in requirements for each in requirement.specifier} == {">="}
+
+
 def audit():
     """The program behind ``make audit``, as a module."""
     path = PROJECT.parent / ".ci" / "audit"

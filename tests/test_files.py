@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nmt import files
 from nmt.errors import OutputError
-from nmt.files import put_back, replacing, replacing_folder
+from nmt.files import put_back, replacing, replacing_folder, replacing_folders
 from nmt.ownership import Kind, check_replaceable, remove_own
 
 LETTER = Kind("a letter", lambda path: path.read_text().startswith("Dear"))
@@ -210,3 +211,48 @@ def test_the_rule(tmp_path):
             check_replaceable(tmp_path / name, kind)
         assert str(tmp_path / name) in str(error.value)
         assert "--out" in str(error.value)
+
+
+def fill_all(folders: list[Path], label: str) -> None:
+    with replacing_folders(folders, BOX) as temporaries:
+        for temporary in temporaries:
+            (temporary / "label").write_text(label)
+
+
+def test_several_folders_are_replaced_together(tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    fill(tmp_path / "b", "before")
+    fill_all(folders, "after")
+    assert [held(folder) for folder in folders] == [{"label": "after"}] * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_if_one_of_several_folders_cannot_be_replaced_all_stay(tmp_path, monkeypatch, failing):
+    folders = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    fill(tmp_path / "a", "before a")
+    fill(tmp_path / "b", "before b")
+    swap = files.swap_folders
+
+    def swap_or_fail(folder: Path, *others: Path) -> None:
+        if folder == folders[failing]:
+            raise OSError(5, "input/output error", str(folder))
+        swap(folder, *others)
+
+    monkeypatch.setattr(files, "swap_folders", swap_or_fail)
+    with pytest.raises(files.WriteError, match=f"{folders[failing].name}: "):
+        fill_all(folders, "after")
+    assert held(tmp_path / "a")["label"] == "before a"
+    assert held(tmp_path / "b")["label"] == "before b"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_if_one_of_several_folders_may_not_be_replaced_all_stay(tmp_path):
+    fill(tmp_path / "a", "before")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"mine\.txt"):
+        fill_all([tmp_path / "a", tmp_path / "b"], "after")
+    assert held(tmp_path / "a")["label"] == "before"
+    assert held(tmp_path / "b") == {"mine.txt": "mine"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]

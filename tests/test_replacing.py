@@ -7,7 +7,6 @@ way everything else is as it was, byte for byte.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -24,18 +23,20 @@ from typer.testing import CliRunner
 from nmt.checkpoint.averaging import average
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
+from nmt.convert.importing import import_model
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import write_shards
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
-from nmt.export.ctranslate2 import to_ctranslate2
 from nmt.ownership import Kind, check_replaceable
 from nmt.reports.run_report import write_run_report
+from tests.convert.unexamined import examine_nothing
 from tests.doctor.conftest import measure_nothing
 from tests.training.conftest import SETTINGS, make_data_set
 from tests.trees import contents
 
 USERS = "mine.txt"
+MARIAN = Path(__file__).parent / "convert" / "data" / "marian-post"
 FOLDERS = {
     "folder": "folder of the user's",
     "run": "runs/run",
@@ -46,7 +47,6 @@ FOLDERS = {
     "checkpoint": "runs/run/checkpoints/step-00000002",
     "checkpoints": "runs/run/checkpoints",
     "shards": "sets/data/shards",
-    "exported": "exported",
     "of-another-toolkit": "of another toolkit",
     "parent-of-runs": "runs",
     "parent-of-sets": "sets",
@@ -90,7 +90,15 @@ READ = {
     *("translate model", "translate text", "translate input", "translate prefix", "translate score_target"),
     "translate short_lists",
     "inspect path",
-    *("score hypothesis", "score reference", "score source"),
+    *(
+        "import path",
+        "import source_spm",
+        "import target_spm",
+        "import check_text",
+        "export model",
+        "export check_text",
+    ),
+    *("score hypothesis", "score reference", "score source", "score comet_model", "score bleurt_model"),
     *("compare a", "compare b", "compare reference", "compare source", "compare data"),
     *("bench train data", "bench translate model", "bench translate data", "attention model", "attention input"),
 }
@@ -158,6 +166,9 @@ COMMANDS = {
     ),
     "build-vocab data": Output(("build-vocab", "--size", "38", "--workers", "1", "--data"), succeeds=("data",)),
     "compare out": Output(("compare", "input.txt", "other.txt", "--reference", "input.txt", "--out")),
+    "import out": Output(("import", "opus", "--out"), succeeds=("new", "empty", "bundle")),
+    "export out": Output(("export", "imported", "--to", "marian", "--out"), succeeds=("new", "empty")),
+    "inspect html": Output(("inspect", "bundle", "--html")),
     "report out": Output(("report", "runs/run", "--out"), succeeds=("new", "report")),
     # No place has a name that ends as a page, a picture or JSON does.
     "attention out": Output(("attention", "--model", "bundle", "--threads", "1", "ba", "--out"), succeeds=()),
@@ -177,9 +188,6 @@ FUNCTIONS = {
         call=lambda path: write_run_report([Path("runs/run")], path), succeeds=("new", "report")
     ),
     "write_shards": Output(call=_write_shards, succeeds=("data",)),
-    "to_ctranslate2": Output(
-        call=lambda path: to_ctranslate2(load_bundle(Path("bundle")), path), succeeds=("new", "empty", "exported")
-    ),
 }
 
 
@@ -221,11 +229,11 @@ def template(tmp_path_factory) -> Path:
     (world / "folder of the user's" / "deep" / "config.yaml").write_text("model: mine\n")
     (world / "of another toolkit").mkdir()
     (world / "of another toolkit" / "model.bin").write_text("a model from elsewhere")
-    if importlib.util.find_spec("ctranslate2"):
-        to_ctranslate2(trained, world / "exported")
-    else:
-        shutil.copytree(world / "of another toolkit", world / "exported")
     (world / "empty").mkdir()
+    shutil.copytree(MARIAN, world / "opus")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        examine_nothing(monkeypatch)
+        import_model(world / "opus", world / "imported")
     (world / "input.txt").write_text("ba do\n")
     (world / "other.txt").write_text("ba lu\n")
     for name, path in (FOLDERS | FILES).items():
@@ -254,6 +262,7 @@ def _write_recipe(world: Path) -> None:
 def world(template, tmp_path, monkeypatch) -> Path:
     """A world of one's own, which is the current folder."""
     measure_nothing(monkeypatch)
+    examine_nothing(monkeypatch)
     world = tmp_path / "world"
     shutil.copytree(template, world, symlinks=True)
     (tmp_path / USERS).write_text("above the world")
@@ -289,8 +298,6 @@ def cases() -> list:
 
 @pytest.mark.parametrize(("output", "place"), cases())
 def test_nothing_that_is_not_ours_is_replaced(output, place, world):
-    if output is FUNCTIONS["to_ctranslate2"]:
-        pytest.importorskip("ctranslate2")
     target = Path(os.path.realpath(PLACES[place]))
     before = contents(world.parent)
     message = run(output, PLACES[place])

@@ -1,4 +1,8 @@
-"""One contestant of ``nmt bench train``: ``python -m nmt.bench.train_worker NAME FOLDER UPDATES_PER_ROUND``."""
+"""One contestant of ``nmt bench train``.
+
+``python -m nmt.bench.train_worker NAME DATA CONFIG UPDATES_PER_ROUND UPDATES`` makes the first ``UPDATES`` of a run,
+again and again.
+"""
 
 from __future__ import annotations
 
@@ -6,50 +10,61 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
-from nmt.bench.training_speed import load_batches
+from nmt.bench.training_speed import bench_updates
 from nmt.bench.turns import serve
 from nmt.config import Config, read_config
-from nmt.data.batching import Batch
+from nmt.device import synchronize
+from nmt.training.input.feed import PlannedUpdate
 
-Update = Callable[[list[Batch], int], None]
+
+@dataclass(frozen=True)
+class _Toolkit:
+    description: dict[str, Any]
+    device: torch.device
+    pads: bool
+    """Whether its model pads sentences."""
+    update: Callable[[PlannedUpdate, int], object]
+    """Makes an update with a number."""
 
 
 def main() -> None:
     """Set up and warm up a contestant, then run a round of updates per line on stdin."""
-    serve(lambda: _set_up(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])))
+    name, data, config, *counts = sys.argv[1:]
+    serve(lambda: _set_up(name, Path(data), Path(config), *map(int, counts)))
 
 
 def _set_up(
-    name: str, folder: Path, updates_per_round: int
+    name: str, data: Path, config_file: Path, updates_per_round: int, count: int
 ) -> tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]:
-    config = read_config(folder / "config.yaml")
+    config = read_config(config_file)
+    contestant = {"nmt": _ours, "transformers": _transformers}[name](config)
     # The first updates come again where a small data set has no more.
-    updates = itertools.cycle(load_batches(folder / "batches.npz"))
-    description, update, synchronize = {"nmt": _ours, "transformers": _transformers}[name](config)
+    updates = itertools.cycle(bench_updates(data, config, count, pads=contestant.pads))
     made = 0
 
     def run(task: str) -> Mapping[str, Any]:
         nonlocal made
         round_updates = list(itertools.islice(updates, updates_per_round))
         begin = time.perf_counter()
-        for batches in round_updates:
+        for planned in round_updates:
             made += 1
-            update(batches, made)
-        synchronize()
-        tokens = sum(batch.target_tokens for batches in round_updates for batch in batches)
+            contestant.update(planned, made)
+        synchronize(contestant.device)
+        tokens = sum(planned.target_tokens for planned in round_updates)
         return {"seconds": time.perf_counter() - begin, "tokens": tokens}
 
     run("warm-up")
-    return description | {"threads": torch.get_num_threads()}, run
+    return contestant.description | {"threads": torch.get_num_threads()}, run
 
 
-def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
+def _ours(config: Config) -> _Toolkit:
     from nmt.device import choose_hardware
     from nmt.kernels.policy import choose_kernels
     from nmt.model.transformer import Transformer
@@ -70,9 +85,8 @@ def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
         compiled=training.compile,
     )
 
-    def update(batches: list[Batch], number: int) -> None:
-        tokens = sum(batch.target_tokens for batch in batches)
-        learner.update(batches, update=number, target_tokens=tokens, learning_rate=1e-4)
+    def update(planned: PlannedUpdate, number: int) -> None:
+        learner.update(planned.batches, update=number, target_tokens=planned.target_tokens, learning_rate=1e-4)
 
     description = {
         "device": str(hardware.device),
@@ -80,15 +94,15 @@ def _ours(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
         "matrix_flops_per_second": matrix_rate(config, hardware, rows=4_096),
         "parameters": sum(p.numel() for p in model.parameters()),
     }
-    return description, update, torch.cuda.synchronize if hardware.device.type == "cuda" else lambda: None
+    return _Toolkit(description, hardware.device, not model.takes_sentence_rows, update)
 
 
-def _transformers(config: Config) -> tuple[dict[str, Any], Update, Callable[[], None]]:
+def _transformers(config: Config) -> _Toolkit:
     """MarianMT of Hugging Face transformers in a plain loop: Adam, the same smoothed loss; our precision on a GPU."""
     import transformers
 
+    from nmt.convert.transformers import marian_config
     from nmt.device import choose_hardware
-    from nmt.export.transformers import marian_config
 
     if config.training.threads is not None:
         torch.set_num_threads(config.training.threads)
@@ -102,10 +116,9 @@ def _transformers(config: Config) -> tuple[dict[str, Any], Update, Callable[[], 
     model.to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
 
-    def update(batches: list[Batch], number: int) -> None:
-        tokens = sum(batch.target_tokens for batch in batches)
+    def update(planned: PlannedUpdate, number: int) -> None:
         optimizer.zero_grad()
-        for batch in batches:
+        for batch in planned.batches:
             source = torch.from_numpy(batch.source_BS).to(device)
             target_input = torch.from_numpy(batch.target_input_BT).to(device)
             target_output = torch.from_numpy(batch.target_output_BT).to(device)
@@ -119,7 +132,7 @@ def _transformers(config: Config) -> tuple[dict[str, Any], Update, Callable[[], 
                     label_smoothing=config.training.label_smoothing,
                     reduction="sum",
                 )
-            (loss / tokens).backward()  # type: ignore[no-untyped-call]
+            (loss / planned.target_tokens).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     description = {
@@ -128,7 +141,7 @@ def _transformers(config: Config) -> tuple[dict[str, Any], Update, Callable[[], 
         "parameters": sum(p.numel() for p in model.parameters()),
         "version": transformers.__version__,
     }
-    return description, update, torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    return _Toolkit(description, device, True, update)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import platform
 from collections.abc import Callable
-from dataclasses import fields
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ import torch
 import nmt
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import Config, dump_config
-from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.errors import NmtError
 from nmt.processor import processor_name
-from nmt.training.start.cost import training_flops
-from nmt.writing import open_to_write, scratch_folder, write_file
+from nmt.training.input.feed import Epochs, PlannedUpdate
+from nmt.training.ranks.exchange import NO_OTHERS
+from nmt.training.start.cost import flops_of_pairs
+from nmt.writing import scratch_folder, write_file
 
 _WORKER = "nmt.bench.train_worker"
 _MICRO_BATCH_TOKENS = 8_192
+_UNLIMITED = 1 << 30
 
 
 def bench_train(
@@ -42,7 +44,8 @@ def bench_train(
         config: ``batching.update_tokens`` is the size of an update. The other toolkit trains in a plain loop with the
             default allocator: on a GPU in our precision, on a CPU in fp32.
         updates: the number of updates per round. A warm-up round comes first. Each round has other batches if the data
-            has so many: libraries compile products for the sizes of a batch.
+            has so many: libraries compile products for the sizes of a batch. All toolkits get the same updates; each
+            gets micro-batches that suit it.
         report: called with one line per round.
 
     Returns:
@@ -53,13 +56,13 @@ def bench_train(
     """
     if against is not None and importlib.util.find_spec(against) is None:
         raise NmtError(f"--against {against}: is not installed here. Install it: `pip install transformers`.")
-    batches = bench_batches(data, config, updates * (rounds + 1))
-    updates = min(updates, len(batches))
+    planned = bench_updates(data, config, updates * (rounds + 1))
+    updates = min(updates, len(planned))
     with scratch_folder() as folder:
-        save_batches(folder / "batches.npz", batches)
         write_file(folder / "config.yaml", dump_config(config).encode())
         names = ("nmt", *([against] if against else []))
-        commands = {name: (_WORKER, [name, str(folder), str(updates)]) for name in names}
+        arguments = [str(data), str(folder / "config.yaml"), str(updates), str(len(planned))]
+        commands = {name: (_WORKER, [name, *arguments]) for name in names}
         with contestants(commands) as entrants:
             measured = measure_in_turn(entrants, rounds, report)
             described = {entrant.name: dict(entrant.description) for entrant in entrants}
@@ -71,75 +74,35 @@ def bench_train(
         "vocab_size": config.data.vocab_size,
         "rounds": rounds,
         "updates_per_round": updates,
-        "target_tokens_per_update": sum(_tokens(update) for update in batches) / len(batches),
+        "target_tokens_per_update": sum(update.target_tokens for update in planned) / len(planned),
     }
     for name, results in measured.items():
         rates = [result["tokens"] / result["seconds"] for result in results]
         result[name] = described[name] | {"target_tokens_per_second": median_rate(results), "rounds": rates}
     ours = result["nmt"]
-    flops = sum(training_flops(config, *_shape(batch)) for update in batches for batch in update)
-    seconds = sum(_tokens(update) for update in batches) / ours["target_tokens_per_second"]
+    batches = [batch for update in planned for batch in update.batches]
+    source_tokens, target_tokens = (
+        np.concatenate([getattr(batch, lengths) for batch in batches])
+        for lengths in ("source_lengths_B", "target_lengths_B")
+    )
+    seconds = target_tokens.sum() / ours["target_tokens_per_second"]
+    flops = flops_of_pairs(config, source_tokens, target_tokens)
     ours["share_of_matrix_rate"] = flops / seconds / ours["matrix_flops_per_second"]
     if against is not None:
         result["ratio"] = result["nmt"]["target_tokens_per_second"] / result[against]["target_tokens_per_second"]
     return result
 
 
-def bench_batches(data: Path, config: Config, updates: int) -> list[list[Batch]]:
-    """The micro-batches of the first updates of a run; fewer updates if the data is small."""
+def bench_updates(data: Path, config: Config, count: int, *, pads: bool = True) -> list[PlannedUpdate]:
+    """The first updates of a run, dealt to micro-batches as training deals them; fewer updates if the data is small.
+
+    Args:
+        pads: whether the model pads sentences. If it does not, an update is a single micro-batch, unless
+            ``batching.micro_batch_tokens`` is set.
+    """
     shards = ParallelShards.open(data, "train")
-    batching = config.batching
-    size = batching.micro_batch_tokens if batching.micro_batch_tokens != "auto" else _MICRO_BATCH_TOKENS
-    plan = plan_epoch(
-        shards.source_lengths,
-        shards.target_lengths,
-        update_tokens=batching.update_tokens,
-        group_tokens=batching.group_tokens,
-        seed=config.training.seed,
-        epoch=0,
-    )
-    return [
-        [
-            collate(shards, pairs)
-            for pairs in rank_micro_batches(
-                plan,
-                index,
-                rank=0,
-                ranks=1,
-                max_tokens=size,
-                source_lengths=shards.source_lengths,
-                target_lengths=shards.target_lengths,
-            )
-        ]
-        for index in range(min(updates, len(plan)))
-    ]
-
-
-def save_batches(path: Path, updates: list[list[Batch]]) -> None:
-    """Write updates for the workers."""
-    arrays = {
-        f"{update}.{micro_batch}.{name}": getattr(batch, name)
-        for update, batches in enumerate(updates)
-        for micro_batch, batch in enumerate(batches)
-        for name in (field.name for field in fields(Batch))
-    }
-    with open_to_write(path, "xb") as stream:
-        np.savez(stream, **arrays)
-
-
-def load_batches(path: Path) -> list[list[Batch]]:
-    """Read the updates that :func:`save_batches` wrote."""
-    updates: dict[int, dict[int, dict[str, Any]]] = {}
-    with np.load(path) as arrays:
-        for key in arrays.files:
-            update, micro_batch, name = key.split(".")
-            updates.setdefault(int(update), {}).setdefault(int(micro_batch), {})[name] = arrays[key]
-    return [[Batch(**parts) for parts in batches.values()] for batches in updates.values()]
-
-
-def _tokens(update: list[Batch]) -> int:
-    return sum(batch.target_tokens for batch in update)
-
-
-def _shape(batch: Batch) -> tuple[int, int, int]:
-    return len(batch.source_BS), batch.source_BS.shape[1], batch.target_input_BT.shape[1]
+    asked = config.batching.micro_batch_tokens
+    size = asked if asked != "auto" else _MICRO_BATCH_TOKENS if pads else _UNLIMITED
+    epochs = Epochs(lambda epoch: (shards, None), config.batching, config.training.seed)
+    updates = epochs.updates(0, 0, micro_batch_tokens=lambda: size, ranks=NO_OTHERS, pads=pads)
+    return list(takewhile(lambda update: update.epoch == 0, islice(updates, count)))

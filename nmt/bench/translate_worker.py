@@ -18,7 +18,7 @@ from nmt.bench.turns import serve
 from nmt.translation.batches import batches_of
 
 # The same as in nmt.data.vocab, which would import further libraries.
-PAD, BOS, EOS = 0, 2, 3
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
 _LENGTH_PENALTY = 0.6
 
 
@@ -65,7 +65,8 @@ def _set_up(
     folder: Path, toolkit: str, precision: str, workers: int
 ) -> tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]:
     job = Job(**json.loads((folder / "job.json").read_text("utf-8")))
-    begin = {"nmt": _ours, "ctranslate2": _ctranslate2, "transformers": _transformers}[toolkit]
+    begins = {"nmt": _ours, "ctranslate2": _ctranslate2, "onnxruntime": _onnxruntime, "transformers": _transformers}
+    begin = begins[toolkit]
     description, translate = begin(folder, job, precision, workers)
     forced = {name: Search(beam, job.length - 1, job.length - 1) for name, beam in (("beam", job.beam), ("greedy", 1))}
     natural = {name: Search(search.beam, 0, job.longest) for name, search in forced.items()}
@@ -176,7 +177,7 @@ def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[
 
     def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
         results = translator.translate_batch(
-            [[pieces[index] for index in source] for source in sources],
+            [[pieces[index] for index in source[:-1]] for source in sources],  # CTranslate2 adds eos
             max_batch_size=batch_tokens,
             batch_type="tokens",
             beam_size=search.beam,
@@ -199,12 +200,58 @@ def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[
     return description, translate
 
 
+def _onnxruntime(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
+    import numpy as np
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = job.threads
+    encoder, decoder, decoder_with_past = (
+        onnxruntime.InferenceSession(folder / f"onnxruntime-{precision}" / f"{name}.onnx", options)
+        for name in ("encoder_model", "decoder_model", "decoder_with_past_model")
+    )
+
+    def run(session: Any, **inputs: Any) -> dict[str, Any]:
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(None, inputs), strict=True))
+
+    def searched(sources: Sequence[list[int]], search: Search) -> list[list[int]]:
+        source_BS = np.array(_padded(sources))
+        mask_BS = (source_BS != PAD).astype(np.int64)
+        states = run(encoder, input_ids=source_BS, attention_mask=mask_BS)["last_hidden_state"]
+        next_B1 = np.full((len(sources), 1), BOS)
+        found = run(decoder, input_ids=next_B1, encoder_hidden_states=states, encoder_attention_mask=mask_BS)
+        past: dict[str, Any] = {}
+        written = [next_B1]
+        while len(written) <= search.longest:
+            past |= {name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}
+            logits_BV = found["logits"][:, -1]
+            never = [PAD, UNK, BOS, EOS] if len(written) <= search.shortest else [PAD, UNK, BOS]
+            logits_BV[:, never] = -np.inf
+            next_B1 = logits_BV.argmax(axis=1)[:, None]
+            written.append(next_B1)
+            if (np.concatenate(written, axis=1) == EOS).any(axis=1).all():
+                break
+            found = run(decoder_with_past, input_ids=next_B1, encoder_attention_mask=mask_BS, **past)
+        return [_before_eos(target) for target in np.concatenate(written, axis=1).tolist()]
+
+    def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
+        outputs: dict[int, list[int]] = {}
+        for batch in batches_of(list(map(len, sources)), batch_tokens):
+            found = searched([sources[index] for index in batch], search)
+            outputs |= dict(zip(batch, found, strict=True))
+        return [outputs[index] for index in range(len(sources))]
+
+    description = {"version": onnxruntime.__version__, "precision": precision, "threads": job.threads}
+    return description, translate
+
+
 def _transformers(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
     import torch
     import transformers
 
     from nmt.checkpoint.bundle import load_bundle
-    from nmt.export.transformers import to_marian
+    from nmt.convert.transformers import to_marian
 
     torch.set_num_threads(job.threads)
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]

@@ -21,12 +21,13 @@ from nmt.bench.translate_worker import Job
 from nmt.bench.turns import Contestant, contestants, measure_in_turn, median_rate
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.config import Config
+from nmt.convert.ctranslate2.writing import write_ctranslate2
+from nmt.convert.onnx.writing import write_onnx
+from nmt.convert.transformers import to_marian
 from nmt.data.manifest import read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.device import Precision
 from nmt.errors import DataError, NmtError
-from nmt.export.ctranslate2 import to_ctranslate2
-from nmt.export.transformers import to_marian
 from nmt.model.transformer import Transformer
 from nmt.processor import processor_name
 from nmt.search.beam_search import beam_search
@@ -34,7 +35,7 @@ from nmt.search.settings import SearchSettings
 from nmt.text import normalizer, read_lines
 from nmt.writing import scratch_folder, write_file, writing
 
-PEERS = ("ctranslate2", "transformers")
+PEERS = ("ctranslate2", "onnxruntime", "transformers")
 _WORKER = "nmt.bench.translate_worker"
 _TASKS = ("beam", "greedy", "latency")
 _EXTRA_LENGTH = 50
@@ -81,8 +82,9 @@ def bench_translate(
         model: a bundle.
         data: a data set. The source of its test set is translated, or that of its valid set if there is no test set.
         against: toolkits from ``PEERS``.
-        precisions: our precisions, each measured. CTranslate2 uses fp32 and int8 (on a GPU fp32, fp16 and int8),
-            transformers fp32 and those of our precisions that are floating point.
+        precisions: our precisions, each measured. CTranslate2 uses fp32 and int8 (on a GPU fp32, fp16 and int8), ONNX
+            Runtime fp32 and int8 (greedily, on a CPU only), transformers fp32 and those of our precisions that are
+            floating point.
         length: pieces of an output, with eos.
         has_random_weights: outputs of an untrained model end anywhere, so nothing is measured at natural length, and
             greedy outputs are compared up to ``length``.
@@ -95,6 +97,7 @@ def bench_translate(
         NmtError: a toolkit is not installed or cannot express the model, or a process failed.
     """
     _check_installed(against)
+    _check_onnxruntime(against, beam, device)
     bundle = load_bundle(model)
     sources = source_pieces(bundle, data, sentences)
     limit = bundle.config.model.max_positions - 1
@@ -179,6 +182,14 @@ def _check_installed(against: Sequence[str]) -> None:
             raise NmtError(f"--against {peer}: is not installed here. Install it: `pip install {peer}`.")
 
 
+def _check_onnxruntime(against: Sequence[str], beam: int, device: str) -> None:
+    if "onnxruntime" in against and (beam > 1 or device != "cpu"):
+        raise NmtError(
+            "--against onnxruntime: has no beam search, and is measured on a CPU only. Measure it with --beam 1 and "
+            "--device cpu."
+        )
+
+
 def _settings(against: Sequence[str], precisions: Sequence[Precision], device: str, threads: int) -> list[Setting]:
     settings = [Setting("nmt", precision) for precision in dict.fromkeys(precisions)]
     if "ctranslate2" in against and device == "cpu":
@@ -186,6 +197,8 @@ def _settings(against: Sequence[str], precisions: Sequence[Precision], device: s
             settings += [Setting("ctranslate2", name, workers) for workers in dict.fromkeys([1, threads])]
     elif "ctranslate2" in against:
         settings += [Setting("ctranslate2", name) for name in ("float32", "float16", "int8_float16")]
+    if "onnxruntime" in against:
+        settings += [Setting("onnxruntime", name) for name in ("float32", "int8")]
     if "transformers" in against:
         taken = [precision for precision in dict.fromkeys(["fp32", *precisions]) if precision != "int8"]
         settings += [Setting("transformers", precision) for precision in taken]
@@ -197,9 +210,12 @@ def _prepare(folder: Path, bundle: Bundle, job: Job, against: Sequence[str]) -> 
     write_file(folder / "job.json", json.dumps(asdict(job)).encode())
     with writing(folder / "bundle"):
         (folder / "bundle").symlink_to(bundle.folder.resolve(), target_is_directory=True)
-    if "ctranslate2" in against:
-        to_ctranslate2(bundle, folder / "ctranslate2-float32")
-        to_ctranslate2(bundle, folder / "ctranslate2-int8", quantization="int8")
+    for peer, write in (("ctranslate2", write_ctranslate2), ("onnxruntime", write_onnx)):
+        for precision in ("float32", "int8") if peer in against else ():
+            converted = folder / f"{peer}-{precision}"
+            with writing(converted):
+                converted.mkdir()
+            write(bundle, converted, precision)
     if "transformers" in against:
         to_marian(bundle)  # raises before anything is measured if MarianMT cannot express the model
 

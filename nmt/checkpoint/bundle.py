@@ -7,7 +7,7 @@ Every folder is written under a temporary name, flushed to disk and renamed, so 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,12 @@ class Bundle:
             CheckpointError: the weights do not fit the settings.
         """
         with SkipInitialisation():
-            model = Transformer(self.config.model, self.vocab.size, choose_kernels(device, products))
+            model = Transformer(
+                self.config.model,
+                self.vocab.target.size,
+                choose_kernels(device, products),
+                source_vocab_size=self.vocab.size,
+            )
         try:
             model.load_state_dict(self.weights, assign=True)
         except RuntimeError as error:
@@ -104,11 +109,14 @@ def save_bundle(
     *,
     training: TrainingState | None = None,
     notes: Mapping[str, Any] | None = None,
+    examine: Callable[[Path], object] = lambda folder: None,
 ) -> None:
     """Write a bundle (with training state: a checkpoint) atomically. It may replace one of the same kind.
 
     Args:
         notes: the bundle's origin, written as ``notes.json``.
+        examine: called with the folder once all but the checksums is written, before it gets its name. It may add files
+            of a bundle; an exception that it raises leaves nothing behind.
 
     Raises:
         WriteError: the bundle could not be written, for example because the disk is full. An earlier bundle stays,
@@ -126,6 +134,7 @@ def save_bundle(
             _write_json(files.training_state, training.values)
         if notes is not None:
             _write_json(files.notes, notes)
+        examine(temporary)
         checksums = {path.name: sha256_of(path) for path in sorted(temporary.iterdir())}
         _write_json(files.checksums, checksums)
 
@@ -147,7 +156,7 @@ def load_bundle(folder: Path, verification: Verification | None = None) -> Bundl
     files = BundleFolder(folder)
     config = read_config(files.config)
     vocab = Vocabulary.load(files.vocab)
-    check_fit(files.weights, config.model, vocab.size)
+    check_fit(files.weights, config.model, vocab.target.size, vocab.size)
     return Bundle(folder, config, vocab, _load_tensors(files.weights))
 
 

@@ -49,6 +49,11 @@ class BundleFolder:
         return self.path / "notes.json"
 
     @property
+    def certificate(self) -> Path:
+        """What an imported model was compared with; only in an imported bundle."""
+        return self.path / "parity.json"
+
+    @property
     def training_tensors(self) -> Path:
         """The optimiser's moments; only in a checkpoint."""
         return self.path / "training.safetensors"

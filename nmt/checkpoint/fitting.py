@@ -30,8 +30,8 @@ _NAMES_SHOWN = 3
 _BYTES_OF_POSITION = 24
 
 
-def check_fit(weights: Path, config: ModelConfig, vocab_size: int) -> None:
-    """Check that a file holds the weights of the model that the settings and the vocabulary size describe.
+def check_fit(weights: Path, config: ModelConfig, vocab_size: int, source_vocab_size: int) -> None:
+    """Check that a file holds the weights of the model that the settings and the vocabulary sizes describe.
 
     Raises:
         CheckpointError: the file holds other weights or cannot be read, or the model is too large for the memory.
@@ -43,7 +43,7 @@ def check_fit(weights: Path, config: ModelConfig, vocab_size: int) -> None:
         if len(layers) != wanted:
             raise _misfit(weights, f"model.{part}_layers is {wanted}, but the weights have {len(layers)} {part} layers")
     _check_positions(weights, config)
-    expected = _expected(weights, config, vocab_size)
+    expected = _expected(weights, config, vocab_size, source_vocab_size)
     if missing := sorted(expected.keys() - found.keys()):
         raise _misfit(weights, f"the weights lack {_listed(missing)}")
     if unknown := sorted(found.keys() - expected.keys()):
@@ -79,13 +79,15 @@ def _check_positions(weights: Path, config: ModelConfig) -> None:
         raise _misfit(weights, f"model.max_positions is {config.max_positions}, which needs more memory than there is")
 
 
-def _expected(weights: Path, config: ModelConfig, vocab_size: int) -> Shapes:
+def _expected(weights: Path, config: ModelConfig, vocab_size: int, source_vocab_size: int) -> Shapes:
     """The shapes of all weights of a model. One layer of each kind is built, on the meta device (no memory)."""
     # With learned positions, because sinusoids on the meta device make torch import modules for seconds.
-    one_of_each = config.model_copy(update={"encoder_layers": 1, "decoder_layers": 1, "positions": "learned"})
+    one_of_each = config.model_copy(
+        update={"encoder_layers": 1, "decoder_layers": 1, "positions": "learned", "first_position": 0}
+    )
     try:
         with torch.device("meta"), SkipInitialisation():
-            model = Transformer(one_of_each, vocab_size)
+            model = Transformer(one_of_each, vocab_size, source_vocab_size=source_vocab_size)
     except (RuntimeError, TypeError, OverflowError):  # a size exceeds 64 bits
         raise _misfit(weights, "a model of these sizes fits into no memory") from None
     layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}

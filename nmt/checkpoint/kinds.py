@@ -37,7 +37,7 @@ def read_json(path: Path, *, first_line: bool = False) -> Any:
 
 
 _FILES = BundleFolder(Path())  # only the names are used
-_OF_BUNDLE = tuple(path.name for path in (*_FILES.required, _FILES.checksums, _FILES.notes))
+_OF_BUNDLE = tuple(path.name for path in (*_FILES.required, _FILES.checksums, _FILES.notes, _FILES.certificate))
 _OF_CHECKPOINT = (*_OF_BUNDLE, _FILES.training_state.name, _FILES.training_tensors.name)
 
 BUNDLE = Kind("a bundle", _is_plain_bundle, is_folder=True, holds=_OF_BUNDLE)

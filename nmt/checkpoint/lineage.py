@@ -8,17 +8,21 @@ and no text of a corpus: the same commands on the same machine write the same li
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint.bundle_files import BundleFolder, recorded_checksums
 from nmt.checkpoint.kinds import read_json
-from nmt.data.manifest import read_manifest
+from nmt.data.manifest import read_manifest, without_samples
 from nmt.data.shards import read_index
+from nmt.errors import DataError
 from nmt.hashing import sha256_of
 
 LINEAGE, UPDATE = "lineage", "update"
+ORIGIN = "origin"
 AVERAGED, AVERAGED_SHA256 = "averaged", "averaged_sha256"
+IMPORTED = "imported"
 """Names in the notes."""
 
 
@@ -52,28 +56,40 @@ def data_lineage(folder: Path) -> dict[str, Any]:
         DataError: the folder is not an encoded data set.
     """
     index = read_index(folder)
+    origin = {} if index.vocabulary_origin is None else {ORIGIN: index.vocabulary_origin}
     return {
-        "manifest": manifest_without_samples(folder),
+        "manifest": without_samples(read_manifest(folder)),
         "vocabulary": {
             "sha256": index.vocab_fingerprint,
             "trained_with": index.vocabulary,
             "max_length": index.max_length,
             "source_normalization": index.source_normalization,
+            **origin,
         },
     }
 
 
-def manifest_without_samples(folder: Path) -> dict[str, Any]:
-    """A data set's manifest as JSON, without the samples of what filters dropped.
+def vocabulary_origin(model: Path) -> dict[str, Any] | None:
+    """The lineage of the data set that a vocabulary was trained on; None if it is not known.
 
-    Raises:
-        DataError: the folder is not a data set.
+    Args:
+        model: a vocabulary in the folder of a data set or of a bundle.
     """
-    manifest = read_manifest(folder).model_dump(mode="json")
-    for corpus in manifest["corpora"]:
-        for found in corpus["filters"].values():
-            found["samples"] = []
-    return manifest
+    entries: list[Any] = []
+    with suppress(DataError):
+        entries.append(data_lineage(model.parent))
+    of_bundle = (lineage_of(model.parent) or {}).get("data")
+    entries += of_bundle if isinstance(of_bundle, list) else []
+    sha256 = sha256_of(model)
+    for entry in entries:
+        vocabulary = entry.get("vocabulary") if isinstance(entry, dict) else None
+        if not isinstance(vocabulary, dict) or vocabulary.get("sha256") != sha256:
+            continue
+        if vocabulary.get("trained_with") is not None:
+            return dict(entry)
+        if isinstance(vocabulary.get(ORIGIN), dict):
+            return dict(vocabulary[ORIGIN])
+    return None
 
 
 def averaging_notes(folders: Sequence[Path]) -> dict[str, Any]:

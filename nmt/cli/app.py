@@ -29,6 +29,8 @@ from nmt.cli.console import (
     write_stdout,
 )
 from nmt.cli.doctor import doctor
+from nmt.cli.export_model import export_model
+from nmt.cli.import_model import import_model
 from nmt.cli.inspect import inspect
 from nmt.cli.options import with_quiet
 from nmt.cli.prepare_data import prepare_data
@@ -166,6 +168,8 @@ _add("translate", translate, "Translate lines of text.")
 _add("score", score, "Score translations: BLEU, chrF, TER.")
 _add("compare", compare, "Show where the translations of two systems differ.")
 _add("inspect", inspect, "Show where something comes from, and whether it changed.")
+_add("import", import_model, "Import a model of another toolkit.")
+_add("export", export_model, "Export a model to another toolkit.")
 _add("report", report, "Write a page about training runs.")
 _add("attention", attention, "Draw the attention in sentences and their translations.")
 _add("doctor", doctor, "Check this machine and measure its speed.")

@@ -38,7 +38,7 @@ def train(
         str, typer.Option(metavar="NAME", help="tiny, small, base or big.", autocompletion=presets)
     ] = "base",
     set_: Changes = None,
-    against: Annotated[Peer | None, typer.Option(help="Measure this peer too, in turn, on the same batches.")] = None,
+    against: Annotated[Peer | None, typer.Option(help="Measure this peer too, in turn, on the same updates.")] = None,
     rounds: Rounds = 5,
     updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates per round.")] = 3,
     update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens per update.")] = 3_600,
@@ -47,7 +47,7 @@ def train(
 ) -> None:
     """Measure training, alone or in turn with a peer that trains in a plain loop.
 
-    Each runs in a process of its own on the same batches. They take turns, since a machine's speed changes from minute
+    Each runs in a process of its own on the same updates. They take turns, since a machine's speed changes from minute
     to minute.
 
     Example: nmt bench train --preset base --against transformers
@@ -88,6 +88,7 @@ class TranslationPeer(StrEnum):
     """Toolkits whose translating can be measured beside ours."""
 
     CTRANSLATE2 = "ctranslate2"
+    ONNXRUNTIME = "onnxruntime"
     TRANSFORMERS = "transformers"
 
 
@@ -106,7 +107,7 @@ def translate(
     ] = None,
     rounds: Rounds = 5,
     sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Sentences of the test set per round.")] = 128,
-    beam: Annotated[int, typer.Option(metavar="N", min=2, help="Beam size; greedy search is measured anyway.")] = 4,
+    beam: Annotated[int, typer.Option(metavar="N", min=1, help="Beam size; greedy search is measured anyway.")] = 4,
     length: Annotated[int, typer.Option(metavar="N", help="Target tokens per output when rates are measured.")] = 16,
     batch_tokens: Annotated[
         int, typer.Option(metavar="N", min=1, help="Maximum source pieces searched at once.")
@@ -167,3 +168,25 @@ def translate(
             report=notice,
         )
     write_stdout(report_text(result))
+
+
+@bench.command("encode", short_help="Seconds to encode text, beside SentencePiece alone.")
+@with_quiet
+def encode(
+    pairs: Annotated[int, typer.Option(metavar="N", min=1, help="Generated pairs, 25 words a side.")] = 200_000,
+    size: Annotated[int, typer.Option(metavar="N", min=300, help="Pieces of the vocabulary.")] = 32_000,
+    threads: Threads = None,
+    rounds: Rounds = 3,
+) -> None:
+    """Measure encoding as build-vocab --vocab does it, in turn with SentencePiece on the same text and threads.
+
+    SentencePiece is measured on lines in memory, and in a plain loop that reads lines and writes ids.
+
+    Example: nmt bench encode --pairs 1000000
+    """
+
+    from nmt.bench.encoding_speed import bench_encode
+    from nmt.bench.turns import report_text
+    from nmt.cli.console import notice, write_stdout
+
+    write_stdout(report_text(bench_encode(pairs=pairs, size=size, threads=threads, rounds=rounds, report=notice)))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-
-from nmt.cli.options import DataSet
 
 if TYPE_CHECKING:
     from nmt.data.build import BuiltVocabulary
@@ -15,7 +14,10 @@ if TYPE_CHECKING:
 
 def build_vocab(
     ctx: typer.Context,
-    data: DataSet = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="A prepared data set; several share one vocabulary.  [newest below data/]"),
+    ] = None,
     size: Annotated[int | None, typer.Option(metavar="N", min=1, help="Pieces.  [by the size of the corpus]")] = None,
     model_type: Annotated[Literal["bpe", "unigram"], typer.Option(help="Algorithm of the vocabulary.")] = "bpe",
     vocab: Annotated[
@@ -40,6 +42,10 @@ def build_vocab(
             help="Spell characters without a piece in bytes.  [on from 1,024 pieces]",
         ),
     ] = None,
+    sampling_temperature: Annotated[
+        float | None,
+        typer.Option(metavar="T", help="Balances the languages of several data sets; 1: by size.  [5]"),
+    ] = None,
     max_length: Annotated[int, typer.Option(metavar="N", min=1, help="Skip pairs with more pieces on a side.")] = 256,
     short_lists: Annotated[
         bool, typer.Option("--short-lists", help="Also write short-lists, for translate --short-lists.")
@@ -49,13 +55,15 @@ def build_vocab(
     """Train a vocabulary on a data set's text, and encode the text with it.
 
     Writes vocab.model, vocab.txt and shards/ into the data set's folder, and with --short-lists short-lists.npz. With
-    --short-lists alone it keeps the vocabulary and the shards.
+    --short-lists alone it keeps the vocabulary and the shards. Several data sets get one vocabulary, trained on all.
 
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
+    from nmt.checkpoint.lineage import vocabulary_origin
     from nmt.cli.console import notice, warn
-    from nmt.data.build import build_vocabulary
+    from nmt.data.build import build_joint_vocabulary
     from nmt.data.data_folder import DataFolder
+    from nmt.data.language_sampling import DEFAULT_TEMPERATURE
     from nmt.data.manifest import newest_data_set
     from nmt.data.short_lists import SHORT_LISTS
     from nmt.errors import ConfigError
@@ -63,13 +71,20 @@ def build_vocab(
 
     if vocab is not None and size is not None:
         raise ConfigError("--vocab and --size were both given: an existing vocabulary has its size.")
-    if data is None:
-        data = newest_data_set()
-        notice(f"data: {data} (the newest)")
+    if sampling_temperature is not None and (vocab is not None or len(data or []) < 2):
+        raise ConfigError(
+            "--sampling-temperature balances the languages of several data sets in a new vocabulary: name each with "
+            "--data, or leave it out."
+        )
+    if not data:
+        data = [newest_data_set()]
+        notice(f"data: {data[0]} (the newest)")
     if short_lists:  # before the text is encoded
-        check_replaceable(DataFolder(data).short_lists, SHORT_LISTS, option=None)
-        if DataFolder(data).shards.is_dir() and not _has_settings(ctx):
-            _write_short_lists(data)
+        for folder in data:
+            check_replaceable(DataFolder(folder).short_lists, SHORT_LISTS, option=None)
+        if all(DataFolder(folder).shards.is_dir() for folder in data) and not _has_settings(ctx):
+            for folder in data:
+                _write_short_lists(folder)
             return
     if vocab is not None and vocab.is_dir():
         from nmt.checkpoint.bundle_files import BundleFolder
@@ -80,23 +95,26 @@ def build_vocab(
         vocab = bundle.vocab
         if source_normalization is None:
             source_normalization = read_config(bundle.config).data.source_normalization
-    built = build_vocabulary(
+    built = build_joint_vocabulary(
         data,
         size=size,
         model_type=model_type,
         existing=vocab,
+        existing_origin=vocabulary_origin(vocab) if vocab is not None else None,
         character_coverage=character_coverage,
         normalization=normalization,
         source_normalization=source_normalization,
         byte_fallback=byte_fallback,
+        sampling_temperature=DEFAULT_TEMPERATURE if sampling_temperature is None else sampling_temperature,
         max_length=max_length,
         threads=workers,
     )
-    _report(data, built, max_length)
-    if short_lists:
-        _write_short_lists(data)
-    elif built.changed and DataFolder(data).short_lists.is_file():
-        warn(f"{DataFolder(data).short_lists}: was made from other shards. --short-lists makes it again.")
+    _report(built, max_length)
+    for each in built:
+        if short_lists:
+            _write_short_lists(each.data)
+        elif each.changed and DataFolder(each.data).short_lists.is_file():
+            warn(f"{DataFolder(each.data).short_lists}: was made from other shards. --short-lists makes it again.")
 
 
 def _has_settings(ctx: typer.Context) -> bool:
@@ -105,32 +123,49 @@ def _has_settings(ctx: typer.Context) -> bool:
     return any(source is not None and source.name == "COMMANDLINE" for source in sources)
 
 
-def _report(data: Path, built: BuiltVocabulary, max_length: int) -> None:
+def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
+    from nmt.cli.console import notice
+    from nmt.data.data_folder import DataFolder
+
+    for each in built:
+        if each.edited:
+            where = f"{each.data}: " if len(built) > 1 else ""
+            notice(
+                f"{where}{', '.join(each.edited)}: changed since the text was encoded, so the text was encoded again"
+            )
+    if (trained := built[0].trained) is not None:
+        if trained.asked_size > trained.vocab.size:
+            notice(f"size: {trained.vocab.size:,} pieces, since the text cannot fill {trained.asked_size:,}")
+        if trained.skipped_lines:
+            notice(f"skipped: {trained.skipped_lines:,} lines too long for training the vocabulary")
+        if trained.too_small_for_bytes:
+            notice(
+                "byte fallback: off, since 256 byte pieces would take more than a quarter of "
+                f"{trained.asked_size:,} pieces; characters without a piece become unknown (--byte-fallback "
+                "turns it on)"
+            )
+    total = sum(built[0].sampled.values())
+    for language, lines in built[0].sampled.items():
+        notice(f"sample: {lines:,} lines of {language} ({lines / total:.1%})")
+    for each in built:
+        if each.kept is not None:
+            given = f"{DataFolder(each.data).vocab.name}: the one before was given with --vocab"
+            notice(f"{given}, and is kept as {each.kept.name}.")
+    for each in built:
+        _report_data_set(each, max_length)
+    if not any(each.changed for each in built):
+        notice("Up to date: vocabulary and shards.")
+
+
+def _report_data_set(built: BuiltVocabulary, max_length: int) -> None:
     from nmt.cli.console import notice, warn
     from nmt.data.build import normalization_changes, warnings
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
     from nmt.data.shards import SIDES
 
-    if built.edited:
-        notice(f"{', '.join(built.edited)}: changed since the text was encoded, so the text was encoded again")
-    if built.trained is not None:
-        if built.trained.asked_size > built.vocab.size:
-            notice(f"size: {built.vocab.size:,} pieces, since the text cannot fill {built.trained.asked_size:,}")
-        if built.trained.skipped_lines:
-            notice(f"skipped: {built.trained.skipped_lines:,} lines too long for training the vocabulary")
-        if built.trained.too_small_for_bytes:
-            notice(
-                "byte fallback: off, since 256 byte pieces would take more than a quarter of "
-                f"{built.trained.asked_size:,} pieces; characters without a piece become unknown (--byte-fallback "
-                "turns it on)"
-            )
-    if built.kept is not None:
-        notice(
-            f"{DataFolder(data).vocab.name}: the one before was given with --vocab, and is kept as {built.kept.name}."
-        )
-    manifest = read_manifest(data)
-    notice(f"vocabulary: {DataFolder(data).vocab}, {built.vocab.size:,} pieces")
+    manifest = read_manifest(built.data)
+    notice(f"vocabulary: {DataFolder(built.data).vocab}, {built.vocab.size:,} pieces")
     for name, split in built.index.splits.items():
         for side, language in zip(SIDES, (manifest.source_lang, manifest.target_lang), strict=True):
             statistics = split.sides[side]
@@ -146,13 +181,11 @@ def _report(data: Path, built: BuiltVocabulary, max_length: int) -> None:
             notice(
                 f"{name}: left out {split.too_long:,} pairs of over {max_length} pieces, {split.empty:,} without pieces"
             )
-    for side, changes in (normalization_changes(data, built) if built.changed else {}).items():
+    for side, changes in (normalization_changes(built) if built.changed else {}).items():
         examples = f": {', '.join(map(str, changes.examples))}" if changes.examples else ""
         notice(f"{side}: normalization changes {changes.changed:,} characters ({changes.share:.3%}){examples}")
     for message in warnings(built):
         warn(message)
-    if not built.changed:
-        notice("Up to date: vocabulary and shards.")
 
 
 def _write_short_lists(data: Path) -> None:

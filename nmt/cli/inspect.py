@@ -16,6 +16,7 @@ def inspect(
     path: Annotated[Path, typer.Argument(help="A score's JSON, a translation, a run, a bundle or data.")],
     reproduce: Annotated[bool, typer.Option("--reproduce", help="Print a shell script that makes it again.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="PATH", help="Write a page for a browser instead.")] = None,
 ) -> None:
     """Show what something is and where it comes from, back to the archives and their licences.
 
@@ -25,15 +26,21 @@ def inspect(
     """
     import json
 
-    from nmt.cli.console import warn, write_stdout
+    from nmt.cli.console import notice, warn, write_stdout
     from nmt.errors import ConfigError
     from nmt.lineage.chain import chain
     from nmt.lineage.script import script_for
+    from nmt.reports.lineage_page import check_lineage_page, write_lineage
 
-    if reproduce and as_json:
-        raise ConfigError("--reproduce and --json exclude each other.")
+    if sum([reproduce, as_json, html is not None]) > 1:
+        raise ConfigError("--reproduce, --json and --html exclude each other. Give one.")
+    if html is not None:
+        check_lineage_page(html)
     link = chain(path)
-    if reproduce:
+    if html is not None:
+        write_lineage(link, html)
+        notice(f"written: {html}")
+    elif reproduce:
         write_stdout(script_for(link))
     elif as_json:
         write_stdout(json.dumps(link.values(), indent=2, ensure_ascii=False) + "\n")

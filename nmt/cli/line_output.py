@@ -52,7 +52,7 @@ def translate_lines(
         report: receives the findings of the guard.
         alignment: write alignments, which the translator must have computed.
     """
-    tally = Tally("paragraphs" if streams.paragraphs else "lines")
+    tally = Tally("paragraphs" if streams.paragraphs else "lines", language_tags=translator.language_tags)
 
     def note(found: Iterable[tuple[int, Translation]]) -> None:
         for number, translation in found:

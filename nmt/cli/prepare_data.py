@@ -46,7 +46,7 @@ def prepare_data(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Your own text: prefix, .tsv, .tmx, .zip, folder, -; repeatable.",
+            help="Text: prefix, .tsv, .tmx, .zip, folder, -, mtdata:ID; repeatable.",
         ),
     ] = None,
     valid: Annotated[

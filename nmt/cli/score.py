@@ -11,6 +11,7 @@ import typer
 from nmt.cli.options import Mirrors, Offline
 
 if TYPE_CHECKING:
+    from nmt.corpora.testsets import TestSet
     from nmt.evaluation import Comparison, MetricName, Score, ScoreSheet, TokenizerName
     from nmt.reports.score_sheet_forms import SheetForm
 
@@ -22,6 +23,8 @@ class Metric(StrEnum):
     CHRF = "chrf"
     CHRF_PP = "chrf++"
     TER = "ter"
+    COMET = "comet"
+    BLEURT = "bleurt"
 
 
 def score(
@@ -31,7 +34,7 @@ def score(
         typer.Option(metavar="PATH", help="Reference translations; may be repeated."),
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Source text, to check the number of lines.")
+        Path | None, typer.Option(metavar="PATH", help="Source text: for COMET, and to check the lines.")
     ] = None,
     test_set: Annotated[
         str | None, typer.Option(metavar="NAME", help="A test set of sacreBLEU, such as wmt14/full.")
@@ -40,6 +43,10 @@ def score(
         str | None, typer.Option(metavar="PAIR", help="Languages of the test set, such as en-de.")
     ] = None,
     metric: Annotated[list[Metric] | None, typer.Option(help="Metric; may be repeated.  [bleu]")] = None,
+    comet_model: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Model of COMET: its folder, or model.ckpt.")
+    ] = None,
+    bleurt_model: Annotated[Path | None, typer.Option(metavar="PATH", help="Model of BLEURT: its folder.")] = None,
     tokenize: Annotated[
         Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"]
         | None,
@@ -71,7 +78,7 @@ def score(
         bool, typer.Option("--sentence-scores", help="Add the score of each sentence to the JSON.")
     ] = False,
 ) -> None:
-    """Score translations: BLEU, chrF, chrF++ and TER by sacreBLEU, with its signatures.
+    """Score translations: BLEU, chrF, chrF++ and TER by sacreBLEU, with its signatures; COMET and BLEURT.
 
     Several hypotheses are compared with the first, by paired bootstrap resampling.
 
@@ -85,6 +92,7 @@ def score(
         check_counts,
         compare,
         hypothesis_warnings,
+        learned_metrics,
         sentence_scores,
         tokenizer_warnings,
     )
@@ -108,10 +116,18 @@ def score(
     as_json, sheet = form == "json", sheet or form in ("markdown", "latex")
     if sheet and (metric or paper_bleu or with_sentences):
         raise ConfigError("--sheet has all metrics: leave --metric, --paper-bleu and --sentence-scores out.")
+    models = {"comet": comet_model, "bleurt": bleurt_model}
+    chosen = [name for name, model in models.items() if (model is not None if sheet else name in names)]
+    for name, model in models.items():
+        if model is not None and name not in chosen:
+            raise ConfigError(f"--{name}-model needs --metric {name} or --sheet: no other score uses that model.")
     if with_sentences and not as_json:
         raise ConfigError("--sentence-scores needs --json: the scores of sentences are printed in JSON alone.")
+    source_lines = None if source is None else list(read_lines(source))
     if test_set is not None:
-        references = _test_set_references(test_set, langpair, cache, mirror or [], offline)
+        found = _test_set(test_set, langpair, cache, mirror or [], offline)
+        references = found.references
+        source_lines = found.source if source_lines is None else source_lines
     else:
         references = [list(read_lines(path)) for path in reference or []]
     language = target_lang or (
@@ -122,8 +138,8 @@ def score(
         raise ConfigError("--paper-bleu needs the language for its tokeniser: --target-lang.")
 
     systems = {str(path): list(read_lines(path)) for path in hypothesis}
-    if source is not None and (lines := sum(1 for _ in read_lines(source))) != len(references[0]):
-        raise DataError(f"{source} has {lines:,} lines, but the reference has {len(references[0]):,}.")
+    if source_lines is not None and len(source_lines) != len(references[0]):
+        raise DataError(f"{source} has {len(source_lines):,} lines, but the reference has {len(references[0]):,}.")
     for name, lines_of_system in systems.items():
         check_counts(lines_of_system, references, name="the hypothesis" if len(systems) == 1 else name)
         for message in hypothesis_warnings(lines_of_system, references):
@@ -131,13 +147,15 @@ def score(
 
     if tokenize is not None:
         _fetch_tokenizer(tokenize, mirror or [], offline)
-    how = _How(target_lang=language, tokenize=tokenize, lowercase=lowercase)
+    learned = learned_metrics(chosen, comet_model=comet_model, bleurt_model=bleurt_model, source=source_lines)
+    how = _How(target_lang=language, tokenize=tokenize, lowercase=lowercase, learned=learned)
     lineage = None
     if as_json:  # the imports load torch, which takes longer than a score
         from nmt.lineage.outputs import score_lineage
         from nmt.lineage.script import score_options
 
-        options = score_options(names, sheet, paper_bleu, tokenize, lowercase, target_lang)
+        used = {"comet-model": comet_model, "bleurt-model": bleurt_model, "source": source if chosen else None}
+        options = score_options(names, sheet, paper_bleu, tokenize, lowercase, target_lang, used)
         lineage = score_lineage(hypothesis, reference or [], options)
     if sheet:
         made = make_sheet(systems, references, references_name=_named(test_set, langpair, reference or []), **how)
@@ -199,9 +217,7 @@ def _named(test_set: str | None, langpair: str | None, references: list[Path]) -
     return f"{test_set}, {langpair}{version.get(test_set, '')}"
 
 
-def _test_set_references(
-    test_set: str, langpair: str | None, cache: Path | None, mirrors: list[str], offline: bool
-) -> list[list[str]]:
+def _test_set(test_set: str, langpair: str | None, cache: Path | None, mirrors: list[str], offline: bool) -> TestSet:
     from nmt.cli.console import notice
     from nmt.cli.progress_lines import progress_display
     from nmt.corpora.testsets import fetch_test_set
@@ -210,10 +226,9 @@ def _test_set_references(
     if langpair is None:
         raise ConfigError(f"--test-set {test_set} needs --langpair, for example --langpair en-de.")
     with progress_display() as display:
-        found = fetch_test_set(
+        return fetch_test_set(
             test_set, langpair, cache=cache, mirrors=mirrors, offline=offline, progress=display("bytes"), notify=notice
         )
-    return found.references
 
 
 def _fetch_tokenizer(tokenizer: TokenizerName, mirrors: list[str], offline: bool) -> None:
@@ -244,6 +259,7 @@ class _How(TypedDict):
     target_lang: str
     tokenize: TokenizerName | None
     lowercase: bool
+    learned: dict[str, Any]
 
 
 def warn_of_language(target_lang: str | None) -> None:

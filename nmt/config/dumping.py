@@ -19,6 +19,8 @@ _CHANGEABLE_ON_RESUME = (
     "training.threads",
     "training.deterministic",
     "training.compile",
+    "training.bucket_megabytes",
+    "training.shard_optimizer",
     "training.max_skipped",
     "batching.micro_batch_tokens",
     "checkpoints.",

@@ -31,8 +31,28 @@ class ModelConfig(Section):
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="inside the feed-forward sub-layer")
     norm: Literal["post", "pre"] = Field("post", description="post: LayerNorm(x + f(x)), as in the paper")
     norm_epsilon: float = Field(1e-6, gt=0)
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    activation: Literal["relu", "swish", "gelu", "quick_gelu"] = Field(
+        "relu", description="between the two products of the feed-forward sub-layer. quick_gelu: x · sigmoid(1.702 x)"
+    )
+    positions: Literal["sinusoidal", "sinusoidal_halves", "tensor2tensor", "learned"] = Field(
+        "sinusoidal",
+        description="sinusoidal: sine and cosine side by side, as in the paper; sinusoidal_halves: all sines, then all "
+        "cosines; tensor2tensor: halves at the authors' rates, 10000^(-i / (d_model/2 - 1))",
+    )
+    first_position: int = Field(0, ge=0, description="number of the first piece's position; fairseq counts from 2")
     max_positions: int = Field(1024, ge=2, description="longest sequence, in pieces with eos")
+    tied_embeddings: Literal["all", "decoder", "none"] = Field(
+        "all",
+        description="which of source embedding, target embedding and output projection share a matrix. "
+        "decoder: the last two",
+    )
+    output_bias: bool = Field(False, description="a bias on the logits; none in the paper")
+    source_eos: bool = Field(
+        True, description="whether the encoder attends to the end of the source; not in OpenNMT-py"
+    )
+    decoder_start: Literal["bos", "zero"] = Field(
+        "bos", description="embedding that the decoder reads first: that of bos, or zeros"
+    )
     attention_bias: bool = Field(True, description="biases on the query, key, value and output projections")
     attention: Literal["scaled_dot_product", "dot_product", "additive"] = Field(
         "scaled_dot_product",
@@ -51,8 +71,12 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
-        if self.d_model % 2 and self.positions == "sinusoidal":
+        if self.d_model % 2 and self.positions != "learned":
             raise ValueError(f"d_model {self.d_model} must be even: sines and cosines share it")
+        if self.d_model == 2 and self.positions == "tensor2tensor":
+            raise ValueError("d_model 2 is too small for positions: tensor2tensor: it has a single rate")
+        if self.first_position and self.positions == "learned":
+            raise ValueError("first_position does not apply to positions: learned; leave it out")
         if self.d_model % self.heads and (self.d_k is None or self.d_v is None):
             raise ValueError(f"d_model {self.d_model} is not a multiple of heads {self.heads}: set d_k and d_v")
         return self
@@ -129,6 +153,8 @@ class TrainingConfig(Section):
     threads: int | None = Field(None, ge=1, description="CPU threads; if unset, the machine's ranks share all cores")
     deterministic: bool = Field(False, description="deterministic, slower kernels on a CUDA GPU; a CPU always has them")
     compile: bool = Field(False, description="torch.compile: one graph for batches of any shape")
+    bucket_megabytes: float = Field(50.0, gt=0, description="gradients that GPUs exchange at once")
+    shard_optimizer: bool = Field(False, description="divide Adam's moments among the ranks, to save memory")
     max_skipped: int = Field(10, ge=1, description="consecutive updates with a non-finite gradient that end the run")
     freeze: Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)] = (
         Field((), description="parameters that are not trained, by name: encoder.*, embedding.*")
@@ -157,6 +183,9 @@ class DecodingConfig(Section):
 
     beam: int = Field(4, ge=1)
     length_penalty: float = Field(0.6, ge=0)
+    normalization: Literal["paper", "length"] = Field(
+        "paper", description="what scores are divided by: the paper's length penalty, or length^length_penalty"
+    )
     max_extra_length: int = Field(50, ge=0, description="output is at most this many pieces longer than the source")
 
 
@@ -242,6 +271,7 @@ class DataConfig(Section):
     fingerprint: str = Field("", description="of the prepared text, as in its manifest")
     vocab_fingerprint: str = ""
     vocab_size: int = Field(0, ge=0)
+    target_vocab_size: int | None = Field(None, ge=1, description="if the target has a vocabulary of its own")
     nfc: bool = Field(False, description="convert source text to Unicode NFC before it is encoded")
     punctuation: bool = Field(False, description="apply the Moses punctuation steps to source text")
     source_normalization: Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"] = Field(
@@ -250,6 +280,11 @@ class DataConfig(Section):
     weight: float = Field(1.0, gt=0, description="times that each pair comes per epoch")
     mixed_with: tuple[CorpusShare, ...] = Field((), description="further data sets, if several were given")
     lines: LineStatistics | None = Field(None, description="statistics of training lines; unknown if unset")
+
+    @property
+    def target_pieces(self) -> int:
+        """Number of pieces of the target's vocabulary."""
+        return self.target_vocab_size or self.vocab_size
 
 
 class Config(Section):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from nmt.cores import usable_cores
 from nmt.corpora.download import Notify
+from nmt.corpora.filters.chosen import check_packages
 from nmt.corpora.local import take_local_text
 from nmt.corpora.recipe import recorded_recipe
 from nmt.corpora.schema import Recipe
@@ -106,6 +107,7 @@ def prepare(
             if not force and (manifest := _up_to_date(folder, recipe, unfetched_records(recipe, local))):
                 return Prepared(manifest, out, changed=False)
             check_replaceable(folder, DATA_SET)
+            check_packages(recipe.filters)
             sources = fetch_sources(
                 recipe,
                 scratch / "members",
@@ -116,6 +118,8 @@ def prepare(
                 progress=progress,
                 notify=notify,
             )
+            for hint in sources.header_hints():
+                tell(hint)
             manifest = write_text(
                 sources,
                 workspace,

@@ -154,6 +154,18 @@ class PairFileCorpus(Section):
         return self
 
 
+class IndexedCorpus(Section):
+    """A data set of the index of mtdata."""
+
+    kind: Literal["mtdata"]
+    id: Label = Field(description="mtdata's identifier, for example Statmt-news_commentary-14-deu-eng")
+
+    @property
+    def name(self) -> str:
+        """The identifier."""
+        return self.id
+
+
 class HeldOut(Section):
     """Pairs taken out of the training text: those with the smallest hashes of the source sentence.
 
@@ -167,11 +179,26 @@ class HeldOut(Section):
 
 
 TextCorpus = Annotated[
-    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus | PairFileCorpus,
+    ArchiveCorpus
+    | FilesCorpus
+    | TestSetCorpus
+    | ToyCorpus
+    | LocalCorpus
+    | LocalFilesCorpus
+    | PairFileCorpus
+    | IndexedCorpus,
     Field(discriminator="kind"),
 ]
 AnyCorpus = Annotated[
-    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus | PairFileCorpus | HeldOut,
+    ArchiveCorpus
+    | FilesCorpus
+    | TestSetCorpus
+    | ToyCorpus
+    | LocalCorpus
+    | LocalFilesCorpus
+    | PairFileCorpus
+    | IndexedCorpus
+    | HeldOut,
     Field(discriminator="kind"),
 ]
 
@@ -201,6 +228,9 @@ class Filters(Section):
     long_words: int | None = Field(None, ge=1, description="characters of the longest word")
     letters: float | None = Field(None, gt=0, le=1, description="minimum share of letters in each side")
     script: bool = Field(False, description="drop pairs with a side in a script that its language does not use")
+    language_id: float | None = Field(
+        None, gt=0, le=1, description="drop pairs with a side in another language, with at least this probability"
+    )
     numbers: bool = Field(False, description="drop pairs whose sides have different numbers")
     urls: bool = Field(False, description="drop pairs whose sides have different URLs or e-mail addresses")
     near_duplicates: bool = Field(
@@ -293,6 +323,11 @@ class Recipe(Section):
         corpora = (corpus for _, corpus in self.corpora() if not isinstance(corpus, TestSetCorpus))
         keys = [key for corpus in corpora for key in _downloads_of(corpus)]
         return {key: self.downloads[key].remote() for key in dict.fromkeys(keys)}
+
+    def indexed(self) -> list[str]:
+        """The identifiers of the data sets of mtdata among the corpora."""
+        found = (corpus.id for _, corpus in self.corpora() if isinstance(corpus, IndexedCorpus))
+        return list(dict.fromkeys(found))
 
     def test_sets(self) -> dict[str, RemoteFile | None]:
         """sacreBLEU's test sets among the corpora, by name, each with the file to read it from if one is given."""

@@ -16,6 +16,15 @@ from nmt.errors import DataError
 from nmt.text import read_lines
 
 _MOST_SHOWN = 20
+_USUAL_NAMES = frozenset(
+    {
+        SOURCE,
+        TARGET,
+        SCORE,
+        *("src", "tgt", "trg", "hyp", "ref", "reference", "original", "translation", "text", "sentence"),
+    }
+)
+"""Names of columns, beside the codes of languages."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,29 @@ def read(file: PairFile) -> Iterator[ReadPair]:
             )
         score = None if columns.score is None else _score(cells[columns.score], f"{file.name}, line {number:,}")
         yield ReadPair(cells[columns.source], cells[columns.target], score)
+
+
+def header_hint(file: PairFile) -> str | None:
+    """A hint if the first line is read as a pair, but looks like the names of the columns."""
+    if file.header:
+        return None
+    columns = _columns(file, file.columns or (SOURCE, TARGET))
+    line = next(iter(read_lines(file.path, name=file.name, invalid="replace")), "")
+    cells = [cell.strip().casefold() for cell in line.split("\t")]
+    if len(cells) < columns.needed:
+        return None
+    pair = cells[columns.source], cells[columns.target]
+    if pair[0] == pair[1] or not all(_is_name(cell, file) for cell in pair):
+        return None
+    return (
+        f"{file.name}: its first line, {pair[0]!r} and {pair[1]!r}, looks like the names of the columns, but is read "
+        "as a pair. If it is a header, add --header (in a recipe: header: true)."
+    )
+
+
+def _is_name(cell: str, file: PairFile) -> bool:
+    """Whether a cell is the usual name of a column, or the code of a language of the pair."""
+    return cell in _USUAL_NAMES or any(fitting([cell], language) for language in (file.source_lang, file.target_lang))
 
 
 def _columns(file: PairFile, names: Sequence[str]) -> _Columns:

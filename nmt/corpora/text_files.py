@@ -73,7 +73,7 @@ def write_text(
                 continue
             yield pair.source, pair.target
         progress(description, tally.pairs, tally.pairs)
-        read[split].append(tally.record(split, corpus.name))
+        read[split].append(tally.record(split, corpus.name, sources.citation(corpus)))
 
     # Valid and test are read first, since training text is compared with them.
     evaluation_pairs: dict[str, list[Pair]] = {}
@@ -183,7 +183,7 @@ class _Tally:
         self._words[0] += sentence_length(pair.source, self._languages[0])
         self._words[1] += sentence_length(pair.target, self._languages[1])
 
-    def record(self, split: str, name: str) -> CorpusRecord:
+    def record(self, split: str, name: str, citation: str) -> CorpusRecord:
         """The counts for the manifest."""
         source_words, target_words = self._words
         return CorpusRecord(
@@ -193,6 +193,7 @@ class _Tally:
             skipped=self._skipped,
             source_words=source_words,
             target_words=target_words,
+            citation=citation,
         )
 
 

@@ -2,54 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from nmt.data.data_folder import DataFolder
 from nmt.data.derived import check_derived_replaceable, keep_given_vocabulary
-from nmt.data.encoded_text import TextFile, differing_files, examine_text, is_same_text
-from nmt.data.manifest import Manifest, read_manifest
+from nmt.data.encoded_text import differing_files, examine_text, is_same_text
+from nmt.data.language_sampling import DEFAULT_TEMPERATURE, check_temperature
+from nmt.data.manifest import read_manifest
 from nmt.data.normalization import Changes, count_changes
-from nmt.data.shard_writing import write_shards
+from nmt.data.shard_writing import write_shards_together
 from nmt.data.shards import ENCODED_SPLITS, SIDES, ShardIndex, Side, are_current, read_index
-from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, sample, train_vocabulary
+from nmt.data.training_lines import language_samples, lines_to_train_on, source_normalizer, training_lines
+from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, train_vocabulary
+from nmt.data.vocab_record import DataSetText, VocabularySettings, is_same_training, recorded_training
 from nmt.errors import DataError, VocabularyError
 from nmt.files import restoring
-from nmt.text import NormalizationRule, normalizer, read_lines
+from nmt.text import NormalizationRule
 
-SAMPLE_LINES = 2_000_000
-"""Maximum number of lines per side to train a vocabulary on: more change little and cost memory."""
 _COUNTED_LINES = 500_000
 """Maximum number of lines per side in which the changes of a normaliser are counted."""
-
-
-@dataclass(frozen=True)
-class VocabularySettings:
-    """The settings of a vocabulary; on the same text, the same settings give the same vocabulary."""
-
-    size: int
-    model_type: ModelType
-    character_coverage: float
-    normalization: NormalizationRule
-    source_normalization: NormalizationRule
-    byte_fallback: bool | None
 
 
 @dataclass(frozen=True)
 class BuiltVocabulary:
     """A data set's vocabulary and shards."""
 
+    data: Path
     vocab: Vocabulary
     index: ShardIndex
-    trained: TrainedVocabulary | None
-    """None if an existing vocabulary was used."""
     changed: bool
     """False if everything was up to date."""
+    trained: TrainedVocabulary | None = None
+    """None if no vocabulary was trained."""
     kept: Path | None = None
     """The file that keeps the replaced vocabulary, if that was a given one."""
     edited: tuple[str, ...] = ()
     """Names of the files whose text has changed since it was last encoded."""
+    sampled: Mapping[str, int] = field(default_factory=dict)
+    """The number of lines of each language that a new joint vocabulary was trained on."""
 
 
 def build_vocabulary(
@@ -65,77 +58,177 @@ def build_vocabulary(
     max_length: int = 256,
     threads: int | None = None,
 ) -> BuiltVocabulary:
-    """Train a vocabulary on a data set's training text, or use an existing one, and encode train and valid with it.
+    """Build the vocabulary of one data set: :func:`build_joint_vocabulary`."""
+    [built] = build_joint_vocabulary(
+        [data],
+        size=size,
+        model_type=model_type,
+        existing=existing,
+        character_coverage=character_coverage,
+        normalization=normalization,
+        source_normalization=source_normalization,
+        byte_fallback=byte_fallback,
+        max_length=max_length,
+        threads=threads,
+    )
+    return built
 
-    No vocabulary is trained if the data set's was trained on this text with these settings. A replaced vocabulary that
-    had been given is kept as ``vocab.model.before``. Vocabulary and shards are replaced together, once the whole text
-    is encoded; an error leaves both unchanged.
+
+def build_joint_vocabulary(
+    data: Sequence[Path],
+    *,
+    size: int | None = None,
+    model_type: ModelType = "bpe",
+    existing: Path | None = None,
+    existing_origin: dict[str, Any] | None = None,
+    character_coverage: float = 1.0,
+    normalization: NormalizationRule = "identity",
+    source_normalization: NormalizationRule | None = None,
+    byte_fallback: bool | None = None,
+    sampling_temperature: float = DEFAULT_TEMPERATURE,
+    max_length: int = 256,
+    threads: int | None = None,
+) -> list[BuiltVocabulary]:
+    """Train one vocabulary on the text of data sets, or use an existing one, and encode train and valid of each.
+
+    No vocabulary is trained if the data sets' was trained on this text with these settings. A replaced vocabulary that
+    had been given is kept as ``vocab.model.before``. Vocabularies and shards of all data sets are replaced together,
+    once the whole text is encoded; an error leaves all unchanged.
 
     Args:
-        size: number of pieces; by default the recipe's, or chosen by the size of the corpus.
+        size: number of pieces; by default the recipe's, if there is one data set, or chosen by the size of the corpora.
         existing: a SentencePiece model to use.
+        existing_origin: the lineage of the data set that it was trained on, for the index.
         normalization: the vocabulary's own rule, which changes both sides.
         source_normalization: the rule for source text, here and in translation. By default that of the data set whose
             folder holds ``existing``, or none.
         byte_fallback: see :func:`nmt.data.vocab.train_vocabulary`.
+        sampling_temperature: balances the languages of several data sets (:mod:`nmt.data.language_sampling`).
         threads: all usable cores if not given.
 
+    Returns:
+        One for each data set, in the order of their names.
+
     Raises:
-        DataError: the data set does not exist, cannot be read, or its two sides are not parallel.
+        DataError: a data set does not exist, cannot be read, is named twice, or its two sides are not parallel.
         VocabularyError: no vocabulary can be trained, or the existing one is unsuitable.
-        OutputError: the data set's folder holds a vocabulary or shards that this program did not write.
-        WriteError: the system refused to write; vocabulary and shards are unchanged.
+        OutputError: a data set's folder holds a vocabulary or shards that this program did not write.
+        WriteError: the system refused to write; vocabularies and shards are unchanged.
     """
-    manifest = read_manifest(data)
-    text = examine_text(data, manifest, ENCODED_SPLITS)
-    trained = settings = None
+    check_temperature(sampling_temperature)
+    texts = _texts(data)
+    trained = recorded = None
+    sampled: dict[str, int] = {}
     if existing is not None:
         vocab = Vocabulary.load(existing)
-        check_derived_replaceable(data, vocab=vocab)
+        for text in texts:
+            check_derived_replaceable(text.data, vocab=vocab)
         rule = source_normalization or _rule_of_data_set(existing.parent, vocab)
     else:
-        check_derived_replaceable(data)
+        for text in texts:
+            check_derived_replaceable(text.data)
         rule = source_normalization or "identity"
         settings = VocabularySettings(
-            size or _chosen_size(data, manifest), model_type, character_coverage, normalization, rule, byte_fallback
+            size or _chosen_size(texts), model_type, character_coverage, normalization, rule, byte_fallback
         )
-        trained_before = _trained_before(data, manifest, settings, text)
+        recorded = recorded_training(settings, texts, sampling_temperature)
+        trained_before = _trained_before(texts, recorded)
         if trained_before is None:
-            trained = _train(data, manifest, settings)
+            trained = _train(texts, settings, sampling_temperature)
             vocab = trained.vocab
+            sampled = language_samples(texts, sampling_temperature) if len(texts) > 1 else {}
         else:
             vocab = trained_before
-    path = DataFolder(data).vocab
-    is_same = path.is_file() and path.read_bytes() == vocab.model_bytes
-    recorded = asdict(settings) if settings is not None else None
-    if is_same and are_current(data, vocab, max_length, rule, text=text) and read_index(data).vocabulary == recorded:
-        return BuiltVocabulary(vocab, read_index(data), trained, changed=False)
-    edited = _edited(data, text)
-    kept = None
+    built = _encode_all(texts, vocab, recorded, existing_origin, rule, max_length, threads)
+    return [replace(each, trained=trained, sampled=sampled) for each in built]
+
+
+def _texts(data: Sequence[Path]) -> list[DataSetText]:
+    """Read the manifests and the text of data sets. Their order does not depend on that of the folders."""
+    seen: dict[Path, Path] = {}
+    for folder in data:
+        if (place := folder.resolve()) in seen:
+            raise DataError(f"{folder}: was given twice (as {seen[place]}). Name each data set once with --data.")
+        seen[place] = folder
+    manifests = [read_manifest(folder) for folder in data]
+    texts = [
+        DataSetText(folder, manifest, examine_text(folder, manifest, ENCODED_SPLITS))
+        for folder, manifest in zip(data, manifests, strict=True)
+    ]
+    return sorted(texts, key=lambda text: (text.manifest.name, text.manifest.fingerprint))
+
+
+def _encode_all(
+    texts: Sequence[DataSetText],
+    vocab: Vocabulary,
+    recorded: dict[str, Any] | None,
+    origin: dict[str, Any] | None,
+    rule: NormalizationRule,
+    max_length: int,
+    threads: int | None,
+) -> list[BuiltVocabulary]:
+    """Encode the data sets that are not up to date; replace vocabulary and shards in all of these, or in none."""
+    pending = [text for text in texts if not _is_up_to_date(text, vocab, recorded, origin, rule, max_length)]
+    edited = {text.data: _edited(text) for text in pending}
+    kept: dict[Path, Path] = {}
 
     def save() -> None:
         # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
-        nonlocal kept
-        kept = None if is_same else keep_given_vocabulary(data)
-        vocab.save(path)
+        for text in pending:
+            if not _has_vocabulary(text.data, vocab):
+                before = keep_given_vocabulary(text.data)
+                if before is not None:
+                    kept[text.data] = before
+            vocab.save(DataFolder(text.data).vocab)
 
+    folders = [DataFolder(text.data) for text in pending]
     try:
-        with restoring(path, DataFolder(data).pieces):
-            index = write_shards(
-                data,
+        with restoring(*(path for folder in folders for path in (folder.vocab, folder.pieces))):
+            indices = write_shards_together(
+                {text.data: text.files for text in pending},
                 vocab,
                 max_length=max_length,
                 threads=threads,
                 source_normalization=rule,
                 vocabulary=recorded,
-                text=text,
+                vocabulary_origin=origin,
                 once_complete=save,
             )
     except BaseException:
-        if kept is not None:  # ``restoring`` has put the vocabulary back under its own name.
-            kept.unlink(missing_ok=True)
+        for before in kept.values():  # ``restoring`` has put the vocabularies back under their own names.
+            before.unlink(missing_ok=True)
         raise
-    return BuiltVocabulary(vocab, index, trained, changed=True, kept=kept, edited=edited)
+    written = {text.data: index for text, index in zip(pending, indices, strict=True)}
+    return [
+        BuiltVocabulary(
+            text.data,
+            vocab,
+            written[text.data] if text.data in written else read_index(text.data),
+            changed=text.data in written,
+            kept=kept.get(text.data),
+            edited=edited.get(text.data, ()),
+        )
+        for text in texts
+    ]
+
+
+def _has_vocabulary(data: Path, vocab: Vocabulary) -> bool:
+    path = DataFolder(data).vocab
+    return path.is_file() and path.read_bytes() == vocab.model_bytes
+
+
+def _is_up_to_date(
+    text: DataSetText,
+    vocab: Vocabulary,
+    recorded: dict[str, Any] | None,
+    origin: dict[str, Any] | None,
+    rule: NormalizationRule,
+    max_length: int,
+) -> bool:
+    if not _has_vocabulary(text.data, vocab) or not are_current(text.data, vocab, max_length, rule, text=text.files):
+        return False
+    index = read_index(text.data)
+    return is_same_training(index.vocabulary, recorded) and (origin is None or index.vocabulary_origin is not None)
 
 
 def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:
@@ -147,43 +240,41 @@ def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:
     return index.source_normalization if index.vocab_fingerprint == vocab.fingerprint else "identity"
 
 
-def _chosen_size(data: Path, manifest: Manifest) -> int:
-    chosen = manifest.recipe.get("vocab_size") or default_size(manifest.files[f"train.{manifest.source_lang}"].lines)
+def _chosen_size(texts: Sequence[DataSetText]) -> int:
+    chosen = texts[0].manifest.recipe.get("vocab_size") if len(texts) == 1 else None
+    chosen = chosen or default_size(sum(text.lines("source") for text in texts))
     if not isinstance(chosen, int):
-        raise VocabularyError(f"{data}: the recipe's vocab_size must be a number, not {chosen!r}.")
+        raise VocabularyError(f"{texts[0].data}: the recipe's vocab_size must be a number, not {chosen!r}.")
     return chosen
 
 
-def _edited(data: Path, text: Mapping[str, TextFile]) -> tuple[str, ...]:
+def _edited(text: DataSetText) -> tuple[str, ...]:
     """Names of the files whose text has changed since the shards were encoded, if the shards recorded it."""
     try:
-        index = read_index(data)
+        index = read_index(text.data)
     except DataError:
         return ()
-    return tuple(differing_files(index.text or {}, text))
+    return tuple(differing_files(index.text or {}, text.files))
 
 
-def _trained_before(
-    data: Path, manifest: Manifest, settings: VocabularySettings, text: Mapping[str, TextFile]
-) -> Vocabulary | None:
-    """The data set's vocabulary if it was trained on the current text with these settings; else None."""
-    try:
-        index, vocab = read_index(data), Vocabulary.load(DataFolder(data).vocab)
-    except (DataError, VocabularyError):
-        return None
-    is_same = index.vocabulary == asdict(settings) and index.data_fingerprint == manifest.fingerprint
-    # Shards of earlier versions do not record their text.
-    is_same = is_same and (index.text is None or is_same_text(index.text, text))
-    return vocab if is_same and index.vocab_fingerprint == vocab.fingerprint else None
+def _trained_before(texts: Sequence[DataSetText], recorded: Mapping[str, Any]) -> Vocabulary | None:
+    """The vocabulary of one of the data sets if it was trained on the current text with these settings; else None."""
+    for text in texts:
+        try:
+            index, vocab = read_index(text.data), Vocabulary.load(DataFolder(text.data).vocab)
+        except (DataError, VocabularyError):
+            continue
+        is_same = is_same_training(index.vocabulary, recorded) and index.data_fingerprint == text.manifest.fingerprint
+        # Shards of earlier versions do not record their text.
+        is_same = is_same and (index.text is None or is_same_text(index.text, text.files))
+        if is_same and index.vocab_fingerprint == vocab.fingerprint:
+            return vocab
+    return None
 
 
-def _train(data: Path, manifest: Manifest, settings: VocabularySettings) -> TrainedVocabulary:
-    def lines() -> Iterator[str]:
-        for side in SIDES:
-            yield from _training_lines(data, manifest, side, settings.source_normalization, SAMPLE_LINES)
-
+def _train(texts: Sequence[DataSetText], settings: VocabularySettings, temperature: float) -> TrainedVocabulary:
     return train_vocabulary(
-        lines(),
+        lines_to_train_on(texts, settings.source_normalization, temperature),
         size=settings.size,
         model_type=settings.model_type,
         character_coverage=settings.character_coverage,
@@ -192,36 +283,21 @@ def _train(data: Path, manifest: Manifest, settings: VocabularySettings) -> Trai
     )
 
 
-def _training_lines(data: Path, manifest: Manifest, side: Side, rule: NormalizationRule, limit: int) -> Iterator[str]:
-    """At most ``limit`` lines of one side of the training text, evenly spread; the rule is applied to the source."""
-    name = f"train.{manifest.source_lang if side == 'source' else manifest.target_lang}"
-    lines = sample(read_lines(data / name), manifest.files[name].lines, limit)
-    return lines if side == "target" else map(_rule(rule), lines)
-
-
-def _rule(rule: NormalizationRule) -> Callable[[str], str]:
-    return normalizer(nfc=False, punctuation=False, language="", rule=rule)
-
-
-def normalization_changes(data: Path, built: BuiltVocabulary) -> dict[Side, Changes]:
+def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
     """What the normalisation rules of a new vocabulary change in the training text, by side.
 
     The vocabulary's rule changes both sides; the source rule is applied to the source first. A side for which no rule
     was chosen is left out, unless a given vocabulary changes it.
     """
-    manifest = read_manifest(data)
+    text = DataSetText(built.data, read_manifest(built.data), {})
     vocab, rule, trained_with = built.vocab, built.index.source_normalization, built.index.vocabulary
-    is_lossless = trained_with is not None and trained_with["normalization"] == "identity"
-    sides = [side for side in SIDES if not is_lossless or (side == "source" and rule != "identity")]
-    source_rule = _rule(rule)
+    sides = [side for side in SIDES if vocab.is_normalizing or (side == "source" and rule != "identity")]
+    source_rule = source_normalizer(rule)
     steps: dict[Side, Callable[[str], str]] = {
         "source": lambda line: vocab.normalize(source_rule(line)),
-        "target": vocab.normalize,
+        "target": vocab.target.normalize,
     }
-    found = {
-        side: count_changes(_training_lines(data, manifest, side, "identity", _COUNTED_LINES), steps[side])
-        for side in sides
-    }
+    found = {side: count_changes(training_lines(text, side, "identity", _COUNTED_LINES), steps[side]) for side in sides}
     return {side: changes for side, changes in found.items() if changes.changed or trained_with is not None}
 
 

@@ -53,6 +53,8 @@ class CorpusRecord(Record):
     """Words of the pairs (characters for zh, ja, th, km, lo, my); None in data sets of earlier versions."""
     target_words: int | None = None
     """As for the source."""
+    citation: str = ""
+    """How its authors ask to cite it, as BibTeX; empty if nothing says it."""
     filters: dict[str, FilterRecord] = {}
     """What each filter found in the corpus; empty in data sets of earlier versions."""
 
@@ -128,6 +130,15 @@ def read_manifest(folder: Path) -> Manifest:
             else f"Move {folder} away, then run {command} again."
         )
         raise DataError(f"{problem} {advice}") from None
+
+
+def without_samples(manifest: Manifest) -> dict[str, Any]:
+    """A manifest as JSON, without the samples of what filters dropped, whose text may be private."""
+    values = manifest.model_dump(mode="json")
+    for corpus in values["corpora"]:
+        for found in corpus["filters"].values():
+            found["samples"] = []
+    return values
 
 
 def recorded_text(folder: Path) -> dict[str, str] | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from nmt.data.arrays import Rows
 from nmt.data.manifest import read_manifest
 from nmt.data.shard_writing import write_encoded
 from nmt.data.shards import SAMPLING_NAME, SIDES, ParallelShards, ShardIndex, Side, read_index
@@ -45,9 +46,10 @@ def write_sampled_shards(
         DataError: the data set has no shards yet, or cannot be read.
     """
 
-    def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
+    def encode(lines: Sequence[str], side: Side, chunk: int) -> Rows:
         # The final 1 keeps it distinct from shorter seeds, such as that of the epoch's plan: NumPy pads seeds with 0.
-        return vocab.encode_sampled(lines, dropout=dropout, seed=[seed, epoch, SIDES.index(side), chunk, 1])
+        of_side = vocab if side == "source" else vocab.target
+        return Rows.of(of_side.encode_sampled(lines, dropout=dropout, seed=[seed, epoch, SIDES.index(side), chunk, 1]))
 
     index = read_index(data)
     return write_encoded(

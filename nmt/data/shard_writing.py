@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.arrays import Rows
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile, check_unchanged, examine_text
+from nmt.data.encoding import ChunkEncoder, Encode, EncodedChunk, chunks_of, map_ahead
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shard_checks import checksums, file_names
 from nmt.data.shards import (
@@ -25,24 +24,23 @@ from nmt.data.shards import (
     VERSION,
     ShardIndex,
     Side,
-    SideStatistics,
     SplitStatistics,
+    index_text,
 )
 from nmt.data.vocab import Vocabulary
-from nmt.files import replacing_folder
-from nmt.sentences import sentences
-from nmt.text import NormalizationRule, normalizer, read_parallel, sentence_length
+from nmt.files import replacing_folder, replacing_folders
+from nmt.text import NormalizationRule, normalizer, read_parallel
 from nmt.writing import open_to_write, write_file
 
 SENTENCES_COUNTED = 200_000
 """The maximum number of pairs per split, evenly spread, whose sentences are counted. A share of 0.1% then has a
 relative error of about 7%, and counting takes some seconds for a corpus of any size."""
+# Sampled segmentations depend on it.
 _CHUNK_PAIRS = 50_000
+# So few keep many threads busy, and little text in memory.
+_SMALL_CHUNK_PAIRS = 2_000
 # Lines with more sentences are counted as lines with this many.
 _MAX_SENTENCES = 20
-
-Encode = Callable[[Sequence[str], Side, int], list[list[int]]]
-"""Encodes the lines of one side of a chunk of pairs, given the side and the chunk's number."""
 
 
 def write_shards(
@@ -71,23 +69,63 @@ def write_shards(
         DataError: a file of the data set cannot be read, or changed meanwhile, or the two sides are not parallel.
         OutputError: the place of the shards holds something else.
     """
-
-    def encode(lines: Sequence[str], side: Side, chunk: int) -> list[list[int]]:
-        return vocab.encode(lines, threads=threads)
-
-    return write_encoded(
-        data,
-        DataFolder(data).shards,
+    [index] = write_shards_together(
+        {data: text or examine_text(data, read_manifest(data), ENCODED_SPLITS)},
         vocab,
-        encode,
-        ENCODED_SPLITS,
         max_length=max_length,
+        threads=threads,
         source_normalization=source_normalization,
         vocabulary=vocabulary,
-        counted=("train",),
-        text=text or examine_text(data, read_manifest(data), ENCODED_SPLITS),
         once_complete=once_complete,
     )
+    return index
+
+
+def write_shards_together(
+    data: Mapping[Path, Mapping[str, TextFile]],
+    vocab: Vocabulary,
+    *,
+    max_length: int,
+    threads: int | None,
+    source_normalization: NormalizationRule,
+    vocabulary: dict[str, Any] | None,
+    vocabulary_origin: dict[str, Any] | None = None,
+    once_complete: Callable[[], object],
+) -> list[ShardIndex]:
+    """Encode several data sets; their shards are replaced together, when all are complete.
+
+    Args:
+        data: the state of the encoded files of each data set.
+        vocabulary_origin: where a given vocabulary comes from, for the index.
+        others: as for :func:`write_shards`, which says what is raised.
+    """
+
+    def encode(lines: Sequence[str], side: Side, chunk: int) -> Rows:
+        return (vocab if side == "source" else vocab.target).encode_rows(lines)
+
+    with replacing_folders([DataFolder(folder).shards for folder in data], SHARDS) as temporaries:
+        indices = [
+            _encode_into(
+                temporary,
+                folder,
+                vocab,
+                encode,
+                ENCODED_SPLITS,
+                max_length=max_length,
+                source_normalization=source_normalization,
+                vocabulary=vocabulary,
+                vocabulary_origin=vocabulary_origin,
+                counted=("train",),
+                text=text,
+                threads=threads or vocab.threads,
+                chunk_pairs=_SMALL_CHUNK_PAIRS,
+            )
+            for temporary, (folder, text) in zip(temporaries, data.items(), strict=True)
+        ]
+        for folder, text in data.items():
+            check_unchanged(folder, text)
+        once_complete()
+    return indices
 
 
 def write_encoded(
@@ -98,126 +136,161 @@ def write_encoded(
     splits: Sequence[str],
     *,
     max_length: int,
-    counted: Sequence[str] = (),
-    source_normalization: NormalizationRule = "identity",
-    vocabulary: dict[str, Any] | None = None,
-    extra_files: Mapping[str, bytes] | None = None,
-    text: Mapping[str, TextFile] | None = None,
-    once_complete: Callable[[], object] = lambda: None,
+    source_normalization: NormalizationRule,
+    extra_files: Mapping[str, bytes],
 ) -> ShardIndex:
     """Write shards of some splits of a data set into a folder, which gets its name only once it is complete.
 
     Args:
-        encode: encodes lines as ids.
+        encode: encodes lines as ids, chunk by chunk in order.
         max_length: pairs with a side of more pieces are left out and counted.
-        counted: the splits in which sentences per line are counted.
         source_normalization: the rule that is applied to source text before ``encode``.
-        vocabulary: the settings that the vocabulary was trained with, for the index.
         extra_files: further files for the folder: content by name.
-        text: the state of the encoded files, for the index.
-        once_complete: called when the new shards are complete, just before they replace the earlier ones.
 
     Raises:
         DataError: a file of the data set cannot be read.
         OutputError: the place of the shards holds something else.
     """
-    manifest = read_manifest(data)
-    dtype: Literal["uint16", "uint32"] = "uint16" if vocab.size <= 1 << 16 else "uint32"
     with replacing_folder(folder, SHARDS) as temporary:
-        written = {
-            split: _write_split(
-                data,
-                manifest,
-                split,
-                source_normalization,
-                encode,
-                vocab,
-                temporary,
-                np.dtype(dtype),
-                max_length,
-                counts=split in counted,
-            )
-            for split in splits
-        }
-        for name, content in (extra_files or {}).items():
-            write_file(temporary / name, content)
-        index = ShardIndex(
-            VERSION,
-            vocab.fingerprint,
-            manifest.fingerprint,
-            max_length,
-            dtype,
-            written,
-            source_normalization,
-            vocabulary,
-            vocab.size,
-            checksums(temporary),
-            dict(text) if text is not None else None,
+        return _encode_into(
+            temporary,
+            data,
+            vocab,
+            encode,
+            splits,
+            max_length=max_length,
+            source_normalization=source_normalization,
+            extra_files=extra_files,
         )
-        check_unchanged(data, text or {})
-        write_file(temporary / INDEX_NAME, (json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n").encode())
-        once_complete()
+
+
+def _encode_into(
+    folder: Path,
+    data: Path,
+    vocab: Vocabulary,
+    encode: Encode,
+    splits: Sequence[str],
+    *,
+    max_length: int,
+    source_normalization: NormalizationRule,
+    vocabulary: dict[str, Any] | None = None,
+    vocabulary_origin: dict[str, Any] | None = None,
+    counted: Sequence[str] = (),
+    extra_files: Mapping[str, bytes] | None = None,
+    text: Mapping[str, TextFile] | None = None,
+    threads: int = 1,
+    chunk_pairs: int = _CHUNK_PAIRS,
+) -> ShardIndex:
+    """Write all files of shards into a folder.
+
+    Args:
+        counted: the splits in which sentences per line are counted.
+        text: the state of the encoded files, for the index.
+        threads: that call ``encode``, each with another chunk; this thread reads and writes meanwhile.
+        chunk_pairs: pairs per chunk.
+    """
+    manifest = read_manifest(data)
+    dtype: Literal["uint16", "uint32"] = "uint16" if vocab.larger_size <= 1 << 16 else "uint32"
+    is_byte: dict[Side, NDArray[np.bool_]] = {"source": _are_bytes(vocab), "target": _are_bytes(vocab.target)}
+    written = {}
+    for split in splits:
+        encoder = ChunkEncoder(
+            encode,
+            _normalizer(manifest, split, source_normalization),
+            {"source": manifest.source_lang, "target": manifest.target_lang},
+            is_byte,
+            max_length,
+            keeps_empty=split != "train",
+            counted_step=_counted_step(manifest, split) if split in counted else 0,
+        )
+        written[split] = _write_split(data, manifest, split, encoder, folder, np.dtype(dtype), threads, chunk_pairs)
+    for name, content in (extra_files or {}).items():
+        write_file(folder / name, content)
+    index = ShardIndex(
+        VERSION,
+        vocab.fingerprint,
+        manifest.fingerprint,
+        max_length,
+        dtype,
+        written,
+        source_normalization,
+        vocabulary,
+        vocab.larger_size,
+        checksums(folder),
+        dict(text) if text is not None else None,
+        vocabulary_origin,
+    )
+    check_unchanged(data, text or {})
+    write_file(folder / INDEX_NAME, index_text(index).encode())
     return index
+
+
+def _normalizer(manifest: Manifest, split: str, rule: NormalizationRule) -> Callable[[str], str]:
+    """What is applied to the source lines of a split.
+
+    The recipe's normalisation was applied to train when it was prepared. Valid is never changed, so it is applied here,
+    as in translation. The source rule is applied to both.
+    """
+    return normalizer(
+        nfc=manifest.nfc and split != "train",
+        punctuation=manifest.punctuation and split != "train",
+        language=manifest.source_lang,
+        rule=rule,
+    )
+
+
+def _counted_step(manifest: Manifest, split: str) -> int:
+    """Sentences are counted in every such pair: all pairs would take long, and the first ones may not be typical."""
+    return max(1, -(-manifest.files[f"{split}.{manifest.source_lang}"].lines // SENTENCES_COUNTED))
 
 
 def _write_split(
     data: Path,
     manifest: Manifest,
     split: str,
-    source_normalization: NormalizationRule,
-    encode: Encode,
-    vocab: Vocabulary,
+    encoder: ChunkEncoder,
     folder: Path,
     dtype: np.dtype[Any],
-    max_length: int,
-    *,
-    counts: bool,
+    threads: int,
+    chunk_pairs: int,
 ) -> SplitStatistics:
-    languages: dict[Side, str] = {"source": manifest.source_lang, "target": manifest.target_lang}
-    names = {side: DataFolder(data).text(split, language) for side, language in languages.items()}
-    # The recipe's normalisation was applied to train when it was prepared. Valid is never changed, so it is applied
-    # here, as in translation. The source rule is applied to both.
-    normalize = normalizer(
-        nfc=manifest.nfc and split != "train",
-        punctuation=manifest.punctuation and split != "train",
-        language=manifest.source_lang,
-        rule=source_normalization,
-    )
-    is_byte = np.zeros(vocab.size, bool)
-    is_byte[list(vocab.byte_ids)] = True
+    source, target = (DataFolder(data).text(split, code) for code in (manifest.source_lang, manifest.target_lang))
     statistics = SplitStatistics()
-    # Count in every ``step``-th pair: all pairs would take long, and the first ones may not be typical.
-    step = -(-manifest.files[f"{split}.{manifest.source_lang}"].lines // SENTENCES_COUNTED) if counts else 0
     sentence_counts: dict[Side, Counter[int]] = {side: Counter() for side in SIDES}
     writers = {side: _SideWriter(folder, split, side, dtype) for side in SIDES}
     try:
-        for chunk, pairs in enumerate(_chunks(read_parallel(names["source"], names["target"]))):
-            texts: dict[Side, list[str]] = {
-                "source": [normalize(pair[0]) for pair in pairs],
-                "target": [pair[1] for pair in pairs],
-            }
-            encoded = {side: encode(texts[side], side, chunk) for side in SIDES}
+        for encoded in map_ahead(encoder, chunks_of(read_parallel(source, target), chunk_pairs), threads):
             for side in SIDES:
-                _count(statistics.sides[side], texts[side], encoded[side], languages[side], is_byte)
-            for number, (source, target) in enumerate(zip(encoded["source"], encoded["target"], strict=True)):
-                if max(len(source), len(target)) > max_length:
-                    statistics.too_long += 1
-                elif split == "train" and not (source and target):
-                    statistics.empty += 1
-                else:
-                    statistics.pairs += 1
-                    writers["source"].add(source)
-                    writers["target"].add(target)
-                    if step and (chunk * _CHUNK_PAIRS + number) % step == 0:
-                        for side in SIDES:
-                            sentence_counts[side][len(sentences(texts[side][number], languages[side]))] += 1
+                writers[side].add(encoded.rows[side])
+                sentence_counts[side].update(encoded.sentences.get(side, {}))
+            _add(statistics, encoded)
     finally:
         for writer in writers.values():
             writer.close()
-    if counts:
+    if encoder.counted_step:
         for side in SIDES:
             statistics.sides[side].sentences = _by_number(sentence_counts[side])
     return statistics
+
+
+def _are_bytes(vocab: Vocabulary) -> NDArray[np.bool_]:
+    """Whether each piece of a vocabulary is a single byte."""
+    are_bytes = np.zeros(vocab.size, bool)
+    are_bytes[list(vocab.byte_ids)] = True
+    return are_bytes
+
+
+def _add(statistics: SplitStatistics, encoded: EncodedChunk) -> None:
+    statistics.pairs += encoded.pairs
+    statistics.too_long += encoded.too_long
+    statistics.empty += encoded.empty
+    for side, counts in encoded.counts.items():
+        total = statistics.sides[side]
+        total.words += counts.words
+        total.pieces += counts.pieces
+        total.unknown += counts.unknown
+        total.byte_pieces += counts.byte_pieces
+        total.longest = max(total.longest, counts.longest)
 
 
 def _by_number(counts: Counter[int]) -> list[int]:
@@ -226,26 +299,6 @@ def _by_number(counts: Counter[int]) -> list[int]:
     for number, count in counts.items():
         numbers[min(number, _MAX_SENTENCES) - 1] += count
     return numbers
-
-
-def _chunks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    while chunk := list(itertools.islice(pairs, _CHUNK_PAIRS)):
-        yield chunk
-
-
-def _count(
-    statistics: SideStatistics,
-    texts: list[str],
-    encoded: list[list[int]],
-    language: str,
-    is_byte: NDArray[np.bool_],
-) -> None:
-    ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32)
-    statistics.words += sum(sentence_length(text, language) for text in texts)
-    statistics.pieces += len(ids)
-    statistics.unknown += int((ids == Vocabulary.UNK).sum())
-    statistics.byte_pieces += int(is_byte[ids].sum())
-    statistics.longest = max(statistics.longest, max(map(len, encoded), default=0))
 
 
 class _SideWriter:
@@ -259,10 +312,10 @@ class _SideWriter:
         self._end = 0
         self._offsets.write(np.int64(0).tobytes())
 
-    def add(self, ids: list[int]) -> None:
-        self._tokens.write(np.array(ids, dtype=self._dtype).tobytes())
-        self._end += len(ids)
-        self._offsets.write(np.int64(self._end).tobytes())
+    def add(self, rows: Rows) -> None:
+        self._tokens.write(rows.values.astype(self._dtype).tobytes())
+        self._offsets.write((self._end + np.cumsum(rows.lengths)).tobytes())
+        self._end += len(rows.values)
 
     def close(self) -> None:
         self._tokens.close()

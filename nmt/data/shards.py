@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, get_args
 
@@ -111,9 +111,19 @@ class ShardIndex:
     """The sha256 of every other file in the folder; None in shards of earlier versions."""
     text: dict[str, TextFile] | None = None
     """The encoded files by name; None in shards of earlier versions and in sampled shards."""
+    vocabulary_origin: dict[str, Any] | None = None
+    """The lineage of the data set that a given vocabulary was trained on; None if unknown or trained here."""
 
 
 _INDEX = TypeAdapter(ShardIndex)
+
+
+def index_text(index: ShardIndex) -> str:
+    """The content of ``index.json``."""
+    values = asdict(index)
+    if index.vocabulary_origin is None:
+        del values["vocabulary_origin"]
+    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
 class PairSource(Protocol):
@@ -315,7 +325,7 @@ def are_current(
             return False
         if not is_same_text(index.text, text or examine_text(data, manifest, ENCODED_SPLITS)):
             return False
-        check_content(DataFolder(data).shards, ENCODED_SPLITS, index.checksums, index.dtype, vocab.size)
+        check_content(DataFolder(data).shards, ENCODED_SPLITS, index.checksums, index.dtype, vocab.larger_size)
     except (DataError, Damage):
         return False
     return True

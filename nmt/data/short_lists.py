@@ -163,7 +163,7 @@ class ShortLists:
                 f"{path}: these short-lists were made with another vocabulary than the model's. Name the data set that "
                 "the model was trained on."
             )
-        if not lists._is_sound() or (vocab is not None and lists.vocab_size != vocab.size):
+        if not lists._is_sound() or (vocab is not None and lists.vocab_size != vocab.larger_size):
             raise DataError(f"{path}: is damaged. {remedy}")
         return lists
 
@@ -249,7 +249,7 @@ def make_short_lists(pairs: PairSource, vocab: Vocabulary, *, shards: str = "") 
     Raises:
         DataError: there are no pairs.
     """
-    lexicon = estimate_lexicon(pairs, vocab.size)
+    lexicon = estimate_lexicon(pairs, vocab.larger_size)
     if not lexicon.pairs:
         raise DataError("short-lists need training pairs, and there are none.")
     by_count = np.lexsort((-lexicon.count_E, lexicon.source_E))
@@ -260,7 +260,7 @@ def make_short_lists(pairs: PairSource, vocab: Vocabulary, *, shards: str = "") 
     by_frequency = np.argsort(-lexicon.target_count_V, kind="stable")
     frequent_F = by_frequency[: min(FREQUENT, np.count_nonzero(lexicon.target_count_V))]
     return ShortLists(
-        np.searchsorted(source_X, np.arange(vocab.size + 1)),
+        np.searchsorted(source_X, np.arange(vocab.larger_size + 1)),
         target_X.astype(np.int32),
         frequent_F.astype(np.int32),
         vocab.fingerprint,

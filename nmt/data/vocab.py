@@ -17,6 +17,9 @@ import numpy as np
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor, SentencePieceTrainer
 
 from nmt.cores import usable_cores
+from nmt.data.arrays import Rows
+from nmt.data.foreign_pieces import ForeignPieces
+from nmt.data.model_file import known_pieces, reads_segmented_text, target_model
 from nmt.data.reserved import RESERVED, ReservedCharacters
 from nmt.data.segmentation import SegmentationSampler
 from nmt.errors import VocabularyError
@@ -38,7 +41,10 @@ _AS_SPACES = str.maketrans(dict.fromkeys(f"{RESERVED}\u2585", " "))
 
 
 class Vocabulary:
-    """A SentencePiece model. Ids 0 to 3 are padding, unknown, begin and end of sentence."""
+    """A SentencePiece model. Ids 0 to 3 are padding, unknown, begin and end of sentence.
+
+    A file may hold two models: one for source text, and within it one for target text (:attr:`target`).
+    """
 
     PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -52,8 +58,11 @@ class Vocabulary:
         self.threads = usable_cores()
         """The default number of threads for encoding and decoding."""
         try:
+            within = target_model(model_bytes)
             self._processor = SentencePieceProcessor(model_proto=model_bytes)
-            self._pieces: list[str] = self._processor.id_to_piece(list(range(self.size)))
+            self._size = min(self._processor.get_piece_size(), known_pieces(model_bytes) or 1 << 32)
+            self._pieces: list[str] = self._processor.id_to_piece(list(range(self._size)))
+            self._is_segmented = reads_segmented_text(model_bytes)
         except (RuntimeError, ValueError):  # ValueError: the error message or the pieces are not UTF-8.
             raise VocabularyError(f"{name}: is not a SentencePiece model.") from None
         processor = self._processor
@@ -63,6 +72,8 @@ class Vocabulary:
                 f"{name}: has the ids {ids} for pad, unk, bos and eos, but 0, 1, 2, 3 are needed. Leave --vocab out, "
                 "so that `nmt build-vocab` trains one, or train it with --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
             )
+        self.target = self if within is None else Vocabulary(within, name=f"{name}, target")
+        """The vocabulary of target text; mostly the same as that of source text."""
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
@@ -87,7 +98,17 @@ class Vocabulary:
     @property
     def size(self) -> int:
         """Number of pieces, the four special ones included."""
-        return int(self._processor.get_piece_size())
+        return self._size
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether source and target have the same pieces, by id."""
+        return self._pieces == self.target._pieces
+
+    @property
+    def larger_size(self) -> int:
+        """Number of pieces of the larger side."""
+        return max(self.size, self.target.size)
 
     @property
     def fingerprint(self) -> str:
@@ -100,14 +121,46 @@ class Vocabulary:
         Args:
             threads: number of threads; :attr:`threads` if None.
         """
-        prepared, stand_ins = list(lines), {}
-        for index, line in enumerate(lines):
-            if any(character in line for character in RESERVED):
-                prepared[index], stand_ins[index] = self._reserved.hide(line)
+        if self._is_segmented:
+            return [[self._words.get(word, self.UNK) for word in line.split(" ") if word] for line in lines]
+        tags, untagged = self._split_tags(lines)
+        prepared, stand_ins = self._hidden(untagged)
         encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads or self.threads)
         for index, of_line in stand_ins.items():
             encoded[index] = self._reserved.restore(encoded[index], of_line)
+        if self._foreign:
+            for index, (tag, line) in enumerate(zip(tags, prepared, strict=True)):
+                encoded[index] = self._foreign.tag_ids(tag) + self._foreign.find(line, encoded[index])
         return encoded
+
+    def encode_rows(self, lines: Sequence[str]) -> Rows:
+        """The same ids as :meth:`encode` gives, as int32 in one array, computed by one thread.
+
+        SentencePiece lets other threads of Python run meanwhile, so several threads encode several times as fast.
+        """
+        if self._foreign or self._is_segmented:
+            return Rows.of(self.encode(lines, threads=1))
+        prepared, stand_ins = self._hidden(lines)
+        encoded = self._processor.encode(prepared, num_threads=1, return_type="numpy")
+        for index, of_line in stand_ins.items():
+            encoded[index] = np.array(self._reserved.restore(encoded[index].tolist(), of_line), np.int32)
+        return Rows.of(encoded)
+
+    def _split_tags(self, lines: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The language tag that each line begins with (or no text), and the lines without it."""
+        if not self.language_tags:
+            return [""] * len(lines), list(lines)
+        split = [self.split_tag(line) for line in lines]
+        return [tag for tag, _ in split], [line for _, line in split]
+
+    def _hidden(self, lines: Sequence[str]) -> tuple[list[str], dict[int, dict[str, str]]]:
+        """The lines with stand-ins for reserved characters, and the stand-ins of each line that has any."""
+        prepared, stand_ins = list(lines), {}
+        text = "".join(prepared)  # Searched first: as a rule, there are none.
+        for index, line in enumerate(prepared) if any(character in text for character in RESERVED) else ():
+            if any(character in line for character in RESERVED):
+                prepared[index], stand_ins[index] = self._reserved.hide(line)
+        return prepared, stand_ins
 
     def encode_sampled(
         self, lines: Sequence[str], *, dropout: float, seed: int | Sequence[int], threads: int = 1
@@ -128,7 +181,8 @@ class Vocabulary:
         encoded = self.encode(lines, threads=threads)
         if dropout == 0:
             return encoded
-        return self._sampler.sample(encoded, dropout, np.random.default_rng(seed))
+        sampled = self._sampler.sample(encoded, dropout, np.random.default_rng(seed))
+        return [self._foreign.known(ids) for ids in sampled] if self._foreign else sampled
 
     def normalize(self, line: str) -> str:
         """A line after the model's own normaliser; spaces are left as they are."""
@@ -136,9 +190,35 @@ class Vocabulary:
         return normalized
 
     @property
+    def is_normalizing(self) -> bool:
+        """Whether the model's own normaliser may change characters."""
+        try:
+            return bool(self._normalizer.decompile())
+        except RuntimeError as error:  # How SentencePiece says that the model has no rules.
+            return "No precompiled charsmap" not in str(error)
+
+    @property
     def byte_ids(self) -> frozenset[int]:
         """The ids of the pieces that stand for single bytes; empty without byte fallback."""
         return frozenset(self._reserved.byte_ids.values())
+
+    @property
+    def language_tags(self) -> tuple[str, ...]:
+        """The pieces by which a source line names its target language (``>>deu<<``); empty for most models."""
+        return self._foreign.tags
+
+    def split_tag(self, line: str) -> tuple[str, str]:
+        """The language tag that a source line begins with (or no text), and the rest of the line."""
+        return self._foreign.split_tag(line)
+
+    @functools.cached_property
+    def _words(self) -> dict[str, int]:
+        """The ids of the pieces that text names, where it comes as pieces separated by spaces."""
+        return {self._pieces[index].removeprefix("▁"): index for index in range(self.EOS + 1, self._size)}
+
+    @functools.cached_property
+    def _foreign(self) -> ForeignPieces:
+        return ForeignPieces(self._processor, self._pieces, self.UNK)
 
     @functools.cached_property
     def _reserved(self) -> ReservedCharacters:
@@ -162,6 +242,10 @@ class Vocabulary:
         if not sentences:
             return []
         decoded: list[str] = self._processor.decode([list(ids) for ids in sentences], num_threads=self.threads)
+        if self._foreign:
+            for place, ids in enumerate(sentences):
+                if self._foreign.occur_in(ids):
+                    decoded[place] = self._foreign.decode(ids)
         return [text.replace("\n", " ") for text in decoded]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:

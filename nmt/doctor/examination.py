@@ -27,6 +27,7 @@ from nmt.doctor.rates import (
     search_attention_seconds,
     training_attention_seconds,
 )
+from nmt.doctor.scaling import ScalingSpeed, numbers_of_gpus, scaling_speeds
 from nmt.doctor.speeds import (
     COMPARED,
     PEER_OF_TRAINING,
@@ -38,9 +39,10 @@ from nmt.doctor.speeds import (
     training_speed,
     translating_speeds,
 )
-from nmt.errors import NmtError
+from nmt.errors import ConfigError, NmtError
 from nmt.kernels.int8 import fastest_int8_product
 from nmt.measured import forget_measurements
+from nmt.training.ranks.exchange import is_launched
 from nmt.writing import scratch_folder
 
 Peers = TypeVar("Peers")
@@ -79,6 +81,8 @@ class Examination:
     choices: list[Choice]
     training: list[TrainingSpeed]
     translating: list[TranslatingSpeed]
+    scaling: list[ScalingSpeed]
+    """Training on one GPU, on several and on all."""
     left_out: list[str]
     """What was not measured, and why."""
 
@@ -103,8 +107,14 @@ def examine(
         report: called with a line before each part.
 
     Raises:
+        ConfigError: a launcher started this process as one of several.
         WriteError: the system refused to write temporary files.
     """
+    if is_launched():
+        raise ConfigError(
+            "nmt doctor examines a whole machine, and starts processes on all of its GPUs itself. Run it once, without "
+            "torchrun."
+        )
     begin = time.perf_counter()
     report("the machine")
     machine = examine_machine()
@@ -124,7 +134,9 @@ def examine(
         translating: list[TranslatingSpeed] = []
         left_out: list[str] = []
         exchange = _exchange(hardware, report, left_out)
+        scaling: list[ScalingSpeed] = []
         if with_speeds:
+            scaling = _scaling(data, hardware, report, left_out)
             if peers and time.perf_counter() - begin > _SECONDS_BEFORE_PEERS:
                 left_out.append(f"{', '.join(peers)}: this machine is too slow to measure them within five minutes")
                 peers = ()
@@ -148,6 +160,7 @@ def examine(
         ),
         training=training,
         translating=translating,
+        scaling=scaling,
         left_out=left_out,
     )
 
@@ -173,6 +186,18 @@ def _exchange(hardware: Hardware, report: Report, left_out: list[str]) -> list[E
         return exchange_rates(hardware)
     except (NmtError, OSError, ValueError, subprocess.TimeoutExpired) as error:
         left_out.append(f"the exchange between ranks: {error}")
+        return []
+
+
+def _scaling(data: Path, hardware: Hardware, report: Report, left_out: list[str]) -> list[ScalingSpeed]:
+    numbers = numbers_of_gpus(hardware)
+    if not numbers:
+        return []
+    report(f"training on {', '.join(map(str, numbers))} GPUs")
+    try:
+        return scaling_speeds(data, numbers)
+    except (NmtError, OSError, ValueError) as error:
+        left_out.append(f"training on several GPUs: {error}")
         return []
 
 

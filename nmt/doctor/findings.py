@@ -64,6 +64,21 @@ def tables(found: Examination) -> list[Table]:
             range(3, 5),
         ),
         Table(
+            "Training on several GPUs",
+            ["preset", "tokens per update", "GPUs", "target tokens/s", "per GPU, of one alone"],
+            [
+                [
+                    s.preset,
+                    f"{s.update_tokens:,}",
+                    str(s.ranks),
+                    f"{s.tokens_per_second:,.0f}",
+                    _share(s.efficiency),
+                ]
+                for s in found.scaling
+            ],
+            range(1, 5),
+        ),
+        Table(
             "Translating, with the sizes of base",
             ["", f"beam {BEAM}, tokens/s", "greedy, tokens/s", "one sentence", "peak memory", "share of products"],
             [

@@ -17,7 +17,8 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.device import Hardware
 from nmt.doctor.checks import VOCAB_SIZE, Check, random_batch, small_config
-from nmt.doctor.rank_checks import SECONDS_TO_START, last_line
+from nmt.doctor.rank_checks import SECONDS_TO_START
+from nmt.doctor.rank_processes import last_line
 from nmt.kernels.policy import choose_kernels
 from nmt.kernels.sentence_rows import SentenceRows, masked_attention
 from nmt.model.transformer import Transformer

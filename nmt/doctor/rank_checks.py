@@ -22,8 +22,8 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.device import Hardware
 from nmt.doctor.checks import Check
+from nmt.doctor.rank_processes import last_line, output_of_main_rank
 from nmt.errors import NmtError
-from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 
 _UPDATES = 6
 _ALLOWED = 1e-9
@@ -33,6 +33,7 @@ _SETTINGS = {
     "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 32, "model.d_ff": 64, "model.heads": 2,
     "model.dropout": 0, "batching.update_tokens": 500, "batching.group_tokens": 500, "training.precision": "fp64",
     "training.patience": "null", "validation.bleu": "false", "logging.every_updates": 1,
+    "training.bucket_megabytes": 0.02,  # several buckets, as a larger model has
 }  # fmt: skip
 
 
@@ -59,31 +60,11 @@ def exchange_rates(hardware: Hardware) -> list[ExchangeRate]:
         NmtError: a rank failed.
     """
     ranks, device = _ranks_and_device(hardware)
-    command = [sys.executable, "-P", "-m", "nmt.doctor.exchange_worker", device]
-    with private_rendezvous() as rendezvous, contextlib.ExitStack() as stack:
-        processes = []
-        for rank in range(ranks):
-            environment = environment_of_rank(rank, ranks, rendezvous)
-            process = subprocess.Popen(
-                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-            stack.callback(process.kill)
-            processes.append(process)
-        deadline = time.monotonic() + SECONDS_TO_START
-        while any(process.poll() is None for process in processes):
-            failed = [process for process in processes if process.poll()]
-            if failed or time.monotonic() > deadline:
-                break  # the others would wait for it
-            time.sleep(_POLL_SECONDS)
-        failed = [process for process in processes if process.poll()]
-        for process in failed:
-            _, errors = process.communicate()
-            raise NmtError(f"the ranks exchanged nothing: {last_line(errors, process.returncode)}")
-        if processes[0].poll() is None:
-            raise NmtError(f"the ranks exchanged nothing within {SECONDS_TO_START:.0f} s")
-        printed, _ = processes[0].communicate()
-    # NCCL may print its own lines before.
-    return [ExchangeRate(size, seconds, ranks, device) for size, seconds in json.loads(printed.splitlines()[-1])]
+    try:
+        printed = output_of_main_rank(["nmt.doctor.exchange_worker", device], ranks, seconds=SECONDS_TO_START)
+    except NmtError as error:
+        raise NmtError(f"the ranks exchanged nothing: {error}") from None
+    return [ExchangeRate(size, seconds, ranks, device) for size, seconds in json.loads(printed)]
 
 
 def _ranks_and_device(hardware: Hardware) -> tuple[int, str]:
@@ -171,8 +152,3 @@ def _children(pid: int) -> list[int]:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
     except OSError:  # it has ended
         return []
-
-
-def last_line(errors: str, code: int) -> str:
-    """The last line of what a failed process wrote to stderr."""
-    return (errors.strip().splitlines() or [f"exit code {code}"])[-1].replace(sys.executable, "python")

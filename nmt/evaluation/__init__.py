@@ -1,7 +1,8 @@
-"""Scores of translations: BLEU, chrF and TER as sacreBLEU reports them, and BLEU as the paper does."""
+"""Scores of translations: BLEU, chrF and TER as sacreBLEU reports them, BLEU as the paper does, COMET and BLEURT."""
 
 from nmt.evaluation.comparison import Comparison, compare
 from nmt.evaluation.languages import base_language, is_language_code, language_of_name
+from nmt.evaluation.learned_metrics import learned_metrics
 from nmt.evaluation.metrics import (
     MetricName,
     Score,
@@ -31,6 +32,7 @@ __all__ = [
     "hypothesis_warnings",
     "is_language_code",
     "language_of_name",
+    "learned_metrics",
     "paper_bleu",
     "score",
     "score_sheet",

@@ -64,12 +64,13 @@ def compare(
     tokenize: TokenizerName | None = None,
     lowercase: bool = False,
     samples: int = 1_000,
+    learned: Mapping[str, Any] | None = None,
 ) -> list[Comparison]:
     """Compare systems with the first one, over test sets resampled from the given one.
 
     Args:
         systems: lines of each system by its name.
-        references, target_lang, tokenize, lowercase: as for :func:`nmt.evaluation.metrics.score`.
+        references, target_lang, tokenize, lowercase, learned: as for :func:`nmt.evaluation.metrics.score`.
         samples: number of resampled test sets; ``$SACREBLEU_SEED`` (default 12345) is the seed.
 
     Raises:
@@ -82,7 +83,10 @@ def compare(
     for lines in systems.values():
         check_counts(lines, references)
     named = [(name, list(lines)) for name, lines in systems.items()]
-    made = {metric: make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase) for metric in metrics}
+    made = {
+        metric: make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase, learned=learned)
+        for metric in metrics
+    }
     test = PairedTest(named, made, [list(lines) for lines in references], test_type="bs", n_samples=samples)
     signatures, results = test()
     return [

@@ -1,16 +1,17 @@
-"""BLEU, chrF and TER, computed by sacreBLEU and reported with its signatures."""
+"""BLEU, chrF and TER, computed by sacreBLEU and reported with its signatures; COMET and BLEURT beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, assert_never
 
 from nmt.errors import DataError, NmtError
 from nmt.evaluation.languages import base_language
+from nmt.evaluation.learned_metrics import LEARNED, metric_of
 
-MetricName = Literal["bleu", "chrf", "chrf++", "ter"]
+MetricName = Literal["bleu", "chrf", "chrf++", "ter", "comet", "bleurt"]
 TokenizerName = Literal[
     "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"
 ]
@@ -26,7 +27,7 @@ class Score:
     """One score, and how it was computed."""
 
     name: str
-    """``BLEU``, ``chrF2``, ``chrF2++``, ``TER``, ``paper BLEU``."""
+    """``BLEU``, ``chrF2``, ``chrF2++``, ``TER``, ``paper BLEU``, ``COMET``, ``BLEURT``."""
     value: float
     signature: str
     """sacreBLEU's signature, or an equivalent: scores are comparable only if their signatures are equal."""
@@ -51,6 +52,7 @@ def score(
     target_lang: str = "",
     tokenize: TokenizerName | None = None,
     lowercase: bool = False,
+    learned: Mapping[str, Any] | None = None,
 ) -> Score:
     """Score a whole text.
 
@@ -58,14 +60,15 @@ def score(
         references: for each reference translation, a list with as many lines as hypotheses.
         target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a.
         tokenize: BLEU's tokeniser for any language.
-        lowercase: ignore case; TER always does.
+        lowercase: ignore case; TER always does, COMET and BLEURT never do.
+        learned: COMET and BLEURT, by :func:`nmt.evaluation.learned_metrics.learned_metrics`.
 
     Raises:
         DataError: the numbers of lines differ or are 0.
         NmtError: the tokeniser is not installed.
     """
     check_counts(hypotheses, references)
-    computer = make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase)
+    computer = make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase, learned=learned)
     result = computer.corpus_score(list(hypotheses), [list(lines) for lines in references])
     detail = result.format(score_only=False).split(" = ", 1)[-1]
     return Score(result.name, float(result.score), computer.get_signature().format(), detail)
@@ -84,9 +87,13 @@ def sentence_scores(
     target_lang: str = "",
     tokenize: TokenizerName | None = None,
     lowercase: bool = False,
+    learned: Mapping[str, Any] | None = None,
 ) -> SentenceScores:
     """Score each sentence by itself, as ``sacrebleu --sentence-level`` does; see :func:`score`."""
     check_counts(hypotheses, references)
+    if metric in LEARNED:
+        model = metric_of(learned, metric)
+        return SentenceScores(model.get_signature().format(), model.segment_scores(hypotheses, references))
     computer = make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase, sentences=True)
     values = [
         float(computer.sentence_score(hypothesis, list(of_line)).score)
@@ -102,8 +109,9 @@ def make_metric(
     tokenize: TokenizerName | None = None,
     lowercase: bool = False,
     sentences: bool = False,
+    learned: Mapping[str, Any] | None = None,
 ) -> Any:
-    """sacreBLEU's object for a metric.
+    """sacreBLEU's object for a metric, or one with its interface.
 
     Args:
         sentences: score single sentences, not a whole text.
@@ -121,6 +129,8 @@ def make_metric(
             return CHRF(word_order=2 if metric == "chrf++" else 0, lowercase=lowercase)
         case "ter":
             return TER(asian_support=language in _LANGUAGE_TOKENIZERS)
+        case "comet" | "bleurt":
+            return metric_of(learned, metric)
         case _:
             assert_never(metric)
 

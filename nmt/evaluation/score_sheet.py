@@ -26,7 +26,8 @@ class SheetScore:
     """The score of one system by one metric."""
 
     name: str
-    """``BLEU``, ``tokenised BLEU`` (the paper's without split compounds), ``paper BLEU``, ``chrF2`` or ``TER``."""
+    """``BLEU``, ``tokenised BLEU`` (the paper's without split compounds), ``paper BLEU``, ``chrF2``,
+    ``TER``, ``COMET`` or ``BLEURT``."""
     value: float
     mean: float
     """The mean over the resampled test sets."""
@@ -83,14 +84,15 @@ def score_sheet(
     lowercase: bool = False,
     samples: int = SAMPLES,
     trials: int = TRIALS,
+    learned: Mapping[str, Any] | None = None,
 ) -> ScoreSheet:
-    """Score systems by all metrics, and compare each with the first.
+    """Score systems by all metrics, and compare each with the first. COMET and BLEURT are shown if they are given.
 
     BLEU as in the paper needs a target language; for German it is shown with and without split compounds.
 
     Args:
         systems: lines of each system by its name.
-        references, target_lang, tokenize, lowercase: as for :func:`nmt.evaluation.metrics.score`.
+        references, target_lang, tokenize, lowercase, learned: as for :func:`nmt.evaluation.metrics.score`.
         references_name: what the sheet calls the references.
         samples: number of resampled test sets; ``$SACREBLEU_SEED`` (default 12345) is the seed.
         trials: number of trials of approximate randomisation.
@@ -104,7 +106,7 @@ def score_sheet(
         check_counts(lines, references, name=name)
     signatures: dict[str, str] = {}
     by_system: dict[str, list[SheetScore]] = {name: [] for name in systems}
-    for view in _views(len(references), target_lang, tokenize, lowercase):
+    for view in _views(len(references), target_lang, tokenize, lowercase, learned or {}):
         prepared = [(name, [view.prepare(line) for line in lines]) for name, lines in systems.items()]
         prepared_references = [[view.prepare(line) for line in lines] for lines in references]
         bootstrap = _tested(prepared, prepared_references, view.metrics, "bs", samples)
@@ -134,7 +136,13 @@ def score_sheet(
     )
 
 
-def _views(reference_count: int, target_lang: str, tokenize: TokenizerName | None, lowercase: bool) -> Iterator[_View]:
+def _views(
+    reference_count: int,
+    target_lang: str,
+    tokenize: TokenizerName | None,
+    lowercase: bool,
+    learned: Mapping[str, Any],
+) -> Iterator[_View]:
     from sacrebleu.metrics import BLEU
 
     made = {name: make_metric(name, target_lang, tokenize=tokenize, lowercase=lowercase) for name in _METRICS}
@@ -149,6 +157,8 @@ def _views(reference_count: int, target_lang: str, tokenize: TokenizerName | Non
             signature = paper_signature(reference_count, language, splits_compounds=splits)
             yield _View({name: metric}, moses_tokenizer(language, splits_compounds=splits), signature)
     yield _View({"chrF2": made["chrf"], "TER": made["ter"]}, str)
+    for metric in learned.values():
+        yield _View({metric.name: metric}, str)
 
 
 def _tested(

@@ -104,12 +104,12 @@ class Int8Weight:
         product_NO = product.multiply(rounded_NI).mul_(step_N1)
         return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
 
-    def of_rows(self, weight_OI: Tensor) -> Int8Weight:
+    def of_rows(self, weight_OI: Tensor, bias_O: Tensor | None) -> Int8Weight:
         """As :meth:`~nmt.kernels.linear.PrepackedWeight.of_rows`.
 
         The rows are packed for FBGEMM alone: packing twice takes longer than a search of few sentences gains.
         """
-        return Int8Weight(weight_OI, None, FbgemmProduct)
+        return Int8Weight(weight_OI, bias_O, FbgemmProduct)
 
 
 @functools.cache

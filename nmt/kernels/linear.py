@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from nmt.kernels import private
 from nmt.kernels.int8 import Int8Weight
+from nmt.kernels.working_weights import MakeCopy
 
 
 class Linear(nn.Linear):
@@ -29,6 +30,7 @@ class Linear(nn.Linear):
     def __init__(self, in_features: int, out_features: int, *, bias: bool = True, ends: Sequence[int] = ()) -> None:
         self.ends = ends or [out_features]
         super().__init__(in_features, out_features, bias=bias)
+        self._copies: tuple[Tensor, Tensor | None] | None = None
 
     def reset_parameters(self) -> None:
         """Initialise the weights."""
@@ -37,9 +39,23 @@ class Linear(nn.Linear):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
+    def forward(self, x_NI: Tensor) -> Tensor:
+        """(N, I) to (N, O)."""
+        return F.linear(x_NI, *self._factors)
+
     def part(self, x_NI: Tensor, start: int, end: int) -> Tensor:
         """Only the features from ``start`` to ``end``."""
-        return F.linear(x_NI, self.weight[start:end], None if self.bias is None else self.bias[start:end])
+        weight_OI, bias_O = self._factors
+        return F.linear(x_NI, weight_OI[start:end], None if bias_O is None else bias_O[start:end])
+
+    def take_copies(self, copy: MakeCopy) -> None:
+        """As :meth:`nmt.kernels.working_weights.TakesCopies.take_copies`."""
+        self._copies = copy(self.weight), None if self.bias is None else copy(self.bias)
+
+    @property
+    def _factors(self) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias of products."""
+        return self._copies if self._copies is not None and self.training else (self.weight, self.bias)
 
 
 class PrepackedWeight(Protocol):
@@ -49,8 +65,8 @@ class PrepackedWeight(Protocol):
         """x W^T + b."""
         ...
 
-    def of_rows(self, weight_OI: Tensor) -> PrepackedWeight:
-        """A weight without bias of some rows of the same matrix, for products of the same kind."""
+    def of_rows(self, weight_OI: Tensor, bias_O: Tensor | None) -> PrepackedWeight:
+        """Some rows of the same matrix and their bias, for products of the same kind."""
         ...
 
 
@@ -81,9 +97,9 @@ class FloatWeight:
             return private.ordered_product(x_NI, self._weight_OI, self._bias_O)
         return F.linear(x_NI, self._weight_OI, self._bias_O)
 
-    def of_rows(self, weight_OI: Tensor) -> FloatWeight:
+    def of_rows(self, weight_OI: Tensor, bias_O: Tensor | None) -> FloatWeight:
         """As :meth:`PrepackedWeight.of_rows`."""
-        return FloatWeight(weight_OI, None, self._dtype)
+        return FloatWeight(weight_OI, bias_O, self._dtype)
 
 
 def prepacked(weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> PrepackedWeight:

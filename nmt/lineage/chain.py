@@ -11,6 +11,7 @@ from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.run_folder import bundle_to_use, is_run
 from nmt.data.data_folder import DataFolder
 from nmt.errors import DataError
+from nmt.lineage.conversions import exported_link, imported_link, is_exported
 from nmt.lineage.link import Link
 from nmt.lineage.models import bundle_link, data_folder_link
 from nmt.lineage.outputs import is_score, score_link, translation_link
@@ -21,7 +22,7 @@ def chain(path: Path) -> Link:
     """What lies at a path, and all that it was made from.
 
     Args:
-        path: the JSON of a score, a translation, a run, a bundle, a data set or its vocabulary.
+        path: the JSON of a score, a translation, a run, a bundle, an exported model, a data set or its vocabulary.
 
     Raises:
         DataError: there is nothing, or nothing that nmt wrote; or a record is damaged.
@@ -39,7 +40,9 @@ def _chain(path: Path) -> Link:
         if _has_manifest(path):
             return data_folder_link(path)
         if is_bundle(path):
-            return bundle_link(path)
+            return imported_link(path)
+        if is_exported(path):
+            return exported_link(path)
         if is_run(path):
             return bundle_link(bundle_to_use(path))
     elif OutputFile(path).record.is_file():

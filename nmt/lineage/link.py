@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from nmt.hashing import sha256_of
+from nmt.lineage.facts import Facts, json_values
 
-Kind = Literal["score", "translation", "text", "model", "checkpoint", "data set", "vocabulary", "archive", "file"]
+Kind = Literal[
+    "score", "translation", "text", "model", "checkpoint", "data set", "vocabulary", "archive", "file", "exported model"
+]
 State = Literal["unchanged", "changed", "not here", "not checked"]
 
 
@@ -20,8 +23,7 @@ class Link:
     kind: Kind
     name: str
     """A path, or the name of an archive; a file is one of the user's own, or of this program."""
-    facts: dict[str, str] = field(default_factory=dict)
-    """Label -> text, for people."""
+    facts: Facts = field(default_factory=dict)
     state: State = "not checked"
     change: str = ""
     """What changed, if something did."""
@@ -37,8 +39,14 @@ class Link:
 
     def values(self) -> dict[str, Any]:
         """Everything but the record as JSON values."""
-        values = {name: value for name, value in asdict(self).items() if name not in ("record", "made_from")}
-        return values | {"made_from": [link.values() for link in self.made_from]}
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "facts": json_values(self.facts),
+            "state": self.state,
+            "change": self.change,
+            "made_from": [link.values() for link in self.made_from],
+        }
 
 
 def state_of(files: Mapping[Path, str]) -> tuple[State, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,18 +18,22 @@ from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.lineage import (
     AVERAGED,
     AVERAGED_SHA256,
+    IMPORTED,
     LINEAGE,
+    ORIGIN,
     data_lineage,
     described_origin,
-    manifest_without_samples,
 )
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.data.data_folder import DataFolder
-from nmt.data.manifest import Manifest, SourceRecord, read_manifest
+from nmt.data.manifest import Manifest, SourceRecord, read_manifest, without_samples
+from nmt.data.vocab_record import TEMPERATURE, joint_entries
 from nmt.errors import DataError
+from nmt.lineage.facts import Fact, count_of, counts_of
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.text import STDIN
 
+_CITATION_KEY = re.compile(r"^@\w+{([^,\s]+),", re.MULTILINE)
 _UNKNOWN = "unknown: made by an earlier version, or by another program"
 
 
@@ -38,18 +43,33 @@ def model_link(origin: Mapping[str, Any]) -> Link:
     state, change = state_of({path / name: str(sha256) for name, sha256 in checksums.items()})
     lineage = mapping_of(notes.get(LINEAGE))
     training = mapping_of(lineage.get("training"))
-    facts = {"sha256 of the weights": str(checksums.get("model.safetensors", "unknown"))}
+    facts: dict[str, str | Fact] = {"sha256 of the weights": str(checksums.get("model.safetensors", "unknown"))}
     averaged = notes.get(AVERAGED)
     if isinstance(averaged, list):
-        facts["averaged"] = f"{len(averaged)} checkpoints"
-    facts |= _training_facts(training) if training else {"origin": _UNKNOWN}
+        facts["averaged"] = count_of(len(averaged), "checkpoints")
+    imported = mapping_of(notes.get(IMPORTED))
+    if imported:
+        facts["imported from"] = " ".join(str(imported[key]) for key in ("toolkit", "version") if imported.get(key))
+    else:
+        facts |= _training_facts(training) if training else {"origin": _UNKNOWN}
     first = training.get("init_from")
     made_from = [
         *_checkpoints(averaged, notes.get(AVERAGED_SHA256)),
         *([model_link(first)] if isinstance(first, dict) and "path" in first else []),
         *(data_link(entry, path) for entry in entries_of(lineage.get("data"))),
+        *_originals(imported),
     ]
     return Link("model", str(path), facts, state, change, tuple(made_from), origin)
+
+
+def _originals(imported: Mapping[str, Any]) -> Iterator[Link]:
+    """The files of another toolkit that a bundle was imported from, by its notes."""
+    for name, record in mapping_of(imported.get("files")).items():
+        facts: dict[str, str | Fact] = {"sha256": str(mapping_of(record).get("sha256"))}
+        size = mapping_of(record).get("bytes")
+        if isinstance(size, int):
+            facts["size"] = Fact(f"{size:,} bytes", size)
+        yield Link("file", str(name), facts, "not here")
 
 
 def bundle_link(folder: Path) -> Link:
@@ -62,15 +82,17 @@ def bundle_link(folder: Path) -> Link:
     if not isinstance(recorded, dict):
         link = model_link(origin | {"sha256": {}})
         why = f"{files.checksums} is missing or damaged, so its files cannot be checked"
-        return replace(link, state="not checked", facts=link.facts | {"checksums": why})
+        return replace(link, state="not checked", facts={**link.facts, "checksums": why})
     return model_link(origin | {"sha256": {str(name): str(sha256) for name, sha256 in recorded.items()}})
 
 
-def _training_facts(training: Mapping[str, Any]) -> dict[str, str]:
+def _training_facts(training: Mapping[str, Any]) -> dict[str, str | Fact]:
     versions = ", ".join(f"{name} {version}" for name, version in mapping_of(training.get("versions")).items())
-    ranks = training.get("ranks")
+    hardware, ranks = training.get("hardware"), training.get("ranks")
     return {
-        "trained on": f"{training.get('hardware')}{f', {ranks} ranks' if ranks != 1 else ''}",
+        "trained on": Fact(
+            f"{hardware}{f', {ranks} ranks' if ranks != 1 else ''}", {"hardware": hardware, "ranks": ranks}
+        ),
         "versions": versions,
     }
 
@@ -98,38 +120,73 @@ def data_link(entry: Mapping[str, Any], near: Path | None = None) -> Link:
     files = {folder / name: record.sha256 for name, record in manifest.files.items()} if folder else {}
     state, change = state_of(files) if folder else ("not here", "")
     dropped = {name: count for name, count in manifest.filters.items() if count and not name.endswith("_kept")}
-    facts = {
+    facts: dict[str, str | Fact] = {
         "languages": f"{manifest.source_lang} to {manifest.target_lang}",
         "licence": manifest.licence or "unknown",
+        **_citations(manifest),
         "fingerprint": manifest.fingerprint,
-        "pairs": ", ".join(
-            f"{name.rpartition('.')[0]} {record.lines:,}"
-            for name, record in manifest.files.items()
-            if name.endswith(f".{manifest.source_lang}")
+        "pairs": counts_of(
+            {
+                name.rpartition(".")[0]: record.lines
+                for name, record in manifest.files.items()
+                if name.endswith(f".{manifest.source_lang}")
+            }
         ),
-        **({"dropped": ", ".join(f"{name} {count:,}" for name, count in dropped.items())} if dropped else {}),
+        **({"dropped": counts_of(dropped)} if dropped else {}),
     }
-    made_from = [*_vocabulary(vocabulary, folder), *_sources(manifest)]
+    made_from = [*_vocabulary(vocabulary, folder, manifest), *_sources(manifest)]
     return Link("data set", str(folder or manifest.name), facts, state, change, tuple(made_from), entry)
+
+
+def _citations(manifest: Manifest) -> dict[str, str]:
+    """The keys of the citations; the manifest has them in full."""
+    keys = [key for corpus in manifest.corpora for key in _CITATION_KEY.findall(corpus.citation)]
+    return {"cite": ", ".join(dict.fromkeys(keys))} if keys else {}
 
 
 def data_folder_link(folder: Path) -> Link:
     """A data set on disk."""
-    entry: dict[str, Any] = {"manifest": manifest_without_samples(folder)}
+    entry: dict[str, Any] = {"manifest": without_samples(read_manifest(folder))}
     with suppress(DataError):  # it has no vocabulary yet
         entry = data_lineage(folder)
     return data_link(entry, folder)
 
 
-def _vocabulary(vocabulary: Mapping[str, Any], folder: Path | None) -> list[Link]:
+def _vocabulary(vocabulary: Mapping[str, Any], folder: Path | None, manifest: Manifest) -> list[Link]:
+    """The vocabulary of a data set. It was made from the data sets that it was trained on, but for this one."""
     if not vocabulary:
         return []
     sha256, settings = str(vocabulary.get("sha256")), mapping_of(vocabulary.get("trained_with"))
     path = DataFolder(folder).vocab if folder else None
     state, change = state_of({path: sha256}) if path else ("not here", "")
-    how = f"{settings.get('model_type')}, {settings.get('size'):,} pieces" if settings else "given, not trained here"
-    facts = {"sha256": sha256, "trained": how, "maximum length of a line": f"{vocabulary.get('max_length')} pieces"}
-    return [Link("vocabulary", str(path or "vocab.model"), facts, state, change)]
+    origin, joint = mapping_of(vocabulary.get(ORIGIN)), joint_entries(settings)
+    longest = vocabulary.get("max_length")
+    facts: dict[str, str | Fact] = {
+        "sha256": sha256,
+        "trained": _how_trained(settings, origin, joint),
+        "maximum length of a line": Fact(f"{longest} pieces", longest),
+    }
+    others = [{"manifest": each["manifest"]} for each in joint if each["manifest"]["name"] != manifest.name]
+    made_from = tuple(data_link(entry) for entry in ([origin] if origin else others))
+    return [Link("vocabulary", str(path or "vocab.model"), facts, state, change, made_from)]
+
+
+def _how_trained(
+    settings: Mapping[str, Any], origin: Mapping[str, Any], joint: Sequence[Mapping[str, Any]]
+) -> str | Fact:
+    if origin:
+        return f"given, trained on {origin['manifest']['name']}"
+    if not settings:
+        return "given, not trained here"
+    kind, size = settings.get("model_type"), settings.get("size")
+    how = f"{kind}, {size:,} pieces"
+    if not joint:
+        return Fact(how, {"model_type": kind, "pieces": size})
+    names, temperature = [str(entry["manifest"]["name"]) for entry in joint], settings[TEMPERATURE]
+    return Fact(
+        f"{how}, on {', '.join(names)} (sampling temperature {temperature:g})",
+        {"model_type": kind, "pieces": size, "data": names, "sampling_temperature": temperature},
+    )
 
 
 def _sources(manifest: Manifest) -> list[Link]:
@@ -138,7 +195,7 @@ def _sources(manifest: Manifest) -> list[Link]:
     for source in manifest.sources:
         place = next((path for path in _places(source) if path.is_file()), None)
         state, change = state_of({place: source.sha256}) if place else ("not here", "")
-        facts = {"sha256": source.sha256, "bytes": f"{source.bytes:,}"}
+        facts: dict[str, str | Fact] = {"sha256": source.sha256, "bytes": count_of(source.bytes)}
         if source.url is not None:
             links.append(Link("archive", str(place or source.file), {"url": source.url, **facts}, state, change))
         elif source.file == STDIN:

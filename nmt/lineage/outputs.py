@@ -9,6 +9,7 @@ from typing import Any
 from nmt.checkpoint.kinds import read_json
 from nmt.errors import DataError
 from nmt.hashing import sha256_of
+from nmt.lineage.facts import Fact
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.lineage.models import model_link
 from nmt.text import STDIN
@@ -59,11 +60,14 @@ def score_link(path: Path, record: Mapping[str, Any]) -> Link:
         else:
             made_from.append(_text_link(entry, "hypothesis"))
     made_from += [_text_link(entry, "reference") for entry in entries_of(lineage.get("references"))]
-    facts = {}
+    facts: dict[str, str | Fact] = {}
     for system in entries_of(record.get("systems")):
         name = str(system.get("hypothesis") or system.get("system"))
         scores = entries_of(system.get("scores"))
-        facts[name] = ", ".join(f"{score['name']} {score['value']:.2f}" for score in scores)
+        facts[name] = Fact(
+            ", ".join(f"{score['name']} {score['value']:.2f}" for score in scores),
+            {str(score["name"]): score["value"] for score in scores},
+        )
     if record.get("test_set"):
         facts["test set"] = f"{record['test_set']}, {record.get('langpair')}"
     return Link("score", str(path), facts, "not checked", "", tuple(made_from), record)
@@ -82,9 +86,9 @@ def translation_link(path: Path, record: Mapping[str, Any] | None = None) -> Lin
         for name, value in made.items()
         if name in _ALWAYS or (name not in _ABOUT_FILES and value != defaults.get(name) and value is not None)
     }
-    facts = {
+    facts: dict[str, str | Fact] = {
         "sha256": str(record["sha256"]),
-        "settings": ", ".join(f"{name} {value}" for name, value in settings.items()),
+        "settings": Fact(", ".join(f"{name} {value}" for name, value in settings.items()), settings),
     }
     made_from = [model_link(model) for model in entries_of(origin.get("models"))]
     for name, file in mapping_of(origin.get("files")).items():

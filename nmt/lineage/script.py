@@ -14,10 +14,11 @@ from typing import Any
 
 import yaml
 
-from nmt.checkpoint.lineage import AVERAGED, LINEAGE, UPDATE
+from nmt.checkpoint.lineage import AVERAGED, IMPORTED, LINEAGE, ORIGIN, UPDATE
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config.documents import parse_yaml
 from nmt.data.manifest import Manifest
+from nmt.data.vocab_record import TEMPERATURE, joint_entries
 from nmt.errors import DataError
 from nmt.lineage.link import Link, entries_of, mapping_of
 from nmt.option_fields import OptionField, option_fields
@@ -59,7 +60,9 @@ def script_for(link: Link) -> str:
         steps = list(dict.fromkeys(step for part in _in_order(link) for step in _steps(part)))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{link.name}: its lineage is damaged ({type(error).__name__}: {error}).") from None
-    versions = sorted({f"# {_one_line(part.facts['versions'])}" for part in link.all() if "versions" in part.facts})
+    versions = sorted(
+        {f"# {_one_line(str(part.facts['versions']))}" for part in link.all() if "versions" in part.facts}
+    )
     return "\n".join([_BEGINNING.format(name=_one_line(link.name), versions="\n".join(versions) or "#"), *steps])
 
 
@@ -73,7 +76,7 @@ def _in_order(link: Link) -> Iterator[Link]:
 def _steps(link: Link) -> Iterator[str]:
     match link.kind:
         case "data set":
-            yield _data_step(link.record)
+            yield from _data_steps(link.record)
         case "model":
             yield _model_step(link)
         case "translation":
@@ -84,8 +87,25 @@ def _steps(link: Link) -> Iterator[str]:
             return
 
 
-def _data_step(entry: Mapping[str, Any]) -> str:
+def _data_steps(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Prepare a data set and build its vocabulary; a joint vocabulary needs all data sets that it was trained on."""
     manifest = Manifest.model_validate(entry["manifest"])
+    vocabulary = mapping_of(entry.get("vocabulary"))
+    settings = mapping_of(vocabulary.get("trained_with"))
+    manifests = [Manifest.model_validate(each["manifest"]) for each in joint_entries(settings)] or [manifest]
+    if len({each.name for each in manifests}) < len(manifests):
+        raise DataError(
+            f"{manifest.name}: shares its vocabulary with a data set of the same name, which a script cannot."
+        )
+    for each in manifests:
+        yield _preparing(each)
+    if settings:
+        yield _training_vocabulary(manifests, vocabulary, settings)
+    elif vocabulary:
+        yield _encoding(manifest, vocabulary)
+
+
+def _preparing(manifest: Manifest) -> str:
     if any(source.file == STDIN for source in manifest.sources):
         raise DataError(f"{manifest.name}: was read from a pipe, so a script cannot make it again.")
     folder = _data_folder(manifest)
@@ -95,20 +115,41 @@ def _data_step(entry: Mapping[str, Any]) -> str:
         _command("prepare-data", f"{manifest.name}.yaml", "--out", folder),
         *(_same(record.sha256, f"{folder}/{_safe(name)}") for name, record in manifest.files.items()),
     ]
-    vocabulary = mapping_of(entry.get("vocabulary"))
-    settings = mapping_of(vocabulary.get("trained_with"))
-    if vocabulary and not settings:
-        raise DataError(f"{manifest.name}: its vocabulary was not trained on it, so a script cannot make it again.")
-    if settings:
-        options = [
-            "--data", folder, "--size", str(settings["size"]), "--model-type", str(settings["model_type"]),
-            "--character-coverage", str(settings["character_coverage"]), "--normalization", settings["normalization"],
-            "--source-normalization", settings["source_normalization"], "--max-length", str(vocabulary["max_length"]),
-        ]  # fmt: skip
-        if settings.get("byte_fallback") is not None:
-            options.append("--byte-fallback" if settings["byte_fallback"] else "--no-byte-fallback")
-        lines += [_command("build-vocab", *options), _same(vocabulary["sha256"], f"{folder}/vocab.model")]
     return "\n".join(lines) + "\n"
+
+
+def _training_vocabulary(
+    manifests: Sequence[Manifest], vocabulary: Mapping[str, Any], settings: Mapping[str, Any]
+) -> str:
+    folders = [_data_folder(manifest) for manifest in manifests]
+    options = [
+        *(word for folder in folders for word in ("--data", folder)),
+        "--size", str(settings["size"]), "--model-type", str(settings["model_type"]),
+        "--character-coverage", str(settings["character_coverage"]), "--normalization", settings["normalization"],
+        "--source-normalization", settings["source_normalization"], "--max-length", str(vocabulary["max_length"]),
+    ]  # fmt: skip
+    if settings.get("byte_fallback") is not None:
+        options.append("--byte-fallback" if settings["byte_fallback"] else "--no-byte-fallback")
+    if len(manifests) > 1:
+        options += ["--sampling-temperature", str(settings[TEMPERATURE])]
+    checks = (_same(vocabulary["sha256"], f"{folder}/vocab.model") for folder in folders)
+    return "\n".join([_command("build-vocab", *options), *checks]) + "\n"
+
+
+def _encoding(manifest: Manifest, vocabulary: Mapping[str, Any]) -> str:
+    """Encode a data set with the vocabulary of the data set that it was trained on, which an earlier step made."""
+    origin, folder = mapping_of(vocabulary.get(ORIGIN)), _data_folder(manifest)
+    if not origin:
+        raise DataError(
+            f"{manifest.name}: was encoded with a given vocabulary (sha256 {vocabulary.get('sha256')}). What that was "
+            "trained on is not recorded: it is no vocabulary of a data set or of a bundle of nmt."
+        )
+    given = f"{_data_folder(Manifest.model_validate(origin['manifest']))}/vocab.model"
+    command = _command(
+        "build-vocab", "--data", folder, "--vocab", given,
+        "--source-normalization", vocabulary["source_normalization"], "--max-length", str(vocabulary["max_length"]),
+    )  # fmt: skip
+    return "\n".join([command, _same(vocabulary["sha256"], f"{folder}/vocab.model")]) + "\n"
 
 
 def _with_absolute_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,6 +172,11 @@ def _model_step(link: Link) -> str:
     lineage, config = mapping_of(notes.get(LINEAGE)), link.record.get("config")
     training = mapping_of(lineage.get("training"))
     if not training or not isinstance(config, str):
+        if imported := mapping_of(notes.get(IMPORTED)):
+            raise DataError(
+                f"{link.name}: was imported from files of {imported.get('toolkit')}, which a script cannot fetch. Run "
+                "`nmt import` on them again."
+            )
         raise DataError(f"{link.name}: how it was trained is not recorded, so it cannot be made again.")
     run, weights = _run_folder(link), mapping_of(link.record.get("sha256")).get("model.safetensors")
     settings = parse_yaml(config)
@@ -259,12 +305,19 @@ def score_options(
     tokenize: str | None,
     lowercase: bool,
     target_lang: str | None,
+    files: Mapping[str, Path | None],
 ) -> list[str]:
-    """The options of ``nmt score`` that compute the same scores again."""
+    """The options of ``nmt score`` that compute the same scores again.
+
+    Args:
+        files: what further options name, by option.
+    """
     words = ["--sheet"] if sheet else [word for metric in metrics for word in ("--metric", metric)]
     words += ["--paper-bleu"] * paper_bleu + ["--lowercase"] * lowercase
     words += [] if tokenize is None else ["--tokenize", tokenize]
-    return words + ([] if target_lang is None else ["--target-lang", target_lang])
+    words += [] if target_lang is None else ["--target-lang", target_lang]
+    # The script runs in another folder.
+    return words + [word for name, path in files.items() if path for word in (f"--{name}", str(path.absolute()))]
 
 
 def _data_folder(manifest: Manifest) -> str:

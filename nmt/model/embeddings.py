@@ -1,84 +1,106 @@
 """Token embeddings, the output projection that shares their matrix, and positions (sections 3.4 and 3.5).
 
-Shapes: B sentences, T positions, D d_model, V vocabulary.
+Shapes: B sentences, T positions, D d_model, V target vocabulary.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, assert_never
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nmt.config import ModelConfig
 from nmt.kernels.linear import PrepackedWeight, prepacked
+from nmt.kernels.working_weights import MakeCopy
+from nmt.model.positions import fixed_positions
 
 ROWS_MULTIPLE = 8
-
-Positions = Literal["sinusoidal", "learned"]
+BOS = 2
+"""The id of the piece that begins every target."""
 
 
 class TokenEmbedding(nn.Module):
     """The matrix that source embeddings, target embeddings and the pre-softmax projection share (section 3.4).
 
-    Its rows are rounded up to a multiple of 8, which suits tensor cores. The added rows belong to no piece: they are
-    never looked up, and the projection leaves their logits out, so they get neither probability nor smoothing mass.
+    With ``tied_embeddings: decoder`` the source has a matrix of its own, with ``none`` the projection also.
+
+    The rows of a matrix are rounded up to a multiple of 8, which suits tensor cores. The added rows belong to no piece:
+    they are never looked up, and the projection leaves their logits out, so they get neither probability nor smoothing
+    mass.
+
+    Args:
+        vocab_size: number of target pieces.
+        source_vocab_size: number of source pieces.
     """
 
-    def __init__(self, vocab_size: int, d_model: int) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, source_vocab_size: int) -> None:
         super().__init__()
         self.vocab_size = vocab_size
-        self.scale = math.sqrt(d_model)
-        self.weight = nn.Parameter(torch.empty(-(-vocab_size // ROWS_MULTIPLE) * ROWS_MULTIPLE, d_model))
-        nn.init.normal_(self.weight, std=d_model**-0.5)
+        self.scale = math.sqrt(config.d_model)
+        self.starts_with_zeros = config.decoder_start == "zero"
+        self.weight = _matrix(vocab_size, config.d_model)
+        tied = config.tied_embeddings
+        self.source_weight = None if tied == "all" else _matrix(source_vocab_size, config.d_model)
+        self.output_weight = _matrix(vocab_size, config.d_model) if tied == "none" else None
+        self.output_bias = nn.Parameter(torch.zeros(len(self.weight))) if config.output_bias else None
         self._prepacked: PrepackedWeight | None = None
+        self._copies: tuple[Tensor, Tensor | None] | None = None
 
-    def forward(self, tokens_BT: Tensor) -> Tensor:
-        """Vectors (B, T, D) of pieces, multiplied by sqrt(d_model)."""
-        return F.embedding(tokens_BT, self.weight) * self.scale
+    def source(self, tokens_BT: Tensor) -> Tensor:
+        """Vectors (B, T, D) of source pieces, multiplied by sqrt(d_model)."""
+        weight = self.weight if self.source_weight is None else self.source_weight
+        return F.embedding(tokens_BT, weight) * self.scale
+
+    def target(self, tokens_BT: Tensor) -> Tensor:
+        """Vectors (B, T, D) of target pieces, multiplied by sqrt(d_model)."""
+        vectors_BTD = F.embedding(tokens_BT, self.weight) * self.scale
+        return vectors_BTD.masked_fill((tokens_BT == BOS)[..., None], 0) if self.starts_with_zeros else vectors_BTD
 
     def project(self, x_BTD: Tensor) -> Tensor:
-        """Logits (B, T, V) over the pieces."""
+        """Logits (B, T, V) over the target pieces."""
         if self._prepacked is not None:
             return self._prepacked.multiply(x_BTD)
         # All rows are multiplied: a GPU multiplies matrices of other widths several times as slowly.
-        logits_BTX = F.linear(x_BTD, self.weight)
-        return logits_BTX if len(self.weight) == self.vocab_size else logits_BTX[..., : self.vocab_size]
+        logits_BTX = F.linear(x_BTD, *self._factors)
+        return logits_BTX if len(self.projection) == self.vocab_size else logits_BTX[..., : self.vocab_size]
 
     def projection_to(self, pieces_C: Tensor) -> Callable[[Tensor], Tensor]:
         """A function like :meth:`project` that computes the logits of some pieces only (B, T, C)."""
-        rows_CD = self.weight[pieces_C]
+        rows_CD = self.projection[pieces_C]
+        bias_C = None if self.output_bias is None else self.output_bias[pieces_C]
         if self._prepacked is None:
-            return lambda x_BTD: F.linear(x_BTD, rows_CD)
-        return self._prepacked.of_rows(rows_CD).multiply
+            return lambda x_BTD: F.linear(x_BTD, rows_CD, bias_C)
+        return self._prepacked.of_rows(rows_CD, bias_C).multiply
 
     def prepack(self, dtype: torch.dtype) -> None:
         """Keep a copy of the matrix for :meth:`project`; see :func:`nmt.kernels.linear.prepack`."""
-        self._prepacked = prepacked(self._pieces, None, dtype)
+        bias = None if self.output_bias is None else self.output_bias[: self.vocab_size]
+        self._prepacked = prepacked(self.projection[: self.vocab_size], bias, dtype)
+
+    def take_copies(self, copy: MakeCopy) -> None:
+        """Multiply by a copy in training; see :mod:`nmt.kernels.working_weights`. Embeddings are not rounded."""
+        matrix = copy(self.projection, is_all=self.output_weight is not None)
+        self._copies = matrix, None if self.output_bias is None else copy(self.output_bias)
 
     @property
-    def _pieces(self) -> Tensor:
-        return self.weight if len(self.weight) == self.vocab_size else self.weight[: self.vocab_size]
+    def _factors(self) -> tuple[Tensor, Tensor | None]:
+        """Matrix and bias of the projection, or in training their copies if there are any."""
+        return self._copies if self._copies is not None and self.training else (self.projection, self.output_bias)
+
+    @property
+    def projection(self) -> Tensor:
+        """The matrix of the output projection, with the added rows."""
+        return self.weight if self.output_weight is None else self.output_weight
 
 
-def sinusoids(length: int, d_model: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = the cosine (section 3.5); (length, D), float64."""
-    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
-    rate = 10_000 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    return torch.stack([torch.sin(position * rate), torch.cos(position * rate)], dim=-1).flatten(1)
-
-
-def fixed_positions(kind: Positions, length: int, d_model: int) -> Tensor | None:
-    """The vectors of positions that are not learned, (length, D), float64; None where they are weights."""
-    match kind:
-        case "sinusoidal":
-            return sinusoids(length, d_model)
-        case "learned":
-            return None
-        case _:
-            assert_never(kind)
+def _matrix(vocab_size: int, d_model: int) -> nn.Parameter:
+    """A vector per piece, normally distributed, with rows added up to a multiple of 8."""
+    weight = nn.Parameter(torch.empty(-(-vocab_size // ROWS_MULTIPLE) * ROWS_MULTIPLE, d_model))
+    nn.init.normal_(weight, std=d_model**-0.5)
+    return weight
 
 
 class PositionEmbedding(nn.Module):
@@ -86,13 +108,13 @@ class PositionEmbedding(nn.Module):
 
     weight: Tensor
 
-    def __init__(self, kind: Positions, max_positions: int, d_model: int) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        if (fixed := fixed_positions(kind, max_positions, d_model)) is not None:
+        if (fixed := fixed_positions(config)) is not None:
             self.register_buffer("weight", fixed.to(torch.get_default_dtype()), persistent=False)
         else:
-            self.weight = nn.Parameter(torch.empty(max_positions, d_model))
-            nn.init.normal_(self.weight, std=d_model**-0.5)
+            self.weight = nn.Parameter(torch.empty(config.max_positions, config.d_model))
+            nn.init.normal_(self.weight, std=config.d_model**-0.5)
 
     def forward(self, x_BTD: Tensor, positions: int | Tensor = 0) -> Tensor:
         """Add the vectors of positions to vectors (B, T, D).

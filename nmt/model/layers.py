@@ -6,7 +6,10 @@ Shapes: D d_model, F d_ff; N target and M source rows, one per position of a bat
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import assert_never
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -21,6 +24,21 @@ from nmt.model.state import Past
 Sublayer = Callable[[Tensor], Tensor]
 
 
+def choose_activation(config: ModelConfig) -> Sublayer:
+    """The function between the two products of the feed-forward sub-layer; the paper's is relu."""
+    match config.activation:
+        case "relu":
+            return partial(F.relu, inplace=True)
+        case "swish":
+            return F.silu
+        case "gelu":
+            return F.gelu
+        case "quick_gelu":
+            return lambda x: x * torch.sigmoid(1.702 * x)
+        case _:
+            assert_never(config.activation)
+
+
 class FeedForward(nn.Module):
     """max(0, x W1 + b1) W2 + b2, at each position separately (equation 2)."""
 
@@ -28,11 +46,12 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = Linear(config.d_model, config.d_ff)
         self.output = Linear(config.d_ff, config.d_model)
+        self.activation = choose_activation(config)
         self.dropout = kernels.dropout(config.activation_dropout)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         """(N, D) to (N, D)."""
-        hidden_NF = F.relu(self.inner(x_ND), inplace=True)
+        hidden_NF = self.activation(self.inner(x_ND))
         return self.output(self.dropout(hidden_NF))
 
 

@@ -18,9 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nmt.kernels.packing import PAD
 from nmt.kernels.policy import AttentionKernel
 from nmt.kernels.sentence_rows import SentenceAttention, SentenceRows
 
+EOS = 3
+"""The id of the piece that ends every source."""
 MIN_BLOCK = 32
 """Smaller blocks save scores, but their products are too small for the processor."""
 
@@ -28,6 +31,19 @@ MIN_BLOCK = 32
 def additive_mask(forbidden: Tensor, dtype: torch.dtype) -> Tensor:
     """0 where a query may attend to a key, -inf where it is forbidden. No row may be forbidden throughout."""
     return torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device).masked_fill_(forbidden, -torch.inf)
+
+
+def unseen_source(source_BS: Tensor, *, sees_eos: bool) -> Tensor:
+    """The positions of sources that no query attends to: padding, and eos if the model does not see it.
+
+    An eos without pieces before it is always seen, because no row may be masked throughout.
+    """
+    padding_BS = source_BS == PAD
+    if sees_eos:
+        return padding_BS
+    eos_BS = source_BS == EOS
+    eos_BS[:, 0] = False
+    return padding_BS | eos_BS
 
 
 class Mask(Protocol):

@@ -13,33 +13,37 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.kernels.packing import PAD, Lengths, Packing
+from nmt.kernels.packing import Lengths, Packing
 from nmt.kernels.policy import PLAIN, Kernels
 from nmt.kernels.sentence_rows import SentenceRows, suits_flash_attention
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
-from nmt.model.masks import AdditiveMask, Mask, SentenceMask, additive_mask, source_mask, target_mask
+from nmt.model.masks import AdditiveMask, Mask, SentenceMask, additive_mask, source_mask, target_mask, unseen_source
 from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
 from nmt.model.state import DecodingState, Encoded, LayerState, Past, StepPast, WholeTarget
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder over one shared vocabulary.
+    """Encoder and decoder.
 
     Args:
+        vocab_size: number of target pieces.
+        source_vocab_size: number of source pieces; by default source and target share one vocabulary.
         kernels: the implementations to compute with; by default the plain equations. Choose them for the device that
             the model is moved to (:func:`~nmt.kernels.policy.choose_kernels`).
     """
 
-    def __init__(self, config: ModelConfig, vocab_size: int, kernels: Kernels = PLAIN) -> None:
+    def __init__(
+        self, config: ModelConfig, vocab_size: int, kernels: Kernels = PLAIN, *, source_vocab_size: int | None = None
+    ) -> None:
         super().__init__()
         self.config = config
         self.kernels = kernels
-        self.embedding = TokenEmbedding(vocab_size, config.d_model)
-        self.source_positions = PositionEmbedding(config.positions, config.max_positions, config.d_model)
+        self.embedding = TokenEmbedding(config, vocab_size, source_vocab_size or vocab_size)
+        self.source_positions = PositionEmbedding(config)
         self.target_positions = self.source_positions
         if config.positions == "learned":
-            self.target_positions = PositionEmbedding(config.positions, config.max_positions, config.d_model)
+            self.target_positions = PositionEmbedding(config)
         self.dropout = kernels.dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(config, kernels) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config, kernels) for _ in range(config.decoder_layers))
@@ -50,7 +54,7 @@ class Transformer(nn.Module):
 
     @property
     def vocab_size(self) -> int:
-        """Number of pieces, without the rows that the embedding adds."""
+        """Number of target pieces, without the rows that the embedding adds."""
         return self.embedding.vocab_size
 
     @property
@@ -63,6 +67,7 @@ class Transformer(nn.Module):
             and not config.attention_dropout
             and config.source_neighbours is None
             and config.target_neighbours is None
+            and config.source_eos
             and suits_flash_attention(config.key_size, config.value_size)
         )
 
@@ -97,10 +102,11 @@ class Transformer(nn.Module):
             lengths_B: pieces of each sentence with eos, if the host knows them; counted if not given.
             observer: what to call with the weights of the attention.
         """
-        mask_B11S = additive_mask(source_BS == PAD, self.embedding.weight.dtype)[:, None, None, :]
+        unseen_BS = unseen_source(source_BS, sees_eos=self.config.source_eos)
+        mask_B11S = additive_mask(unseen_BS, self.embedding.weight.dtype)[:, None, None, :]
         packing = self.kernels.packing(source_BS, lengths_B)
         mask = self._sentence_mask(packing, packing) or source_mask(mask_B11S, self.config.source_neighbours)
-        x_MD = self.dropout(packing.pack(self.source_positions(self.embedding(source_BS), packing.positions)))
+        x_MD = self.dropout(packing.pack(self.source_positions(self.embedding.source(source_BS), packing.positions)))
         for index, layer in enumerate(self.encoder):
             x_MD = layer(x_MD, observed(mask, observer.encoder, index), packing)
         return Encoded(self.encoder_norm(x_MD), packing, mask_B11S)
@@ -129,7 +135,7 @@ class Transformer(nn.Module):
             self._sentence_mask(packing, encoded.packing) or AdditiveMask(encoded.mask_B11S),
         )
         pasts = [past.observed(observer, index) for index in range(len(self.decoder))]
-        x_ND = packing.pack(self.target_positions(self.embedding(target_BT), packing.positions))
+        x_ND = packing.pack(self.target_positions(self.embedding.target(target_BT), packing.positions))
         x_ND = self._through_decoder(x_ND, pasts, packing)
         return packing.pad_product(self.embedding.project, x_ND)
 
@@ -163,7 +169,7 @@ class Transformer(nn.Module):
         past_BWX = state.past_and_present(beam)
         past_mask, memory_mask = AdditiveMask(past_BWX[:, None]), AdditiveMask(state.memory_mask_B11S)
         pasts = [StepPast(layer, past_mask, memory_mask) for layer in state.layers]
-        vectors_ND = self.target_positions(self.embedding(tokens_BW.view(-1, 1)), state.length)
+        vectors_ND = self.target_positions(self.embedding.target(tokens_BW.view(-1, 1)), state.length)
         x_ND = self._through_decoder(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)), pasts, packing)
         logits_NV = packing.pad((state.project or self.embedding.project)(x_ND)).flatten(0, 1)
         layers = tuple(past.layer for past in pasts)

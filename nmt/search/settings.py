@@ -69,7 +69,10 @@ class SearchSettings:
         Option("alpha of the length penalty.", at_least=0, at_most=100, unset="the model's", applies_to_scoring=True),
     ] = 0.6
     normalization: Annotated[
-        Normalization, Option("What scores are divided by: paper's penalty, length^alpha.", applies_to_scoring=True)
+        Normalization,
+        Option(
+            "What scores are divided by: paper's penalty, length^alpha.", unset="the model's", applies_to_scoring=True
+        ),
     ] = "paper"
     max_extra_length: Annotated[
         int,

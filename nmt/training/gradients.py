@@ -10,9 +10,6 @@ from torch import Tensor, nn
 
 from nmt.training.ranks.exchange import Ranks
 
-BUCKET_BYTES = 50_000_000
-"""An exchange of this size should keep the links between GPUs busy; not yet measured."""
-
 
 class GradientBuffer:
     """The gradients of the trained parameters one after the other, followed by a row of figures.
@@ -20,21 +17,27 @@ class GradientBuffer:
     Backward passes add to the buffer in place, because each parameter's ``grad`` is a view into it.
     """
 
-    def __init__(self, parameters: Sequence[nn.Parameter], figures: int, ranks: Ranks) -> None:
+    def __init__(self, parameters: Sequence[nn.Parameter], figures: int, ranks: Ranks, *, spare: int = 0) -> None:
         """Allocate the buffer, filled with zeros.
 
         Args:
             parameters: parameters on one device with one dtype.
             figures: the number of figures that are sent with the gradients.
+            spare: the number of zeros between gradients and figures.
         """
         sizes = [parameter.numel() for parameter in parameters]
         first = parameters[0]
-        self._all = torch.zeros(sum(sizes) + figures, dtype=first.dtype, device=first.device)
+        self._all = torch.zeros(sum(sizes) + spare + figures, dtype=first.dtype, device=first.device)
         self._ranks = ranks
-        self.gradients, self.figures = torch.split(self._all, [sum(sizes), figures])
+        self.gradients, _, self.figures = torch.split(self._all, [sum(sizes), spare, figures])
         self._parameters = parameters
         self._sizes = sizes
         self._let_grads_be(self.gradients)
+
+    @property
+    def sums(self) -> Tensor:
+        """The gradients that this rank has the sums of, after :meth:`sum`."""
+        return self.gradients
 
     @property
     def is_sending(self) -> bool:
@@ -68,6 +71,43 @@ class GradientBuffer:
             parameter.grad = part.view_as(parameter)
 
 
+class ShardedGradientBuffer(GradientBuffer):
+    """Gives each rank the sums of its slice of the gradients alone. All slices have the same size."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter], figures: int, ranks: Ranks) -> None:
+        """As :class:`GradientBuffer`."""
+        numbers = sum(parameter.numel() for parameter in parameters)
+        self._size = -(-numbers // ranks.size)
+        padded = self._size * ranks.size
+        super().__init__(parameters, figures + ranks.size, ranks, spare=padded - numbers)
+        self.whole = self._all[:padded]
+        """The gradients and the zeros that fill the last slices."""
+        self._exchanged = self.figures
+        self.figures, self._norms = torch.split(self.figures, [figures, ranks.size])
+
+    @property
+    def sums(self) -> Tensor:
+        """As :attr:`GradientBuffer.sums`: those of this rank's slice."""
+        return self.own_slice(self.whole)
+
+    def own_slice(self, whole: Tensor) -> Tensor:
+        """This rank's slice of a tensor as large as :attr:`whole`."""
+        return whole[self._ranks.rank * self._size :][: self._size]
+
+    def sum(self, scale: float = 1.0) -> None:
+        """As :meth:`GradientBuffer.sum`, for the gradients of this rank's slice."""
+        if scale != 1.0:
+            self.gradients.mul_(scale)
+        self._ranks.sum_slices(self.whole, self.sums)
+        self._norms[self._ranks.rank] = torch.linalg.vector_norm(self.sums)
+        self._ranks.sum(self._exchanged)
+
+    def norm(self) -> Tensor:
+        """As :meth:`GradientBuffer.norm`, of the gradients of all slices."""
+        norm: Tensor = torch.linalg.vector_norm(self._norms)
+        return norm
+
+
 class OverlappedGradientBuffer(GradientBuffer):
     """Sends gradients in buckets while the last backward pass computes others.
 
@@ -75,18 +115,32 @@ class OverlappedGradientBuffer(GradientBuffer):
     ranks can repeat the update.
     """
 
-    def __init__(self, parameters: Sequence[nn.Parameter], figures: int, ranks: Ranks) -> None:
-        """As :class:`GradientBuffer`, with a second buffer of its size."""
+    def __init__(
+        self,
+        parameters: Sequence[nn.Parameter],
+        figures: int,
+        ranks: Ranks,
+        *,
+        bucket_bytes: float,
+        sources: Callable[[Tensor], Sequence[Tensor]] = lambda parameter: [parameter],
+    ) -> None:
+        """As :class:`GradientBuffer`, with a second buffer of its size.
+
+        Args:
+            bucket_bytes: the size from which on a bucket takes no more gradients.
+            sources: the leaves whose gradients make up that of a parameter, each once per backward pass.
+        """
         super().__init__(parameters, figures, ranks)
         # Backward passes add to ``_own``; ``gradients`` and ``figures`` hold what is sent, and then the sums.
         self._own = torch.zeros_like(self.gradients)
-        self._buckets = _buckets(parameters, BUCKET_BYTES)
+        self._buckets = _buckets(parameters, bucket_bytes)
         self._missing: list[int] = []
         self._sent: list[Callable[[], None]] = []
         self._scale: float | None = None
-        for number, (_, members) in enumerate(self._buckets):
-            for parameter in members:
-                parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+        self._leaves = [[leaf for parameter in members for leaf in sources(parameter)] for _, members in self._buckets]
+        for number, leaves in enumerate(self._leaves):
+            for leaf in leaves:
+                leaf.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
                     lambda _, number=number: self._arrived(number)
                 )
         self.clear()
@@ -101,7 +155,7 @@ class OverlappedGradientBuffer(GradientBuffer):
         self._own.zero_()
         self.figures.zero_()
         self._scale = None
-        self._missing = [len(members) for _, members in self._buckets]
+        self._missing = [len(leaves) for leaves in self._leaves]
         self._let_grads_be(self._own)
 
     def send_in_next_backward(self, scale: float) -> None:
@@ -132,7 +186,7 @@ class OverlappedGradientBuffer(GradientBuffer):
         self._sent.append(self._ranks.begin_sum(self.gradients[place]))
 
 
-def _buckets(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[tuple[slice, list[nn.Parameter]]]:
+def _buckets(parameters: Sequence[nn.Parameter], bucket_bytes: float) -> list[tuple[slice, list[nn.Parameter]]]:
     """The places of buckets in the buffer, with their parameters: the last parameters first, as in a backward pass."""
     starts = accumulate((parameter.numel() for parameter in parameters), initial=0)
     buckets: list[tuple[slice, list[nn.Parameter]]] = []

@@ -21,16 +21,18 @@ from nmt.data.batching import Batch, halves
 from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import TrainingError
 from nmt.kernels.private import compiled_for_any_shape
+from nmt.kernels.working_weights import WorkingWeights
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
-from nmt.training.gradients import GradientBuffer, OverlappedGradientBuffer
+from nmt.training.gradients import GradientBuffer, OverlappedGradientBuffer, ShardedGradientBuffer
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
 from nmt.training.loss_scale import LossScale
 from nmt.training.moving_average import MovingAverage
-from nmt.training.optimizer import make_optimizer, moments, step
+from nmt.training.optimizer import MOMENTS, Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Message, Report, UpdateResult
+from nmt.training.sharded_optimizer import ShardedAdam
 
 
 class Learner:
@@ -49,19 +51,23 @@ class Learner:
         r_drop: float = 0.0,
         compiled: bool = False,
         overlaps_exchange: bool | None = None,
+        bucket_bytes: float = 50e6,
+        shards_optimizer: bool = False,
     ) -> None:
         """Take a model on its device; parameters that do not require gradients stay as they are.
 
         Args:
             overlaps_exchange: send gradients to other ranks while the backward pass computes others; by default between
                 GPUs. Cores that compute have no time to exchange, and a compiled backward pass is a single step.
+            bucket_bytes: how many bytes of gradients are sent at once during the backward pass.
+            shards_optimizer: divide Adam's moments among the ranks. Gradients are then sent after the backward pass.
         """
+        shards_optimizer = shards_optimizer and ranks.size > 1
         if overlaps_exchange is None:
             overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda" and not compiled
         self.model = model
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         trainable = list(self.parameters.values())
-        self.optimizer = make_optimizer(trainable, optimizer_settings)
         self.average = MovingAverage(trainable, ema_decay) if ema_decay is not None else None
         self.micro_batch_limit: int | None = None
         """Positions of the largest micro-batch, where a larger one did not fit into memory."""
@@ -72,8 +78,22 @@ class Learner:
         self._batch_losses = partial(batch_losses_of_two_passes, weight=r_drop) if r_drop else batch_losses
         self._seed = seed
         self._ranks = ranks
-        make_buffer = OverlappedGradientBuffer if overlaps_exchange else GradientBuffer
-        self._buffer = make_buffer(trainable, Message.length(ranks), ranks)
+        self._working = WorkingWeights(model, hardware.autocast_dtype)
+        figures = Message.length(ranks)
+        self._buffer: GradientBuffer
+        self.optimizer: Adam
+        if shards_optimizer:
+            self._buffer = sharded = ShardedGradientBuffer(trainable, figures, ranks)
+            self.optimizer = ShardedAdam(self.parameters, optimizer_settings, ranks, sharded)
+        else:
+            self._buffer = (
+                OverlappedGradientBuffer(
+                    trainable, figures, ranks, bucket_bytes=bucket_bytes, sources=self._working.sources
+                )
+                if overlaps_exchange
+                else GradientBuffer(trainable, figures, ranks)
+            )
+            self.optimizer = Adam(self.parameters, optimizer_settings, ranks)
         self._message = Message(self._buffer.figures, ranks)
         self._clock = DeviceClock(hardware.device)
         self._busy_seconds = self._clock.seconds()
@@ -116,8 +136,8 @@ class Learner:
             self._buffer.sum(1 / self.loss_scale.value)
             norm = self._message.infinite_unless_complete(self._buffer.norm())
             if self._settings.clip_norm is not None:
-                self._buffer.gradients.mul_((self._settings.clip_norm / norm).clamp(max=1.0))
-            step(self.optimizer, norm, learning_rate)
+                self._buffer.sums.mul_((self._settings.clip_norm / norm).clamp(max=1.0))
+            self.optimizer.step(norm, learning_rate)
             # The host waits for the device only here, after all work was queued.
             result = self._message.result(target_tokens, norm)
             self._busy_seconds = self._clock.seconds()
@@ -155,6 +175,7 @@ class Learner:
         Raises:
             TrainingError: not even a single pair fits into memory.
         """
+        self._working.refresh()
         batches = self._within_limit(batches)
         while (unfit := self._try_to_compute(batches, update, target_tokens, sends)) is not None:
             if len(unfit.source_BS) == 1:
@@ -216,32 +237,41 @@ class Learner:
 
     def training_tensors(self) -> dict[str, Tensor]:
         """The tensors that are saved beside the model: Adam's moments by parameter name; also the weights that learn,
-        if the saved model is their average or is rounded from fp64."""
-        tensors = moments(self.optimizer, self.parameters)
-        if self.average is not None or self._hardware.weights_dtype == torch.float64:
-            tensors |= {f"learnt.{name}": parameter.detach() for name, parameter in self.parameters.items()}
-        return tensors
+        if the saved model is their average or is rounded from fp64.
+
+        Every rank calls this; the main rank has all of them.
+        """
+        return self.optimizer.moments() | self._learnt()
+
+    def checkpoint_numbers(self) -> int:
+        """How many numbers a checkpoint holds."""
+        moments = len(MOMENTS) * sum(parameter.numel() for parameter in self.parameters.values())
+        return moments + sum(tensor.numel() for tensor in (*self.weights().values(), *self._learnt().values()))
+
+    def _learnt(self) -> dict[str, Tensor]:
+        if self.average is None and self._hardware.weights_dtype != torch.float64:
+            return {}
+        return {f"learnt.{name}": parameter.detach() for name, parameter in self.parameters.items()}
 
     def restore(self, tensors: Mapping[str, Tensor], updates: int) -> None:
         """Resume from :meth:`training_tensors`; the model already holds the tensors of :meth:`weights`.
 
+        Every rank calls this, and then :meth:`synchronize`; the main rank's tensors are those that count.
+
         Args:
             updates: the number of updates made, without those that were skipped.
         """
-        for name, tensor in moments(self.optimizer, self.parameters).items():
-            if name in tensors:  # a parameter that was frozen until now has none
-                tensor.copy_(tensors[name])
+        self.optimizer.restore(tensors, updates)
         if self.average is not None:
             self.average.restart()
         for name, parameter in self.parameters.items():
-            self.optimizer.state[parameter]["step"].fill_(float(updates))
             if f"learnt.{name}" in tensors:
                 parameter.data.copy_(tensors[f"learnt.{name}"])
 
     def synchronize(self) -> None:
-        """Copy weights and training state from the main rank."""
+        """Copy weights from the main rank."""
         averages = self.average.tensors if self.average is not None else []
-        for tensor in (*self.model.state_dict().values(), *self.training_tensors().values(), *averages):
+        for tensor in (*self.model.state_dict().values(), *averages):
             self._ranks.copy_from_main(tensor)
 
 

@@ -134,12 +134,19 @@ class Trainer:
         updates = self._epochs.updates(
             self.progress.epoch,
             self.progress.index,
-            micro_batch_tokens=self._micro_batch_tokens,
+            micro_batch_tokens=self._micro_batch_size,
             ranks=self._ranks,
             pads=not self._learner.model.takes_sentence_rows,
         )
         # Several ranks must stop at the same update; a single one may stop while it waits for data.
         return ahead(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
+
+    def _micro_batch_size(self) -> int:
+        """The maximum of tokens of a micro-batch; all ranks know the same one between updates.
+
+        What did not fit once is not dealt again, so a resumed run deals as this one does.
+        """
+        return min(self._micro_batch_tokens, self._learner.micro_batch_limit or self._micro_batch_tokens)
 
     def _update(self, plan: PlannedUpdate, start: float) -> UpdateResult:
         """Make an update and log it.
@@ -163,7 +170,7 @@ class Trainer:
         progress.update += 1
         progress.epoch, progress.index = plan.epoch, plan.index + 1
         result = self._learner.update(
-            plan.batches,
+            plan.with_micro_batches_of(self._micro_batch_size()).batches,
             update=progress.update,
             target_tokens=plan.target_tokens,
             learning_rate=self._learning_rate,
@@ -290,8 +297,7 @@ class Trainer:
         if progress.update == self._saved_update and not again:
             return
         self._saved_update, self._saved_seconds = progress.update, progress.seconds
+        training = self._learner.training_tensors()
         if self._ranks.is_main:
-            learner = self._learner
-            self._writer.save(
-                progress.update, learner.weights(), learner.training_tensors(), progress.values(), progress.scores
-            )
+            weights = self._learner.weights()
+            self._writer.save(progress.update, weights, training, progress.values(), progress.scores)

@@ -9,6 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import OptimizerConfig
+from nmt.training.ranks.exchange import Ranks
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def make_optimizer(parameters: Sequence[nn.Parameter], settings: OptimizerConfig) -> torch.optim.Adam:
@@ -38,10 +41,38 @@ def step(optimizer: torch.optim.Adam, norm: Tensor, learning_rate: float) -> Non
         optimizer.step()
 
 
-def moments(optimizer: torch.optim.Adam, parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-    """Adam's moments by name of the parameter: ``exp_avg.NAME`` and ``exp_avg_sq.NAME``."""
-    return {
-        f"{moment}.{name}": optimizer.state[parameter][moment]
-        for name, parameter in parameters.items()
-        for moment in ("exp_avg", "exp_avg_sq")
-    }
+class Adam:
+    """Adam over all parameters: every rank holds all moments and makes the same step."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], settings: OptimizerConfig, ranks: Ranks) -> None:
+        self._parameters = parameters
+        self._ranks = ranks
+        self._adam = make_optimizer(list(parameters.values()), settings)
+
+    def step(self, norm: Tensor, learning_rate: float) -> None:
+        """As :func:`step`."""
+        step(self._adam, norm, learning_rate)
+
+    def moments(self) -> dict[str, Tensor]:
+        """The moments by name of the parameter, at least on the main rank: ``exp_avg.NAME`` and ``exp_avg_sq.NAME``.
+
+        Every rank calls this.
+        """
+        return {
+            f"{moment}.{name}": self._adam.state[parameter][moment]
+            for name, parameter in self._parameters.items()
+            for moment in MOMENTS
+        }
+
+    def restore(self, moments: Mapping[str, Tensor], updates: int) -> None:
+        """Take the main rank's moments on all ranks; those that are missing stay as they are. Every rank calls this.
+
+        Args:
+            updates: the number of steps that were made.
+        """
+        for name, tensor in self.moments().items():
+            if name in moments:  # a parameter that was frozen until now has none
+                tensor.copy_(moments[name])
+            self._ranks.copy_from_main(tensor)
+        for state in self._adam.state.values():
+            state["step"].fill_(float(updates))

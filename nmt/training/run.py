@@ -111,7 +111,7 @@ def train(
         # A run that was stopped before its last validation has not ended: it still validates.
         if (ending := progress.ending(config)) is not None and progress.update in progress.scores:
             return Outcome(run, ending, True, progress)
-        check_memory(config, training_data.vocab.size, hardware, ranks)
+        check_memory(config, hardware, ranks)
         with out_of_memory_explained(hardware):
             learner = make_learner(beginning, config, training_data.vocab, ranks)
         lineage = _lineage(data, beginning, ranks) if ranks.is_main else {}
@@ -224,7 +224,7 @@ def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path
     hardware = hardware_of(config, ranks)
     with joined(ranks, hardware.device):
         training_data = TrainingData.open(data, config)
-        check_memory(config, training_data.vocab.size, hardware, ranks)
+        check_memory(config, hardware, ranks)
         beginning = Beginning(Progress(), hardware, init_from=init_from, data=tuple(data))
         with out_of_memory_explained(hardware):
             learner = make_learner(beginning, config, training_data.vocab, ranks)

@@ -89,10 +89,10 @@ def attention_maps(
         _check_length(len(source_ids) - 1, longest, f"sentence {number + 1}")
         if targets is None:
             target_ids = _translated(ensemble, source_ids, settings, hardware)
-            target = vocab.decode([target_ids])[0]
+            target = vocab.target.decode([target_ids])[0]
         else:
             target = targets[number]
-            [target_ids] = vocab.encode([target])
+            [target_ids] = vocab.target.encode([target])
             _check_length(len(target_ids), longest, f"target {number + 1}")
         source_length, target_length = len(source_ids), len(target_ids) + 1
         of_decoder = config.decoder_layers * target_length * (target_length + source_length)
@@ -106,8 +106,8 @@ def attention_maps(
         maps.append(
             AttentionMaps(
                 source_pieces=tuple(vocab.pieces(source_ids)),
-                input_pieces=tuple(vocab.pieces([vocab.BOS, *target_ids])),
-                output_pieces=tuple(vocab.pieces([*target_ids, vocab.EOS])),
+                input_pieces=tuple(vocab.target.pieces([vocab.BOS, *target_ids])),
+                output_pieces=tuple(vocab.target.pieces([*target_ids, vocab.EOS])),
                 encoder=encoder,
                 decoder=decoder,
                 memory=memory,

@@ -38,7 +38,7 @@ def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Ver
     first = bundles[0]
     for bundle in bundles[1:]:
         _check_compatible(first, bundle)
-    first.vocab.threads = hardware.threads
+    first.vocab.threads = first.vocab.target.threads = hardware.threads
     models = tuple(
         bundle.build_model(hardware.device, hardware.weights_dtype, products=hardware.products_dtype)
         for bundle in bundles

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from nmt.config.sections import LineStatistics
 from nmt.sentences import sentences
@@ -17,6 +17,9 @@ _UNUSUAL_SHARE, _RARE_SHARE, _RARE_LINES = 0.01, 0.001, 1_000
 # Any other line is split only if it is 1.5 times as long as 99.9% of the training lines.
 _MUCH_LONGER = 1.5
 _LINE_END = re.compile(r"[\r\n]")
+
+SplitTag = Callable[[str], tuple[str, str]]
+"""Returns the language tag that a line begins with, and the rest of the line."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class LineSplitter:
         lines: LineStatistics | None,
         limit: int,
         measure: Measure,
+        split_tag: SplitTag = lambda line: ("", line),
     ) -> None:
         """Prepare to split.
 
@@ -48,11 +52,13 @@ class LineSplitter:
             lines: statistics of the model's training lines; without them, ``auto`` is ``never``.
             limit: the maximum length of a part, in pieces.
             measure: returns the lengths of texts in pieces.
+            split_tag: returns the language tag that a line begins with, and the rest; each part gets the line's tag.
         """
         self._mode = mode
         self._language = language
         self._limit = limit
         self._measure = measure
+        self._split_tag = split_tag
         self._pieces = lines.source.pieces if lines is not None else None
         counts = lines.source.sentences if lines is not None else ()
         total = sum(counts)
@@ -68,12 +74,13 @@ class LineSplitter:
         """
         if not line.strip():
             return [Part(line)]
-        found = self.sentences(line)
+        tag, text = self._split_tag(line)
+        found = self.sentences(text)
         if len(found) > 1 and self._splits(len(found), length, whole):
-            return self._of_sentences(found)
+            return _tagged(self._of_sentences(found), tag)
         if length <= self._limit:
             return [Part(line)]
-        return _spaced(split(line, self._limit, self._measure), "")
+        return _tagged(_spaced(split(text, self._limit, self._measure), ""), tag)
 
     def sentences(self, line: str) -> list[str]:
         """The sentences of a line, each with the white space after it."""
@@ -81,7 +88,8 @@ class LineSplitter:
 
     def each_sentence(self, line: str) -> list[Part]:
         """Divide a line into sentences. Sentences that are longer than the limit are divided further."""
-        return self._of_sentences(self.sentences(line))
+        tag, text = self._split_tag(line)
+        return _tagged(self._of_sentences(self.sentences(text)), tag)
 
     def _splits(self, count: int, length: int, whole: bool) -> bool:
         if self._mode == "always":
@@ -108,6 +116,11 @@ class LineSplitter:
 def _spaced(texts: Sequence[str], before: str) -> list[Part]:
     """The texts as parts of one sentence or line, separated by spaces."""
     return [Part(text, " " if index else before, is_cut=len(texts) > 1) for index, text in enumerate(texts)]
+
+
+def _tagged(parts: list[Part], tag: str) -> list[Part]:
+    """The parts, each after the tag of its line."""
+    return [replace(part, text=f"{tag} {part.text}") for part in parts] if tag else parts
 
 
 def _max_sentences(counts: Sequence[int], few: float) -> int:

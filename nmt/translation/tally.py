@@ -10,6 +10,7 @@ from nmt.translation.guard import Problem
 from nmt.translation.results import Translation
 
 _LINES_SHOWN = 5
+_TAGS_SHOWN = 5
 
 
 @dataclass
@@ -19,6 +20,10 @@ class Tally:
     unit: Literal["lines", "paragraphs"] = "lines"
     first_line: int = 1
     """The number of the first counted line. Greater than 1 if the output was resumed."""
+    language_tags: tuple[str, ...] = ()
+    """The tags that the model expects one of at the beginning of each line; usually none."""
+    untagged: int = 0
+    """Lines that begin with none of them."""
     in_sentences: int = 0
     """Lines that were translated sentence by sentence and not cut further."""
     cut: int = 0
@@ -36,6 +41,8 @@ class Tally:
         Args:
             number: the line's number, from 1.
         """
+        if self.language_tags and translation.source.strip():
+            self.untagged += not translation.source.startswith(self.language_tags)
         self.in_sentences += translation.parts > 1 and not translation.is_cut
         self.cut += translation.is_cut
         if translation.guard is not None:
@@ -65,6 +72,14 @@ class Tally:
         """
         warnings = []
         left_out = " Their prefixes were left out." if prefixed else ""
+        if self.untagged:
+            shown = ", ".join(self.language_tags[:_TAGS_SHOWN]) + (
+                ", …" if len(self.language_tags) > _TAGS_SHOWN else ""
+            )
+            warnings.append(
+                f"{self.unit} without a language tag{self._since()}: {self.untagged:,}. This model expects each line "
+                f"to begin with its target language: {shown}"
+            )
         if self.cut:
             warnings.append(
                 f"{self.unit} cut into parts{self._since()}: {self.cut:,}. They, or sentences in them, have more than "

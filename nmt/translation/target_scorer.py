@@ -89,7 +89,7 @@ class TargetScorer:
     def _score_window(self, pairs: list[tuple[str, str]]) -> list[ScoredTarget]:
         models, vocab = self._ensemble.models, self._ensemble.vocab
         sources = vocab.encode([self._normalize(source) for source, _ in pairs])
-        targets = vocab.encode([target for _, target in pairs])
+        targets = vocab.target.encode([target for _, target in pairs])
         scores = score_targets(
             models,
             sources,
@@ -104,7 +104,7 @@ class TargetScorer:
         return [
             ScoredTarget(
                 *pair,
-                pieces=tuple(vocab.pieces(target)),
+                pieces=tuple(vocab.target.pieces(target)),
                 piece_log_probabilities=score.piece_log_probabilities,
                 log_probability=score.log_probability,
                 score=score.score,

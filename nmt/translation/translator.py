@@ -110,8 +110,15 @@ class Translator:
         self._recorded = recorded(search, settings)
         self._short_lists = short_lists
         self._splitter = LineSplitter(
-            settings.split_sentences, data.source_lang, data.lines, self.max_source_length, self._lengths
+            settings.split_sentences,
+            data.source_lang,
+            data.lines,
+            self.max_source_length,
+            self._lengths,
+            self._vocab.split_tag,
         )
+        self.language_tags = self._vocab.language_tags
+        """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, settings.copy_unknown)
         self._workers = Workers(hardware, workers)
         self._memory = SearchMemory(ensemble.models, hardware.device)
@@ -261,14 +268,14 @@ class Translator:
     def _set_prefixes(self, segments_by_line: list[list[Segment]], prefixes: list[str], done: int) -> None:
         """Set the prefix of each line's translation. Split lines get none."""
         for number, (segments, prefix) in enumerate(
-            zip(segments_by_line, self._vocab.encode(prefixes), strict=True), start=done + 1
+            zip(segments_by_line, self._vocab.target.encode(prefixes), strict=True), start=done + 1
         ):
             if len(segments) > 1:
                 continue
             if len(prefix) > self._positions:
                 raise DataError(
                     f"line {number:,}: the prefix has {len(prefix)} pieces, but the model has positions for "
-                    f"{self._positions}: {self._vocab.decode([prefix[:10]])[0]} …"
+                    f"{self._positions}: {self._vocab.target.decode([prefix[:10]])[0]} …"
                 )
             segments[0].prefix = prefix
 
@@ -293,7 +300,7 @@ class Translator:
             score_targets(
                 self._models,
                 [segment.pieces[: self._positions] for segment, _ in pairs],
-                [self._vocab.ids(found.pieces) for _, found in pairs],
+                [self._vocab.target.ids(found.pieces) for _, found in pairs],
                 self._hardware,
                 allow_unk=True,  # a prefix may contain unk
                 batch_tokens=self._scored_tokens,
@@ -357,12 +364,12 @@ class Translator:
                 short_lists=self._short_lists,
                 before_step=before_step,
             )
-        texts = iter(self._vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
+        texts = iter(self._vocab.target.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
         return [
             tuple(
                 TranslatedText(
                     one_line(next(texts)),
-                    tuple(self._vocab.pieces(hypothesis.pieces)),
+                    tuple(self._vocab.target.pieces(hypothesis.pieces)),
                     hypothesis.log_probability,
                     hypothesis.score,
                 )

@@ -316,13 +316,15 @@ class UnknownCharacters:
             source_ids: the pieces of ``taken.text``.
             candidate: the translation, with its alignment if there are inner runs.
         """
-        source_ends, target_ends = map(self._ends, (source_ids, self._vocab.ids(candidate.pieces)))
+        source_ends = _ends(self._vocab, source_ids)
+        target_ends = _ends(self._vocab.target, self._vocab.target.ids(candidate.pieces))
         text = put_back(taken, candidate.text, source_ends, target_ends, candidate.alignment)
         return replace(candidate, text=one_line(text))
 
     def _are_unknown(self, texts: Sequence[str]) -> list[bool]:
         return [not self._ids.isdisjoint(ids) for ids in self._vocab.encode(texts)]
 
-    def _ends(self, ids: Sequence[int]) -> list[int]:
-        """The end of each piece in the decoded text, in characters."""
-        return [len(text) for text in self._vocab.decode([ids[: count + 1] for count in range(len(ids))])]
+
+def _ends(vocab: Vocabulary, ids: Sequence[int]) -> list[int]:
+    """The end of each piece in the decoded text, in characters."""
+    return [len(text) for text in vocab.decode([ids[: count + 1] for count in range(len(ids))])]

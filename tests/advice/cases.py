@@ -21,6 +21,8 @@ from sentencepiece import SentencePieceTrainer
 
 from nmt.data.manifest import read_manifest, write_manifest
 
+MARIAN = Path(__file__).parents[1] / "convert" / "data" / "marian-post"
+
 AS_PRINTED = "what the message prints in backticks, then the same command"
 
 
@@ -165,7 +167,21 @@ TO_OUT = "translate --model runs/r --input corpus/c.en --output out"
 COMPARE = "compare corpus/c.de corpus/c.en --reference corpus/c.de"
 SCORED = "translate --model runs/r --input corpus/c.en --score-target corpus/c.de"
 
+
+def marian_without_segmenters(project: Path) -> None:
+    shutil.copytree(MARIAN, project / "opus")
+    for side in ("source", "target"):
+        (project / "opus" / f"{side}.spm").rename(project / f"{side}.spm")
+
+
 CASES = [
+    # import
+    Case(
+        "nmt import opus",
+        "nmt import opus --source-spm source.spm --target-spm target.spm",
+        ("convert/marian/reading.py: --source-spm", "convert/marian/reading.py: --target-spm"),
+        prepare=marian_without_segmenters,
+    ),
     # Changed settings
     Case(
         f"{TO_RUN} --set model.d_model=32",
@@ -380,6 +396,15 @@ CASES = [
         ("cli/build_vocab.py: --vocab", "cli/build_vocab.py: --size"),
     ),
     Case(
+        "build-vocab --data data/a --data data/a --size 40", "build-vocab --data data/a --data data/b --size 40",
+        ("data/build.py: --data",),
+    ),
+    Case(
+        "build-vocab --data data/a --size 40 --sampling-temperature 5",
+        "build-vocab --data data/a --data data/b --size 40 --sampling-temperature 5",
+        ("cli/build_vocab.py: --sampling-temperature", "cli/build_vocab.py: --data"),
+    ),
+    Case(
         "build-vocab --data data/a --vocab foreign.model", "build-vocab --data data/a",
         ("data/vocab.py: --vocab", "data/vocab.py: nmt build-vocab"), make_foreign_vocabulary,
     ),
@@ -517,7 +542,7 @@ CASES = [
     Case("doctor --quick --out d.json", "doctor --quick --out d.html", ("doctor/page.py: --out",)),
     Case(
         "inspect --json --reproduce data/a", "inspect --json data/a",
-        ("cli/inspect.py: --json", "cli/inspect.py: --reproduce"),
+        ("cli/inspect.py: --html", "cli/inspect.py: --json", "cli/inspect.py: --reproduce"),
     ),
     Case("doctor --json --out d.html", "doctor --quick --json", ("cli/doctor.py: --json", "cli/doctor.py: --out")),
     Case(
@@ -685,9 +710,12 @@ _BENCH = "the bench takes minutes; tests/bench checks its errors"
 _SENTENCEPIECE = "SentencePiece's own option"
 _FIRST_SCREEN = "no error; tests/cli/test_first_screen.py goes through the states that lead to it"
 
+_IMPORT = "tests/convert/test_importers.py gives the option to the importer"
 EXCEPTIONS: dict[str, str] = {
     "bench/training_speed.py: --against": _BENCH,
     "bench/translating_speed.py: --against": _BENCH,
+    "bench/translating_speed.py: --beam": _BENCH,
+    "bench/translating_speed.py: --device": _BENCH,
     "bench/translating_speed.py: --length": _BENCH,
     "cli/bench.py: --model": _BENCH,
     "cli/bench.py: --preset": _BENCH,
@@ -703,6 +731,21 @@ EXCEPTIONS: dict[str, str] = {
     "cli/first_screen.py: --train-source": _FIRST_SCREEN,
     "cli/first_screen.py: --train-target": _FIRST_SCREEN,
     "cli/prepare_data.py: --force": _NOTICE,
+    "convert/marian/writing.py: --set": "needs a training with other settings: tests/convert/test_marian.py has both",
+    "convert/marian/writing.py: --model": "an option of SentencePiece, in the model card",
+    "convert/formats.py: --format": "lists the formats; tests/system/test_convert.py",
+    "convert/targets.py: --to": "lists the formats; tests/system/test_convert.py",
+    "convert/exporting.py: --quantization": "lists the types; tests/system/test_convert.py",
+    "lineage/script.py: nmt import": "needs the files of another toolkit; tests/system/test_convert.py",
+    **{
+        f"{module}: {option}": "needs a package and a model of gigabytes: tests/evaluation/test_learned_metrics.py"
+        for module, options in {
+            "evaluation/comet.py": ["--comet-model", "--metric", "--source", "--test-set"],
+            "evaluation/bleurt.py": ["--bleurt-model"],
+            "evaluation/learned_metrics.py": ["--metric"],
+        }.items()
+        for option in options
+    },
     "cli/score.py: --langpair": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
     "cli/score.py: --test-set": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
     "cli/train.py: nmt train --resume {}": _NOTICE + "; tests/system/test_resume.py types it",
@@ -713,8 +756,15 @@ EXCEPTIONS: dict[str, str] = {
     "corpora/parallel.py: --workers": "needs a worker that is killed: tests/corpora/test_parallel.py",
     "corpora/prepare.py: nmt build-vocab": _NOTICE,
     "corpora/prepare.py: nmt prepare-data": "names the command that wrote a file, and recommends nothing",
+    "corpora/mtdata_index.py: --train-source": "needs the package mtdata: tests/corpora/test_mtdata_index.py",
+    "corpora/mtdata_index.py: --train-target": "needs the package mtdata: tests/corpora/test_mtdata_index.py",
     "corpora/schema.py: --size": "a description in a recipe, not an error",
+    "corpora/tab_separated.py: --header": _NOTICE + "; tests/system/test_own_text.py adds it",
     "corpora/testsets.py: --list": "sacreBLEU's own option",
+    "convert/fairseq/reading.py: --source-lang": _IMPORT,
+    "convert/fairseq/reading.py: --target-lang": _IMPORT,
+    "convert/segmenters.py: --source-spm": _IMPORT,
+    "convert/segmenters.py: --target-spm": _IMPORT,
     "data/shards.py: nmt build-vocab --data {}": "for programs that name no vocabulary; the commands all do",
     "data/vocab.py: --bos": _SENTENCEPIECE,
     "data/vocab.py: --eos": _SENTENCEPIECE,

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from nmt.cli.app import app
 from nmt.data.build import build_vocabulary
+from tests.convert.unexamined import examine_nothing
 from tests.doctor.conftest import measure_nothing
 from tests.training.conftest import SETTINGS, complete, make_data_set
 
@@ -50,6 +51,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the project, as the current folder. ``nmt doctor`` measures nothing."""
     measure_nothing(monkeypatch)
+    examine_nothing(monkeypatch)
     copy = tmp_path / "project"
     shutil.copytree(template, copy, symlinks=True)
     monkeypatch.chdir(copy)

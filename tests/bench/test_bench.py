@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 
 from nmt.bench.train_worker import _set_up
-from nmt.bench.training_speed import bench_batches, bench_train, load_batches, save_batches
+from nmt.bench.training_speed import bench_train, bench_updates
 from nmt.bench.turns import contestants, measure_in_turn
 from nmt.config import dump_config
+from nmt.data.shards import ParallelShards
 from nmt.errors import NmtError
+from nmt.kernels import policy
+from nmt.training.input.feed import Epochs
+from nmt.training.learner import Learner
+from nmt.training.ranks.exchange import NO_OTHERS
 from nmt.training.start.setup import resolve_config
+from tests.policies import POLICIES
 from tests.training.conftest import SETTINGS, complete, make_data_set
 
 
@@ -29,15 +35,46 @@ def config(data, tmp_path_factory):
     return resolve_config([(data, 1.0)], config_file=path)[0]
 
 
-def test_batches_travel_unchanged(data, config, tmp_path):
-    made = bench_batches(data, config, 3)
-    save_batches(tmp_path / "batches.npz", made)
-    for update, again in zip(made, load_batches(tmp_path / "batches.npz"), strict=True):
-        for one, other in zip(update, again, strict=True):
-            assert np.array_equal(one.source_BS, other.source_BS)
-            assert np.array_equal(one.target_input_BT, other.target_input_BT)
-            assert np.array_equal(one.target_output_BT, other.target_output_BT)
-            assert one.target_tokens == other.target_tokens
+def test_updates_are_those_of_a_run(data, config):
+    padded, rows = (bench_updates(data, config, 3, pads=pads) for pads in (True, False))
+    assert len(padded) == len(rows) == 3
+    for one, other in zip(padded, rows, strict=True):
+        assert np.array_equal(one.pairs, other.pairs)
+        for update in (one, other):
+            assert sum(batch.target_tokens for batch in update.batches) == update.target_tokens
+            assert sum(len(batch.source_BS) for batch in update.batches) == len(update.pairs)
+        # The settings limit a micro-batch to 50 positions.
+        assert all(batch.positions <= 50 for batch in one.batches)
+        assert all(batch.longer_side_tokens <= 50 for batch in other.batches)
+
+
+def test_without_padding_an_update_is_one_micro_batch_unless_its_size_is_set(data, config):
+    free = config.model_copy(update={"batching": config.batching.model_copy(update={"micro_batch_tokens": "auto"})})
+    assert [len(update.batches) for update in bench_updates(data, free, 3, pads=False)] == [1, 1, 1]
+
+
+def test_a_small_data_set_has_no_more_updates_than_an_epoch(data, config):
+    updates = bench_updates(data, config, 10_000)
+    assert sum(len(update.pairs) for update in updates) == 200
+
+
+def test_a_model_without_padding_gets_batches_as_in_training(data, config, tmp_path, monkeypatch):
+    """Where its policy takes sentences one after the other: pairs of all lengths, dealt as training deals them."""
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    trained = []
+    monkeypatch.setattr(Learner, "update", lambda self, batches, **options: trained.append(batches))
+    for kernels in (POLICIES["cuda-16-bit"], POLICIES["cpu"]):
+        monkeypatch.setattr(policy, "choose_kernels", lambda device, products, kernels=kernels: kernels)
+        _set_up("nmt", data, tmp_path / "config.yaml", 3, 3)
+    shards = ParallelShards.open(data, "train")
+    for pads, made in ((False, trained[:3]), (True, trained[3:])):
+        epochs = Epochs(lambda epoch: (shards, None), config.batching, config.training.seed)
+        run = epochs.updates(0, 0, micro_batch_tokens=lambda: 50, ranks=NO_OTHERS, pads=pads)
+        for batches, planned in zip(made, run, strict=False):
+            assert len(batches) == len(planned.batches)
+            for one, other in zip(batches, planned.batches, strict=True):
+                assert np.array_equal(one.source_BS, other.source_BS)
+                assert np.array_equal(one.target_input_BT, other.target_input_BT)
 
 
 def test_a_benchmark_counts_tokens_and_rounds(data, config):
@@ -106,10 +143,8 @@ def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):
 
 
 def test_every_round_has_other_batches_until_there_are_no_more(data, config, tmp_path):
-    updates = bench_batches(data, config, 3)
-    save_batches(tmp_path / "batches.npz", updates)
     (tmp_path / "config.yaml").write_text(dump_config(config))
-    _, run = _set_up("nmt", tmp_path, 2)
-    tokens = [sum(batch.target_tokens for batch in update) for update in updates]
+    _, run = _set_up("nmt", data, tmp_path / "config.yaml", 2, 3)
+    tokens = [update.target_tokens for update in bench_updates(data, config, 3)]
     assert run("run")["tokens"] == tokens[2] + tokens[0]  # the warm-up has taken the first two
     assert run("run")["tokens"] == tokens[1] + tokens[2]

@@ -53,12 +53,12 @@ def test_a_benchmark_counts_tokens_sentences_and_rounds(model, data):
     assert ours["peak_memory_bytes"] > 10_000_000
 
 
-@pytest.mark.parametrize("peer", ["ctranslate2", "transformers"])
+@pytest.mark.parametrize("peer", ["ctranslate2", "onnxruntime", "transformers"])
 def test_a_peer_is_measured_in_the_same_run_and_agrees(peer, model, data):
-    pytest.importorskip(peer, reason="the extra `bench` is not installed")
+    pytest.importorskip(peer, reason="the extras `bench` and `onnx` are not installed")
     result = bench_translate(
         model, data, against=[peer], precisions=["fp32"], threads=2, rounds=1, sentences=8, length=5,
-        has_random_weights=True,
+        has_random_weights=True, beam=1 if peer == "onnxruntime" else 4,
     )  # fmt: skip
     for agreement in result["agreement"].values():
         assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
@@ -86,6 +86,12 @@ def test_a_peer_that_is_not_installed_is_told(model, data, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(NmtError, match="pip install ctranslate2"):
         bench_translate(model, data, against=["ctranslate2"], precisions=["fp32"], threads=1)
+
+
+def test_onnx_runtime_has_no_beam(model, data, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    with pytest.raises(NmtError, match="--beam 1"):
+        bench_translate(model, data, against=["onnxruntime"], precisions=["fp32"], threads=1, beam=2)
 
 
 def test_a_length_that_the_model_has_no_positions_for_is_refused(model, data):

@@ -19,6 +19,8 @@ VOCAB = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, siz
 OTHER = train_vocabulary(["ein Haus am See", "zwei Häuser", "ein See"] * 5, size=24).vocab
 SIZES = {"encoder_layers": 2, "decoder_layers": 1, "d_model": 8, "d_ff": 12, "heads": 2}
 VARIANTS = [
+    {"tied_embeddings": "decoder", "output_bias": True},
+    {"tied_embeddings": "none", "positions": "tensor2tensor"},
     {},
     {"norm": "pre"},
     {"positions": "learned"},
@@ -45,9 +47,9 @@ def change_settings(folder: Path, **sizes) -> None:
 def nothing_is_built(monkeypatch):
     """No weights are read, and no model is made that takes memory."""
 
-    def build(self, *arguments):
+    def build(self, *arguments, **options):
         assert torch.empty(0).device.type == "meta", "a model was built"
-        made(self, *arguments)
+        made(self, *arguments, **options)
 
     made = Transformer.__init__
     monkeypatch.setattr(Transformer, "__init__", build)

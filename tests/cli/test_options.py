@@ -10,7 +10,7 @@ from nmt.cli.app import app
 
 COMMANDS = [
     *("prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score"),
-    *("compare", "inspect", "report", "attention", "doctor"),
+    *("compare", "inspect", "import", "export", "report", "attention", "doctor"),
 ]
 
 

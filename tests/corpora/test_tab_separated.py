@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.corpora.pair_file import PairFile, ReadPair
-from nmt.corpora.tab_separated import read
+from nmt.corpora.tab_separated import header_hint, read
 from nmt.errors import DataError
 from nmt.text import InvalidUtf8Error
 
@@ -122,3 +122,31 @@ def test_pairs_survive(rows, pairs, is_swapped, ending):
     lines = [(f"{target}\t{source}" if is_swapped else f"{source}\t{target}") + ending for source, target in pairs]
     found = rows(*lines, columns=("de", "en") if is_swapped else None)
     assert found == [(source, target, None) for source, target in pairs]
+
+
+@pytest.mark.parametrize(
+    ("first", "layout", "hinted"),
+    [
+        ("source\ttarget", {}, True),
+        ("Source \tTARGET\tscore", {}, True),
+        ("en\tde", {}, True),
+        ("de_AT\ten-GB", {}, True),
+        ("src\ttrg", {}, True),
+        ("0.5\ten\tde", {"columns": ("score", "en", "de")}, True),
+        ("source\ttarget", {"header": True}, False),
+        ("source\tQuelle", {}, False),
+        ("a dog\tein Hund", {}, False),
+        ("text\ttext", {}, False),
+        ("fr\tes", {}, False),
+        ("source", {}, False),
+        ("", {}, False),
+    ],
+)
+def test_a_first_line_that_looks_like_a_header_gets_a_hint(tmp_path, first, layout, hinted):
+    path = tmp_path / "corpus.tsv"
+    path.write_bytes(f"{first}\n\xff broken\n".encode("latin-1") if first else b"")
+    hint = header_hint(PairFile(path, "corpus.tsv", "en", "de", **layout))
+    assert (hint is not None) == hinted
+    if hint is not None:
+        assert "corpus.tsv: its first line, " in hint
+        assert "add --header (in a recipe: header: true)." in hint

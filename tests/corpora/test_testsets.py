@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import sacrebleu.dataset
+from typer.testing import CliRunner
 
+from nmt.cli.app import app
 from nmt.corpora.testsets import fetch_test_set, listed_files
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError, DownloadError
@@ -23,12 +25,12 @@ def sgml(side, lang, lines):
     )
 
 
-def packed(reference=REFERENCE):
+def packed(reference=REFERENCE, source=SOURCE, folder="test-full"):
     members = {
-        "test-full/newstest2014-deen-src.en.sgm": sgml("src", "en", SOURCE),
-        "test-full/newstest2014-deen-ref.de.sgm": sgml("ref", "de", reference),
-        "test-full/newstest2014-deen-src.de.sgm": sgml("src", "de", reference),
-        "test-full/newstest2014-deen-ref.en.sgm": sgml("ref", "en", SOURCE),
+        f"{folder}/newstest2014-deen-src.en.sgm": sgml("src", "en", source),
+        f"{folder}/newstest2014-deen-ref.de.sgm": sgml("ref", "de", reference),
+        f"{folder}/newstest2014-deen-src.de.sgm": sgml("src", "de", reference),
+        f"{folder}/newstest2014-deen-ref.en.sgm": sgml("ref", "en", source),
     }
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as tar:
@@ -57,6 +59,28 @@ def test_a_test_set_is_read_by_sacrebleu(listed, tmp_path):
     reversed_set = fetch_test_set("wmt14/full", "de-en", cache=tmp_path)
     assert (reversed_set.source, reversed_set.references) == (REFERENCE, [test_set.source])
     assert len(listed.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("test_set", "lines", "translated", "other"),
+    [("wmt14", 2_737, 3_003, "wmt14/full"), ("wmt14/full", 3_003, 2_737, "wmt14")],
+)
+def test_translations_of_the_other_newstest2014_are_told_which_one_it_is(
+    monkeypatch, file_server, tmp_path, test_set, lines, translated, other
+):
+    """There are two versions of newstest2014, and the paper's is the one that sacreBLEU does not take by default."""
+    dataset = sacrebleu.dataset.DATASETS[test_set]
+    folder = dataset.langpairs["en-de"][0].partition("/")[0]
+    content = packed([f"Satz {n}" for n in range(lines)], [f"Line {n}" for n in range(lines)], folder)
+    file_server.files["test.tgz"] = content
+    monkeypatch.setattr(dataset, "data", [f"{file_server.url}/test.tgz"])
+    monkeypatch.setattr(dataset, "md5", [hashlib.md5(content).hexdigest()])
+    (tmp_path / "hypotheses.de").write_text("".join(f"Satz {n}\n" for n in range(translated)))
+    words = f"score --test-set {test_set} --langpair en-de --cache {tmp_path / 'cache'} {tmp_path / 'hypotheses.de'}"
+    result = CliRunner().invoke(app, words.split())
+    assert result.exit_code == 2
+    assert f"has {translated:,} lines, but the reference has {lines:,}" in result.stderr
+    assert result.stderr.rstrip().endswith(f"use --test-set {other}.")
 
 
 def test_a_cache_may_be_relative(listed, tmp_path, monkeypatch):

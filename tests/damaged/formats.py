@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
 from nmt.checkpoint.averaging import best_checkpoints
 from nmt.checkpoint.bundle import TrainingState, load_bundle, save_bundle
@@ -23,6 +25,11 @@ from nmt.checkpoint.describing import describe_model, newest_trained_run
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use
 from nmt.config import Config, dump_config, load_preset, load_yaml, parse_config
+from nmt.convert.formats import find_format
+from nmt.convert.given import NOTHING_GIVEN
+from nmt.convert.soundness import check_whole
+from nmt.convert.vocabulary import build_vocabulary as build_foreign_vocabulary
+from nmt.convert.weights import our_weights
 from nmt.corpora import sources
 from nmt.corpora.archive import unpack
 from nmt.corpora.pair_file import PairFile
@@ -51,6 +58,8 @@ from nmt.translation.ensemble import load_ensemble, product_sizes
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.resuming import OutputFile
 from nmt.translation.translator import Translator
+from tests.convert.marian_mt import STORED as MARIAN_MT
+from tests.convert.peers import WRITERS
 from tests.training.conftest import Silent, make_data_set
 
 LINES = ["the boat leaves at noon", "nobody heard the bell", "two small lamps", "a letter came"] * 3
@@ -506,7 +515,76 @@ _CHECKPOINT = "runs/words/checkpoints/step-00000002"
 _BUNDLE_NAMES = ("FOLDER/bundle", "the model")  # whose numbers are not finite
 _STEP_NAMES = ("step-00000002", "the bundle")
 
+
+def _write_peer(folder: Path, *, name: str, **options: object) -> None:
+    WRITERS[name](folder / "theirs", **options)
+
+
+def _read_peer(folder: Path) -> None:
+    """What an import reads before it writes a bundle."""
+    model = find_format(folder / "theirs").read(folder / "theirs", NOTHING_GIVEN)
+    build_foreign_vocabulary(model)
+    our_weights(model)
+    json.dumps(dict(model.settings)).encode()
+
+
+_PEERS: tuple[tuple[str, str, dict[str, object], str | None], ...] = (
+    ("fairseq", "checkpoint_best.pt", {}, None),
+    ("fairseq", "checkpoint_best.pt", {"legacy": True, "form": "cfg"}, None),
+    ("fairseq", "dict.en.txt", {}, None),
+    ("opennmt-py", "model_step_10.pt", {}, None),
+    ("joeynmt", "best.ckpt", {}, None),
+    ("joeynmt", "config.yaml", {}, "yaml"),
+    ("joeynmt", "src_vocab.txt", {}, None),
+    ("sockeye", "params.best", {}, None),
+    ("sockeye", "config", {}, None),
+    ("sockeye", "version", {}, None),
+    ("sockeye", "vocab.src.0.json", {}, "json"),
+)
+"""Format, file, options of what writes it, and its tree."""
+
+
+def _write_marian_mt(folder: Path, *, change: Callable[[Path], None] = lambda folder: None) -> None:
+    change(Path(shutil.copytree(MARIAN_MT, folder / "marian-mt")))
+
+
+def _with_index(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    names = load_file(weights)
+    weights.rename(folder / "model-1.safetensors")
+    index = {"weight_map": dict.fromkeys(names, "model-1.safetensors")}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _as_pickle(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def _read_marian_mt(folder: Path) -> None:
+    form = find_format(folder / "marian-mt", "huggingface")
+    model = form.read(folder / "marian-mt", NOTHING_GIVEN)
+    check_whole(model, "marian-mt")
+    build_foreign_vocabulary(model)
+    our_weights(model)
+
+
+_MARIAN_MT = {
+    "config.json": "json",
+    "generation_config.json": "json",
+    "tokenizer_config.json": "json",
+    "vocab.json": "json",
+    "source.spm": None,
+    "model.safetensors": "safetensors",
+}
+
 FORMATS: dict[str, Format] = {
+    **{
+        f"{file} of {name}{' ' + ' '.join(options) if options else ''}": Format(
+            f"theirs/{file}", partial(_write_peer, name=name, **options), _read_peer, tree, ("theirs",)
+        )
+        for name, file, options, tree in _PEERS
+    },
     "recipe": Format("mine.yaml", _write_recipe, _read_recipe, "yaml"),
     "recipe with aliases": Format("mine.yaml", _write_anchored_recipe, _read_recipe, "yaml"),
     "settings": Format("my.yaml", _write_settings, _read_settings, "yaml"),
@@ -595,4 +673,22 @@ FORMATS: dict[str, Format] = {
         f"archive {kind}": Format("corpus.archive", partial(_write_archive, kind=kind), _read_archive, is_changed=True)
         for kind in ("tar", "tar:gz", "tar:xz", "tar:bz2", "zip")
     },
+    **{
+        f"{name} of MarianMT": Format(f"marian-mt/{name}", _write_marian_mt, _read_marian_mt, tree, ("marian-mt",))
+        for name, tree in _MARIAN_MT.items()
+    },
+    "index of MarianMT": Format(
+        "marian-mt/model.safetensors.index.json",
+        partial(_write_marian_mt, change=_with_index),
+        _read_marian_mt,
+        "json",
+        ("marian-mt",),
+    ),
+    "pytorch_model.bin of MarianMT": Format(
+        "marian-mt/pytorch_model.bin",
+        partial(_write_marian_mt, change=_as_pickle),
+        _read_marian_mt,
+        None,
+        ("marian-mt",),
+    ),
 }

@@ -80,7 +80,7 @@ def test_a_source_rule_changes_the_source_of_train_and_valid_alone(data_set, tmp
     for split in ("train", "valid"):
         source, target = (built.vocab.decode([ids.tolist()]) for ids in ParallelShards.open(data, split).pair(0))
         assert (source, target) == (["5 m2 A"], ["5 m² Ａ"])
-    changes = normalization_changes(data, built)
+    changes = normalization_changes(built)
     assert list(changes) == ["source"]
     assert [str(example) for example in changes["source"].examples] == ["²→2 (4 times)", "Ａ→A (4 times)"]
     # Another data set that takes the vocabulary takes the rule with it.
@@ -91,11 +91,11 @@ def test_a_source_rule_changes_the_source_of_train_and_valid_alone(data_set, tmp
 
 def test_only_a_normaliser_that_was_chosen_is_reported(data_set, tmp_path):
     data = data_set(tmp_path / "data", source=["m² a b c"] * 4, target=["x"] * 4)
-    assert normalization_changes(data, build_vocabulary(data, size=30)) == {}
-    changes = normalization_changes(data, build_vocabulary(data, size=30, normalization="nmt_nfkc"))
+    assert normalization_changes(build_vocabulary(data, size=30)) == {}
+    changes = normalization_changes(build_vocabulary(data, size=30, normalization="nmt_nfkc"))
     assert {side: found.changed for side, found in changes.items()} == {"source": 4, "target": 0}
     other = data_set(tmp_path / "other", source=["x"] * 4, target=["½ m"] * 4)
-    assert list(normalization_changes(other, build_vocabulary(other, existing=data / "vocab.model"))) == ["target"]
+    assert list(normalization_changes(build_vocabulary(other, existing=data / "vocab.model"))) == ["target"]
 
 
 def test_bytes_are_counted(data_set, tmp_path):
@@ -130,7 +130,7 @@ def test_sentences_of_the_pairs_in_the_shards_are_counted(data_set, tmp_path):
 
 def test_of_many_lines_so_many_spread_evenly_are_counted(data_set, tmp_path, monkeypatch):
     monkeypatch.setattr("nmt.data.shard_writing.SENTENCES_COUNTED", 10)
-    monkeypatch.setattr("nmt.data.shard_writing._CHUNK_PAIRS", 7)
+    monkeypatch.setattr("nmt.data.shard_writing._SMALL_CHUNK_PAIRS", 7)
     source = ["One."] * 12 + ["One. Two."] * 12 + ["One. Two. Three."] * 4
     data = data_set(tmp_path / "data", source=source, target=["Eins."] * 28)
     assert write_shards(data, VOCAB).splits["train"].sides["source"].sentences == [4, 4, 2]

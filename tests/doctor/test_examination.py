@@ -7,7 +7,7 @@ from nmt.doctor.checks import Check
 from nmt.doctor.examination import examine
 from nmt.doctor.rates import ProductRate
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
-from nmt.errors import NmtError
+from nmt.errors import ConfigError, NmtError
 
 
 @pytest.fixture
@@ -30,6 +30,7 @@ def parts(monkeypatch, tmp_path):
         calls.append(("translating", peers))
         return [TranslatingSpeed("nmt fp32", "fp32", 1.0, 1.0, 1.0, 1, 0.5)]
 
+    monkeypatch.setattr(examination, "scaling_speeds", lambda data, numbers: [])
     monkeypatch.setattr(examination, "training_speed", training)
     monkeypatch.setattr(examination, "translating_speeds", translating)
     return calls
@@ -102,3 +103,12 @@ def test_what_fails_beside_a_peer_is_measured_alone(parts, monkeypatch):
     assert found.training == []
     assert "translating, base beside other toolkits: the benchmark of ctranslate2 failed" in found.left_out
     assert "training, base, " in " ".join(found.left_out)
+
+
+def test_processes_that_a_launcher_started_examine_nothing(parts, monkeypatch):
+    """They would measure each other, and write to the same files."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match=r"Run it once, without torchrun\."):
+        examine(report=parts.append)
+    assert parts == []

@@ -13,6 +13,7 @@ from nmt.doctor.machine import Machine
 from nmt.doctor.page import check_paths, examination_json, examination_page, write_examination
 from nmt.doctor.rank_checks import ExchangeRate
 from nmt.doctor.rates import ProductRate
+from nmt.doctor.scaling import ScalingSpeed
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
 from nmt.errors import ConfigError, OutputError
 
@@ -48,6 +49,10 @@ FOUND = Examination(
         TranslatingSpeed("nmt int8", "int8", 900.0, 1900.0, 80.0, 400_000_000, 0.4),
         TranslatingSpeed("ctranslate2 int8", "int8", 9_999.0, 9_999.0, 1.0, 300_000_000, None),
     ],
+    scaling=[
+        ScalingSpeed("base", 25_000, 1, 200_000.0, 1.0),
+        ScalingSpeed("base", 25_000, 2, 380_000.0, 0.95),
+    ],
     left_out=["transformers: too slow"],
 )
 
@@ -73,8 +78,13 @@ def test_the_exchange_is_told_as_what_each_rank_sends():
     assert table.rows == [["8 MB", "4.0 ms", "3.5 GB/s"]]
 
 
+def test_training_on_several_gpus_is_told_as_a_share_of_one():
+    [table] = [table for table in tables(FOUND) if table.title == "Training on several GPUs"]
+    assert table.rows == [["base", "25,000", "1", "200,000", "100%"], ["base", "25,000", "2", "380,000", "95%"]]
+
+
 def test_tables_without_rows_are_left_out():
-    quick = replace(FOUND, training=[], translating=[], exchange=[])
+    quick = replace(FOUND, training=[], translating=[], exchange=[], scaling=[])
     assert [table.title for table in tables(quick)] == ["Machine", "Checks", "Choices", "Matrix products"]
     assert "training" not in dict(summary(quick))
     assert len(headlines(quick)) == 3

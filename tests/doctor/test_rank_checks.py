@@ -7,9 +7,13 @@ import sys
 import pytest
 
 from nmt.device import choose_hardware
-from nmt.doctor import rank_checks
+from nmt.doctor import rank_checks, rank_processes
 from nmt.doctor.generated_text import generated_data_set
 from nmt.errors import NmtError
+from nmt.model.transformer import Transformer
+from nmt.training.gradients import OverlappedGradientBuffer
+from nmt.training.ranks.exchange import NO_OTHERS
+from nmt.training.start.setup import resolve_config
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +28,16 @@ def test_two_ranks_pass(data, tmp_path):
     assert re.fullmatch(r"after 6 updates in fp64, weights differ by \S+; allowed 1e-09", equal.detail)
     assert end.passed, end.detail
     assert re.fullmatch(r"after \S+ s; allowed 60 s", end.detail)
+
+
+def test_the_gradients_of_the_checked_model_fill_several_buckets(data):
+    settings = [f"{key}={value}" for key, value in rank_checks._SETTINGS.items()]
+    config, _ = resolve_config([(data, 1.0)], preset="tiny", settings=settings)
+    parameters = list(Transformer(config.model, config.data.vocab_size).double().parameters())
+    buffer = OverlappedGradientBuffer(
+        parameters, 1, NO_OTHERS, bucket_bytes=config.training.bucket_megabytes * 1_000_000
+    )
+    assert len(buffer._buckets) > 3
 
 
 @pytest.mark.parametrize(
@@ -68,6 +82,6 @@ def test_ranks_exchange_tensors_of_growing_sizes():
 
 
 def test_ranks_that_cannot_exchange_are_noticed(monkeypatch):
-    monkeypatch.setattr(rank_checks.sys, "executable", "false")
+    monkeypatch.setattr(rank_processes.sys, "executable", "false")
     with pytest.raises(NmtError, match="the ranks exchanged nothing: exit code 1"):
         rank_checks.exchange_rates(choose_hardware("cpu", "fp32", 1))

@@ -23,14 +23,18 @@ import sacrebleu.dataset
 import yaml
 from typer.testing import CliRunner
 
-from nmt.bench import training_speed, translating_speed
+from nmt.bench import encoding_speed, training_speed, translating_speed
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
-from nmt.export.ctranslate2 import to_ctranslate2
+from nmt.convert.ctranslate2.files import HOLDS
+from nmt.convert.ctranslate2.writing import write_ctranslate2
+from nmt.convert.importing import import_model
+from nmt.files import replacing_folder
+from nmt.ownership import Kind
 from nmt.writing import WriteError
 from tests.corpora.test_testsets import packed
 from tests.faults.disk import Disk, Fault, Operation, mounted
-from tests.test_replacing import commands, measure_nothing
+from tests.test_replacing import MARIAN, commands, examine_nothing, measure_nothing
 from tests.training.conftest import SETTINGS, make_data_set
 from tests.trees import contents
 
@@ -61,6 +65,7 @@ COMMANDS = {
         "prepare-data mirrored.yaml --workers 1 --mirror mirror --cache cache --out sets/text", leaves="cache(/.*)?"
     ),
     "build-vocab": Command("build-vocab --data sets/data --size 38 --workers 1"),
+    "build-vocab (joint)": Command("build-vocab --data sets/data --data sets/text --size 60 --workers 1"),
     "build-vocab (short-lists)": Command("build-vocab --data sets/data --size 40 --workers 1 --short-lists"),
     "train": Command(
         "train --data sets/data --config quick.yaml --out runs/run --set training.max_updates=3",
@@ -91,6 +96,9 @@ COMMANDS = {
     ),
     "compare": Command("compare other.txt input.txt --reference input.txt --out compared.html"),
     "report": Command("report runs/run --out page.html", varies=r"page\.html"),
+    "import": Command("import opus --out again"),
+    "export": Command("export imported --to marian --out for-marian"),
+    "inspect": Command("inspect bundle --html chain.html"),
     "attention": Command("attention --model bundle --threads 1 ba lu --out weights.json"),
     "doctor": Command("doctor --quick --out examined.html", leaves=r"examined\.html", varies=r"examined\.(html|json)"),
     "bench train": Command(
@@ -99,6 +107,7 @@ COMMANDS = {
     "bench translate": Command(
         "bench translate --data sets/data --preset tiny --rounds 1 --sentences 1", measures=True
     ),
+    "bench encode": Command("bench encode --pairs 100 --size 400 --rounds 1", measures=True),
     "export (Python)": Command(""),
 }
 TABLE = [(command, fault, place) for command in COMMANDS for place in PLACES for fault in FAULTS]
@@ -110,11 +119,11 @@ def is_quick(command: str, fault: str, place: str) -> bool:
 
 
 def test_the_table_has_every_command_fault_and_place():
-    writing = {name for name, _ in commands()} - {"inspect"}  # which only reads
-    assert writing == {name.partition(" (")[0] for name in COMMANDS} - {"export"}
-    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 576
+    writing = {name for name, _ in commands()}
+    assert writing == {name.partition(" (")[0] for name in COMMANDS}
+    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 756
     quick = [case for case in TABLE if is_quick(*case)]
-    assert len(quick) == 288
+    assert len(quick) == 378
     for pairs in ({(c, f) for c, f, _ in quick}, {(c, p) for c, _, p in quick}, {(f, p) for _, f, p in quick}):
         assert len(pairs) in (len(COMMANDS) * len(FAULTS), len(FAULTS) * len(PLACES))
 
@@ -152,6 +161,10 @@ def template(tmp_path_factory) -> Path:
     shutil.rmtree(world / "cache")
     write_recipe(world, dedup=True)
     (world / "mirror" / "test-full.tgz").write_bytes(packed())
+    shutil.copytree(MARIAN, world / "opus")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        examine_nothing(monkeypatch)
+        import_model(world / "opus", world / "imported")
     return world
 
 
@@ -176,6 +189,7 @@ def new_world(template, monkeypatch) -> Callable[[], Path]:
     """Make a new world, always in the same place, which becomes the current folder."""
     dataset = sacrebleu.dataset.DATASETS["wmt14/full"]
     measure_nothing(monkeypatch)
+    examine_nothing(monkeypatch)
     monkeypatch.setattr(dataset, "data", ["https://example.invalid/test-full.tgz"])
     monkeypatch.setattr(dataset, "md5", [hashlib.md5((template / "mirror/test-full.tgz").read_bytes()).hexdigest()])
 
@@ -197,7 +211,8 @@ def run(name: str) -> tuple[int, str]:
     """Run a command; its exit code and what it says on stderr."""
     if name == "export (Python)":
         try:
-            to_ctranslate2(load_bundle(Path("bundle")), Path("exported"))
+            with replacing_folder(Path("exported"), Kind("an export", lambda path: True, True, HOLDS)) as folder:
+                write_ctranslate2(load_bundle(Path("bundle")), folder)
         except WriteError as error:
             return 2, f"error: {error}"
         return 0, ""
@@ -226,8 +241,8 @@ def clean(new_world, monkeypatch) -> Callable[[str], tuple[list[Operation], dict
             def end(*arguments):
                 raise _MeasuringError
 
-            speed = {"bench train": training_speed, "bench translate": translating_speed}[name]
-            monkeypatch.setattr(speed, "contestants", end)
+            speeds = {"train": training_speed, "translate": translating_speed, "encode": encoding_speed}
+            monkeypatch.setattr(speeds[name.removeprefix("bench ")], "contestants", end)
         if name not in _CLEAN:
             world = new_world()
             with mounted(Disk(world)) as disk:

@@ -23,6 +23,7 @@ OPERATIONS = {
     "torch.ops.onednn.qlinear_prepack": lambda: torch.ops.onednn.qlinear_prepack,
     "torch.ops.onednn.qlinear_pointwise.default": lambda: torch.ops.onednn.qlinear_pointwise.default,
     "torch._foreach_lerp_": lambda: torch._foreach_lerp_,
+    "torch._foreach_copy_": lambda: torch._foreach_copy_,
     "torch.fx.experimental._config.use_duck_shape": lambda: private._symbolic_shapes.use_duck_shape,
 }
 
@@ -49,6 +50,17 @@ def test_without_onednn_a_weight_is_not_ordered(monkeypatch):
     torch.testing.assert_close(private.ordered_product(x, ordered, bias), x @ weight.T + bias)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert private.ordered_weight(weight) is None
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_tensors_are_overwritten_in_their_own_dtype(is_there, monkeypatch):
+    if not is_there:
+        monkeypatch.delattr(torch, "_foreach_copy_")
+    tensors = [torch.zeros(2, dtype=torch.bfloat16), torch.zeros(3)]
+    sources = [torch.tensor([1.0, 1.001]), torch.arange(3.0)]
+    private.copy_all(tensors, sources)
+    assert [tensor.dtype for tensor in tensors] == [torch.bfloat16, torch.float32]
+    torch.testing.assert_close(tensors, [torch.ones(2, dtype=torch.bfloat16), sources[1]])
 
 
 @pytest.mark.parametrize("is_there", [True, False])

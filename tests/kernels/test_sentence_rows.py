@@ -142,6 +142,7 @@ SMALL = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "h
     "changes",
     [
         {"attention": "additive"}, {"attention": "dot_product"}, {"attention_dropout": 0.1}, {"source_neighbours": 2},
+        {"source_eos": False},
         {"target_neighbours": 2}, {"d_k": 5, "d_v": 3},
     ],
     ids=str,

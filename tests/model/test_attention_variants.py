@@ -125,7 +125,7 @@ def test_a_piece_reaches_as_far_as_the_layers_let_it():
         30,
     )
     vectors = torch.zeros(1, LONG, 16, requires_grad=True)
-    model.embedding.forward = lambda tokens: vectors
+    model.embedding.source = lambda tokens: vectors
     memory = model.encode(torch.full((1, LONG), 5)).memory_MD
     memory[LONG // 2].sum().backward()
     reached = vectors.grad[0].abs().sum(1).nonzero().flatten().tolist()

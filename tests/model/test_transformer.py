@@ -1,7 +1,6 @@
 """The model against torch.nn's own layers, against itself step by step, and against numerical gradients."""
 
 import dataclasses
-import itertools
 
 import pytest
 import torch
@@ -12,12 +11,18 @@ from nmt.config import ModelConfig
 from nmt.kernels.linear import prepack
 from nmt.kernels.packing import PAD, Packing
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.embeddings import sinusoids
 from nmt.model.masks import AdditiveMask
 from nmt.model.observing import AttentionObserver, ObservedMask
 from nmt.model.transformer import Transformer
 from nmt.training.start.setup import parameter_counts
 
+BOS, EOS = 2, 3
+ACTIVATIONS = {
+    "relu": F.relu,
+    "swish": F.silu,
+    "gelu": F.gelu,
+    "quick_gelu": lambda x: x * (1 / (1 + torch.exp(-1.702 * x))),
+}
 VOCAB = 43  # no multiple of 8, so that rows are added
 
 
@@ -25,7 +30,7 @@ VOCAB = 43  # no multiple of 8, so that rows are added
 def build(kernels):
     """Makes a model, with each choice of kernels."""
 
-    def make(dtype=torch.float64, seed=0, **changes) -> Transformer:
+    def make(dtype=torch.float64, seed=0, source_vocab_size=None, **changes) -> Transformer:
         torch.manual_seed(seed)
         settings = {
             "encoder_layers": 2,
@@ -35,7 +40,9 @@ def build(kernels):
             "heads": 4,
             "dropout": 0.0,
         }
-        model = Transformer(ModelConfig(**(settings | changes)), VOCAB, kernels).to(dtype)
+        model = Transformer(
+            ModelConfig(**(settings | changes)), VOCAB, kernels, source_vocab_size=source_vocab_size
+        ).to(dtype)
         for parameter in model.parameters():  # biases and norms away from 0 and 1, so that mixing them up shows
             nn.init.normal_(parameter, std=0.2) if parameter.dim() == 1 else None
         return model.eval()
@@ -65,11 +72,16 @@ def torch_logits(model: Transformer, source, target):
     options = dict(  # noqa: C408
         d_model=config.d_model, nhead=config.heads, dim_feedforward=config.d_ff, dropout=0.0, batch_first=True,
         norm_first=config.norm == "pre", layer_norm_eps=config.norm_epsilon, dtype=model.embedding.weight.dtype,
+        activation=ACTIVATIONS[config.activation],
     )  # fmt: skip
     padding, forbidden = source == PAD, torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
 
-    def embed(tokens, positions):
-        return F.embedding(tokens, model.embedding.weight) * config.d_model**0.5 + positions.weight[: tokens.shape[1]]
+    weights = model.embedding.state_dict()
+
+    def embed(tokens, positions, weight):
+        is_zero = (tokens == BOS) & (config.decoder_start == "zero")
+        vectors = F.embedding(tokens, weight) * config.d_model**0.5 * ~is_zero[..., None]
+        return vectors + positions.weight[: tokens.shape[1]]
 
     def end(norm, x):
         # Written out: a model that lacks its final norms is no oracle for them.
@@ -77,7 +89,7 @@ def torch_logits(model: Transformer, source, target):
             return x
         return F.layer_norm(x, (config.d_model,), norm.weight, norm.bias, config.norm_epsilon)
 
-    x = embed(source, model.source_positions)
+    x = embed(source, model.source_positions, weights.get("source_weight", weights["weight"]))
     for ours in model.encoder:
         theirs = nn.TransformerEncoderLayer(**options).eval()
         load_attention(theirs.self_attn, ours.self_attention)
@@ -88,7 +100,7 @@ def torch_logits(model: Transformer, source, target):
         theirs.train()  # the same mathematics without torch's inference fast path; dropout is 0
         x = theirs(x, src_key_padding_mask=padding)
     memory = end(model.encoder_norm, x)
-    y = embed(target, model.target_positions)
+    y = embed(target, model.target_positions, weights["weight"])
     for ours in model.decoder:
         theirs = nn.TransformerDecoderLayer(**options)
         load_attention(theirs.self_attn, ours.self_attention)
@@ -99,7 +111,8 @@ def torch_logits(model: Transformer, source, target):
         theirs.norm2.load_state_dict(ours.cross_attention_norm.state_dict())
         theirs.norm3.load_state_dict(ours.feed_forward_norm.state_dict())
         y = theirs(y, memory, tgt_mask=forbidden, memory_key_padding_mask=padding)
-    return F.linear(end(model.decoder_norm, y), model.embedding.weight[:VOCAB])
+    bias = weights["output_bias"][:VOCAB] if config.output_bias else None
+    return F.linear(end(model.decoder_norm, y), weights.get("output_weight", weights["weight"])[:VOCAB], bias)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -116,7 +129,31 @@ def test_equals_torch_layers_with_the_same_weights(build, norm, positions, dtype
 @pytest.mark.parametrize(
     "changes",
     [
+        {"activation": "swish"},
+        {"activation": "gelu"},
+        {"activation": "quick_gelu"},
+        {"positions": "sinusoidal_halves"},
+        {"positions": "tensor2tensor", "first_position": 2},
+        {"tied_embeddings": "decoder", "source_vocab_size": 51},
+        {"tied_embeddings": "none", "source_vocab_size": 24, "output_bias": True},
+        {"output_bias": True, "decoder_start": "zero"},
+    ],
+)
+def test_settings_of_other_toolkits_equal_torch_layers(build, changes):
+    model = build(**changes)
+    source, target = batch()
+    source = source.clamp(max=changes.get("source_vocab_size", VOCAB) - 1)
+    target[:, 0] = BOS
+    ours = model(source, target)
+    assert ours.shape[-1] == VOCAB
+    assert (ours - torch_logits(model, source, target))[target != PAD].abs().max() <= 1e-10
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
         {},
+        {"tied_embeddings": "none", "output_bias": True, "decoder_start": "zero", "activation": "swish"},
         {"norm": "pre"},
         {"positions": "learned"},
         {"d_k": 5, "d_v": 3},
@@ -124,6 +161,7 @@ def test_equals_torch_layers_with_the_same_weights(build, norm, positions, dtype
         {"attention": "dot_product"},
         {"attention": "additive", "d_v": 3},
         {"source_neighbours": 2, "target_neighbours": 3, "d_v": 3},
+        {"source_eos": False},
     ],
 )
 def test_cached_steps_equal_full_decoding(build, changes):
@@ -135,6 +173,18 @@ def test_cached_steps_equal_full_decoding(build, changes):
         logits, state = model.step(target[:, position, None], state)
         real = target[:, position] != PAD
         torch.testing.assert_close(logits[real], full[real, position], atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("changes", [{}, {"source_neighbours": 2}])
+def test_a_model_that_does_not_see_eos_computes_as_if_it_was_padding(build, changes):
+    model, sees_all = build(source_eos=False, **changes), build(**changes)
+    source, target = batch()
+    ended = torch.cat([source, torch.full((len(source), 1), PAD)], dim=1)
+    ended[torch.arange(len(source)), (source != PAD).sum(1)] = EOS
+    torch.testing.assert_close(model(ended, target), sees_all(source, target), atol=1e-12, rtol=0)
+    assert not torch.allclose(sees_all(ended, target), sees_all(source, target))
+    empty = torch.tensor([[EOS]])
+    torch.testing.assert_close(model(empty, target[:1]), sees_all(empty, target[:1]), atol=0, rtol=0)
 
 
 @pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 3}, {"target_neighbours": 4}, {"attention": "additive"}])
@@ -185,6 +235,7 @@ def test_hypotheses_of_a_sentence_follow_their_parents(build, changes):
     "changes",
     [
         {},
+        {"tied_embeddings": "none", "output_bias": True, "decoder_start": "zero", "activation": "swish"},
         {"norm": "pre"},
         {"d_k": 5, "d_v": 3},
         {"attention_bias": False},
@@ -229,7 +280,7 @@ def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing(build)
     attention = model.decoder[0].cross_attention
     theirs = nn.MultiheadAttention(32, 4, batch_first=True, dtype=torch.float64)
     load_attention(theirs, attention)
-    query, memory = model.embedding(target), model.embedding(source)
+    query, memory = model.embedding.target(target), model.embedding.source(source)
     forbidden = source == PAD
     mask = torch.zeros(source.shape, dtype=torch.float64).masked_fill(forbidden, -torch.inf)[:, None, None, :]
     _, expected = theirs(query, memory, memory, key_padding_mask=forbidden, average_attn_weights=False)
@@ -277,14 +328,6 @@ def test_later_pieces_do_not_change_earlier_logits(build):
     before, after = model(source, target), model(source, changed)
     torch.testing.assert_close(before[:, :3], after[:, :3], atol=1e-12, rtol=0)
     assert not torch.allclose(before[0, 3:], after[0, 3:])
-
-
-def test_sinusoids_interleave_as_in_the_paper():
-    table = sinusoids(50, 6)
-    for position, i in itertools.product(range(50), range(3)):
-        angle = torch.tensor(position / 10_000 ** (2 * i / 6), dtype=torch.float64)
-        assert table[position, 2 * i].item() == pytest.approx(angle.sin().item(), abs=1e-12)
-        assert table[position, 2 * i + 1].item() == pytest.approx(angle.cos().item(), abs=1e-12)
 
 
 def test_base_and_big_count_their_parameters():

@@ -42,6 +42,13 @@ def test_stdout_is_data_alone(trained, nmt, tmp_path):
         assert nmt(*arguments, cwd=trained).stdout == ""
 
 
+def test_an_average_names_what_it_is_of_in_the_order_of_updates(trained, nmt, tmp_path):
+    result = nmt("average-checkpoints", "--last", "2", "--out", tmp_path / "average", cwd=trained)
+    named = [line for line in result.stderr.splitlines() if line.startswith("averaged: ")]
+    checkpoints = "runs/toy-en-de-tiny/checkpoints"
+    assert named == [f"averaged: {checkpoints}/step-00000040", f"averaged: {checkpoints}/step-00000060"]
+
+
 def test_validation_bleu_is_that_of_translate_and_score(trained, nmt, tmp_path):
     run = trained / "runs" / "toy-en-de-tiny"
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

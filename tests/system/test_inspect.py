@@ -57,6 +57,53 @@ def test_a_score_leads_back_to_checksums_and_licences(chain, nmt):
     assert f"licence: {manifest['licence']}" in text
 
 
+def test_the_json_holds_numbers_as_numbers_and_the_text_as_people_read_them(chain, nmt):
+    found = links(json.loads(nmt("inspect", "--json", "score.json", cwd=chain).stdout))
+    facts = {link["kind"]: link["facts"] for link in found}
+    manifest = json.loads((chain / "data/toy-en-de/manifest.json").read_text())
+    pairs = {split: manifest["files"][f"{split}.en"]["lines"] for split in ("train", "valid", "test")}
+    assert facts["data set"]["pairs"] == pairs
+    sizes = {link["facts"]["bytes"] for link in found if link["kind"] == "file"}
+    assert sizes == {source["bytes"] for source in manifest["sources"]}
+    assert facts["vocabulary"]["trained"] == {"model_type": "bpe", "pieces": 1256}
+    assert facts["vocabulary"]["maximum length of a line"] == 256
+    assert facts["model"]["averaged"] == 3
+    assert facts["model"]["trained on"]["ranks"] == 1
+    assert facts["translation"]["settings"]["beam"] == 2
+    [score] = json.loads((chain / "score.json").read_text())["systems"][0]["scores"]
+    assert facts["score"]["out.de"] == {"BLEU": score["value"]}
+    text = nmt("inspect", "score.json", cwd=chain).stdout
+    assert f"    pairs: train {pairs['train']:,}, valid {pairs['valid']:,}, test {pairs['test']:,}\n" in text
+    assert "trained: bpe, 1,256 pieces\n" in text
+    assert "averaged: 3 checkpoints\n" in text
+    assert f"out.de: BLEU {score['value']:.2f}\n" in text
+
+
+def test_what_filters_dropped_is_a_number_each(chain, nmt):
+    path = chain / "data/toy-en-de/manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"filters": {"ratio": 1234, "html": 5, "empty": 0}}))
+    data = json.loads(nmt("inspect", "--json", "data/toy-en-de", cwd=chain).stdout)
+    assert data["facts"]["dropped"] == {"ratio": 1234, "html": 5}
+    assert "    dropped: ratio 1,234, html 5\n" in nmt("inspect", "data/toy-en-de", cwd=chain).stdout
+
+
+def test_the_page_shows_the_chain_and_changes_set_the_exit_code(chain, nmt):
+    result = nmt("inspect", "score.json", "--html", "chain.html", cwd=chain)
+    assert result.stdout == ""
+    assert "written: chain.html" in result.stderr
+    page = (chain / "chain.html").read_text("utf-8")
+    for words in ("translation: out.de", "model: runs/toy-en-de-tiny/average", "vocabulary: ", "bpe, 1,256 pieces"):
+        assert words in page
+    assert "Changes" not in page
+    (chain / "few.de").write_text("anders\n")
+    changed = nmt("inspect", "score.json", "--html", "chain.html", cwd=chain, check=False)
+    assert changed.returncode == 1
+    assert "Changes" in (chain / "chain.html").read_text("utf-8")
+    both = nmt("inspect", "score.json", "--html", "chain.html", "--json", cwd=chain, check=False)
+    assert both.returncode == 2
+    assert "--reproduce, --json and --html exclude each other. Give one." in both.stderr
+
+
 CHANGED = [
     "out.de", "few.en", "few.de", "runs/toy-en-de-tiny/average/model.safetensors",
     "runs/toy-en-de-tiny/average/vocab.model", "runs/toy-en-de-tiny/checkpoints/step-00000040/model.safetensors",
@@ -213,7 +260,97 @@ def test_own_text_is_made_again_from_where_it_lies_and_a_pipe_is_not(nmt, tmp_pa
     assert "piped: was read from a pipe" in refused.stderr
 
 
+def make_again(script, folder):
+    """Run a script, which compares all results with their checksums; a first difference ends it."""
+    with nmt_for_scripts(folder) as program:
+        environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+        subprocess.run(["sh", "-c", script], cwd=folder, env=environment, check=True, capture_output=True)
+
+
+@pytest.fixture
+def own_sets(nmt, tmp_path):
+    """Two data sets without a vocabulary."""
+    for name, target, pairs in (("large", "de", 300), ("little", "fr", 40)):
+        text = "".join(f"sentence {n} of {name}\t{target} Satz {n * n}\n" for n in range(pairs))
+        (tmp_path / f"{name}.tsv").write_text(text)
+        languages = ("--source-lang", "en", "--target-lang", target)
+        nmt("prepare-data", name, "--train", f"{name}.tsv", *languages, cwd=tmp_path)
+    return tmp_path
+
+
+def test_a_joint_vocabulary_is_made_again_from_all_its_data_sets(own_sets, nmt):
+    both = ("--data", "data/large", "--data", "data/little")
+    nmt("build-vocab", *both, "--size", "90", "--sampling-temperature", "3", cwd=own_sets)
+    text = nmt("inspect", "data/little", cwd=own_sets).stdout
+    assert "trained: bpe, 90 pieces, on large, little (sampling temperature 3)" in text
+    assert "        data set: data/large  [unchanged]" in text
+    assert f"file: {own_sets / 'large.tsv'}" in text
+    script = nmt("inspect", "--reproduce", "data/little", cwd=own_sets).stdout
+    assert script.count("nmt prepare-data") == 2 and script.count("nmt build-vocab") == 1
+    make_again(script, own_sets)
+    assert sha256_of(own_sets / "again/data/little/vocab.model") == sha256_of(own_sets / "data/little/vocab.model")
+    # Text of another member that changed is named.
+    (own_sets / "data/large/train.de").write_text("changed\n")
+    result = nmt("inspect", "data/little", cwd=own_sets, check=False)
+    assert result.returncode == 1
+    assert "the sha256 of data/large/train.de is" in result.stderr
+
+
+def test_data_encoded_with_the_vocabulary_of_another_is_made_again(own_sets, nmt):
+    nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
+    given = ("--vocab", "data/large/vocab.model")
+    nmt("build-vocab", "--data", "data/little", *given, "--max-length", "90", cwd=own_sets)
+    # The second one passes on what the vocabulary was trained on.
+    nmt("build-vocab", "--data", "data/large", "--vocab", "data/little/vocab.model", "--max-length", "80", cwd=own_sets)
+    for name in ("little", "large"):
+        assert "trained: given, trained on large" in nmt("inspect", f"data/{name}", cwd=own_sets).stdout
+        make_again(nmt("inspect", "--reproduce", f"data/{name}", cwd=own_sets).stdout, own_sets)
+        shards = f"data/{name}/shards/train.target.tokens"
+        assert sha256_of(own_sets / "again" / shards) == sha256_of(own_sets / shards)
+        shutil.rmtree(own_sets / "again")
+
+
+def test_data_encoded_with_the_vocabulary_of_a_bundle_leads_to_its_data(chain, nmt):
+    text = "".join(f"sentence {n}\tSatz {n}\n" for n in range(100))
+    (chain / "own.tsv").write_text(text)
+    nmt("prepare-data", "own", "--train", "own.tsv", "--source-lang", "en", "--target-lang", "de", cwd=chain)
+    shutil.move(chain / "data/toy-en-de", chain / "gone")  # the bundle alone says it
+    nmt("build-vocab", "--data", "data/own", "--vocab", "runs/toy-en-de-tiny", cwd=chain)
+    assert "trained: given, trained on toy-en-de" in nmt("inspect", "data/own", cwd=chain).stdout
+    script = nmt("inspect", "--reproduce", "data/own", cwd=chain).stdout
+    steps = [line.split()[:4] for line in script.splitlines() if line.startswith("nmt ")]
+    assert steps == [
+        ["nmt", "prepare-data", "toy-en-de.yaml", "--out"], ["nmt", "build-vocab", "--data", "data/toy-en-de"],
+        ["nmt", "prepare-data", "own.yaml", "--out"], ["nmt", "build-vocab", "--data", "data/own"],
+    ]  # fmt: skip
+    assert "--data data/own --vocab data/toy-en-de/vocab.model" in script
+
+
+def test_a_vocabulary_from_elsewhere_cannot_be_made_again(own_sets, nmt):
+    nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
+    shutil.copy(own_sets / "data/large/vocab.model", own_sets / "away.model")
+    nmt("build-vocab", "--data", "data/little", "--vocab", "away.model", cwd=own_sets)
+    assert "trained: given, not trained here" in nmt("inspect", "data/little", cwd=own_sets).stdout
+    refused = nmt("inspect", "--reproduce", "data/little", cwd=own_sets, check=False)
+    assert refused.returncode == 2
+    assert (
+        f"little: was encoded with a given vocabulary (sha256 {sha256_of(own_sets / 'away.model')})" in refused.stderr
+    )
+
+
 EVIL = "x\nEND OF FILE\ntouch evil\n"
+
+
+def spoil_joint(data):
+    others = [data["manifest"], data["manifest"] | {"name": "other", "fingerprint": EVIL}]
+    joint = {"trained_on": [{"manifest": manifest} for manifest in others], "sampling_temperature": 2.0, "size": EVIL}
+    data["vocabulary"]["trained_with"].update(joint)
+
+
+def spoil_origin(data, name):
+    vocabulary = data["vocabulary"] | {"sha256": EVIL}
+    origin = {"manifest": data["manifest"] | {"name": name, "source_lang": EVIL}, "vocabulary": vocabulary}
+    data["vocabulary"].update(trained_with=None, origin=origin, source_normalization=EVIL)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +368,9 @@ EVIL = "x\nEND OF FILE\ntouch evil\n"
         lambda record, model: model["notes"]["lineage"]["data"][0]["manifest"].update(name="../../evil"),
         lambda record, model: model["notes"]["lineage"]["data"][0]["manifest"]["recipe"].update(description=EVIL),
         lambda record, model: model["notes"]["lineage"]["data"][0]["vocabulary"].update(sha256="$(touch evil)"),
+        lambda record, model: spoil_joint(model["notes"]["lineage"]["data"][0]),
+        lambda record, model: spoil_origin(model["notes"]["lineage"]["data"][0], name="../../evil"),
+        lambda record, model: spoil_origin(model["notes"]["lineage"]["data"][0], name="fine"),
     ],
 )  # fmt: skip
 def test_nothing_of_a_record_becomes_a_command_or_a_path_elsewhere(chain, nmt, spoil, tmp_path):

@@ -197,9 +197,10 @@ def test_what_was_read_is_a_table(prepare, tmp_path):
     ]
     records = manifest(tmp_path)["corpora"]
     assert [record.pop("filters").keys() for record in records] == [{"held_out"}, set()]
+    nothing = {"skipped": 0, "citation": ""}
     assert records == [
-        {"split": "train", "name": "corpus.tsv", "pairs": 120, "skipped": 0, "source_words": 720, "target_words": 720},
-        {"split": "valid", "name": "dev.tsv", "pairs": 1, "skipped": 0, "source_words": 2, "target_words": 1},
+        {"split": "train", "name": "corpus.tsv", "pairs": 120, "source_words": 720, "target_words": 720, **nothing},
+        {"split": "valid", "name": "dev.tsv", "pairs": 1, "source_words": 2, "target_words": 1, **nothing},
     ]
     path = tmp_path / "data" / "own-en-de" / "manifest.json"
     older = manifest(tmp_path)
@@ -292,3 +293,13 @@ def test_text_without_a_pair_is_an_error_that_says_so(nmt, tmp_path, name, conte
     result = nmt("prepare-data", "mine", "--train", name, *options, cwd=tmp_path, check=False)
     assert result.returncode == 2
     assert says in result.stderr
+
+
+def test_a_header_that_is_read_as_a_pair_gets_a_hint_which_ends_it(prepare, tmp_path):
+    (tmp_path / "corpus.tsv").write_bytes(b"en\tde\n" + tsv())
+    done = prepare("--train", "corpus.tsv")
+    assert done.stderr.count("corpus.tsv: its first line, 'en' and 'de', looks like the names of the columns") == 1
+    assert len(written(tmp_path)) == len(PAIRS) + 1
+    again = prepare("--train", "corpus.tsv", "--header")
+    assert "first line" not in again.stderr
+    assert sorted(written(tmp_path)) == sorted(PAIRS)

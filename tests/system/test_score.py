@@ -128,11 +128,11 @@ def test_an_unknown_language_is_warned_about(files, nmt):
         assert "warning" not in nmt(*arguments, known, cwd=files).stderr
 
 
-def test_warns_of_marks_on_stderr_and_scores_all_the_same(files, nmt):
-    (files / "pieces.txt").write_text("▁Das ▁Haus\n▁Ein ▁Hund\n", "utf-8")
+@pytest.mark.parametrize(("mark", "text"), [("▁", "▁Das ▁Haus\n▁Ein ▁Hund\n"), ("@@", "Das Ha@@ us\nEin Hu@@ nd\n")])
+def test_warns_of_marks_on_stderr_and_scores_all_the_same(files, nmt, mark, text):
+    (files / "pieces.txt").write_text(text, "utf-8")
     result = nmt("score", "--reference", "ref.de", "pieces.txt", cwd=files)
-    assert "warning: " in result.stderr
-    assert "▁" in result.stderr
+    assert f"warning: 2 lines of the hypothesis hold '{mark}'" in result.stderr
     assert result.stdout.startswith("BLEU = ")
 
 

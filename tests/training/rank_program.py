@@ -4,8 +4,10 @@
 ``OUT.RANK.order`` a line for each update: its pairs, and a hash of the parameters after it. ``WHAT`` happens at an
 update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batch does not fit), ``exchange`` and
 ``step`` (memory ends in the exchange of gradients, or in Adam's step), ``bucket-N`` (memory ends in the backward pass
-when N buckets were sent), ``full`` (no file may grow any more), or, from that update on, ``poison`` (gradients are
-NaN). With ``LIKE_NCCL`` in the environment, ranks exchange as between GPUs, gradients in buckets of a few parameters.
+when N buckets were sent), ``full`` (no file may grow any more), ``stop`` (SIGSTOP), ``sleep`` (it is busy for longer
+than a rank may give no sign of life), or, from that update on, ``poison`` (gradients are NaN). With ``FAST_BEATS`` in
+the environment, a rank is lost after five seconds without a sign of life. With ``LIKE_NCCL``, ranks exchange as between
+GPUs, gradients in buckets of a few parameters.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ def main() -> None:
     import numpy as np
     import torch
 
-    from nmt.training import gradients
     from nmt.training import run as run_module
     from nmt.training.learner import Learner
     from nmt.training.loop import Trainer
+    from nmt.training.ranks import heartbeat
     from nmt.training.run import train
     from nmt.training.start import beginning
     from nmt.training.start.setup import resolve_config
@@ -40,14 +42,17 @@ def main() -> None:
     learners: list[Learner] = []
     if "LIKE_NCCL" in os.environ:
         behave_like_nccl()
-        gradients.BUCKET_BYTES = 2_000
+    if "FAST_BEATS" in os.environ:
+        heartbeat.BEAT_SECONDS, heartbeat.MISSED_BEATS = 0.2, 25
 
     def no_memory(*arguments, **options):
         raise RuntimeError("NCCL error: Cuda failure 2 'out of memory'")
 
     class WatchedLearner(Learner):
         def __init__(self, *arguments, **options) -> None:
-            super().__init__(*arguments, overlaps_exchange="LIKE_NCCL" in os.environ, **options)
+            if "LIKE_NCCL" in os.environ:
+                options |= {"overlaps_exchange": True, "bucket_bytes": 2_000}
+            super().__init__(*arguments, **options)
             learners.append(self)
 
         def update(self, batches, *, update, **options):
@@ -56,6 +61,10 @@ def main() -> None:
                     raise ValueError("a mistake of this test")
                 if what in ("kill", "terminate"):
                     os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGTERM)
+                if what == "stop":
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                if what == "sleep":
+                    time.sleep(8)
                 if what == "memory":
                     self.fails_once = True
                 if what == "exchange":

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.training import gradients
 from nmt.training.gradients import GradientBuffer, OverlappedGradientBuffer
 from nmt.training.ranks.exchange import Ranks
 from tests.training.test_learner import batch, gradient, learner, pairs, weights
@@ -31,15 +30,13 @@ class Twice(Ranks):
         return wait
 
 
-@pytest.fixture
-def small_buckets(monkeypatch):
-    monkeypatch.setattr(gradients, "BUCKET_BYTES", 3_000)
+SMALL_BUCKETS = {"overlaps_exchange": True, "bucket_bytes": 3_000}
 
 
 @pytest.mark.parametrize("options", [{}, {"clip_norm": 0.1}, {"r_drop": 2.0}, {"ema_decay": 0.5}], ids=str)
-def test_an_update_learns_the_same(small_buckets, options):
+def test_an_update_learns_the_same(options):
     plain = learner(**options, ranks=Twice(), overlaps_exchange=False)
-    overlapped = learner(**options, ranks=Twice(), overlaps_exchange=True)
+    overlapped = learner(**options, ranks=Twice(), **SMALL_BUCKETS)
     for update in (1, 2, 3):
         batches = [batch(pairs(5 + update)), batch(pairs(3))]
         results = [
@@ -51,9 +48,9 @@ def test_an_update_learns_the_same(small_buckets, options):
     torch.testing.assert_close(weights(plain), weights(overlapped), rtol=1e-9, atol=1e-12)
 
 
-def test_buckets_are_sent_during_the_last_backward_pass_and_cover_all_gradients_once(small_buckets):
+def test_buckets_are_sent_during_the_last_backward_pass_and_cover_all_gradients_once():
     ranks = Twice()
-    made = learner(ranks=ranks, overlaps_exchange=True)
+    made = learner(ranks=ranks, **SMALL_BUCKETS)
     sent = []  # when the gradients of the first encoder layer come
     made.model.encoder[0].register_full_backward_hook(lambda *arguments: sent.append(len(ranks.begun)))
     made.update([batch(pairs(5)), batch(pairs(3))], update=1, target_tokens=30, learning_rate=0.01)
@@ -69,17 +66,18 @@ def test_buckets_are_sent_during_the_last_backward_pass_and_cover_all_gradients_
     assert len(buckets) > 3
 
 
-def test_a_trial_sends_nothing(small_buckets):
+def test_a_trial_sends_nothing():
     """The preflight tries micro-batches on each rank alone."""
     ranks = Twice()
-    made = learner(ranks=ranks, overlaps_exchange=True)
+    made = learner(ranks=ranks, **SMALL_BUCKETS)
     assert made.compute_gradients([batch(pairs(3))], update=0, target_tokens=9)
     assert ranks.begun == []
 
 
 def test_gradients_are_scaled_before_they_are_sent():
     parameter = nn.Parameter(torch.zeros(3))
-    buffers = [kind([parameter], 1, Twice()) for kind in (GradientBuffer, OverlappedGradientBuffer)]
+    overlapped = OverlappedGradientBuffer([parameter], 1, Twice(), bucket_bytes=1)
+    buffers = [GradientBuffer([parameter], 1, Twice()), overlapped]
     for buffer in buffers:
         buffer._let_grads_be(buffer.gradients if type(buffer) is GradientBuffer else buffer._own)
         buffer.clear()

@@ -202,7 +202,7 @@ def test_each_update_learns_at_the_rate_of_its_number_and_records_it(run_trainin
 
     def watched(self, batches, *, update, learning_rate, **options):
         result = update_of(self, batches, update=update, learning_rate=learning_rate, **options)
-        rates[update] = self.optimizer.param_groups[0]["lr"]
+        rates[update] = self.optimizer._adam.param_groups[0]["lr"]
         return result
 
     monkeypatch.setattr(Learner, "update", watched)

@@ -257,6 +257,36 @@ def test_the_worst_batch_is_tried_before_the_first_update(run_training, tmp_path
     assert found.checkpoint_bytes < found.checkpoints_bytes < found.disk_free
 
 
+def test_updates_after_memory_ended_are_dealt_in_the_learnt_size_and_a_resumed_run_deals_the_same(
+    run_training, tmp_path, monkeypatch
+):
+    updated, computed = Learner.update, Learner._try_to_compute
+    dealt, tried = {}, {}
+
+    def update(self, batches, *, update, **options):
+        dealt[update] = [batch.positions for batch in batches]
+        return updated(self, batches, update=update, **options)
+
+    def too_small_once(self, batches, update, *others):
+        tried[update] = [batch.positions for batch in batches]
+        largest = max(batches, key=lambda batch: batch.positions)
+        return largest if update == 6 and largest.positions > 25 else computed(self, batches, update, *others)
+
+    monkeypatch.setattr(Learner, "update", update)
+    monkeypatch.setattr(Learner, "_try_to_compute", too_small_once)
+    run_training(tmp_path / "straight")
+    limit = json.loads((tmp_path / "straight" / "last" / "training.json").read_text())["micro_batch_limit"]
+    assert 9 < limit <= 25
+    assert max(dealt[6]) > limit
+    assert all(max(dealt[number]) <= limit for number in range(7, 21))
+    assert all(tried[number] == dealt[number] for number in range(7, 21))
+    straight = dict(dealt)
+    run_training(tmp_path / "run", "training.max_updates=10")
+    run_training(tmp_path / "run")
+    assert dealt == straight
+    assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
+
+
 def test_a_micro_batch_that_no_update_fills_is_not_tried(run_training, tmp_path, listener):
     run_training(tmp_path / "run", "batching.micro_batch_tokens=100000000", "training.max_updates=1")
     assert 9 <= listener.preflight.worst_positions <= 90  # of updates of 60 target tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nmt.corpora.filters.characters import few_letters, has_control_characters, long_words
+from nmt.corpora.filters.languages import language_identifier, other_language
 from nmt.corpora.filters.markup import has_markup
 from nmt.corpora.filters.numbers import numbers_differ
 from nmt.corpora.filters.pair_filter import Finder
@@ -24,8 +25,20 @@ def chosen_filters(filters: Filters, source_lang: str, target_lang: str) -> dict
         chosen["letters"] = few_letters(filters.letters)
     if filters.script:
         chosen["script"] = other_script(source_lang, target_lang)
+    if filters.language_id is not None:
+        chosen["language_id"] = other_language(source_lang, target_lang, filters.language_id)
     if filters.numbers:
         chosen["numbers"] = numbers_differ
     if filters.urls:
         chosen["urls"] = web_addresses_differ
     return chosen
+
+
+def check_packages(filters: Filters) -> None:
+    """Refuse a filter whose package is missing, before anything is fetched.
+
+    Raises:
+        NmtError: it is not installed.
+    """
+    if filters.language_id is not None:
+        language_identifier()

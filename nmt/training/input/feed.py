@@ -5,12 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from nmt.config import BatchingConfig
 from nmt.data.arrays import Indices
-from nmt.data.batching import Batch, collate, plan_epoch, rank_micro_batches
+from nmt.data.batching import Batch, EpochPlan, collate, plan_epoch, rank_micro_batches
 from nmt.data.rows import dealt_micro_batches
 from nmt.data.shards import PairSource
 from nmt.errors import DataError
@@ -38,6 +39,16 @@ class PlannedUpdate:
     """The indices of the update's pairs in the epoch's shards, over all ranks."""
     batches: list[Batch]
     """This rank's micro-batches."""
+    micro_batch_tokens: int
+    """The size that they were dealt with."""
+    deal: Callable[[int], list[Batch]]
+    """Deals this rank's micro-batches with another size."""
+
+    def with_micro_batches_of(self, micro_batch_tokens: int) -> PlannedUpdate:
+        """The same update in micro-batches of a size, which may have changed since they were dealt."""
+        if micro_batch_tokens == self.micro_batch_tokens:
+            return self
+        return replace(self, batches=self.deal(micro_batch_tokens), micro_batch_tokens=micro_batch_tokens)
 
 
 @dataclass(frozen=True)
@@ -50,19 +61,20 @@ class Epochs:
     seed: int
 
     def updates(
-        self, epoch: int, index: int, *, micro_batch_tokens: int, ranks: Ranks, pads: bool = True
+        self, epoch: int, index: int, *, micro_batch_tokens: Callable[[], int], ranks: Ranks, pads: bool = True
     ) -> Iterator[PlannedUpdate]:
         """All updates from ``index`` of ``epoch`` on, without end. Nothing before it is replayed.
 
         Args:
+            micro_batch_tokens: asked for the size of micro-batches at each update. It may change while updates are
+                prepared ahead, so use :meth:`PlannedUpdate.with_micro_batches_of`. All ranks must use one size.
             pads: whether the model pads sentences, so that those of a micro-batch should have similar lengths.
         """
-        share = rank_micro_batches if pads else dealt_micro_batches
         while True:
             shards, population = self.open(epoch)
-            lengths = shards.source_lengths, shards.target_lengths
             plan = plan_epoch(
-                *lengths,
+                shards.source_lengths,
+                shards.target_lengths,
                 pairs=population,
                 update_tokens=self.batching.update_tokens,
                 group_tokens=self.batching.group_tokens,
@@ -72,19 +84,27 @@ class Epochs:
             if len(plan) == 0:
                 raise DataError(f"epoch {epoch + 1} has no pairs: all are longer than the maximum of the shards.")
             while index < len(plan):
-                shares = share(
-                    plan,
-                    index,
-                    rank=ranks.rank,
-                    ranks=ranks.size,
-                    max_tokens=micro_batch_tokens,
-                    source_lengths=lengths[0],
-                    target_lengths=lengths[1],
-                )
-                batches = [collate(shards, pairs) for pairs in shares]
-                yield PlannedUpdate(epoch, index, plan.target_tokens(index), plan.update(index), batches)
+                deal = partial(_dealt, shards, plan, index, ranks, pads)
+                size = micro_batch_tokens()
+                yield PlannedUpdate(epoch, index, plan.target_tokens(index), plan.update(index), deal(size), size, deal)
                 index += 1
             epoch, index = epoch + 1, 0
+
+
+def _dealt(
+    shards: PairSource, plan: EpochPlan, index: int, ranks: Ranks, pads: bool, micro_batch_tokens: int
+) -> list[Batch]:
+    """One rank's micro-batches of an update."""
+    shares = (rank_micro_batches if pads else dealt_micro_batches)(
+        plan,
+        index,
+        rank=ranks.rank,
+        ranks=ranks.size,
+        max_tokens=micro_batch_tokens,
+        source_lengths=shards.source_lengths,
+        target_lengths=shards.target_lengths,
+    )
+    return [collate(shards, pairs) for pairs in shares]
 
 
 def ahead(

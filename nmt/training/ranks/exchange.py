@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar, cast
@@ -26,13 +26,19 @@ from torch import Tensor
 
 from nmt.device import is_out_of_memory
 from nmt.errors import NmtError, TrainingError
+from nmt.training.ranks import heartbeat
 from nmt.training.ranks.rendezvous import store_of_environment
 from nmt.training.ranks.stop_signals import stop_signals
 
 T = TypeVar("T")
 
+# torch 2.13 gave both another name.
+_REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+_ALL_GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
 EXCHANGE_TIMEOUT = timedelta(minutes=30)
-"""How long ranks wait for a busy rank, which validates or encodes. A rank that has died is noticed at once."""
+"""How long ranks wait for a busy rank, which validates or encodes. A rank that has died is noticed at once, and one
+whose machine has vanished by its missing signs of life (nmt/training/ranks/heartbeat.py)."""
 _SECONDS_UNTIL_ENDED = 40
 _POLL_SECONDS = 1.0
 
@@ -68,6 +74,30 @@ class Ranks:
         begun: list[dist.Work] = []
         self._together(lambda: begun.append(dist.all_reduce(tensor, async_op=True)))
         return lambda: self._together(begun[0].wait)
+
+    def sum_slices(self, whole: Tensor, own: Tensor) -> None:
+        """Replace this rank's slice of a tensor by its sum over all ranks. The other slices are undefined afterwards.
+
+        Args:
+            whole: as many slices of one size as there are ranks.
+            own: this rank's slice, a view into ``whole``.
+        """
+        self._together(lambda: _REDUCE_SCATTER(own, whole))
+
+    def join_slices(self, whole: Tensor, own: Tensor) -> None:
+        """Replace each slice of a tensor by that of the rank that it belongs to; arguments as of :meth:`sum_slices`."""
+        self._together(lambda: _ALL_GATHER(whole, own))
+
+    def slices_for_main(self, own: Tensor) -> list[Tensor] | None:
+        """The tensors of all ranks, of one size, in order; None on other ranks than the main one."""
+        slices = [torch.empty_like(own) for _ in range(self.size)] if self.is_main else None
+        self._together(lambda: dist.gather(own, slices, dst=0))
+        return slices
+
+    def slice_from_main(self, own: Tensor, whole: Tensor | None) -> None:
+        """Replace a tensor by this rank's slice of the main rank's ``whole``, which the others do not have."""
+        slices = None if whole is None else list(torch.split(whole, len(own)))
+        self._together(lambda: dist.scatter(own, slices, src=0))
 
     def copy_from_main(self, tensor: Tensor) -> None:
         """Replace a tensor by the main rank's."""
@@ -164,12 +194,39 @@ def joined(ranks: Ranks, device: torch.device, is_stopping: Callable[[], bool] =
         dist.init_process_group(backend, timeout=EXCHANGE_TIMEOUT)
     else:
         dist.init_process_group(backend, timeout=EXCHANGE_TIMEOUT, store=store, rank=ranks.rank, world_size=ranks.size)
-    with _failures_named(ranks, is_stopping):
+    with _failures_named(ranks, is_stopping), _watching_other_machines(ranks) if store is None else nullcontext():
         yield
         # No rank disconnects while another still needs it.
         ranks.gather(None)
     # Only here: under NCCL it waits for the other ranks, and these may be waiting for one that has failed.
     dist.destroy_process_group()
+
+
+@contextmanager
+def _watching_other_machines(ranks: Ranks) -> Iterator[None]:
+    """End this process if a rank gives no more signs of life. Its machine may have vanished.
+
+    Raises:
+        LostPeerError: the launcher's store does not answer.
+    """
+
+    def end(silent: list[int]) -> None:
+        seconds = heartbeat.BEAT_SECONDS * heartbeat.MISSED_BEATS
+        error = LostPeerError(
+            f"rank {ranks.rank}: no sign of life from rank {', '.join(map(str, silent))} for {seconds:.0f} seconds. "
+            "A machine or its network has probably failed."
+        )
+        _report_to_torchrun(error)
+        # Not by an exception: the main thread may wait in C for the rank that is lost.
+        os.write(2, f"error: {error}\n".encode())
+        os._exit(1)
+
+    try:
+        store = heartbeat.store_of_launcher()
+    except RuntimeError as error:
+        raise LostPeerError(f"rank {ranks.rank}: the launcher's store does not answer ({error}).") from error
+    with heartbeat.watching_others(ranks.rank, ranks.size, store, end):
+        yield
 
 
 @contextmanager

@@ -163,6 +163,8 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
         ema_decay=config.training.ema_decay,
         r_drop=config.training.r_drop,
         compiled=config.training.compile,
+        bucket_bytes=config.training.bucket_megabytes * 1e6,
+        shards_optimizer=config.training.shard_optimizer,
     )
     learner.micro_batch_limit = progress.micro_batch_limit
     if progress.loss_scale is not None and hardware.precision == "fp16":
@@ -175,7 +177,12 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
 def build_model(config: Config, vocab: Vocabulary, kernels: Kernels) -> Transformer:
     """A new model, whose weights depend only on the seed."""
     torch.manual_seed(derived_seed(config.training.seed, -1))
-    return Transformer(config.model, vocab.size, kernels)
+    if config.model.tied_embeddings == "all" and not vocab.is_shared:
+        raise ConfigError(
+            "model.tied_embeddings is all, but source and target have vocabularies of their own: set "
+            "model.tied_embeddings=decoder or none, or train from a bundle of this vocabulary (--init-from)."
+        )
+    return Transformer(config.model, vocab.target.size, kernels, source_vocab_size=vocab.size)
 
 
 def freeze(model: Transformer, patterns: Sequence[str]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 import time
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -23,7 +25,8 @@ def training_flops(config: Config, rows: int, source_length: int, target_length:
     torch counts them on the meta device, so no formula must be kept in step with the model.
     """
     with torch.device("meta"):
-        model = Transformer(config.model, config.data.vocab_size).train()
+        model = Transformer(config.model, config.data.target_pieces, source_vocab_size=config.data.vocab_size)
+        model.train()
         source_BS = torch.ones(rows, source_length, dtype=torch.long)
         target_BT = torch.ones(rows, target_length, dtype=torch.long)
         with FlopCounterMode(display=False) as counter:
@@ -31,6 +34,22 @@ def training_flops(config: Config, rows: int, source_length: int, target_length:
             loss = label_smoothed_loss(logits_BTV, target_BT, config.training.label_smoothing).smoothed
             loss.backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops()) * (2 if config.training.r_drop else 1)
+
+
+def flops_of_pairs(config: Config, source_tokens: NDArray[np.int64], target_tokens: NDArray[np.int64]) -> float:
+    """As :func:`training_flops`, for pairs of different lengths without padding.
+
+    A pair's operations are a polynomial of its two lengths: products of rows are linear, attention is quadratic.
+    """
+
+    def powers(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.float64]:
+        s, t = source.astype(np.float64), target.astype(np.float64)
+        return np.stack([np.ones_like(s), s, t, s * s, s * t, t * t], axis=-1)
+
+    trials = np.array([(8, 8), (16, 8), (24, 8), (8, 16), (16, 16), (8, 24)])
+    counts = [training_flops(config, 1, source, target) for source, target in trials.tolist()]
+    coefficients = np.linalg.solve(powers(*trials.T), np.array(counts, np.float64))
+    return float((powers(source_tokens, target_tokens) @ coefficients).sum())
 
 
 def matrix_rate(config: Config, hardware: Hardware, rows: int) -> float:

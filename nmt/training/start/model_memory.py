@@ -13,11 +13,11 @@ from nmt.errors import TrainingError
 from nmt.model.transformer import Transformer
 from nmt.training.ranks.exchange import Ranks
 
-# Weights, gradients and Adam's two moments.
-_COPIES = 4
+_WEIGHTS_AND_GRADIENTS = 2
+_MOMENTS = 2
 
 
-def check_memory(config: Config, vocab_size: int, hardware: Hardware, ranks: Ranks) -> None:
+def check_memory(config: Config, hardware: Hardware, ranks: Ranks) -> None:
     """Refuse a model whose weights and training state exceed the memory, even without batches.
 
     Raises:
@@ -28,10 +28,15 @@ def check_memory(config: Config, vocab_size: int, hardware: Hardware, ranks: Ran
         return
     if hardware.device.type == "cpu":
         usable //= ranks.local_size
-    count = parameter_count(config.model, vocab_size)
-    sends = hardware.device.type == "cuda" and ranks.size > 1 and not config.training.compile
-    copies = _COPIES + (config.training.ema_decay is not None) + sends  # a copy of the gradients that are sent
-    needed = count * copies * hardware.weights_dtype.itemsize
+    count = parameter_count(config.model, config.data.target_pieces, config.data.vocab_size)
+    training = config.training
+    shards = ranks.size if training.shard_optimizer else 1
+    # A copy of the gradients that are sent.
+    sends = hardware.device.type == "cuda" and ranks.size > 1 and not training.compile and not training.shard_optimizer
+    copies = _WEIGHTS_AND_GRADIENTS + (training.ema_decay is not None) + sends
+    needed = (count * copies + count * _MOMENTS // shards) * hardware.weights_dtype.itemsize
+    if hardware.autocast_dtype is not None:
+        needed += count * hardware.autocast_dtype.itemsize  # the weights that products take
     if needed > usable:
         raise TrainingError(
             f"a model of {count:,} parameters needs at least {_size(needed)} (weights, gradients, Adam's moments); "
@@ -59,7 +64,7 @@ _REMEDY = (
 )
 
 
-def parameter_count(config: ModelConfig, vocab_size: int) -> int:
+def parameter_count(config: ModelConfig, vocab_size: int, source_vocab_size: int | None = None) -> int:
     """The number of parameters of a model, including tables of positions, without building all layers.
 
     Raises:
@@ -67,7 +72,11 @@ def parameter_count(config: ModelConfig, vocab_size: int) -> int:
     """
     try:
         one, two, other = (
-            _count(config.model_copy(update={"encoder_layers": encoder, "decoder_layers": decoder}), vocab_size)
+            _count(
+                config.model_copy(update={"encoder_layers": encoder, "decoder_layers": decoder}),
+                vocab_size,
+                source_vocab_size,
+            )
             for encoder, decoder in ((1, 1), (2, 1), (1, 2))
         )
     except (RuntimeError, TypeError, OverflowError):  # a size exceeds 64 bits
@@ -75,9 +84,9 @@ def parameter_count(config: ModelConfig, vocab_size: int) -> int:
     return one + (config.encoder_layers - 1) * (two - one) + (config.decoder_layers - 1) * (other - one)
 
 
-def _count(config: ModelConfig, vocab_size: int) -> int:
+def _count(config: ModelConfig, vocab_size: int, source_vocab_size: int | None) -> int:
     with torch.device("meta"):
-        model = Transformer(config, vocab_size)
+        model = Transformer(config, vocab_size, source_vocab_size=source_vocab_size)
     return sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
 
 

@@ -97,13 +97,15 @@ def preflight(
             fitting = _largest_fitting(learner, min(asked, useful), config, hardware, lengths, ranks)
             if fitting < min(asked, useful):
                 learner.micro_batch_limit = fitting
-    worst = worst_batch(min(size, useful, learner.micro_batch_limit or size), data.longest, config.data.vocab_size)
+    worst = worst_batch(min(size, useful, learner.micro_batch_limit or size), data.longest, _pieces(config))
     seconds = _seconds(learner, worst, hardware)
     if seconds < _WARMING_UP_SECONDS:
         seconds = _seconds(learner, worst, hardware)
+    # One that did not fit on one rank is not tried on another, and all ranks deal micro-batches of one size.
+    learner.micro_batch_limit = min((limit for limit in ranks.gather(learner.micro_batch_limit) if limit), default=None)
     rows, width = worst.source_BS.shape
     rate = worst.target_tokens / seconds * ranks.size
-    checkpoint = _checkpoint_bytes(learner)
+    checkpoint = 4 * learner.checkpoint_numbers()
     there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
     return Preflight(
         micro_batch_tokens=min(size, learner.micro_batch_limit or size),
@@ -118,6 +120,11 @@ def preflight(
         checkpoints_bytes=checkpoint * _checkpoints_at_once(config),
         disk_free=shutil.disk_usage(there).free,
     )
+
+
+def _pieces(config: Config) -> int:
+    """Number of pieces that source and target both have."""
+    return min(config.data.vocab_size, config.data.target_pieces)
 
 
 def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
@@ -140,7 +147,7 @@ def _largest_fitting(
     def memory_with(positions: int) -> int:
         forget_peak_memory(hardware.device)
         for length in lengths:
-            worst = worst_batch(positions, length, config.data.vocab_size)
+            worst = worst_batch(positions, length, _pieces(config))
             learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
         return memory_in_use(hardware.device)
 
@@ -185,11 +192,6 @@ def _seconds_left(config: Config, progress: Progress, rate: float) -> float | No
     if training.max_minutes is not None:
         left.append(training.max_minutes * 60 - progress.seconds)
     return max(0.0, min(left)) if left else None
-
-
-def _checkpoint_bytes(learner: Learner) -> int:
-    tensors = [*learner.weights().values(), *learner.training_tensors().values()]
-    return 4 * sum(tensor.numel() for tensor in tensors)
 
 
 def _checkpoints_at_once(config: Config) -> int:

@@ -114,6 +114,7 @@ def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
         "fingerprint": first[0].fingerprint,
         "vocab_fingerprint": vocab.fingerprint,
         "vocab_size": vocab.size,
+        "target_vocab_size": None if vocab.target is vocab else vocab.target.size,
         "nfc": first[0].nfc,
         "punctuation": first[0].punctuation,
         "source_normalization": read_index(data[0][0], vocab=vocab_path).source_normalization,
@@ -136,9 +137,9 @@ def summarize(data: Sequence[Path], config: Config) -> Summary:
     hardware = hardware_of(config, ranks)
     idle_gpus = torch.cuda.device_count() - ranks.local_size if hardware.device.type == "cuda" else 0
     training_data = TrainingData.open(data, config)
-    check_memory(config, training_data.vocab.size, hardware, ranks)
+    check_memory(config, hardware, ranks)
     with torch.device("meta"):
-        model = Transformer(config.model, training_data.vocab.size)
+        model = Transformer(config.model, config.data.target_pieces, source_vocab_size=config.data.vocab_size)
     freeze(model, config.training.freeze)
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
     pairs, updates = training_data.epoch_size(config)

@@ -14,12 +14,12 @@ EPOCHS = 3
 def updates(reversed_words, settled, tmp_path):
     """The updates of the first epochs, as one rank gets them, from a place in the plan on."""
 
-    def make(ranks: Ranks = NO_OTHERS, epoch: int = 0, index: int = 0) -> list:
+    def make(ranks: Ranks = NO_OTHERS, epoch: int = 0, index: int = 0, size: int = 50, *, pads: bool = True) -> list:
         config = settled()
         data = TrainingData.open([reversed_words], config)
         planned = []
         with data.epochs(config, tmp_path, ranks) as epochs:
-            for update in epochs.updates(epoch, index, micro_batch_tokens=50, ranks=ranks):
+            for update in epochs.updates(epoch, index, micro_batch_tokens=lambda: size, ranks=ranks, pads=pads):
                 if update.epoch == EPOCHS:
                     return planned
                 planned.append(update)
@@ -61,3 +61,20 @@ def test_a_start_in_the_middle_yields_the_rest(updates):
     assert [(u.epoch, u.index, u.pairs.tolist()) for u in resumed] == [
         (u.epoch, u.index, u.pairs.tolist()) for u in planned[middle:]
     ]
+
+
+@pytest.mark.parametrize("pads", [True, False])
+def test_an_update_is_dealt_again_as_it_would_have_been_dealt(updates, pads):
+    """When the size that fits is learnt, some updates are already prepared."""
+    shares = [updates(Ranks(rank, 2), pads=pads) for rank in range(2)]
+    smaller = [updates(Ranks(rank, 2), pads=pads, size=20) for rank in range(2)]
+    for old, new in zip(shares, smaller, strict=True):
+        for update, expected in zip(old, new, strict=True):
+            again = update.with_micro_batches_of(20)
+            assert rows(again) == rows(expected)
+            assert [batch.positions for batch in again.batches] == [batch.positions for batch in expected.batches]
+            assert (again.index, again.target_tokens) == (update.index, update.target_tokens)
+            assert again.with_micro_batches_of(20) is again
+    assert any(len(new.batches) > len(old.batches) for old, new in zip(shares[0], smaller[0], strict=True))
+    for old, *new in zip(updates(), *smaller, strict=True):
+        assert Counter(rows(old)) == sum((Counter(rows(part)) for part in new), Counter())

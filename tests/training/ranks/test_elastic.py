@@ -54,6 +54,11 @@ class Machine:
             os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
+    def vanish(self) -> None:
+        """As without its network: it says no more, and its connections stay open."""
+        for pid in _family(self.process.pid):
+            os.kill(pid, signal.SIGSTOP)
+
 
 def _family(pid: int) -> list[int]:
     """A process and all that descend from it."""
@@ -88,12 +93,14 @@ def answers(port: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks for processes in /proc")
-def test_of_two_machines_one_is_lost_and_comes_back(settings, tmp_path, reversed_words):
+@pytest.mark.parametrize("lose", [Machine.lose_power, Machine.vanish], ids=["power", "network"])
+def test_of_two_machines_one_is_lost_and_comes_back(settings, tmp_path, reversed_words, lose):
     exact = ["train", "--data", str(reversed_words), "--config", str(settings(*EXACT)), "--out"]
     straight, run, port = tmp_path / "straight", tmp_path / "run", free_port()
     assert run_command([*exact, straight]).returncode == 0
 
     machines: list[Machine] = []
+    second: Machine | None = None
 
     def machine() -> Machine:
         machines.append(Machine(port, [*exact, str(run)], tmp_path / f"{len(machines)}.err"))
@@ -104,12 +111,14 @@ def test_of_two_machines_one_is_lost_and_comes_back(settings, tmp_path, reversed
         wait_until(lambda: answers(port), machines)  # the first machine holds the rendezvous
         second = machine()
         wait_until(lambda: update_of(run) >= 30, machines)
-        second.lose_power()
+        lose(second)
         wait_until(lambda: len(records(run, "start")) == 2 and update_of(run) >= 60, machines)
         third = machine()
         codes = [each.process.wait(SECONDS) for each in (first, third)]
         assert codes == [0, 0], [each.errors.read_text() for each in machines]
     finally:
+        if second is not None and second.process.poll() is None:
+            second.lose_power()
         for each in machines:
             each.process.terminate()
             each.process.wait(60)
@@ -134,7 +143,14 @@ def test_under_torchrun_a_run_waits_for_ranks_that_still_save(
     with ExitStack() as held:
         held.enter_context(exclusive(run / ".lock", wait=False))
         if is_released:
-            monkeypatch.setattr(run_module.time, "sleep", lambda seconds: held.close())
+            noticed = listener.noticed
+
+            def release(message: str) -> None:
+                noticed(message)
+                if message.startswith("waiting until process"):
+                    held.close()
+
+            monkeypatch.setattr(listener, "noticed", release)
             assert run_training(run).progress.update == 20
             assert any(notice.startswith("waiting until process") for notice in listener.notices)
         else:

@@ -18,6 +18,8 @@ CHANGES = {
     "model.encoder_layers": 2, "model.decoder_layers": 2, "model.d_model": 32, "model.d_ff": 16, "model.heads": 4,
     "model.d_k": 4, "model.d_v": 4, "model.dropout": 0.2, "model.attention_dropout": 0.1,
     "model.activation_dropout": 0.1, "model.norm": "pre", "model.norm_epsilon": 1e-5, "model.positions": "learned",
+    "model.activation": "swish", "model.first_position": 2, "model.tied_embeddings": "none",
+    "model.output_bias": "true", "model.decoder_start": "zero", "model.source_eos": "false",
     "model.max_positions": 512, "model.attention_bias": "false", "model.attention": "additive",
     "model.source_neighbours": 3, "model.target_neighbours": 3, "batching.update_tokens": 40,
     "batching.group_tokens": 20, "optimizer.beta1": 0.8, "optimizer.beta2": 0.99, "optimizer.epsilon": 1e-8,
@@ -26,7 +28,7 @@ CHANGES = {
     "training.precision": "fp64", "training.freeze": "[encoder.*]", "training.ema_decay": 0.9,
     "training.r_drop": 5, "training.subword_sampling": 0.1, "validation.every_updates": 7, "validation.bleu": "false",
     "validation.bleu_sentences": 3, "validation.decoding.beam": 1, "validation.decoding.length_penalty": 0.1,
-    "validation.decoding.max_extra_length": 2,
+    "validation.decoding.max_extra_length": 2, "validation.decoding.normalization": "length",
 }  # fmt: skip
 """Another value for each setting that may not change on resume by itself."""
 # Each of these makes sense only with the other.

@@ -44,13 +44,21 @@ def test_a_model_beyond_all_memory_is_an_error_with_advice(run_training, tmp_pat
 def test_ranks_of_a_machine_share_its_memory(settled, monkeypatch):
     hardware = choose_hardware("cpu", "fp32", 1)
     config = settled()
-    needed = 4 * 4 * parameter_count(config.model, 40)
+    needed = 4 * 4 * parameter_count(config.model, config.data.vocab_size)
     monkeypatch.setattr(memory, "memory_for_use", lambda device: needed)
-    check_memory(config, 40, hardware, NO_OTHERS)
+    check_memory(config, hardware, NO_OTHERS)
     with pytest.raises(TrainingError, match="for each rank"):
-        check_memory(config, 40, hardware, Ranks(0, 2, 0, 2))
+        check_memory(config, hardware, Ranks(0, 2, 0, 2))
     with pytest.raises(TrainingError):
-        check_memory(settled("training.ema_decay=0.9"), 40, hardware, NO_OTHERS)
+        check_memory(settled("training.ema_decay=0.9"), hardware, NO_OTHERS)
+
+
+def test_the_copies_of_weights_in_16_bits_are_counted(settled, monkeypatch):
+    config = settled()
+    needed = 4 * 4 * parameter_count(config.model, config.data.vocab_size)
+    monkeypatch.setattr(memory, "memory_for_use", lambda device: needed)
+    with pytest.raises(TrainingError):
+        check_memory(config, choose_hardware("cpu", "bf16", 1), NO_OTHERS)
 
 
 def test_memory_that_is_taken_meanwhile_is_an_error_too(run_training, tmp_path, monkeypatch):

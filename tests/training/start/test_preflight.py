@@ -3,8 +3,11 @@
 import pytest
 
 from nmt.device import choose_hardware
-from nmt.training.ranks.exchange import Ranks
+from nmt.training.input.data_sets import TrainingData
+from nmt.training.progress import Progress
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.start import preflight as module
+from nmt.training.start.beginning import Beginning, make_learner
 from nmt.training.start.preflight import worst_batch
 
 LONGEST = 64
@@ -67,6 +70,23 @@ def test_ranks_of_one_machine_share_its_memory(found, monkeypatch):
 def test_one_that_breaks_nevertheless_sets_the_limit(found, monkeypatch):
     machine = Machine(monkeypatch, usable=16_000_000_000, bytes_a_position=500_000, breaks_at=1_000)
     assert found(machine) == 512
+
+
+def test_all_ranks_take_the_smallest_limit_of_any(settled, reversed_words, tmp_path):
+    """Otherwise ranks would deal an update to micro-batches of different sizes, and not share its pairs out."""
+
+    class One(Ranks):
+        """One of two ranks; the other one has learnt a lower limit."""
+
+        def gather(self, value):
+            return [value, 11]
+
+    config, hardware = settled(), choose_hardware("cpu", "fp32", 1)
+    data = TrainingData.open([reversed_words], config)
+    beginning = Beginning(Progress(micro_batch_limit=30), hardware)
+    learner = make_learner(beginning, config, data.vocab, NO_OTHERS)
+    measured = module.preflight(learner, config, hardware, tmp_path, Progress(), data, One(0, 2))
+    assert measured.micro_batch_tokens == learner.micro_batch_limit == 11
 
 
 def test_the_worst_batch_is_full_of_the_longest_pairs():

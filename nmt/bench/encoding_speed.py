@@ -1,0 +1,74 @@
+"""``nmt bench encode``: how fast a data set is encoded, beside SentencePiece alone with as many threads."""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import nmt
+from nmt.bench.encode_worker import DATA, MODEL
+from nmt.bench.generated_pairs import generate_pairs
+from nmt.bench.turns import contestants, measure_in_turn, median_rate
+from nmt.cores import usable_cores
+from nmt.data.vocab import train_vocabulary
+from nmt.processor import processor_name
+from nmt.text import read_parallel
+from nmt.writing import scratch_folder
+
+_WORKER = "nmt.bench.encode_worker"
+_TRAINED_PAIRS = 100_000
+
+
+def bench_encode(
+    *,
+    pairs: int,
+    size: int,
+    threads: int | None = None,
+    rounds: int = 3,
+    report: Callable[[str], None] = lambda message: None,
+) -> dict[str, Any]:
+    """Measure encoding of generated pairs: ours, SentencePiece on lines in memory, and SentencePiece in a plain loop.
+
+    Args:
+        size: number of pieces, trained on the first 100,000 pairs.
+        report: called with one line per round.
+
+    Returns:
+        The result for JSON: seconds (the median over the rounds, and each round), and our seconds per those of others.
+
+    Raises:
+        NmtError: a process failed.
+    """
+    threads = threads or usable_cores()
+    with scratch_folder() as folder:
+        data = generate_pairs(folder / DATA, pairs)
+        text = itertools.islice(read_parallel(data / "train.xx", data / "train.yy"), _TRAINED_PAIRS)
+        train_vocabulary(itertools.chain.from_iterable(text), size=size).vocab.save(folder / MODEL)
+        names = ("nmt", "sentencepiece", "sentencepiece with files")
+        with contestants({name: (_WORKER, [name, str(folder), str(threads)]) for name in names}) as entrants:
+            measured = measure_in_turn(entrants, rounds, report)
+            version = entrants[0].description["version"]
+    result: dict[str, Any] = {
+        "benchmark": "encode",
+        "versions": {"nmt": nmt.__version__, "sentencepiece": version, "python": platform.python_version()},
+        "machine": {"processor": processor_name(), "threads": threads},
+        "pairs": pairs,
+        "vocab_size": size,
+    }
+    for name, rows in measured.items():
+        result[name] = {
+            "seconds": statistics.median(row["seconds"] for row in rows),
+            "cpu_seconds": statistics.median(row["cpu_seconds"] for row in rows),
+            "pieces": rows[0]["tokens"],
+            "pieces_per_second": median_rate(rows),
+            "rounds": [row["seconds"] for row in rows],
+        }
+    for name in names[1:]:
+        ratios = (
+            ours["seconds"] / other["seconds"] for ours, other in zip(measured["nmt"], measured[name], strict=True)
+        )
+        result[name]["ratio"] = statistics.median(ratios)
+    return result

@@ -1,0 +1,52 @@
+"""``nmt export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.option_fields import STREAMS
+
+
+def export_model(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Run or bundle.")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="marian, ctranslate2, huggingface or onnx.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="PATH", help="The folder to write.  [models/NAME-FORMAT]", rich_help_panel=STREAMS
+        ),
+    ] = None,
+    quantization: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Type of the stored weights.  [float32]")
+    ] = None,
+    check_text: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Source text to compare both models on, too.", rich_help_panel=STREAMS),
+    ] = None,
+) -> None:
+    """Export a model to the format of another toolkit.
+
+    The folder holds all that its users need: weights, vocabularies, SentencePiece models, settings and a model card. It
+    is compared with the bundle, by the other toolkit's own software where that is installed. The comparison is
+    parity.json. If a check fails, nothing is written.
+
+    Example: nmt export runs/toy-en-de-tiny --to ctranslate2 --quantization int8
+    """
+    from nmt.checkpoint.describing import describe_model
+    from nmt.checkpoint.run_folder import bundle_to_use
+    from nmt.cli.console import notice, warn
+    from nmt.cli.parity import lines_to_check, print_certificate
+    from nmt.convert.exporting import export_model
+    from nmt.convert.naming import default_folder
+
+    bundle = bundle_to_use(model)
+    out = out or default_folder(model, to, quantization)
+    notice(f"model: {describe_model(bundle)}")
+    certificate = export_model(bundle, out, to=to, quantization=quantization, lines=lines_to_check(check_text))
+    print_certificate(certificate)
+    for remark in certificate.remarks:
+        warn(remark)
+    notice(f"written: {out}")

@@ -1,0 +1,59 @@
+"""``nmt import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.option_fields import STREAMS
+
+
+def import_model(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The other toolkit's folder, file or .zip archive.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="PATH", help="The bundle to write.  [models/NAME]", rich_help_panel=STREAMS
+        ),
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The format, if its files do not tell.  [by the files]")
+    ] = None,
+    source_spm: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="SentencePiece model of source text.  [beside it]", rich_help_panel=STREAMS),
+    ] = None,
+    target_spm: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="SentencePiece model of target text.  [beside it]", rich_help_panel=STREAMS),
+    ] = None,
+    source_lang: Annotated[str | None, typer.Option(metavar="LANG", help="Language of source text.")] = None,
+    target_lang: Annotated[str | None, typer.Option(metavar="LANG", help="Language of target text.")] = None,
+    check_text: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Source text to compare both models on, too.", rich_help_panel=STREAMS),
+    ] = None,
+) -> None:
+    """Import a model of another toolkit, or of an earlier version, as a bundle.
+
+    The bundle is compared with the original: its tensors, vocabulary, scores and outputs. The comparison is written as
+    parity.json into the bundle. If a check fails, no bundle is written.
+
+    Example: nmt import opus-mt-en-de.zip --source-lang en --target-lang de
+    """
+    from nmt.cli.console import notice, warn
+    from nmt.cli.parity import lines_to_check, print_certificate
+    from nmt.convert.given import Given
+    from nmt.convert.importing import import_model
+
+    out = out or Path("models") / (path.stem if path.suffix in (".zip", ".npz") else path.resolve().name)
+    given = Given(source_spm, target_spm, source_lang, target_lang)
+    notice(f"reading {path} and comparing it with the bundle")
+    certificate = import_model(path, out, format=format, given=given, lines=lines_to_check(check_text))
+    print_certificate(certificate)
+    for remark in certificate.remarks:
+        warn(remark)
+    notice(f"written: {out}")
+    notice(f"to translate, run: nmt translate -m {out} < input.txt")

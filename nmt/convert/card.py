@@ -1,0 +1,105 @@
+"""The model card of an exported model: what it is, the lines that translate, where it comes from, what was compared.
+
+Its head is YAML, as the Hugging Face hub reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+import nmt
+from nmt.checkpoint.bundle import Bundle
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.kinds import read_json
+from nmt.checkpoint.lineage import LINEAGE
+from nmt.convert.certificate.record import Certificate
+from nmt.convert.target import Target
+
+CARD_NAME = "README.md"
+
+
+def model_card(bundle: Bundle, target: Target, quantization: str, certificate: Certificate, name: str) -> str:
+    """The model card, as Markdown.
+
+    Args:
+        name: of the exported folder.
+    """
+    data = bundle.config.data
+    pair = f"{data.source_lang} to {data.target_lang}" if data.source_lang and data.target_lang else "translation"
+    parts = [
+        f"# {name}: {pair}, for {target.toolkit}",
+        f"A Transformer ({_sizes(bundle)}; weights in {quantization}), exported by nmt {nmt.__version__}.",
+        "## Translate",
+        f"```\n{target.usage(bundle, name).strip()}\n```",
+        "## Differences",
+        "\n".join(f"- {line}" for line in _differences(bundle, target)) or "None that are known.",
+        "## Data and licences",
+        "\n".join(f"- {line}" for line in _sources(bundle)) or "Not recorded in the bundle.",
+        "## What was compared",
+        "| check | compared with | result |\n|---|---|---|\n"
+        + "\n".join(f"| {check.name} | {check.oracle} | {_cell(check.detail)} |" for check in certificate.checks),
+        "All figures, versions and checksums are in `parity.json`; the origin of the model is in `lineage.json`.",
+    ]
+    return f"---\n{_head(bundle)}---\n\n" + "\n\n".join(parts) + "\n"
+
+
+def _head(bundle: Bundle) -> str:
+    data = bundle.config.data
+    languages = [language for language in (data.source_lang, data.target_lang) if language]
+    licences = sorted({licence for _, licence in _corpora(bundle) if licence})
+    head: dict[str, Any] = {"tags": ["translation"]}
+    if languages:
+        head["language"] = languages
+    if licences:
+        head |= {"license": "other", "license_name": "; ".join(licences)}
+    text: str = yaml.safe_dump(head, allow_unicode=True, sort_keys=False)
+    return text
+
+
+def _sizes(bundle: Bundle) -> str:
+    model = bundle.config.model
+    return (
+        f"{model.encoder_layers} + {model.decoder_layers} layers, width {model.d_model}, {model.heads} heads, "
+        f"{bundle.vocab.target.size:,} pieces"
+    )
+
+
+def _differences(bundle: Bundle, target: Target) -> Iterator[str]:
+    data = bundle.config.data
+    prepared = [
+        name
+        for name, applies in (
+            ("Unicode NFC", data.nfc),
+            ("Moses' punctuation normalisation", data.punctuation),
+            (data.source_normalization, data.source_normalization != "identity"),
+        )
+        if applies
+    ]
+    if prepared:
+        yield f"nmt prepares source text with {', '.join(prepared)}; do the same before you segment it."
+    for setting, what in target.remarks(bundle).items():
+        yield f"`{setting}`: {what}"
+
+
+def _sources(bundle: Bundle) -> Iterator[str]:
+    for corpus, licence in _corpora(bundle):
+        yield f"{corpus}: {licence or 'no licence recorded'}"
+
+
+def _corpora(bundle: Bundle) -> list[tuple[str, str]]:
+    """Name and licence of each data set that the model was trained on, as its lineage says."""
+    lineage = _mapping(_mapping(read_json(BundleFolder(bundle.folder).notes)).get(LINEAGE))
+    data = lineage.get("data")
+    manifests = [_mapping(_mapping(one).get("manifest")) for one in data] if isinstance(data, list) else []
+    return [(str(manifest.get("name", "")), str(manifest.get("licence", ""))) for manifest in manifests]
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

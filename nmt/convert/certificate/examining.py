@@ -1,0 +1,218 @@
+"""Compares a converted model with what it was made from, in a fresh process that reads both from disk.
+
+Run as a module, it reads a job as JSON from standard input and writes the certificate to standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.convert.certificate.checks import COMPARISONS, cached_steps
+from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.certificate.probes import Probes, make_probes
+from nmt.convert.certificate.quantized import quantized_checks
+from nmt.convert.certificate.record import Certificate, Check, certificate_from
+from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.certificate.side import Side
+from nmt.convert.certificate.structure import structure, tensor_record
+from nmt.convert.foreign import ForeignModel
+from nmt.convert.formats import Format, find_format
+from nmt.convert.given import Given
+from nmt.convert.own_bundles import OWN, same_bundles
+from nmt.convert.targets import find_target
+from nmt.errors import NmtError
+from nmt.hashing import sha256_of
+
+
+@dataclass(frozen=True)
+class ImportJob:
+    """Compare a bundle with the model that it was imported from."""
+
+    bundle: Path
+    origin: Path
+    format: str
+    given: Given
+    lines: tuple[str, ...] = ()
+    """Further lines to compare on."""
+
+
+@dataclass(frozen=True)
+class ExportJob:
+    """Compare an exported folder with its bundle."""
+
+    bundle: Path
+    folder: Path
+    to: str
+    quantization: str
+    lines: tuple[str, ...] = ()
+    """Further lines to compare on."""
+
+
+def examine(job: ImportJob | ExportJob) -> Certificate:
+    """The certificate of a conversion, made by another process.
+
+    Raises:
+        NmtError: a file cannot be read, or the process ended.
+    """
+    process = subprocess.run(
+        [sys.executable, "-P", "-m", __name__], input=_as_json(job), capture_output=True, check=False
+    )
+    try:
+        answer = json.loads(process.stdout)
+    except ValueError:
+        last = process.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["without a message"]
+        raise NmtError(f"{job.bundle}: the process that compares the models ended: {last[0]}") from None
+    if "error" in answer:
+        raise NmtError(answer["error"])
+    return certificate_from(answer)
+
+
+def certify_import(job: ImportJob) -> Certificate:
+    """Compare a bundle with the model that it was imported from.
+
+    Raises:
+        NmtError: a file cannot be read.
+    """
+    form = find_format(job.origin, job.format)
+    model = form.read(job.origin, job.given)
+    ours = OurSide(job.bundle)
+    probes = _probes(ours, job.lines)
+    sides = list(_sides_of_origin(form, job.origin, model))
+    return Certificate(
+        direction="import",
+        toolkit=model.toolkit,
+        version=model.version,
+        software=_software([ours, *sides]),
+        files={name: sha256_of(path) for name, path in model.files.items()},
+        tensors=tensor_record(model.tensors),
+        checks=(*structure(ours.bundle, model), cached_steps(ours, probes), *_compared(ours, sides, probes)),
+        remarks=(*model.remarks, *(() if len(sides) > 1 else (_not_asked(form),))),
+    )
+
+
+def certify_copy(job: ImportJob) -> Certificate:
+    """Compare a bundle with another one of ours that it was imported from.
+
+    Raises:
+        NmtError: a file cannot be read.
+    """
+    ours, theirs = OurSide(job.bundle), OurSide(job.origin)
+    probes = _probes(ours, job.lines)
+    files = BundleFolder(job.origin).required
+    return Certificate(
+        direction="import",
+        toolkit=OWN,
+        version=None,
+        software=_software([ours]),
+        files={path.name: sha256_of(path) for path in files},
+        tensors=tensor_record({name: tensor.float().numpy() for name, tensor in theirs.bundle.weights.items()}),
+        checks=(
+            *same_bundles(ours.bundle, theirs.bundle),
+            cached_steps(ours, probes),
+            *_compared(ours, [theirs], probes),
+        ),
+    )
+
+
+def certify_export(job: ExportJob) -> Certificate:
+    """Compare an exported folder with its bundle.
+
+    Raises:
+        NmtError: a file cannot be read.
+    """
+    target, ours = find_target(job.to), OurSide(job.bundle)
+    probes = _probes(ours, job.lines)
+    sides = target.sides(job.folder, ours.bundle)
+    is_exact = job.quantization == target.quantizations[0]
+    compared = _compared(ours, sides, probes) if is_exact else _compared_quantized(ours, sides, probes, job.lines)
+    return Certificate(
+        direction="export",
+        toolkit=target.toolkit,
+        version=None,
+        software=_software([ours, *sides]),
+        files={path.name: sha256_of(path) for path in sorted(job.folder.iterdir())},
+        tensors=tensor_record({name: tensor.numpy() for name, tensor in ours.bundle.weights.items()}),
+        checks=(
+            *target.check_files(job.folder, ours.bundle, job.quantization),
+            cached_steps(ours, probes),
+            *compared,
+        ),
+        remarks=() if any(target.package in side.software for side in sides) else (_not_installed(target.package),),
+    )
+
+
+def _probes(ours: OurSide, lines: Sequence[str]) -> Probes:
+    return make_probes(ours.bundle.vocab, ours.bundle.config.model.max_positions - 1, lines)
+
+
+def _compared(ours: OurSide, sides: Sequence[Side], probes: Probes) -> Iterator[Check]:
+    for theirs in sides:
+        for compare in COMPARISONS:
+            if (check := compare(ours, theirs, probes)) is not None:
+                yield check
+
+
+def _compared_quantized(ours: OurSide, sides: Sequence[Side], probes: Probes, lines: Sequence[str]) -> Iterator[Check]:
+    for theirs in sides:
+        yield from quantized_checks(ours, theirs, probes, lines)
+
+
+def _software(sides: Sequence[Side]) -> Mapping[str, str]:
+    return {package: version for side in sides for package, version in side.software.items()}
+
+
+def _sides_of_origin(form: Format, origin: Path, model: ForeignModel) -> Iterator[Side]:
+    """What a bundle is compared with: always NumPy in float64, and the toolkit itself where it is installed."""
+    yield ReferenceSide(model)
+    if form.software is not None:
+        try:
+            yield form.software(origin, model)
+        except ImportError:
+            return
+
+
+def _not_asked(form: Format) -> str:
+    return _not_installed(form.package) if form.software is not None else "The toolkit itself was not asked."
+
+
+def _not_installed(package: str) -> str:
+    return f"The package {package} is not installed: the toolkit itself was not asked."
+
+
+def _as_json(job: ImportJob | ExportJob) -> bytes:
+    return json.dumps({"kind": type(job).__name__} | asdict(job), default=str).encode()
+
+
+def _from_json(content: bytes) -> ImportJob | ExportJob:
+    values: dict[str, Any] = json.loads(content)
+    kind = values.pop("kind")
+    for name in ("bundle", "origin", "folder"):
+        if name in values:
+            values[name] = Path(values[name])
+    values["lines"] = tuple(values["lines"])
+    if kind == ExportJob.__name__:
+        return ExportJob(**values)
+    given = values.pop("given")
+    for name in ("source_spm", "target_spm"):
+        given[name] = None if given[name] is None else Path(given[name])
+    return ImportJob(given=Given(**given), **values)
+
+
+def _run(job: ImportJob | ExportJob) -> Certificate:
+    if isinstance(job, ExportJob):
+        return certify_export(job)
+    return certify_copy(job) if job.format == OWN else certify_import(job)
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.buffer.write(_run(_from_json(sys.stdin.buffer.read())).as_json())
+    except NmtError as error:
+        print(json.dumps({"error": str(error)}))  # noqa: T201

@@ -1,0 +1,88 @@
+"""Our side of a comparison: a bundle, computed in fp32 on the CPU by the search and the scoring that users run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import nmt
+from nmt.checkpoint.bundle import Bundle, load_bundle
+from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
+from nmt.data.vocab import Vocabulary
+from nmt.device import choose_hardware
+from nmt.search.beam_search import beam_search
+from nmt.search.given_targets import score_targets
+from nmt.search.settings import SearchSettings
+
+
+class OurSide:
+    """A bundle, read from disk."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read a bundle.
+
+        Raises:
+            CheckpointError: the bundle is damaged.
+        """
+        self.bundle: Bundle = load_bundle(folder)
+        self._hardware = choose_hardware("cpu", "fp32", None)
+        self._model = self.bundle.build_model(products=torch.float32)
+
+    @property
+    def name(self) -> str:
+        """As :attr:`Side.name`."""
+        return f"nmt {nmt.__version__}"
+
+    @property
+    def software(self) -> Mapping[str, str]:
+        """As :attr:`Side.software`."""
+        return {"nmt": nmt.__version__, "torch": torch.__version__}
+
+    @property
+    def max_searches(self) -> int:
+        """As :attr:`Side.max_searches`."""
+        return 1_000
+
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
+        """As :meth:`Side.segment`."""
+        vocab = self.bundle.vocab if language == "source" else self.bundle.vocab.target
+        return [vocab.pieces(ids) for ids in vocab.encode(lines)]
+
+    def text(self, pieces: Sequence[Pieces]) -> list[str]:
+        """As :meth:`Side.text`."""
+        vocab = self.bundle.vocab.target
+        return vocab.decode([vocab.ids(row) for row in pieces])
+
+    def states(self, sources: Sequence[Pieces]) -> list[Floats]:
+        """As :meth:`Side.states`."""
+        found = []
+        with torch.inference_mode():
+            for ids in self._ids(sources):
+                encoded = self._model.encode(torch.tensor([[*ids, Vocabulary.EOS]]))
+                seen = len(ids) + self.bundle.config.model.source_eos
+                found.append(encoded.memory_MD[:seen].double().numpy())
+        return found
+
+    def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
+        """As :meth:`Side.score`."""
+        target_ids = [self.bundle.vocab.target.ids(target) for target in targets]
+        scores = score_targets([self._model], self._ids(sources), target_ids, self._hardware, allow_unk=True)
+        return [np.array(score.piece_log_probabilities) for score in scores]
+
+    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]]:
+        """As :meth:`Side.search`."""
+        settings = SearchSettings(
+            beam=beam, nbest=beam, length_penalty=0, max_extra_length=max_length, max_length=max_length
+        )
+        vocab = self.bundle.vocab.target
+        found = []
+        for ids in self._ids(sources):
+            [hypotheses] = beam_search([self._model], torch.tensor([[*ids, Vocabulary.EOS]]), settings)
+            found.append([Hypothesis(tuple(vocab.pieces(one.pieces)), one.log_probability) for one in hypotheses])
+        return found
+
+    def _ids(self, sources: Sequence[Pieces]) -> list[list[int]]:
+        return [self.bundle.vocab.ids(source) for source in sources]

@@ -1,0 +1,80 @@
+"""The checks of a model whose weights are stored in fewer bits: it differs from ours, so they report how much.
+
+They fail only where the model is broken. Rounding changes a few outputs; a lost bias or a wrong order of pieces changes
+most of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from nmt.convert.certificate.checks import decoded_text, segmentation
+from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.certificate.probes import Probes
+from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.side import Pieces, Side
+from nmt.evaluation.metrics import score
+
+CHANGED_LIMIT = 0.5
+"""The largest share of changed lines."""
+MEAN_DIFFERENCE_LIMIT = 1.0
+"""The largest mean difference of the log-probability of a piece."""
+_MAX_EXTRA = 50
+
+
+def quantized_checks(ours: OurSide, theirs: Side, probes: Probes, lines: Sequence[str] = ()) -> Iterator[Check]:
+    """All checks of a quantized model; arguments as for :func:`quantized_outputs`."""
+    checks = (
+        segmentation(ours, theirs, probes),
+        decoded_text(ours, theirs, probes),
+        quantized_scores(ours, theirs, probes),
+        quantized_outputs(ours, theirs, probes, lines),
+    )
+    return (check for check in checks if check is not None)
+
+
+def quantized_scores(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
+    """Compare the log-probability of every piece of given targets."""
+    expected = theirs.score(probes.sources, probes.targets)
+    if expected is None:
+        return None
+    found = ours.score(probes.sources, probes.targets)
+    differences = np.abs(np.concatenate(found) - np.concatenate(expected))
+    mean = float("inf") if np.isnan(differences).any() else float(differences.mean())
+    detail = f"log-probabilities of {len(differences):,} pieces differ by {mean:.2g} on average"
+    return Check("quantized scores", mean <= MEAN_DIFFERENCE_LIMIT, detail, theirs.name, mean, MEAN_DIFFERENCE_LIMIT)
+
+
+def quantized_outputs(ours: OurSide, theirs: Side, probes: Probes, lines: Sequence[str] = ()) -> Check | None:
+    """Report the share of lines whose greedy translation changes, and the BLEU of theirs with ours as the reference.
+
+    Args:
+        lines: source text. Without any, the lines of the probes are translated and the share has no limit: they are
+            like no text that the model was trained on.
+    """
+    longest = ours.bundle.config.model.max_positions - 1
+    segmented = ours.segment(lines or probes.lines, "source")
+    sources = [pieces for pieces in segmented if 0 < len(pieces) <= longest][: theirs.max_searches]
+    if not sources:
+        return None
+    length = min(max(map(len, sources)) + _MAX_EXTRA, longest)
+    expected = theirs.search(sources, 1, length)
+    if expected is None:
+        return None
+    found = [_spaced(best.pieces) for [best] in ours.search(sources, 1, length)]
+    quantized = [_spaced(best.pieces) for [best, *_] in expected]
+    changed = sum(a != b for a, b in zip(found, quantized, strict=True))
+    share = changed / len(sources)
+    bleu = score("bleu", quantized, [found], tokenize="none").value
+    detail = (
+        f"{changed:,} of {len(sources):,} lines change ({share:.1%}); BLEU of the quantized model with ours as the "
+        f"reference {bleu:.1f}, over pieces"
+    )
+    limit = CHANGED_LIMIT if lines else 1.0
+    return Check("quantized outputs", share <= limit, detail, theirs.name, share, limit)
+
+
+def _spaced(pieces: Pieces) -> str:
+    return " ".join(pieces)

@@ -1,0 +1,74 @@
+"""A model as the certificate sees it: text becomes pieces, pieces get probabilities. Each toolkit is one such side.
+
+Sides speak of pieces, not of ids, so that a wrong order of the vocabulary shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Language = Literal["source", "target"]
+Pieces = Sequence[str]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """An output, without eos."""
+
+    pieces: tuple[str, ...]
+    log_probability: float
+    """The sum over its pieces and eos; of a hypothesis that was cut off, over its pieces."""
+    is_complete: bool = True
+    """Whether it ends with eos; False if it was cut off."""
+
+
+class Side(Protocol):
+    """A model that can be compared with another one. All pieces are without eos."""
+
+    @property
+    def name(self) -> str:
+        """What computes: ``Marian``, ``NumPy in float64``."""
+        ...
+
+    @property
+    def software(self) -> Mapping[str, str]:
+        """Package -> version."""
+        ...
+
+    @property
+    def max_searches(self) -> int:
+        """The number of sources that it searches within seconds."""
+        ...
+
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]] | None:
+        """The pieces of lines, with the unknown piece for those that the model lacks; None if it reads pieces only."""
+        ...
+
+    def text(self, pieces: Sequence[Pieces]) -> list[str] | None:
+        """The text of target pieces; None if the side writes pieces only."""
+        ...
+
+    def states(self, sources: Sequence[Pieces]) -> list[Floats] | None:
+        """The encoder's states (S, D) of each source; None if the side does not show them.
+
+        The last state is that of eos, if the model reads it.
+        """
+        ...
+
+    def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats] | None:
+        """The log-probability of each piece of each target, and of eos; None if the side scores no given targets."""
+        ...
+
+    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]] | None:
+        """The best hypotheses of each source, by their log-probability; None if the side does not search.
+
+        Args:
+            max_length: maximum pieces of a hypothesis, without eos.
+        """
+        ...

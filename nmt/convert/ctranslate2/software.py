@@ -1,0 +1,113 @@
+"""CTranslate2 itself as one side of a comparison: an exported folder, opened as its users open it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt.checkpoint.bundle import Bundle
+from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
+from nmt.convert.ctranslate2.files import vocabularies
+from nmt.convert.exported_segmenters import Segmenters
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.errors import CheckpointError
+
+_SEARCHED_AT_ONCE = 16
+NEVER_EMITTED = [[SPECIAL_PIECES[Vocabulary.PAD]], [SPECIAL_PIECES[Vocabulary.BOS]]]
+"""The value of ``suppress_sequences``."""
+
+
+class CTranslate2Side:
+    """CTranslate2 on the CPU, in the type of the stored weights where the processor has it."""
+
+    def __init__(self, folder: Path, max_positions: int) -> None:
+        """Open a folder.
+
+        Args:
+            max_positions: that of the model. CTranslate2 fails where an output needs more.
+
+        Raises:
+            ImportError: CTranslate2 is not installed.
+            CheckpointError: a file is missing or damaged.
+        """
+        import ctranslate2
+
+        try:
+            self._translator: Any = ctranslate2.Translator(str(folder))
+        except (RuntimeError, ValueError) as error:
+            raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). Export the model again.") from None
+        self._max_positions = max_positions
+        self._segmenters = Segmenters(folder, *vocabularies(folder))
+
+    @property
+    def name(self) -> str:
+        """As :attr:`Side.name`."""
+        return f"CTranslate2 {metadata.version('ctranslate2')} ({self._translator.compute_type})"
+
+    @property
+    def software(self) -> Mapping[str, str]:
+        """As :attr:`Side.software`."""
+        return {package: metadata.version(package) for package in ("ctranslate2", "sentencepiece")}
+
+    @property
+    def max_searches(self) -> int:
+        """As :attr:`Side.max_searches`."""
+        return 1_000
+
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
+        """As :meth:`Side.segment`."""
+        return self._segmenters.segment(lines, language)
+
+    def text(self, pieces: Sequence[Pieces]) -> list[str]:
+        """As :meth:`Side.text`."""
+        return self._segmenters.text(pieces)
+
+    def states(self, sources: Sequence[Pieces]) -> list[Floats] | None:
+        """As :meth:`Side.states`: CTranslate2 does not show them for such models."""
+        return None
+
+    def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
+        """As :meth:`Side.score`."""
+        # One sentence at a time: the logits of a batch lie in memory together.
+        results = self._translator.score_batch(
+            [list(source) for source in sources],
+            [list(target) for target in targets],
+            max_input_length=0,
+            max_batch_size=1,
+        )
+        return [np.array(result.log_probs, np.float64) for result in results]
+
+    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]]:
+        """As :meth:`Side.search`."""
+        longest = min(max_length, self._max_positions - 1)
+        results = self._translator.translate_batch(
+            [list(source) for source in sources],
+            beam_size=beam,
+            num_hypotheses=beam,
+            length_penalty=0,
+            return_scores=True,
+            max_input_length=0,
+            max_decoding_length=longest + 1,  # eos counts
+            max_batch_size=_SEARCHED_AT_ONCE,
+            disable_unk=True,
+            suppress_sequences=NEVER_EMITTED,
+        )
+        return [
+            [
+                Hypothesis(tuple(pieces[:longest]), score, is_complete=len(pieces) <= longest)
+                for pieces, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
+
+
+def ctranslate2_sides(folder: Path, bundle: Bundle) -> list[Side]:
+    """CTranslate2, if it is installed."""
+    try:
+        return [CTranslate2Side(folder, bundle.config.model.max_positions)]
+    except ImportError:
+        return []

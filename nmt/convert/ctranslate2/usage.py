@@ -1,0 +1,65 @@
+"""What users of an exported folder are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nmt.checkpoint.bundle import Bundle
+from nmt.convert.ctranslate2.software import NEVER_EMITTED
+from nmt.convert.exported_segmenters import SOURCE_MODEL, TARGET_MODEL, has_plain_ids
+
+_USAGE = """\
+import sys
+import ctranslate2
+from sentencepiece import SentencePieceProcessor
+
+source, target = (SentencePieceProcessor(model_file="{name}/" + name) for name in ("{source}", "{target}"))
+translator = ctranslate2.Translator("{name}")
+search = dict(beam_size={beam}, length_penalty={penalty}, max_input_length={limit}, max_decoding_length={limit})
+for line in sys.stdin:
+{pieces}
+    [result] = translator.translate_batch([pieces], **search, disable_unk=True, suppress_sequences={never})
+    print({text})
+"""
+
+
+def ctranslate2_usage(bundle: Bundle, name: str) -> str:
+    """As :attr:`Target.usage`: a program that translates the lines of standard input."""
+    decoding = bundle.config.decoding
+    decoded = "target.decode(result.hypotheses[0])"
+    return _USAGE.format(
+        name=name,
+        source=SOURCE_MODEL,
+        target=TARGET_MODEL,
+        pieces=_segmenting(bundle),
+        beam=decoding.beam,
+        penalty=decoding.length_penalty,
+        limit=bundle.config.model.max_positions,
+        never=NEVER_EMITTED,
+        text=decoded if has_plain_ids(bundle.vocab.target) else f'{decoded}.replace("▁", " ").strip()',
+    )
+
+
+def _segmenting(bundle: Bundle) -> str:
+    if not bundle.vocab.language_tags:
+        return '    pieces = source.encode(line.rstrip("\\n"), out_type=str)'
+    return (
+        f'    tag, text = line.rstrip("\\n").split(" ", 1)  # {bundle.vocab.language_tags[0]} and the like\n'
+        "    pieces = [tag, *source.encode(text, out_type=str)]"
+    )
+
+
+def ctranslate2_remarks(bundle: Bundle) -> Mapping[str, str]:
+    """As :attr:`Target.remarks`."""
+    found = {
+        "search": "CTranslate2 does not store which pieces must never be emitted. Pass disable_unk and "
+        "suppress_sequences in each call, as above.",
+        "max_positions": "CTranslate2 cuts longer sources off and fails at longer outputs, unless max_input_length and "
+        "max_decoding_length are passed as above.",
+    }
+    if bundle.config.decoding.normalization == "paper":
+        found["decoding.normalization"] = (
+            "CTranslate2 divides scores by length^length_penalty, not by the paper's length penalty. A beam search "
+            "may choose other hypotheses; a greedy search does not."
+        )
+    return found

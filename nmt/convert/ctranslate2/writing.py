@@ -1,0 +1,145 @@
+"""Our models as models of CTranslate2: weights, settings and vocabularies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from nmt.checkpoint.bundle import Bundle
+from nmt.config import ModelConfig
+from nmt.convert.exported_segmenters import pieces_of, write_segmenters
+from nmt.convert.expressible import check_attention
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.errors import NmtError
+from nmt.model.positions import fixed_positions
+from nmt.writing import writing
+
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16", "int16")
+# Our activations by CTranslate2's names; its GELU without a suffix is the exact one.
+_ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU", "quick_gelu": "GELUSigmoid"}
+
+
+def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32") -> None:
+    """Write a bundle's model into an empty folder.
+
+    The model adds eos to source pieces and starts outputs by itself. It does not record which pieces must never be
+    emitted: pass ``disable_unk`` and ``suppress_sequences`` (pad and bos) in each call.
+
+    Args:
+        quantization: the data type of the stored weights, from :data:`QUANTIZATIONS`.
+
+    Raises:
+        NmtError: CTranslate2 is not installed, or cannot express this model.
+        WriteError: a file could not be written.
+    """
+    check_attention(bundle.config.model, str(bundle.folder), "CTranslate2")
+    spec = _specification(bundle)
+    spec.validate()
+    spec.optimize(quantization)
+    with writing(folder):
+        spec.save(str(folder))
+    write_segmenters(bundle.vocab, folder)
+
+
+def model_settings(model: ModelConfig) -> dict[str, object]:
+    """What CTranslate2's ``config.json`` says of a model.
+
+    A decoder that starts with zeros reads no piece first; CTranslate2 needs the name of one all the same.
+    """
+    return {
+        "unk_token": SPECIAL_PIECES[Vocabulary.UNK],
+        "bos_token": SPECIAL_PIECES[Vocabulary.BOS],
+        "eos_token": SPECIAL_PIECES[Vocabulary.EOS],
+        "decoder_start_token": SPECIAL_PIECES[Vocabulary.BOS],
+        "add_source_bos": False,
+        "add_source_eos": True,
+        "layer_norm_epsilon": model.norm_epsilon,
+    }
+
+
+def _specification(bundle: Bundle) -> Any:
+    try:
+        from ctranslate2.specs import TransformerSpec, common_spec
+    except ImportError:
+        raise NmtError(
+            "CTranslate2 is not installed here. Install it: `pip install ctranslate2` (the extra `ctranslate2`)."
+        ) from None
+    model, vocab = bundle.config.model, bundle.vocab
+    # Copies, because CTranslate2 quantizes in place.
+    weights = {name: weight.clone() for name, weight in bundle.weights.items()}
+    spec = TransformerSpec.from_config(
+        (model.encoder_layers, model.decoder_layers),
+        model.heads,
+        pre_norm=model.norm == "pre",
+        activation=common_spec.Activation[_ACTIVATIONS[model.activation]],
+    )
+    for name, value in model_settings(model).items():
+        setattr(spec.config, name, value)
+    spec.decoder.start_from_zero_embedding = model.decoder_start == "zero"
+    _set_embeddings(spec, weights, vocab)
+    spec.encoder.position_encodings.encodings = _positions(model, weights, "source")
+    spec.decoder.position_encodings.encodings = _positions(model, weights, "target")
+    for index, layer in enumerate(spec.encoder.layer):
+        name = f"encoder.{index}"
+        _set_self_attention(layer.self_attention, weights, name)
+        _set_feed_forward(layer.ffn, weights, name)
+    for index, layer in enumerate(spec.decoder.layer):
+        name = f"decoder.{index}"
+        _set_self_attention(layer.self_attention, weights, name)
+        _set_cross_attention(layer.attention, weights, name, model.d_model)
+        _set_feed_forward(layer.ffn, weights, name)
+    if model.norm == "pre":
+        _set_norm(spec.encoder.layer_norm, weights, "encoder_norm")
+        _set_norm(spec.decoder.layer_norm, weights, "decoder_norm")
+    spec.register_source_vocabulary(pieces_of(vocab))
+    spec.register_target_vocabulary(pieces_of(vocab.target))
+    return spec
+
+
+def _set_embeddings(spec: Any, weights: Mapping[str, Tensor], vocab: Vocabulary) -> None:
+    """Set the three matrices; our rows beyond the pieces are left out."""
+    target = weights["embedding.weight"]
+    spec.encoder.embeddings[0].weight = weights.get("embedding.source_weight", target)[: vocab.size]
+    spec.decoder.embeddings.weight = target[: vocab.target.size]
+    spec.decoder.projection.weight = weights.get("embedding.output_weight", target)[: vocab.target.size]
+    if "embedding.output_bias" in weights:
+        spec.decoder.projection.bias = weights["embedding.output_bias"][: vocab.target.size]
+
+
+def _positions(model: ModelConfig, weights: Mapping[str, Tensor], side: str) -> Tensor:
+    # CTranslate2 would make sinusoids of its own, with other rates and in another order.
+    fixed = fixed_positions(model)
+    return weights[f"{side}_positions.weight"] if fixed is None else fixed.float()
+
+
+def _set_self_attention(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:
+    _set_linear(spec.linear[0], weights, f"{layer}.self_attention.query_key_value")
+    _set_linear(spec.linear[1], weights, f"{layer}.self_attention.output")
+    _set_norm(spec.layer_norm, weights, f"{layer}.self_attention_norm")
+
+
+def _set_cross_attention(spec: Any, weights: Mapping[str, Tensor], layer: str, query_rows: int) -> None:
+    projection = f"{layer}.cross_attention.query_key_value"
+    _set_linear(spec.linear[0], weights, projection, slice(query_rows))
+    _set_linear(spec.linear[1], weights, projection, slice(query_rows, None))
+    _set_linear(spec.linear[2], weights, f"{layer}.cross_attention.output")
+    _set_norm(spec.layer_norm, weights, f"{layer}.cross_attention_norm")
+
+
+def _set_feed_forward(spec: Any, weights: Mapping[str, Tensor], layer: str) -> None:
+    _set_linear(spec.linear_0, weights, f"{layer}.feed_forward.inner")
+    _set_linear(spec.linear_1, weights, f"{layer}.feed_forward.output")
+    _set_norm(spec.layer_norm, weights, f"{layer}.feed_forward_norm")
+
+
+def _set_linear(spec: Any, weights: Mapping[str, Tensor], name: str, rows: slice = slice(None)) -> None:
+    spec.weight = weights[f"{name}.weight"][rows]
+    if f"{name}.bias" in weights:
+        spec.bias = weights[f"{name}.bias"][rows]
+
+
+def _set_norm(spec: Any, weights: Mapping[str, Tensor], name: str) -> None:
+    spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]

@@ -1,0 +1,61 @@
+"""Files of exported folders: written, read again, and compared with the bundle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.config.documents import parse_json
+from nmt.convert.certificate.record import Check
+from nmt.errors import CheckpointError
+from nmt.writing import write_file
+
+_SHOWN = 3
+
+
+def write_json(path: Path, values: object) -> None:
+    """Write a JSON file into a new folder.
+
+    Raises:
+        WriteError: the file could not be written.
+    """
+    write_file(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}). Export the model again.") from None
+
+
+def read_json(path: Path) -> Any:
+    """The values of a JSON file.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    try:
+        return parse_json(read_bytes(path))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: is damaged: {error} Export the model again.") from None
+
+
+def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
+    """A check of what files hold.
+
+    Args:
+        differing: what differs from the bundle.
+        detail: the result if nothing differs.
+    """
+    if differing:
+        more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
+        detail = f"{', '.join(differing[:_SHOWN])}{more} differ from the bundle"
+    return Check(name, not differing, detail, "the bundle's files", float(len(differing)), 0.0)

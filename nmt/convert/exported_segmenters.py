@@ -1,0 +1,132 @@
+"""The SentencePiece models in an exported folder: as SentencePiece writes them, so that its users need nothing of ours.
+
+Text becomes pieces by SentencePiece alone, and pieces become ids by the list of pieces: a piece that is not in the list
+is unknown. That is also how pieces come about that only the translation model has, or only its SentencePiece model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentencepiece import SentencePieceProcessor
+
+from nmt.checkpoint.bundle import Bundle
+from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.side import Language, Pieces
+from nmt.convert.exported_files import file_check, read_bytes, read_json
+from nmt.convert.vocabulary import plain_segmenter
+from nmt.data.model_file import read_pieces
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.errors import CheckpointError
+from nmt.writing import write_file
+
+SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
+_NAMES: dict[Language, str] = {"source": SOURCE_MODEL, "target": TARGET_MODEL}
+_TAG = re.compile(r">>[^<>]+<<")
+_SPACE = "▁"
+_UNK = SPECIAL_PIECES[Vocabulary.UNK]
+
+
+def has_plain_ids(vocab: Vocabulary) -> bool:
+    """Whether the ids of the plain SentencePiece model are those of the translation model."""
+    return [piece.text for piece in read_pieces(plain_segmenter(vocab))] == vocab.pieces(range(vocab.size))
+
+
+def pieces_of(vocab: Vocabulary) -> list[str]:
+    """All pieces of one side, by id."""
+    return vocab.pieces(range(vocab.size))
+
+
+def write_segmenters(vocab: Vocabulary, folder: Path) -> None:
+    """Write the SentencePiece models of both sides.
+
+    Raises:
+        WriteError: a file could not be written.
+    """
+    write_file(folder / SOURCE_MODEL, plain_segmenter(vocab))
+    write_file(folder / TARGET_MODEL, plain_segmenter(vocab.target))
+
+
+class Segmenters:
+    """The SentencePiece models of an exported folder, used as its users use them."""
+
+    def __init__(self, folder: Path, source_pieces: Sequence[str], target_pieces: Sequence[str]) -> None:
+        """Read the models.
+
+        Raises:
+            CheckpointError: a model is missing or damaged.
+        """
+        self._processors = {language: _processor(folder / name) for language, name in _NAMES.items()}
+        self._known: dict[Language, frozenset[str]] = {
+            "source": frozenset(source_pieces),
+            "target": frozenset(target_pieces),
+        }
+
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
+        """As :meth:`nmt.convert.certificate.side.Side.segment`."""
+        known = self._known[language]
+        return [[piece if piece in known else _UNK for piece in self._pieces(line, language)] for line in lines]
+
+    def text(self, pieces: Sequence[Pieces]) -> list[str]:
+        """As :meth:`nmt.convert.certificate.side.Side.text`."""
+        decoded = (self._processors["target"].decode(list(row)) for row in pieces)
+        return [text.replace(_SPACE, " ").replace("\n", " ") for text in decoded]
+
+    def _pieces(self, line: str, language: Language) -> list[str]:
+        tag = _TAG.match(line)
+        if tag is None or not any(map(_TAG.fullmatch, self._known[language])):
+            pieces: list[str] = self._processors[language].encode(line, out_type=str)
+            return pieces
+        return [tag[0], *self._processors[language].encode(line[tag.end() :], out_type=str)]
+
+
+def _processor(path: Path) -> SentencePieceProcessor:
+    try:
+        return SentencePieceProcessor(model_proto=path.read_bytes())
+    except (OSError, RuntimeError):
+        raise CheckpointError(f"{path}: is not a SentencePiece model. Export the model again.") from None
+
+
+def read_pieces_list(path: Path) -> list[str]:
+    """The pieces of a JSON file, by id.
+
+    Raises:
+        CheckpointError: the file is missing or damaged.
+    """
+    pieces = read_json(path)
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise CheckpointError(f"{path}: is not a list of pieces. Export the model again.")
+    return pieces
+
+
+def model_pieces(path: Path) -> list[str]:
+    """The pieces of a SentencePiece model, by id.
+
+    Raises:
+        CheckpointError: the file is missing or damaged.
+    """
+    processor = _processor(path)
+    pieces: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
+    return pieces
+
+
+def check_vocabulary(found: tuple[list[str], list[str]], bundle: Bundle) -> Check:
+    """Compare the source and target pieces of an exported folder with those of its bundle."""
+    differing, total = [], 0
+    for side, pieces, vocab in zip(("source", "target"), found, (bundle.vocab, bundle.vocab.target), strict=True):
+        wanted = pieces_of(vocab)
+        total += len(wanted)
+        if len(pieces) != len(wanted):
+            differing.append(f"{len(pieces):,} {side} pieces")
+        differing += [f"{side} piece {a!r}" for a, b in zip(pieces, wanted, strict=False) if a != b]
+    return file_check("vocabulary", differing, f"{total:,} pieces have the bundle's ids")
+
+
+def check_segmenters(folder: Path, bundle: Bundle) -> Check:
+    """Compare the SentencePiece models of an exported folder with those of its bundle."""
+    vocab = bundle.vocab
+    wanted = {SOURCE_MODEL: plain_segmenter(vocab), TARGET_MODEL: plain_segmenter(vocab.target)}
+    differing = [name for name, model in wanted.items() if read_bytes(folder / name) != model]
+    return file_check("segmenters", differing, "both SentencePiece models are the bundle's")

@@ -1,0 +1,86 @@
+"""Export of a bundle: written in another format, compared with the bundle in a fresh process, and only then named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.checkpoint.bundle import load_bundle
+from nmt.checkpoint.lineage import described_origin
+from nmt.config.documents import parse_json
+from nmt.convert.card import CARD_NAME, model_card
+from nmt.convert.certificate.examining import ExportJob, examine
+from nmt.convert.certificate.record import PARITY_NAME, Certificate
+from nmt.convert.failure import failed
+from nmt.convert.target import Target
+from nmt.convert.targets import find_target
+from nmt.errors import ConfigError
+from nmt.files import replacing_folder
+from nmt.ownership import Kind, check_replaceable
+from nmt.writing import write_file
+
+LINEAGE_NAME = "lineage.json"
+
+
+def export_model(
+    bundle_folder: Path,
+    out: Path,
+    *,
+    to: str,
+    quantization: str | None = None,
+    lines: Sequence[str] = (),
+) -> Certificate:
+    """Export a bundle to the format of another toolkit, with its certificate.
+
+    Args:
+        out: the folder to write; an earlier export to the same format is replaced.
+        to: the name of the format.
+        quantization: the type of the stored weights; by default that of the format that loses nothing.
+        lines: further lines of source text to compare both models on.
+
+    Returns:
+        The certificate, which is also ``parity.json`` in the folder.
+
+    Raises:
+        CheckpointError: the bundle is damaged, or a check failed. A failed certificate is written beside ``out``, and
+            no model.
+        NmtError: the format cannot express the model, or its software is missing.
+        OutputError: ``out`` holds something else.
+    """
+    target = find_target(to)
+    quantization = quantization or target.quantizations[0]
+    if quantization not in target.quantizations:
+        raise ConfigError(
+            f"--quantization {quantization}: {target.toolkit} has {', '.join(target.quantizations)} here."
+        )
+    check_replaceable(out, exported_kind(target))
+    bundle = load_bundle(bundle_folder)
+    with replacing_folder(out, exported_kind(target)) as temporary:
+        target.write(bundle, temporary, quantization)
+        certificate = examine(ExportJob(bundle_folder, temporary, target.name, quantization, tuple(lines)))
+        if certificate.failed:
+            raise failed(bundle_folder, out, certificate)
+        write_file(temporary / PARITY_NAME, certificate.as_json())
+        write_file(temporary / LINEAGE_NAME, _json(described_origin(bundle_folder)))
+        card = model_card(bundle, target, quantization, certificate, out.name)
+        write_file(temporary / CARD_NAME, card.encode())
+    return certificate
+
+
+def exported_kind(target: Target) -> Kind:
+    """A folder that this program exported to a format."""
+
+    def is_ours(folder: Path) -> bool:
+        try:
+            parity = parse_json((folder / PARITY_NAME).read_bytes())["parity"]
+            return bool(parity["direction"] == "export" and parity["toolkit"] == target.toolkit)
+        except (OSError, ValueError, TypeError, KeyError):
+            return False
+
+    holds = (*target.holds, PARITY_NAME, LINEAGE_NAME, CARD_NAME)
+    return Kind(f"a {target.toolkit} model that nmt exported", is_ours, is_folder=True, holds=holds)
+
+
+def _json(values: object) -> bytes:
+    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()

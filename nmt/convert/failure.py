@@ -1,0 +1,26 @@
+"""What a conversion leaves behind if a check fails: its certificate, and no model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nmt.convert.certificate.record import Certificate
+from nmt.errors import CheckpointError
+from nmt.files import replacing
+
+
+def failed(path: Path, out: Path, certificate: Certificate) -> CheckpointError:
+    """Write a failed certificate beside the place of the model, and say so.
+
+    Args:
+        path: what was converted.
+        out: where the model would have been.
+    """
+    report = out.with_name(f"{out.name}.parity.json")
+    with replacing(report) as stream:
+        stream.write(certificate.as_json())
+    first = certificate.failed[0]
+    return CheckpointError(
+        f"{path}: the {certificate.direction}ed model differs from it, so none was written. The check of {first.name} "
+        f"failed: {first.detail}. All checks are in {report}: please report this as an error of nmt."
+    )

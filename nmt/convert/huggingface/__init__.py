@@ -1,0 +1,1 @@
+"""Models of MarianMT in Hugging Face transformers: import and export."""

@@ -1,0 +1,146 @@
+"""Transformers itself as one side of a comparison: stock MarianMTModel and MarianTokenizer, loaded from a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
+from nmt.convert.foreign import ForeignModel
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+
+_UNK = SPECIAL_PIECES[Vocabulary.UNK]
+_SOUND_FROM = 5, 3
+"""The first version that runs no code from the settings of a model (CVE-2026-4372)."""
+
+
+class HuggingFaceSide:
+    """A folder, read by transformers.
+
+    Args:
+        source, target: our names of the pieces, by transformers' ids.
+        features_D: the feature of the residual stream that is compared with each of ours; None if they are the same.
+        dtype: of the weights; None for that of the files.
+
+    Raises:
+        ImportError: transformers is not installed, or too old to open files from anywhere.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        source: Sequence[str],
+        target: Sequence[str],
+        *,
+        features_D: Tensor | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        version = metadata.version("transformers")
+        if tuple(map(int, version.split(".")[:2])) < _SOUND_FROM:
+            raise ImportError(f"transformers {version} runs code from the settings of a model")
+        from transformers import MarianMTModel, MarianTokenizer
+
+        self._model: Any = MarianMTModel.from_pretrained(
+            folder, local_files_only=True, **({} if dtype is None else {"dtype": dtype})
+        ).eval()
+        self._tokenizer: Any = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+        self._names: dict[Language, Sequence[str]] = {"source": source, "target": target}
+        self._source_ids = {piece: index for index, piece in enumerate(source)}
+        self._target_ids = {piece: index for index, piece in enumerate(target)}
+        self._features_D = features_D
+        generation = self._model.generation_config
+        self._start, self._eos = int(generation.decoder_start_token_id), int(generation.eos_token_id)
+        self._source_eos = int(self._tokenizer.eos_token_id)
+        self._never = sorted({self._start, int(generation.pad_token_id), self._target_ids[_UNK]} - {self._eos})
+
+    @property
+    def name(self) -> str:
+        """As :attr:`Side.name`."""
+        return f"transformers {self.software['transformers']}"
+
+    @property
+    def software(self) -> Mapping[str, str]:
+        """As :attr:`Side.software`."""
+        return {"transformers": metadata.version("transformers")}
+
+    @property
+    def max_searches(self) -> int:
+        """As :attr:`Side.max_searches`."""
+        return 100
+
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
+        """As :meth:`Side.segment`."""
+        names = self._names[language]
+        argument = "text" if language == "source" else "text_target"
+        found = [self._tokenizer(**{argument: line}, add_special_tokens=False)["input_ids"] for line in lines]
+        return [[names[index] for index in ids] for ids in found]
+
+    def text(self, pieces: Sequence[Pieces]) -> list[str]:
+        """As :meth:`Side.text`."""
+        rows = [[self._target_ids[piece] for piece in row] for row in pieces]
+        return [self._tokenizer.decode(row, skip_special_tokens=True) for row in rows]
+
+    def states(self, sources: Sequence[Pieces]) -> list[Floats]:
+        """As :meth:`Side.states`, with features in our order."""
+        found = []
+        with torch.inference_mode():
+            for source in sources:
+                states_SD = self._model.get_encoder()(self._source(source)).last_hidden_state[0]
+                ordered_SD = states_SD if self._features_D is None else states_SD[:, self._features_D]
+                found.append(ordered_SD.double().numpy())
+        return found
+
+    def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
+        """As :meth:`Side.score`."""
+        return [self._score(source, [self._target_ids[piece] for piece in target] + [self._eos])
+                for source, target in zip(sources, targets, strict=True)]  # fmt: skip
+
+    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]]:
+        """As :meth:`Side.search`."""
+        return [self._search(source, beam, max_length) for source in sources]
+
+    def _source(self, pieces: Pieces) -> Tensor:
+        return torch.tensor([[*(self._source_ids[piece] for piece in pieces), self._source_eos]])
+
+    def _score(self, source: Pieces, written: Sequence[int]) -> Floats:
+        """The log-probability of each of the written ids."""
+        read_1T = torch.tensor([[self._start, *written[:-1]]])
+        with torch.inference_mode():
+            logits_TV = self._model(input_ids=self._source(source), decoder_input_ids=read_1T).logits[0]
+        scores: Floats = logits_TV.double().log_softmax(-1).gather(1, torch.tensor(written)[:, None])[:, 0].numpy()
+        return scores
+
+    def _search(self, source: Pieces, beam: int, max_length: int) -> list[Hypothesis]:
+        found = self._model.generate(
+            input_ids=self._source(source),
+            do_sample=False,
+            num_beams=beam,
+            num_return_sequences=beam,
+            max_length=max_length + 2,  # with the first piece and eos
+            length_penalty=0.0,
+            suppress_tokens=self._never,
+            bad_words_ids=None,
+            forced_eos_token_id=None,
+            early_stopping="never" if beam > 1 else False,
+        )
+        return [self._hypothesis(source, row, max_length) for row in found[:, 1:].tolist()]
+
+    def _hypothesis(self, source: Pieces, row: Sequence[int], max_length: int) -> Hypothesis:
+        is_complete = self._eos in row
+        written = list(row[: row.index(self._eos) + 1] if is_complete else row[:max_length])
+        pieces = tuple(self._names["target"][index] for index in (written[:-1] if is_complete else written))
+        return Hypothesis(pieces, float(self._score(source, written).sum()), is_complete)
+
+
+def huggingface_side(path: Path, model: ForeignModel) -> HuggingFaceSide:
+    """Transformers, reading the folder that a model was imported from.
+
+    Raises:
+        ImportError: transformers is not installed.
+    """
+    return HuggingFaceSide(path, model.source.pieces, model.target.pieces, dtype=torch.float32)

@@ -1,0 +1,99 @@
+"""The tensors of a folder of Hugging Face: safetensors in one or several files, or an older pytorch_model.bin.
+
+No pickled code is run: torch reads a pytorch_model.bin as tensors only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from nmt.config.documents import parse_json
+from nmt.convert.foreign import Array
+from nmt.errors import CheckpointError
+
+WEIGHTS, INDEX, PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files that hold a folder's tensors; empty if there are none.
+
+    Raises:
+        CheckpointError: the index of several files is damaged, or names a file that is not there.
+    """
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if (folder / INDEX).is_file():
+        return [folder / name for name in _shards(folder / INDEX)]
+    return [folder / PICKLED] if (folder / PICKLED).is_file() else []
+
+
+def read_tensors(files: list[Path]) -> dict[str, Array]:
+    """All tensors of the files as float32, by name.
+
+    Raises:
+        CheckpointError: a file is damaged, needs pickled code to be run, or holds numbers that are not floating-point.
+    """
+    tensors: dict[str, Array] = {}
+    for file in files:
+        read = _read_pickled if file.suffix == ".bin" else _read_safetensors
+        for name, tensor in read(file).items():
+            tensors[name] = _as_array(name, tensor, file)
+    return tensors
+
+
+def _shards(index: Path) -> list[str]:
+    try:
+        names = sorted(set(parse_json(index.read_bytes())["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{index}: is not an index of safetensors ({error}). Copy the model again.") from None
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            raise CheckpointError(f"{index}: names {name!r}, which is not a .safetensors file of this folder.")
+        if not (index.parent / name).is_file():
+            raise CheckpointError(f"{index.parent}: lacks {name}, which {index.name} names. Copy the model again.")
+    return names
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}). Copy the model again.") from None
+
+
+def _read_pickled(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged pickle may raise anything
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(
+            f"{path}: cannot be read as tensors alone ({reason}), and nmt runs no pickled code. Save the model as "
+            "safetensors with transformers (save_pretrained), and import that."
+        ) from None
+    if not isinstance(tensors, dict) or not all(isinstance(name, str) for name in tensors):
+        raise CheckpointError(f"{path}: holds {type(tensors).__name__}, not tensors by name. Copy the model again.")
+    return tensors
+
+
+def _as_array(name: str, tensor: Any, file: Path) -> Array:
+    if (
+        not isinstance(tensor, Tensor)
+        or tensor.layout != torch.strided
+        or tensor.device.type != "cpu"
+        or not tensor.is_floating_point()
+    ):
+        raise CheckpointError(
+            f"{file}: {name[:80]!a} is not a tensor of floating-point numbers. nmt imports models in float32, "
+            "float16 or bfloat16."
+        )
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise CheckpointError(f"{file}: {name[:80]!a} is larger than its numbers. Copy the model again.")
+    array: Array = tensor.detach().to(torch.float32).numpy().astype(np.float32, copy=False)
+    return array

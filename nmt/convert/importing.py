@@ -1,0 +1,130 @@
+"""Import of a model: read, written as a bundle, compared with what it was made from, and only then given its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+import nmt
+from nmt.checkpoint.bundle import load_bundle, save_bundle
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.kinds import BUNDLE, read_json
+from nmt.checkpoint.lineage import IMPORTED
+from nmt.checkpoint.run_folder import bundle_to_use
+from nmt.config import Config, DataConfig
+from nmt.config.mistakes import first_mistake
+from nmt.convert.archives import unpacked
+from nmt.convert.certificate.examining import ImportJob, examine
+from nmt.convert.certificate.record import Certificate
+from nmt.convert.failure import failed
+from nmt.convert.foreign import ForeignModel
+from nmt.convert.formats import find_format
+from nmt.convert.given import NOTHING_GIVEN, Given
+from nmt.convert.own_bundles import OWN, is_own
+from nmt.convert.soundness import check_whole
+from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.weights import our_weights
+from nmt.data.vocab import Vocabulary
+from nmt.errors import CheckpointError
+from nmt.hashing import sha256_of
+from nmt.ownership import check_replaceable
+from nmt.writing import write_file
+
+
+def import_model(
+    path: Path,
+    out: Path,
+    *,
+    format: str | None = None,
+    given: Given = NOTHING_GIVEN,
+    lines: Sequence[str] = (),
+) -> Certificate:
+    """Import a model of another toolkit as a bundle, with its certificate.
+
+    Args:
+        path: the other toolkit's file or folder, or a .zip archive of it.
+        out: the bundle to write; an earlier bundle is replaced.
+        format: its name, if the files do not tell.
+        lines: further lines of source text to compare both models on.
+
+    Returns:
+        The certificate, which is also ``parity.json`` in the bundle.
+
+    Raises:
+        CheckpointError: the model cannot be read or expressed, or a check failed. A failed certificate is written
+            beside ``out``, and no bundle.
+        OutputError: ``out`` holds something else.
+    """
+    check_replaceable(out, BUNDLE)
+    with unpacked(path) as folder:
+        if format == OWN or (format is None and is_own(folder)):
+            return _copy(bundle_to_use(folder), out, lines)
+        return _import(path, folder, out, format, given, lines)
+
+
+def _copy(folder: Path, out: Path, lines: Sequence[str]) -> Certificate:
+    """Write one of our bundles anew, as this version writes it; its notes stay."""
+    bundle = load_bundle(folder)
+    notes = read_json(BundleFolder(folder).notes)
+    certifying = _Certifying(ImportJob(out, folder, OWN, NOTHING_GIVEN, tuple(lines)), folder, out)
+    save_bundle(out, bundle.weights, bundle.config, bundle.vocab, notes=notes or {}, examine=certifying)
+    return certifying.certificate
+
+
+def _import(path: Path, folder: Path, out: Path, format: str | None, given: Given, lines: Sequence[str]) -> Certificate:
+    form = find_format(folder, format)
+    try:
+        model = form.read(folder, given)
+    except ValidationError as error:
+        raise CheckpointError(f"{path}: a setting cannot be used: {first_mistake(error)}") from None
+    check_whole(model, str(path))
+    vocab = build_vocabulary(model)
+    weights = our_weights(model)
+    certifying = _Certifying(ImportJob(out, folder, form.name, given, tuple(lines)), path, out)
+    save_bundle(out, weights, _config(model, path, vocab), vocab, notes=_notes(model), examine=certifying)
+    return certifying.certificate
+
+
+class _Certifying:
+    """Examines the bundle that is being written, and adds the certificate to it."""
+
+    certificate: Certificate
+
+    def __init__(self, job: ImportJob, path: Path, out: Path) -> None:
+        self._job, self._path, self._out = job, path, out
+
+    def __call__(self, bundle: Path) -> None:
+        self.certificate = examine(replace(self._job, bundle=bundle))
+        if self.certificate.failed:
+            raise failed(self._path, self._out, self.certificate)
+        write_file(BundleFolder(bundle).certificate, self.certificate.as_json())
+
+
+def _config(model: ForeignModel, path: Path, vocab: Vocabulary) -> Config:
+    data = DataConfig(
+        name=path.stem or path.name,
+        source_lang=model.source_lang,
+        target_lang=model.target_lang,
+        vocab_fingerprint=vocab.fingerprint,
+        vocab_size=vocab.size,
+        target_vocab_size=None if vocab.target is vocab else vocab.target.size,
+        punctuation=model.punctuation,
+    )
+    return Config(model=model.config, decoding=model.decoding, data=data)
+
+
+def _notes(model: ForeignModel) -> dict[str, object]:
+    """Where the bundle comes from."""
+    files = {name: {"sha256": sha256_of(file), "bytes": file.stat().st_size} for name, file in model.files.items()}
+    return {
+        IMPORTED: {
+            "toolkit": model.toolkit,
+            "version": model.version,
+            "nmt": nmt.__version__,
+            "files": files,
+            "settings": dict(model.settings),
+        }
+    }

@@ -1,0 +1,200 @@
+"""Reading a model of JoeyNMT: its folder with config.yaml, a checkpoint (``.ckpt``) and two vocabularies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nmt.config.documents import DocumentError, parse_yaml
+from nmt.convert.foreign import ATTENTION, ForeignModel, ForeignVocabulary, Layout, Names, Part
+from nmt.convert.given import NOTHING_GIVEN, Given
+from nmt.convert.joeynmt.settings import TABLES, check_text, decoding_config, model_config, with_part
+from nmt.convert.pickled import shown
+from nmt.convert.segmenters import find_segmenters, segmentation_remarks, segmented_vocabulary
+from nmt.convert.settings import check_settings, only_file, plain_settings
+from nmt.convert.tensors import check_layer_counts, check_tensors, read_tensors, tied_embeddings
+from nmt.convert.torch_files import read_torch_file
+from nmt.errors import CheckpointError, VocabularyError
+
+_CONFIG = "config.yaml"
+_VOCABULARIES = ("src_vocab.txt", "trg_vocab.txt")
+_CHECKPOINTS = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")
+_SPECIAL = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
+"""The pieces that every vocabulary begins with, in this order; settings may give them other names."""
+_LARGEST_CONFIG = 256 * 2**10
+
+
+def is_joeynmt(path: Path) -> bool:
+    """Whether a path looks like a model of JoeyNMT: a folder with its vocabularies, or a checkpoint within."""
+    folder = path if path.is_dir() else path.parent
+    is_checkpoint = path.suffix == ".ckpt" if path.is_file() else any(path.glob("*.ckpt"))
+    return is_checkpoint and (folder / _CONFIG).is_file() and (folder / _VOCABULARIES[0]).is_file()
+
+
+def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
+    """Read a model of JoeyNMT.
+
+    Args:
+        path: its folder, or a checkpoint in it.
+
+    Raises:
+        NmtError: a file is missing or damaged, or the model has something that ours cannot express.
+    """
+    weights = only_file(path, _CHECKPOINTS, "*.ckpt", "the checkpoint") if path.is_dir() else path
+    folder, name = weights.parent, str(weights)
+    settings = _read_config(folder / _CONFIG)
+    model_part, data = _part(settings, "model"), _part(settings, "data")
+    file = read_torch_file(weights)
+    tensors = read_tensors(file, file.value.get("model_state") if isinstance(file.value, Mapping) else None)
+    config = model_config(model_part, tensors, str(folder / _CONFIG))
+    check_layer_counts(tensors, [config.encoder_layers, config.decoder_layers], name)
+    sides = [_side(data, side) for side in ("src", "trg")]
+    languages = [given.source_lang or _language(sides[0]), given.target_lang or _language(sides[1])]
+    source_spm, target_spm = find_segmenters(folder, given, *languages)
+    segmenters = [source_spm or _named_model(folder, sides[0]), target_spm or _named_model(folder, sides[1])]
+    special = _special(data, str(folder / _CONFIG))
+    vocabularies = [folder / file_name for file_name in _VOCABULARIES]
+    for side, segmenter in zip(sides, segmenters, strict=True):
+        check_text(side, str(folder / _CONFIG), is_segmented_here=segmenter is not None)
+    source, target = (
+        _read_vocabulary(vocabulary, segmenter, special)
+        for vocabulary, segmenter in zip(vocabularies, segmenters, strict=True)
+    )
+    layout = _layout()
+    tied = tied_embeddings(tensors, layout, source, target)
+    model = ForeignModel(
+        toolkit="JoeyNMT",
+        version=_text(settings.get("joeynmt_version")) or None,
+        config=config.model_copy(update={"tied_embeddings": tied}),
+        decoding=decoding_config(_part(settings, "testing")),
+        tensors=tensors,
+        layout=layout,
+        source=source,
+        target=target,
+        start=special["bos_token"],
+        files={
+            found.name: found
+            for found in dict.fromkeys([weights, folder / _CONFIG, *vocabularies, *filter(None, segmenters)])
+        },
+        source_lang=languages[0],
+        target_lang=languages[1],
+        settings={
+            part: plain_settings(with_part(model_part.get(part), "embeddings")) for part in ("encoder", "decoder")
+        },
+        ignored=layout.position_tables,
+        remarks=tuple(segmentation_remarks(source, target)),
+    )
+    check_tensors(model, name)
+    return model
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST_CONFIG:
+            raise CheckpointError(f"{path}: has {path.stat().st_size:,} bytes, too many for settings.")
+        values = parse_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}).") from None
+    except DocumentError as error:
+        raise CheckpointError(f"{path}: is not YAML: {error}") from None
+    except ValueError:
+        raise CheckpointError(f"{path}: is not UTF-8 text.") from None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path}: expected settings, got {type(values).__name__}.")
+    return values
+
+
+def _part(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
+    part = settings.get(key)
+    return part if isinstance(part, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and value.isprintable() and len(value) <= 40 else ""
+
+
+def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """The settings of source or target text. In JoeyNMT 1, both share them, and a side is only the language's code."""
+    values = data.get(side)
+    return with_part(values if isinstance(values, dict) else {**data, "lang": values}, "tokenizer_cfg")
+
+
+def _language(side: Mapping[str, Any]) -> str:
+    return _text(side.get("lang"))
+
+
+def _named_model(folder: Path, side: Mapping[str, Any]) -> Path | None:
+    """The SentencePiece model that settings name, in this folder: JoeyNMT copies it there."""
+    named = side.get("tokenizer_cfg.model_file")
+    kind = side.get("tokenizer_type", side.get("bpe_type", "sentencepiece"))
+    if side.get("level") != "bpe" or kind != "sentencepiece" or not isinstance(named, str):
+        return None
+    path = folder / Path(named).name
+    return path if path.is_file() else None
+
+
+def _special(data: Mapping[str, Any], name: str) -> dict[str, str]:
+    symbols = _part(data, "special_symbols")
+    ids = {f"{key.removesuffix('_token')}_id": (index,) for index, key in enumerate(_SPECIAL)}
+    check_settings(symbols, ids, {}, f"{name}, data.special_symbols")
+    for key in ("sep_token", "lang_tags"):
+        if symbols.get(key):
+            raise CheckpointError(
+                f"{name}: has data.special_symbols.{key}: {shown(symbols[key])}, which nmt does not have. It would "
+                "need prompts before sentences."
+            )
+    return {key: value if isinstance(value := symbols.get(key), str) else usual for key, usual in _SPECIAL.items()}
+
+
+def _read_vocabulary(path: Path, segmenter: Path | None, special: Mapping[str, str]) -> ForeignVocabulary:
+    try:
+        listed = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise VocabularyError(f"{path}: is not UTF-8 text.") from None
+    return segmented_vocabulary(
+        list(dict.fromkeys([*special.values(), *listed])),
+        segmenter,
+        str(path),
+        unk=special["unk_token"],
+        eos=special["eos_token"],
+        pad=special["pad_token"],
+    )
+
+
+def _layout() -> Layout:
+    projections = dict(zip(ATTENTION, ("q_layer", "k_layer", "v_layer", "output_layer"), strict=True))
+    attentions: dict[Part, dict[str, tuple[str, str]]] = {
+        "encoder": {"self_attention": ("src_src_att", "layer_norm")},
+        "decoder": {
+            "self_attention": ("trg_trg_att", "x_layer_norm"),
+            "cross_attention": ("src_trg_att", "dec_layer_norm"),
+        },
+    }
+    linears: dict[tuple[Part, str], Names] = {}
+    norms: dict[tuple[Part, str], Names] = {}
+    for part, sites in attentions.items():
+        layer = f"{part}.layers.{{layer}}"
+        for site, (attention, norm) in sites.items():
+            for ours, theirs in projections.items():
+                linears[part, f"{site}.{ours}"] = _names(f"{layer}.{attention}.{theirs}")
+            norms[part, f"{site}_norm"] = _names(f"{layer}.{norm}")
+        linears[part, "feed_forward.inner"] = _names(f"{layer}.feed_forward.pwff_layer.0")
+        linears[part, "feed_forward.output"] = _names(f"{layer}.feed_forward.pwff_layer.3")
+        norms[part, "feed_forward_norm"] = _names(f"{layer}.feed_forward.layer_norm")
+        norms[part, "norm"] = _names(f"{part}.layer_norm")
+    return Layout(
+        linears,
+        norms,
+        source_embedding="src_embed.lut.weight",
+        target_embedding="trg_embed.lut.weight",
+        output="decoder.output_layer.weight",
+        output_bias=None,
+        position_tables=TABLES,
+    )
+
+
+def _names(name: str) -> Names:
+    return Names(f"{name}.weight", f"{name}.bias")

@@ -1,0 +1,1 @@
+"""Models of Marian, such as those of OPUS-MT."""

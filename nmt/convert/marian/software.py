@@ -1,0 +1,107 @@
+"""Marian itself as one side of a comparison, through the package pymarian."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
+from nmt.convert.foreign import ForeignModel
+from nmt.convert.marian.reading import find_files
+from nmt.convert.vocabulary import piece_names
+
+_NBEST = re.compile(r"(\d+) \|\|\| (.*) \|\|\| WordScores= (.*?) \|\|\| F0= \S+ \|\|\| \S+", re.DOTALL)
+
+
+class MarianSide:
+    """Marian, given pieces: its vocabulary reads and writes them, separated by spaces."""
+
+    def __init__(self, path: Path, model: ForeignModel) -> None:
+        import pymarian
+
+        self._pymarian: Any = pymarian
+        self._files = find_files(path)
+        self._writes_text = any(vocabulary.suffix == ".spm" for vocabulary in self._files.vocabularies)
+        self._is_pre_norm = model.config.norm == "pre"
+        self._source_pieces = {ours: theirs for theirs, ours in piece_names(model.source, model.start).items()}
+        self._target_names = piece_names(model.target, model.start)
+        self._translators: dict[tuple[int, int], Any] = {}
+
+    @property
+    def name(self) -> str:
+        """As :attr:`Side.name`."""
+        return f"Marian (pymarian {self.software['pymarian']})"
+
+    @property
+    def software(self) -> Mapping[str, str]:
+        """As :attr:`Side.software`."""
+        return {"pymarian": metadata.version("pymarian")}
+
+    @property
+    def max_searches(self) -> int:
+        """As :attr:`Side.max_searches`."""
+        return 1_000
+
+    def segment(self, lines: Sequence[str], language: Language) -> None:
+        """As :meth:`Side.segment`: Marian reads pieces."""
+
+    def text(self, pieces: Sequence[Pieces]) -> None:
+        """As :meth:`Side.text`: Marian writes pieces."""
+
+    def states(self, sources: Sequence[Pieces]) -> list[Floats] | None:
+        """As :meth:`Side.states`: Marian does not show them."""
+        return None
+
+    def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats] | None:
+        """As :meth:`Side.score`: pymarian scores no given targets; its n-best lists tell what it gives its own."""
+        return None
+
+    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]] | None:
+        """As :meth:`Side.search`; see :data:`~nmt.convert.marian.settings.DECODES_OTHERWISE` on pre-norm models."""
+        if self._writes_text or self._is_pre_norm:
+            return None
+        found: list[list[Hypothesis]] = []
+        for source in sources:
+            # Marian limits an output to a multiple of its source's length.
+            translator = self._translator(beam, -(-(max_length + 1) // (len(source) + 1)))
+            theirs = " ".join(self._source_pieces[piece] for piece in source)
+            found.append([self._hypothesis(line, max_length) for line in translator.translate([theirs])])
+        return found
+
+    def _translator(self, beam: int, length_factor: int) -> Any:
+        key = beam, length_factor
+        if key not in self._translators:
+            self._translators[key] = self._pymarian.Translator(
+                models=[self._files.weights],
+                vocabs=list(self._files.vocabularies),
+                cpu_threads=1,
+                beam_size=beam,
+                n_best=True,
+                word_scores=True,
+                normalize=0,
+                max_length=100_000,
+                max_length_factor=length_factor,
+                mini_batch=1,
+                quiet=True,
+            )
+        return self._translators[key]
+
+    def _hypothesis(self, line: str, max_length: int) -> Hypothesis:
+        match = _NBEST.fullmatch(line)
+        assert match is not None, line
+        pieces = tuple(self._target_names[piece] for piece in match[2].split())
+        scores = [float(score) for score in match[3].split()]
+        is_complete = len(scores) == len(pieces) + 1 and len(pieces) <= max_length
+        return Hypothesis(pieces[:max_length], sum(scores), is_complete)
+
+
+def marian_side(path: Path, model: ForeignModel) -> MarianSide:
+    """Marian itself.
+
+    Raises:
+        ImportError: pymarian is not installed.
+    """
+    return MarianSide(path, model)

@@ -1,0 +1,240 @@
+"""Export to Marian: an .npz file, vocabularies, SentencePiece models and decoder.yml, as OPUS-MT publishes them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from nmt.checkpoint.bundle import Bundle
+from nmt.config import ModelConfig
+from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.certificate.side import Side
+from nmt.convert.expressible import check_attention
+from nmt.convert.foreign import Array
+from nmt.convert.marian.reading import marian_layout, read_marian
+from nmt.convert.marian.settings import DECODES_OTHERWISE, NORM_EPSILON
+from nmt.convert.marian.software import marian_side
+from nmt.convert.marian.vocabulary import EOS, UNK, write_yaml_pieces
+from nmt.convert.target import Target
+from nmt.convert.vocabulary import plain_segmenter, their_piece
+from nmt.convert.weights import SILENT, layer_tensors
+from nmt.data.vocab import Vocabulary
+from nmt.errors import NmtError
+from nmt.writing import write_file
+
+WEIGHTS_NAME, DECODER_NAME = "model.npz", "decoder.yml"
+_ACTIVATIONS = ("relu", "swish", "gelu")
+# Setting -> the values that Marian has, and how to train a model with one of them.
+_NEEDED: dict[str, tuple[tuple[Any, ...], str]] = {
+    "positions": (("tensor2tensor",), "model.positions=tensor2tensor"),
+    "first_position": ((0,), "model.first_position=0"),
+    "decoder_start": (("zero",), "model.decoder_start=zero"),
+    "activation": (_ACTIVATIONS, "model.activation=relu"),
+    "norm_epsilon": ((NORM_EPSILON,), f"model.norm_epsilon={NORM_EPSILON}"),
+}
+
+
+def write_marian(bundle: Bundle, folder: Path, quantization: str) -> None:
+    """Write a bundle as a model of Marian.
+
+    Raises:
+        NmtError: Marian cannot express the model. The message names the setting.
+        WriteError: a file could not be written.
+    """
+    model = bundle.config.model
+    check_expressible(model, str(bundle.folder))
+    source, target = _their_ids(bundle, bundle.vocab), _their_ids(bundle, bundle.vocab.target)
+    is_joint = bundle.vocab.is_shared
+    names = ("vocab.yml", "vocab.yml") if is_joint else ("source.vocab.yml", "target.vocab.yml")
+    by_name = {names[0]: (bundle.vocab, source), names[1]: (bundle.vocab.target, target)}
+    for name, (vocab, ids) in by_name.items():
+        pieces = [their_piece(piece) for piece in vocab.pieces(ids)]
+        write_file(folder / name, write_yaml_pieces([EOS, UNK, *pieces[2:]]).encode())
+    write_file(folder / "source.spm", plain_segmenter(bundle.vocab))
+    write_file(folder / "target.spm", plain_segmenter(bundle.vocab.target))
+    tensors = _tensors(bundle, source, target)
+    settings = _settings(model, len(source), len(target))
+    packed = np.frombuffer(yaml.safe_dump(settings).encode() + b"\0", np.int8)
+    out = io.BytesIO()
+    np.savez(out, **tensors, **{"special:model.yml": packed})  # type: ignore[arg-type]
+    write_file(folder / WEIGHTS_NAME, out.getvalue())
+    write_file(folder / DECODER_NAME, yaml.safe_dump(_decoder(bundle, names), sort_keys=False).encode())
+
+
+def check_expressible(model: ModelConfig, name: str) -> None:
+    """Refuse a model that Marian cannot compute.
+
+    Raises:
+        NmtError: the message names the setting.
+    """
+    check_attention(model, name, "Marian")
+    for setting, (allowed, remedy) in _NEEDED.items():
+        if (value := getattr(model, setting)) not in allowed:
+            raise NmtError(
+                f"{name}: has {setting}: {value}, but Marian has only {' or '.join(map(str, allowed))}. "
+                f"Train a model with --set {remedy}."
+            )
+
+
+def _their_ids(bundle: Bundle, vocab: Vocabulary) -> list[int]:
+    """Our ids in Marian's order: eos, unk, then the others that the model may predict."""
+    bias = bundle.weights.get("embedding.output_bias")
+    silent = set() if bias is None else {index for index in (vocab.PAD, vocab.BOS) if bias[index] < SILENT / 2}
+    first = [vocab.EOS, vocab.UNK]
+    return [*first, *(index for index in range(vocab.size) if index not in silent and index not in first)]
+
+
+def _tensors(bundle: Bundle, source: Sequence[int], target: Sequence[int]) -> dict[str, Array]:
+    weights, model = bundle.weights, bundle.config.model
+    named = {"all": ["Wemb"], "decoder": ["encoder_Wemb", "decoder_Wemb"]}
+    named["none"] = [*named["decoder"], "decoder_ff_logit_out_Wt"]
+    layout = marian_layout([*named[model.tied_embeddings], "decoder_ff_logit_out_b"], model.norm)
+    tensors = {layout.target_embedding: weights["embedding.weight"].numpy()[target]}
+    if model.tied_embeddings != "all":
+        tensors[layout.source_embedding] = weights["embedding.source_weight"].numpy()[source]
+    if model.tied_embeddings == "none":
+        tensors[layout.output] = weights["embedding.output_weight"].numpy()[target]
+    bias = weights.get("embedding.output_bias")
+    assert layout.output_bias is not None
+    tensors[layout.output_bias] = np.zeros(len(target), np.float32) if bias is None else bias.numpy()[target]
+    tensors |= dict(layer_tensors(weights, model, layout))
+    return {name: array.reshape(1, -1) if array.ndim == 1 else array for name, array in tensors.items()}
+
+
+def _settings(model: ModelConfig, source_pieces: int, target_pieces: int) -> dict[str, Any]:
+    """Marian's settings, all that version 1.12 writes into a Transformer."""
+    is_pre = model.norm == "pre"
+    return {
+        "type": "transformer",
+        "dim-emb": model.d_model,
+        "dim-vocabs": [source_pieces, target_pieces],
+        "enc-depth": model.encoder_layers,
+        "dec-depth": model.decoder_layers,
+        "transformer-heads": model.heads,
+        "transformer-dim-ffn": model.d_ff,
+        "transformer-decoder-dim-ffn": 0,
+        "transformer-ffn-depth": 2,
+        "transformer-decoder-ffn-depth": 0,
+        "transformer-ffn-activation": model.activation,
+        "transformer-preprocess": "n" if is_pre else "",
+        "transformer-postprocess": "da" if is_pre else "dan",
+        "transformer-postprocess-emb": "d",
+        "transformer-postprocess-top": "n" if is_pre else "",
+        "transformer-decoder-autoreg": "self-attention",
+        "transformer-attention-mask": "default",
+        "transformer-train-position-embeddings": False,
+        "transformer-disable-position-embeddings": False,
+        "transformer-guided-alignment-layer": "last",
+        "transformer-no-affine": False,
+        "transformer-no-bias": False,
+        "transformer-no-projection": False,
+        "transformer-pool": False,
+        "transformer-rnn-projection": False,
+        "transformer-tied-layers": [],
+        "transformer-alibi-shift": False,
+        "transformer-alibi-trainable": False,
+        "transformer-aan-activation": "swish",
+        "transformer-aan-depth": 2,
+        "transformer-aan-nogate": False,
+        "transformer-dim-aan": 2048,
+        "tied-embeddings": model.tied_embeddings == "decoder",
+        "tied-embeddings-all": model.tied_embeddings == "all",
+        "tied-embeddings-src": False,
+        "output-omit-bias": False,
+        "bert-train-type-embeddings": True,
+        "bert-type-vocab-size": 2,
+        "dec-cell": "gru",
+        "dec-cell-base-depth": 2,
+        "dec-cell-high-depth": 1,
+        "dim-rnn": 1024,
+        "enc-cell": "gru",
+        "enc-cell-depth": 1,
+        "enc-type": "bidirectional",
+        "factors-combine": "sum",
+        "factors-dim-emb": 0,
+        "input-types": [],
+        "layer-normalization": False,
+        "lemma-dependency": "",
+        "lemma-dim-emb": 0,
+        "right-left": False,
+        "separator-symbol": "[eos]",
+        "skip": False,
+        "ulr": False,
+        "ulr-dim-emb": 0,
+        "ulr-trainable-transformation": False,
+        "version": "v1.12.0",
+    }
+
+
+def _decoder(bundle: Bundle, vocabularies: Sequence[str]) -> dict[str, Any]:
+    decoding = bundle.config.decoding
+    normalizes = decoding.normalization == "length"
+    return {
+        "relative-paths": True,
+        "models": [WEIGHTS_NAME],
+        "vocabs": list(vocabularies),
+        "beam-size": decoding.beam,
+        "normalize": decoding.length_penalty if normalizes else 0.6,
+        "word-penalty": 0,
+        "mini-batch": 16,
+        "maxi-batch": 100,
+        "maxi-batch-sort": "src",
+    }
+
+
+def _sides(folder: Path, bundle: Bundle) -> list[Side]:
+    model = read_marian(folder)
+    sides: list[Side] = [ReferenceSide(model)]
+    with suppress(ImportError):
+        sides.append(marian_side(folder, model))
+    return sides
+
+
+def _check_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
+    """Read the written model again: its settings are the bundle's."""
+    found, expected = read_marian(folder).config.model_dump(), bundle.config.model.model_dump()
+    free = {"output_bias", "attention_bias", "max_positions", "dropout", "attention_dropout", "activation_dropout"}
+    differing = [f"{key}: {found[key]}" for key in expected if key not in free and found[key] != expected[key]]
+    differing = [line for line in differing if not line.startswith(("d_k", "d_v"))]
+    detail = ", ".join(differing) or "the written settings are the bundle's"
+    return [Check("settings", not differing, detail, "the written files", float(len(differing)), 0.0)]
+
+
+def _usage(bundle: Bundle, name: str) -> str:
+    return f"""cd {name}
+spm_encode --model source.spm < input.txt > input.spm
+marian-decoder -c {DECODER_NAME} < input.spm > output.spm  # on a CPU, with cpu-threads
+spm_decode --model target.spm < output.spm > output.txt"""
+
+
+def _remarks(bundle: Bundle) -> dict[str, str]:
+    remarks = {}
+    if bundle.config.decoding.normalization == "paper" and bundle.config.decoding.length_penalty:
+        remarks["length_penalty"] = (
+            "Marian divides scores by length^normalize; it has no length penalty of the paper. decoder.yml says 0.6."
+        )
+    if bundle.config.model.norm == "pre":
+        remarks["norm"] = DECODES_OTHERWISE
+    remarks["max_extra_length"] = "Marian limits outputs to three times the source's length (its max-length-factor)."
+    return remarks
+
+
+MARIAN = Target(
+    "marian",
+    "Marian",
+    (WEIGHTS_NAME, DECODER_NAME, "vocab.yml", "source.vocab.yml", "target.vocab.yml", "source.spm", "target.spm"),
+    ("float32",),
+    write_marian,
+    _sides,
+    _check_files,
+    _usage,
+    _remarks,
+    "pymarian",
+)

@@ -1,0 +1,98 @@
+"""The vocabularies of toolkits that read segmented text, with the SentencePiece models that segment it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sentencepiece import SentencePieceProcessor
+
+from nmt.convert.foreign import ForeignVocabulary
+from nmt.convert.given import Given
+from nmt.convert.pickled import shown
+from nmt.data.model_file import read_pieces
+from nmt.errors import VocabularyError
+
+_JOINT = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "joint.spm", "spm.bpe.model")
+_SPACE = "▁"
+_SUBWORD_NMT = "@@"
+_LARGEST_MODEL = 64 * 2**20
+
+
+def find_segmenters(folder: Path, given: Given, source_lang: str, target_lang: str) -> tuple[Path | None, Path | None]:
+    """The SentencePiece models of source and target: those that the user gave, or those in the folder."""
+    return (
+        given.source_spm or _beside(folder, ("source", "src", source_lang)),
+        given.target_spm or _beside(folder, ("target", "trg", "tgt", target_lang)),
+    )
+
+
+def _beside(folder: Path, sides: Sequence[str]) -> Path | None:
+    names = [f"{start}{side}{end}" for side in sides if side for start, end in (("", ".spm"), ("spm.", ".model"))]
+    return next((folder / name for name in (*names, *_JOINT) if (folder / name).is_file()), None)
+
+
+def segmented_vocabulary(
+    pieces: Sequence[str],
+    segmenter: Path | None,
+    name: str,
+    *,
+    unk: str,
+    eos: str,
+    pad: str | None,
+    needs_eos: bool = True,
+) -> ForeignVocabulary:
+    """The vocabulary of one side.
+
+    Args:
+        segmenter: the SentencePiece model that segments its text; None if text comes as pieces separated by spaces.
+        name: of the vocabulary's file, for errors.
+        needs_eos: whether eos must be among the pieces: a source that is encoded without its end needs none.
+
+    Raises:
+        VocabularyError: pieces are missing or double, or the SentencePiece model is damaged or missing.
+    """
+    if len(set(pieces)) != len(pieces):
+        double = next(piece for index, piece in enumerate(pieces) if piece in pieces[:index])
+        raise VocabularyError(f"{name}: has the piece '{shown(double)}' twice.")
+    broken = next((piece for piece in pieces if not piece or not _is_text(piece)), None)
+    if broken is not None:
+        raise VocabularyError(f"{name}: has the piece '{shown(broken)}', which is not text.")
+    missing = [piece for piece in (unk, eos if needs_eos else None, pad) if piece and piece not in pieces]
+    if missing:
+        raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
+    if segmenter is None and any(_SPACE in piece for piece in pieces):
+        raise VocabularyError(
+            f"{name}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Name it with "
+            "--source-spm or --target-spm."
+        )
+    return ForeignVocabulary(tuple(pieces), unk, eos, None if segmenter is None else _read_model(segmenter), pad)
+
+
+def segmentation_remarks(source: ForeignVocabulary, target: ForeignVocabulary) -> Iterator[str]:
+    """What users must know about the text of a model without SentencePiece models."""
+    if source.segmenter is not None and target.segmenter is not None:
+        return
+    yield "Text is read and written as pieces separated by spaces: segment sources as in training, and join outputs."
+    for side in (source, target):
+        if side.segmenter is None and any(piece.endswith(_SUBWORD_NMT) for piece in side.pieces):
+            yield "Pieces that end with @@ are subword-nmt's: apply its codes to sources, and delete '@@ ' in outputs."
+            return
+
+
+def _is_text(piece: str) -> bool:
+    return not any(0xD800 <= ord(character) < 0xE000 or character in "\0\n" for character in piece)
+
+
+def _read_model(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > _LARGEST_MODEL:
+            raise ValueError
+        content = path.read_bytes()
+        SentencePieceProcessor(model_proto=content)
+        read_pieces(content)
+    except OSError as error:
+        raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
+    except (RuntimeError, ValueError):
+        raise VocabularyError(f"{path}: is not a SentencePiece model.") from None
+    return content

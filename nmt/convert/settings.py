@@ -1,0 +1,129 @@
+"""What importers have in common about the settings of other toolkits' models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from nmt.config import ModelConfig
+from nmt.config.mistakes import first_mistake
+from nmt.convert.foreign import Array
+from nmt.convert.pickled import shown
+from nmt.errors import CheckpointError
+
+MAX_POSITIONS = 1024
+"""The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
+_LONGEST_LIST = 50
+
+
+def check_settings(
+    settings: Mapping[str, Any], expected: Mapping[str, tuple[Any, ...]], needs: Mapping[str, str], name: str
+) -> None:
+    """Refuse settings that mean something that our model lacks.
+
+    Args:
+        expected: setting -> the values that our model can express; the first one is the toolkit's default.
+        needs: setting -> what our model would need for other values.
+        name: of the file, for errors.
+
+    Raises:
+        CheckpointError: a setting has another value. The message names it.
+    """
+    for key, allowed in expected.items():
+        value = settings.get(key, allowed[0])
+        if value is not None and value not in allowed:
+            needed = f" It would need {needs[key]}." if key in needs else ""
+            raise CheckpointError(f"{name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
+
+
+def check_equal(settings: Mapping[str, Any], keys: tuple[str, ...], needs: str, name: str) -> Any:
+    """The value that several settings share; settings that are unset do not count.
+
+    Raises:
+        CheckpointError: they differ, or are not numbers or text. The message names them.
+    """
+    given = {key: settings[key] for key in keys if settings.get(key) is not None}
+    values = list(given.values())
+    if any(not _is_plain_value(value) or value != values[0] for value in values):
+        listed = ", ".join(f"{key}: {shown(value)}" for key, value in given.items())
+        raise CheckpointError(f"{name}: has {listed}, which nmt does not have. It would need {needs}.")
+    return values[0] if values else None
+
+
+def choose(settings: Mapping[str, Any], key: str, default: str, known: Mapping[str, Any], name: str) -> Any:
+    """What a toolkit's value of a setting is called here.
+
+    Raises:
+        CheckpointError: we have nothing like it. The message names the setting.
+    """
+    value = settings.get(key) or default
+    if not isinstance(value, str) or value not in known:
+        raise CheckpointError(f"{name}: has {key}: {shown(value)}; nmt has {', '.join(known)}.")
+    return known[value]
+
+
+def model_settings(name: str, **values: Any) -> ModelConfig:
+    """Settings of our model.
+
+    Raises:
+        CheckpointError: a value is missing (None) or impossible.
+    """
+    missing = [key for key in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "heads") if values[key] is None]
+    if missing:
+        raise CheckpointError(f"{name}: its settings do not tell {', '.join(missing)}: is it a Transformer?")
+    try:
+        return ModelConfig(**values)
+    except ValidationError as error:
+        raise CheckpointError(
+            f"{name}: its settings are damaged, or nmt cannot express them. {_mistake(error)}"
+        ) from None
+
+
+def _mistake(error: ValidationError) -> str:
+    return shown(first_mistake(error))
+
+
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, object]:
+    """Settings as the notes of a bundle keep them: numbers, text, and short lists of them."""
+    return {key: value for key, value in settings.items() if _is_plain(value) and key.isprintable()}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return len(value) <= _LONGEST_LIST and all(_is_plain_value(one) for one in value)
+    return _is_plain_value(value)
+
+
+def _is_plain_value(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.isprintable() and len(value) <= 1_000
+    return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def positions_of_tables(tensors: Mapping[str, Array], tables: Sequence[str], kind: str) -> int:
+    """The maximum length of a model whose file holds its positions.
+
+    Args:
+        tables: the names of the tables of encoder and decoder.
+        kind: ``learned``, or one of our kinds of sinusoids.
+    """
+    rows = [tensors[name].size // tensors[name].shape[-1] for name in tables if name in tensors and tensors[name].size]
+    return min(rows, default=0) if kind == "learned" else min([MAX_POSITIONS, *rows])
+
+
+def only_file(folder: Path, names: tuple[str, ...], pattern: str, what: str) -> Path:
+    """The file of a model in a folder: the first of some names, or the only one of a pattern.
+
+    Raises:
+        CheckpointError: there is none, or there are several.
+    """
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    found = sorted(folder.glob(pattern))
+    if len(found) != 1:
+        raise CheckpointError(f"{folder}: has {'no' if not found else len(found)} {pattern} files. Name {what}.")
+    return found[0]

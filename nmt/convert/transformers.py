@@ -1,0 +1,117 @@
+"""Export to MarianMT of Hugging Face transformers, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nmt.checkpoint.bundle import Bundle
+from nmt.config import ModelConfig
+from nmt.convert.expressible import check_attention, check_plain_settings
+from nmt.convert.foreign import Part
+from nmt.convert.huggingface.names import (
+    OUTPUT,
+    OUTPUT_BIAS,
+    POSITIONS,
+    SHARED,
+    SOURCE_EMBEDDING,
+    TARGET_EMBEDDING,
+    layout,
+)
+from nmt.convert.weights import layer_tensors
+from nmt.data.vocab import Vocabulary
+from nmt.errors import NmtError
+from nmt.model.positions import fixed_positions
+
+_NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
+
+
+def to_marian(bundle: Bundle) -> Any:
+    """A MarianMTModel that shares the bundle's weights in memory, ready to generate.
+
+    It must not be saved: transformers does not save the position table and the epsilon of the layer norms, and MarianMT
+    would replace them with its own, which differ.
+
+    Raises:
+        NmtError: transformers is not installed, or MarianMT cannot express this model.
+    """
+    ours, vocab_size = bundle.config.model, bundle.vocab.size
+    config = marian_config(ours, vocab_size, name=str(bundle.folder), forced_eos_token_id=Vocabulary.EOS)
+    import transformers
+
+    with torch.device("meta"):  # no memory for initial weights, which are replaced at once
+        model = transformers.MarianMTModel(config)
+    model.load_state_dict(dict(_weights(ours, bundle.weights, vocab_size)), assign=True)
+    model.tie_weights()
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = ours.norm_epsilon
+    return model.eval()
+
+
+def marian_config(model: ModelConfig, vocab_size: int, *, name: str, **more: Any) -> Any:
+    """The MarianConfig for a model of the same sizes.
+
+    Args:
+        name: of the model, for errors.
+
+    Raises:
+        NmtError: transformers is not installed, or MarianMT cannot express this model.
+    """
+    _check(model, name)
+    try:
+        import transformers
+    except ImportError:
+        raise NmtError(
+            "Hugging Face transformers is not installed here. Install it: `pip install transformers`."
+        ) from None
+    return transformers.MarianConfig(
+        vocab_size=vocab_size,
+        d_model=model.d_model,
+        encoder_layers=model.encoder_layers,
+        decoder_layers=model.decoder_layers,
+        encoder_attention_heads=model.heads,
+        decoder_attention_heads=model.heads,
+        encoder_ffn_dim=model.d_ff,
+        decoder_ffn_dim=model.d_ff,
+        dropout=model.dropout,
+        attention_dropout=model.attention_dropout,
+        activation_dropout=model.activation_dropout,
+        activation_function="relu",
+        max_position_embeddings=model.max_positions,
+        scale_embedding=True,
+        share_encoder_decoder_embeddings=True,
+        tie_word_embeddings=True,
+        pad_token_id=Vocabulary.PAD,
+        bos_token_id=Vocabulary.BOS,
+        eos_token_id=Vocabulary.EOS,
+        decoder_start_token_id=Vocabulary.BOS,
+        **more,
+    )
+
+
+def _check(model: ModelConfig, name: str) -> None:
+    if model.norm != "post":
+        raise NmtError(f"{name}: is a pre-norm model, but MarianMT is post-norm. Compare with CTranslate2.")
+    check_attention(model, name, "MarianMT")
+    check_plain_settings(model, name, "MarianMT")
+
+
+def _weights(model: ModelConfig, ours: Mapping[str, Tensor], vocab_size: int) -> Iterator[tuple[str, Tensor]]:
+    embedding_VD = ours["embedding.weight"][:vocab_size]
+    for name in (SHARED, SOURCE_EMBEDDING, TARGET_EMBEDDING, OUTPUT):
+        yield name, embedding_VD
+    logits_bias_1V = torch.zeros(1, vocab_size)
+    logits_bias_1V[:, _NEVER_EMITTED] = -torch.inf
+    yield OUTPUT_BIAS, logits_bias_1V
+    # MarianMT would make sinusoids of its own: sines in the first half of the features, cosines in the second.
+    fixed_PD = fixed_positions(model)
+    sides: dict[Part, str] = {"encoder": "source", "decoder": "target"}
+    for part, side in sides.items():
+        positions_PD = ours[f"{side}_positions.weight"] if fixed_PD is None else fixed_PD.float()
+        yield POSITIONS[part], positions_PD
+    for name, array in layer_tensors(ours, model, layout({})):
+        yield name, torch.from_numpy(array)

@@ -1,0 +1,66 @@
+"""How fast training is on one GPU of this machine, on several and on all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from nmt.device import Hardware
+from nmt.doctor.rank_processes import output_of_main_rank
+
+_UPDATES = 10
+_SECONDS = 300.0
+# The paper's update, whose shares are small on many GPUs, and a larger one.
+_TASKS = [(preset, tokens) for preset in ("base", "big") for tokens in (25_000, 100_000)]
+
+
+@dataclass(frozen=True)
+class ScalingSpeed:
+    """Target tokens per second of several ranks that train together."""
+
+    preset: str
+    update_tokens: int
+    """Target tokens per update, over all ranks."""
+    ranks: int
+    tokens_per_second: float
+    efficiency: float
+    """The speed, divided by that of one rank and by the number of ranks."""
+
+
+def numbers_of_gpus(hardware: Hardware) -> list[int]:
+    """The numbers of GPUs to train on: 1, 2, 4 … and all; none if there is one GPU at most."""
+    gpus = torch.cuda.device_count() if hardware.device.type == "cuda" else 0
+    powers = [1 << exponent for exponent in range(gpus.bit_length())]
+    return sorted({*powers, gpus}) if gpus > 1 else []
+
+
+def scaling_speeds(
+    data: Path,
+    numbers: Sequence[int],
+    *,
+    device: str = "cuda",
+    updates: int = _UPDATES,
+    tasks: Sequence[tuple[str, int]] = tuple(_TASKS),
+) -> list[ScalingSpeed]:
+    """Train with each number of ranks.
+
+    Args:
+        numbers: of ranks, beginning with 1.
+        tasks: presets, and target tokens per update.
+
+    Raises:
+        NmtError: a rank failed.
+    """
+    words = [f"{preset}:{tokens}" for preset, tokens in tasks]
+    speeds: list[ScalingSpeed] = []
+    alone: dict[tuple[str, int], float] = {}
+    for ranks in numbers:
+        arguments = ["nmt.doctor.scaling_worker", str(data), device, str(updates), *words]
+        for preset, tokens, rate in json.loads(output_of_main_rank(arguments, ranks, seconds=_SECONDS)):
+            one = alone.setdefault((preset, tokens), rate)
+            speeds.append(ScalingSpeed(preset, tokens, ranks, rate, rate / one / ranks))
+    return speeds

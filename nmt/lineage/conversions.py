@@ -1,0 +1,62 @@
+"""The chain across toolkits: imported bundles and exported models, each with its certificate.
+
+A certificate is ``parity.json`` beside the model: the checks of the conversion, and what they were made with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.kinds import read_json
+from nmt.errors import DataError
+from nmt.lineage.facts import Fact
+from nmt.lineage.link import Link, entries_of, mapping_of, state_of
+from nmt.lineage.models import bundle_link, model_link
+
+_LINEAGE_NAME = "lineage.json"
+
+
+def certificate_facts(folder: Path) -> dict[str, str | Fact]:
+    """What the certificate in a folder says; empty if there is none."""
+    parity = mapping_of(mapping_of(read_json(BundleFolder(folder).certificate)).get("parity"))
+    checks = entries_of(parity.get("checks"))
+    if not checks:
+        return {}
+    passed = sum(check.get("passed") is True for check in checks)
+    oracles = list(dict.fromkeys(str(check.get("oracle")) for check in checks))
+    software = {str(name): str(version) for name, version in mapping_of(parity.get("software")).items()}
+    values = {"passed": passed, "checks": [dict(check) for check in checks], "software": software}
+    return {
+        "compared": Fact(f"{passed} of {len(checks)} checks passed, with {'; '.join(oracles)}", values),
+        "compared by": ", ".join(f"{name} {version}" for name, version in software.items()),
+    }
+
+
+def imported_link(folder: Path) -> Link:
+    """A bundle on disk, with what its certificate says if it was imported."""
+    link = bundle_link(folder)
+    return replace(link, facts={**link.facts, **certificate_facts(folder)})
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether ``nmt export`` wrote a folder."""
+    parity = mapping_of(mapping_of(read_json(BundleFolder(folder).certificate)).get("parity"))
+    return parity.get("direction") == "export"
+
+
+def exported_link(folder: Path) -> Link:
+    """A folder that ``nmt export`` wrote, compared with its certificate's checksums.
+
+    Raises:
+        DataError: its record of the bundle is missing or damaged.
+    """
+    origin = read_json(folder / _LINEAGE_NAME)
+    if not isinstance(origin, dict) or "path" not in origin:
+        raise DataError(f"{folder / _LINEAGE_NAME}: is missing or damaged, so the exported bundle is not known.")
+    parity = mapping_of(mapping_of(read_json(BundleFolder(folder).certificate))["parity"])
+    files = {folder / str(name): str(sha256) for name, sha256 in mapping_of(parity.get("files")).items()}
+    state, change = state_of(files)
+    facts = {"format": str(parity.get("toolkit")), **certificate_facts(folder)}
+    return Link("exported model", str(folder), facts, state, change, (model_link(origin),))

@@ -1,0 +1,136 @@
+"""Small models that have learnt for a moment to repeat their source, as bundles."""
+
+import functools
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
+from nmt.config import Config, ModelConfig
+from nmt.convert.certificate.checks import COMPARISONS
+from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.certificate.probes import Probes, make_probes
+from nmt.convert.certificate.record import Check
+from nmt.convert.targets import Target
+from nmt.data.model_file import Piece, PieceKind, read_pieces, with_known_pieces, with_pieces, with_target_model
+from nmt.data.vocab import Vocabulary
+from nmt.model.transformer import Transformer
+from nmt.search.beam_search import beam_search
+from nmt.search.settings import SearchSettings
+from tests.training.conftest import make_data_set
+
+LONGEST = 12
+LINES = ("ba do ki", "lu  me.", ">>deu<< ba do", "Жы ba Ж", ">>xx<< ba", "")
+SIZES = {"encoder_layers": 2, "decoder_layers": 1, "d_model": 32, "d_ff": 48, "heads": 4, "max_positions": 24}
+
+
+@pytest.fixture(scope="session")
+def vocab(tmp_path_factory) -> Vocabulary:
+    return Vocabulary.load(make_data_set(tmp_path_factory.mktemp("data") / "words") / "vocab.model")
+
+
+@pytest.fixture(scope="session")
+def foreign_vocab(vocab) -> Vocabulary:
+    """Two vocabularies as an import makes them: with pieces that no text makes, and pieces that the model lacks."""
+    *pieces, last = read_pieces(vocab.model_bytes)
+    others = [Piece(text, kind=PieceKind.CONTROL) for text in (">>deu<<", ">>fra<<", "▁Ж", "ы")]
+    source = with_pieces(vocab.model_bytes, [*pieces[:4], *others, *pieces[4:], last])
+    target = with_pieces(vocab.model_bytes, [*pieces[:4], *reversed(pieces[4:]), *others[2:], last])
+    source, target = with_known_pieces(source, len(pieces) + 4), with_known_pieces(target, len(pieces) + 2)
+    return Vocabulary(with_target_model(source, target))
+
+
+@pytest.fixture(scope="session")
+def make_bundle(vocab, foreign_vocab, tmp_path_factory):
+    """A bundle of a model with settings of its own."""
+
+    @functools.cache
+    def make(*, is_foreign: bool = False, **settings) -> Bundle:
+        config = Config(model=ModelConfig(**(SIZES | {"dropout": 0.0} | settings)))
+        vocab_of_model = foreign_vocab if is_foreign else vocab
+        torch.manual_seed(3)
+        model = Transformer(config.model, vocab_of_model.target.size, source_vocab_size=vocab_of_model.size)
+        with torch.no_grad():  # biases and norms that are told from none
+            for parameter in model.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        repeat(model)
+        folder = tmp_path_factory.mktemp("bundles") / "bundle"
+        save_bundle(folder, model.state_dict(), config, vocab_of_model)
+        return load_bundle(folder)
+
+    return make
+
+
+def repeat(model: Transformer, updates: int = 150) -> None:
+    """Train on random sentences: enough for outputs that follow their sources, too little for sure ones."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(updates):
+        length = int(torch.randint(2, 11, ()))
+        source_BS = torch.cat([torch.randint(4, model.vocab_size, (32, length)), torch.full((32, 1), 3)], dim=1)
+        logits_BTV = model(source_BS, torch.cat([torch.full((32, 1), 2), source_BS[:, :-1]], dim=1))
+        optimizer.zero_grad()
+        F.cross_entropy(logits_BTV.flatten(0, 1), source_BS.flatten()).backward()
+        optimizer.step()
+
+
+@pytest.fixture(scope="session")
+def sources(vocab) -> list[list[int]]:
+    """Pieces with eos, of several lengths."""
+    torch.manual_seed(5)
+    lengths = (1, 2, 3, 5, 8, 8, 9, 10, 10, 11)
+    return [[*torch.randint(4, vocab.size, (length,)).tolist(), vocab.EOS] for length in lengths]
+
+
+def padded(sources: list[list[int]]) -> torch.Tensor:
+    width = max(map(len, sources))
+    return torch.tensor([source + [0] * (width - len(source)) for source in sources])
+
+
+def greedy_outputs(bundle: Bundle, sources: list[list[int]]) -> list[list[int]]:
+    """Our output of each source, without eos."""
+    settings = SearchSettings(beam=1, max_length=LONGEST, max_extra_length=LONGEST)
+    return [list(best.pieces) for [best] in beam_search([bundle.build_model()], padded(sources), settings)]
+
+
+def beams_of(bundle: Bundle, sources: list[list[int]], length: int) -> list[list[list[int]]]:
+    """Our beam of 4 after so many pieces of each source."""
+    settings = SearchSettings(beam=4, nbest=4, min_length=length, max_length=length, max_extra_length=length)
+    found = beam_search([bundle.build_model()], padded(sources), settings)
+    return [[list(hypothesis.pieces) for hypothesis in beams] for beams in found]
+
+
+def log_probabilities(bundle: Bundle, source: list[int], target: list[int]) -> list[float]:
+    """Of each piece of the target and of eos after them, in our model."""
+    read = torch.tensor([[Vocabulary.BOS, *target]])
+    written = torch.tensor([*target, Vocabulary.EOS])
+    with torch.inference_mode():
+        logits_BTV = bundle.build_model()(torch.tensor([source]), read)
+    return logits_BTV.log_softmax(-1)[0].gather(1, written[:, None])[:, 0].tolist()
+
+
+def weights_of(bundle: Bundle) -> dict[str, torch.Tensor]:
+    return {name: weight.clone() for name, weight in bundle.weights.items()}
+
+
+def probes_of(bundle: Bundle) -> Probes:
+    return make_probes(bundle.vocab, bundle.config.model.max_positions - 1, LINES)
+
+
+def export(target: Target, bundle: Bundle, folder: Path, quantization: str | None = None) -> list[Check]:
+    """Write a bundle in a format; all checks of the folder, by the format's software as well."""
+    folder.mkdir()
+    target.write(bundle, folder, quantization or target.quantizations[0])
+    checks = target.check_files(folder, bundle, quantization or target.quantizations[0])
+    ours, probes = OurSide(bundle.folder), probes_of(bundle)
+    [side] = target.sides(folder, bundle)
+    return checks + [check for compare in COMPARISONS if (check := compare(ours, side, probes)) is not None]
+
+
+def failed(checks: list[Check]) -> set[str]:
+    return {check.name for check in checks if not check.passed}
+
+
+def names(checks: list[Check]) -> list[str]:
+    return [check.name for check in checks]

@@ -1,0 +1,112 @@
+"""The certificate of an import: it passes for a good bundle, and fails for a bundle that differs in any one thing."""
+
+import shutil
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.convert.certificate.examining import ImportJob, certify_import
+from nmt.convert.certificate.record import read_certificate
+from nmt.convert.formats import FORMATS, find_format
+from nmt.convert.given import NOTHING_GIVEN
+from nmt.convert.importing import import_model
+from nmt.data.model_file import read_pieces, with_pieces
+from tests.convert.peers import WRITERS
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def imported(request, tmp_path_factory):
+    """A tiny model of each format, and the bundle that it was imported as."""
+    folder = tmp_path_factory.mktemp(request.param)
+    origin = WRITERS[request.param](folder / "theirs")
+    certificate = import_model(origin, folder / "bundle")
+    assert not certificate.failed
+    return request.param, origin, folder / "bundle"
+
+
+def test_every_format_has_a_tiny_model():
+    of_its_own = {"huggingface"}  # test_huggingface_software.py tampers with its bundles
+    assert {form.name for form in FORMATS} == WRITERS.keys() | of_its_own
+
+
+def test_a_good_import_is_certified(imported):
+    name, origin, bundle = imported
+    assert find_format(origin).name == name
+    certificate = read_certificate(bundle)
+    names = {check.name for check in certificate.checks}
+    assert names >= {
+        "tensors", "vocabulary", "settings", "cached steps", "segmentation", "text", "encoder states",
+        "forced scores", "greedy outputs", "beam scores",
+    }  # fmt: skip
+    assert certificate.failed == []
+
+
+def weights(bundle: BundleFolder, change) -> None:
+    tensors = {name: tensor.clone() for name, tensor in load_file(bundle.weights).items()}
+    change(tensors)
+    save_file(tensors, bundle.weights)
+
+
+def model_settings(bundle: BundleFolder, change) -> None:
+    values = yaml.safe_load(bundle.config.read_text())
+    change(values["model"])
+    bundle.config.write_text(yaml.safe_dump(values))
+
+
+def swap_two_numbers(tensors: dict[str, torch.Tensor]) -> None:
+    numbers = tensors["decoder.0.cross_attention.query_key_value.weight"].view(-1)
+    numbers[[3, 40]] = numbers[[40, 3]]
+
+
+def negate_a_row(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["encoder.1.feed_forward.inner.weight"][2] *= -1
+
+
+def swap_two_pieces(bundle: BundleFolder) -> None:
+    model = bundle.vocab.read_bytes()
+    pieces = read_pieces(model)
+    pieces[7], pieces[8] = pieces[8], pieces[7]
+    bundle.vocab.write_bytes(with_pieces(model, pieces))
+
+
+def drop_the_output_bias(bundle: BundleFolder) -> None:
+    weights(bundle, lambda tensors: tensors.pop("embedding.output_bias"))
+    model_settings(bundle, lambda values: values.update(output_bias=False))
+
+
+CHANGES = {
+    "two numbers swapped": (lambda bundle: weights(bundle, swap_two_numbers), {"tensors", "forced scores"}),
+    "a row negated": (lambda bundle: weights(bundle, negate_a_row), {"tensors", "encoder states", "forced scores"}),
+    "two pieces swapped": (swap_two_pieces, {"vocabulary", "encoder states", "forced scores"}),
+    "another epsilon": (
+        lambda bundle: model_settings(bundle, lambda values: values.update(norm_epsilon=0.01)),
+        {"settings", "encoder states", "forced scores"},
+    ),
+    "a slightly other epsilon": (
+        lambda bundle: model_settings(bundle, lambda values: values.update(norm_epsilon=3e-6)),
+        {"settings"},
+    ),
+    "no output bias": (drop_the_output_bias, {"settings", "tensors", "forced scores"}),
+    "positions shifted by one": (
+        lambda bundle: model_settings(bundle, lambda v: v.update(first_position=v["first_position"] + 1)),
+        {"settings", "encoder states", "forced scores"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_bundle_that_differs_is_not_certified(imported, tmp_path, kind):
+    name, origin, bundle = imported
+    change, failing = CHANGES[kind]
+    shutil.copytree(bundle, tmp_path / "bundle")
+    copy = BundleFolder(tmp_path / "bundle")
+    copy.checksums.unlink()  # else the damage is noticed before anything is compared
+    if kind == "no output bias" and "embedding.output_bias" not in load_file(copy.weights):
+        pytest.skip("the model has none")
+    change(copy)
+    certificate = certify_import(ImportJob(tmp_path / "bundle", origin, name, NOTHING_GIVEN))
+    assert {check.name for check in certificate.failed} >= failing
+    assert all(check.detail for check in certificate.failed)

@@ -1,0 +1,181 @@
+"""CTranslate2, given our models, computes and writes what we do."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.certificate.quantized import quantized_checks
+from nmt.convert.ctranslate2 import writing as ctranslate2_writing
+from nmt.convert.ctranslate2.usage import ctranslate2_remarks, ctranslate2_usage
+from nmt.convert.ctranslate2.writing import write_ctranslate2
+from nmt.convert.targets import find_target
+from nmt.errors import CheckpointError, NmtError
+from tests.convert.conftest import export, failed, names, probes_of, weights_of
+
+ALL = ["settings", "vocabulary", "segmenters", "segmentation", "text", "forced scores", "greedy outputs", "beam scores"]
+MODELS = [
+    pytest.param({}, id="the paper's"),
+    pytest.param({"norm": "pre", "activation": "swish"}, id="pre-norm, swish"),
+    pytest.param({"positions": "learned", "activation": "gelu"}, id="learned positions, gelu"),
+    pytest.param({"attention_bias": False, "norm_epsilon": 0.3}, id="no attention bias, a large epsilon"),
+    pytest.param(
+        {"positions": "tensor2tensor", "first_position": 2, "activation": "quick_gelu", "decoder_start": "zero"},
+        id="other positions, quick_gelu, zeros first",
+    ),
+    pytest.param({"tied_embeddings": "decoder", "output_bias": True}, id="a source matrix, an output bias"),
+    pytest.param(
+        {"is_foreign": True, "tied_embeddings": "none", "output_bias": True, "decoder_start": "zero"},
+        id="two vocabularies, nothing tied",
+    ),
+]
+TARGET = find_target("ctranslate2")
+
+
+@pytest.fixture
+def ctranslate2():
+    return pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+
+
+@pytest.mark.parametrize("settings", MODELS)
+def test_all_checks_pass(settings, make_bundle, ctranslate2, tmp_path):
+    checks = export(TARGET, make_bundle(**settings), tmp_path / "model")
+    assert names(checks) == ALL
+    assert not failed(checks), checks
+
+
+@pytest.mark.parametrize("settings", [{}, MODELS[-1].values[0]], ids=["shared", "two vocabularies"])
+@pytest.mark.parametrize("quantization", ["float32", "int8"])
+def test_the_lines_of_its_readme_translate(quantization, settings, make_bundle, ctranslate2, tmp_path):
+    bundle = make_bundle(**settings)
+    (tmp_path / "model").mkdir()
+    write_ctranslate2(bundle, tmp_path / "model", quantization)
+    usage = ctranslate2_usage(bundle, "model").replace("beam_size=4", "beam_size=1")
+    lines = ["ba do ki", "lu me", "ba " * 30]
+    if bundle.vocab.language_tags:
+        lines = [f">>deu<< {line}" for line in lines]
+    result = subprocess.run(
+        [sys.executable, "-c", usage], input="\n".join(lines), cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    ours = OurSide(bundle.folder)
+    [side] = TARGET.sides(tmp_path / "model", bundle) if quantization == "int8" else [ours]
+    outputs = [best.pieces for [best] in side.search(ours.segment(lines[:2], "source"), 1, 100)]
+    found = result.stdout.splitlines()
+    assert found[:2] == [text.strip() for text in ours.text(outputs)]
+    assert len(found) == 3  # too long a line is cut off
+
+
+WRONG = {
+    "a wrong epsilon": ({"norm_epsilon": 0.3}, "settings", lambda values: values | {"layer_norm_epsilon": 1e-6}),
+    "no eos": ({}, "settings", lambda values: values | {"add_source_eos": False}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_settings_are_found(name, make_bundle, ctranslate2, monkeypatch, tmp_path):
+    settings, check, change = WRONG[name]
+    right = ctranslate2_writing.model_settings
+    monkeypatch.setattr(ctranslate2_writing, "model_settings", lambda model: change(right(model)))
+    assert {check, "forced scores"} <= failed(export(TARGET, make_bundle(**settings), tmp_path / "model"))
+
+
+def test_a_lost_bias_is_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
+    right = ctranslate2_writing._set_linear
+
+    def without_bias(spec, weights, name, rows=slice(None)):
+        right(
+            spec,
+            {key: value for key, value in weights.items() if key != "encoder.0.feed_forward.inner.bias"},
+            name,
+            rows,
+        )
+
+    monkeypatch.setattr(ctranslate2_writing, "_set_linear", without_bias)
+    assert "forced scores" in failed(export(TARGET, make_bundle(), tmp_path / "model"))
+
+
+def test_shifted_positions_are_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
+    right = ctranslate2_writing._positions
+    monkeypatch.setattr(ctranslate2_writing, "_positions", lambda *given: right(*given).roll(1, 0))
+    assert "forced scores" in failed(export(TARGET, make_bundle(), tmp_path / "model"))
+
+
+def test_pieces_in_another_order_are_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
+    right = ctranslate2_writing.pieces_of
+    monkeypatch.setattr(ctranslate2_writing, "pieces_of", lambda vocab: [*right(vocab)[:4], *right(vocab)[:3:-1]])
+    assert {"vocabulary", "forced scores"} <= failed(export(TARGET, make_bundle(), tmp_path / "model"))
+
+
+def test_another_segmenter_is_found(make_bundle, foreign_vocab, ctranslate2, monkeypatch, tmp_path):
+    monkeypatch.setattr(ctranslate2_writing, "write_segmenters", lambda vocab, folder: write(foreign_vocab, folder))
+    write = sys.modules["nmt.convert.exported_segmenters"].write_segmenters
+    assert "segmenters" in failed(export(TARGET, make_bundle(), tmp_path / "model"))
+
+
+@pytest.mark.parametrize("quantization", TARGET.quantizations)
+def test_every_quantization_is_written(quantization, make_bundle, ctranslate2, tmp_path):
+    checks = export(TARGET, make_bundle(), tmp_path / "model", quantization)
+    assert failed(checks) <= {"forced scores", "greedy outputs", "beam scores"}
+    worst = next(check.figure for check in checks if check.name == "forced scores")
+    assert worst < 0.5
+
+
+def test_a_broken_quantized_model_is_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
+    bundle = make_bundle()
+    right = ctranslate2_writing.pieces_of
+    monkeypatch.setattr(ctranslate2_writing, "pieces_of", lambda vocab: [*right(vocab)[:4], *right(vocab)[:3:-1]])
+    write_ctranslate2(bundle, tmp_path, "int8")
+    [side] = TARGET.sides(tmp_path, bundle)
+    checks = quantized_checks(OurSide(bundle.folder), side, probes_of(bundle), ["ba do ki", "lu me no pa"])
+    assert failed(checks) == {"quantized scores", "quantized outputs"}
+
+
+def test_quantizing_leaves_the_bundle_as_it_was(make_bundle, ctranslate2, tmp_path):
+    bundle = make_bundle()
+    before = weights_of(bundle)
+    write_ctranslate2(bundle, tmp_path, "int8")
+    assert all(torch.equal(weight, bundle.weights[name]) for name, weight in before.items())
+    whole = (bundle.folder / "model.safetensors").stat().st_size
+    assert (tmp_path / "model.bin").stat().st_size < whole / 1.5
+
+
+@pytest.mark.parametrize("name", ["model.bin", "config.json", "shared_vocabulary.json", "source.spm", "target.spm"])
+@pytest.mark.parametrize("content", [b"", b"\xff{]", b"[1, 2]"])
+def test_a_damaged_file_is_one_error_or_a_failed_check(name, content, make_bundle, ctranslate2, tmp_path):
+    bundle = make_bundle()
+    write_ctranslate2(bundle, tmp_path)
+    (tmp_path / name).write_bytes(content)
+    try:
+        checks = TARGET.check_files(tmp_path, bundle, "float32")
+        TARGET.sides(tmp_path, bundle)
+    except CheckpointError:
+        return
+    assert failed(checks)
+
+
+def test_the_folder_says_what_the_model_needs(make_bundle, ctranslate2, tmp_path):
+    write_ctranslate2(make_bundle(norm_epsilon=0.3), tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    assert settings["add_source_eos"] is True
+    assert settings["add_source_bos"] is False
+    assert settings["layer_norm_epsilon"] == 0.3
+
+
+def test_heads_of_another_size_are_refused(make_bundle, tmp_path):
+    with pytest.raises(NmtError, match="d_k 4 and d_v 8"):
+        write_ctranslate2(make_bundle(d_k=4), tmp_path)
+
+
+def test_without_ctranslate2_the_extra_is_named(make_bundle, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
+    with pytest.raises(NmtError, match="the extra `ctranslate2`"):
+        write_ctranslate2(make_bundle(), tmp_path)
+    assert TARGET.sides(tmp_path, make_bundle()) == []
+
+
+def test_other_scores_of_hypotheses_are_told(make_bundle):
+    assert "length penalty" in ctranslate2_remarks(make_bundle())["decoding.normalization"]

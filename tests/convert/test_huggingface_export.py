@@ -1,0 +1,230 @@
+"""Our models as folders of MarianMT, without transformers: the folders are read again, and computed by NumPy."""
+
+import errno
+import json
+import os
+import shutil
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.checkpoint.bundle import load_bundle, save_bundle
+from nmt.config import Config, ModelConfig
+from nmt.convert.certificate.checks import COMPARISONS, encoder_states
+from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.certificate.probes import make_probes
+from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.exporting import exported_kind
+from nmt.convert.huggingface.features import sines_first, with_features
+from nmt.convert.huggingface.reading import read_huggingface
+from nmt.convert.huggingface.target import HUGGINGFACE
+from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.weights import our_weights
+from nmt.data.vocab import train_vocabulary
+from nmt.errors import NmtError
+from nmt.files import replacing_folder
+from nmt.model.transformer import Transformer
+from nmt.writing import WriteError
+from tests.convert.conftest import SIZES
+from tests.convert.marian_mt import SOURCE_LINES, TARGET_LINES
+from tests.faults.disk import Disk, Fault, mounted
+
+MODELS = [
+    pytest.param({}, id="the paper's"),
+    pytest.param({"positions": "sinusoidal_halves", "activation": "swish"}, id="halves, swish"),
+    pytest.param({"attention_bias": False, "output_bias": True, "tied_embeddings": "none"}, id="biases, nothing tied"),
+    pytest.param({"decoder_start": "zero", "activation": "gelu"}, id="zeros first, gelu"),
+    pytest.param({"decoder_start": "zero", "tied_embeddings": "decoder"}, id="zeros first, a source matrix"),
+    pytest.param({"positions": "tensor2tensor", "activation": "quick_gelu"}, id="Tensor2Tensor's positions"),
+]
+
+
+@pytest.fixture(scope="module")
+def byte_vocab():
+    lines = (SOURCE_LINES + TARGET_LINES) * 5
+    return train_vocabulary(lines, size=320, byte_fallback=True).vocab
+
+
+@pytest.fixture(scope="module")
+def random_bundle(byte_vocab, tmp_path_factory):
+    """A bundle of random weights, whose vocabulary spells unknown characters in bytes."""
+
+    def make(decoding=None, **settings):
+        config = Config(model=ModelConfig(**(SIZES | settings)), **({} if decoding is None else {"decoding": decoding}))
+        torch.manual_seed(5)
+        model = Transformer(config.model, byte_vocab.size)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+        folder = tmp_path_factory.mktemp("random") / "bundle"
+        save_bundle(folder, model.state_dict(), config, byte_vocab)
+        return load_bundle(folder)
+
+    return make
+
+
+def written(bundle, folder, quantization="float32"):
+    folder.mkdir(exist_ok=True)
+    HUGGINGFACE.write(bundle, folder, quantization)
+    return folder
+
+
+def failures(checks):
+    return [check for check in checks if not check.passed]
+
+
+@pytest.mark.parametrize("settings", MODELS)
+def test_the_folder_computes_what_the_bundle_does(settings, random_bundle, tmp_path):
+    bundle = random_bundle(**settings)
+    folder = written(bundle, tmp_path / "out")
+    assert not failures(HUGGINGFACE.check_files(folder, bundle, "float32"))
+    ours, theirs = OurSide(bundle.folder), ReferenceSide(read_huggingface(folder))
+    probes = make_probes(bundle.vocab, bundle.config.model.max_positions - 1)
+    # The features of states stand in another order.
+    found = [compare(ours, theirs, probes) for compare in COMPARISONS if compare is not encoder_states]
+    assert not failures(filter(None, found))
+    assert len(list(filter(None, found))) == len(COMPARISONS) - 1
+
+
+@pytest.mark.parametrize("settings", MODELS)
+def test_an_export_that_is_imported_again_translates_the_same(settings, random_bundle, tmp_path):
+    bundle = random_bundle(**settings)
+    model = read_huggingface(written(bundle, tmp_path / "out"))
+    vocab = build_vocabulary(model)
+    assert vocab.pieces(range(vocab.size)) == bundle.vocab.pieces(range(bundle.vocab.size))
+    save_bundle(tmp_path / "again", our_weights(model), Config(model=model.config), vocab)
+    before, after = OurSide(bundle.folder), OurSide(tmp_path / "again")
+    sources = before.segment(SOURCE_LINES, "source")
+    assert after.segment(SOURCE_LINES, "source") == sources
+    expected, found = (side.search(sources, 4, 20) for side in (before, after))
+    assert [[one.pieces for one in beam] for beam in found] == [[one.pieces for one in beam] for beam in expected]
+    scores = [[one.log_probability for one in beam] for beam in found]
+    assert np.allclose(scores, [[one.log_probability for one in beam] for beam in expected], atol=1e-3)
+
+
+def test_the_settings_are_those_of_the_bundle(random_bundle, tmp_path):
+    decoding = {"beam": 3, "length_penalty": 0.7, "normalization": "length"}
+    folder = written(random_bundle(decoding, activation="swish"), tmp_path / "out")
+    model = read_huggingface(folder)
+    assert (model.decoding.beam, model.decoding.length_penalty) == (3, 0.7)
+    generation = json.loads((folder / "generation_config.json").read_text())
+    assert generation["bad_words_ids"] == [[0], [1], [2]]  # pad, unk and bos
+    assert (generation["decoder_start_token_id"], generation["eos_token_id"], generation["max_length"]) == (2, 3, 24)
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["forced_eos_token_id"], config["activation_function"], config["dtype"]) == (3, "swish", "float32")
+
+
+def test_weights_in_half_the_bits_are_rounded(random_bundle, tmp_path):
+    bundle = random_bundle()
+    for quantization in HUGGINGFACE.quantizations:
+        folder = written(bundle, tmp_path / quantization, quantization)
+        assert not failures(HUGGINGFACE.check_files(folder, bundle, quantization))
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("float32", "float16", "bfloat16")]
+    assert sizes[0] > 1.7 * sizes[1]
+    assert abs(sizes[1] - sizes[2]) < 100
+    [tensors, _] = HUGGINGFACE.check_files(tmp_path / "bfloat16", bundle, "float16")
+    assert not tensors.passed
+
+
+def test_numbers_that_float16_cannot_hold_are_refused(random_bundle, tmp_path):
+    bundle = random_bundle()
+    bundle.weights["encoder.0.feed_forward.inner.weight"][0, 0] = 1e6
+    with pytest.raises(NmtError, match=r"fc1\.weight has numbers that float16 cannot hold\. Choose bfloat16"):
+        written(bundle, tmp_path / "out", "float16")
+
+
+def test_other_files_fail_the_checks(random_bundle, tmp_path):
+    bundle = random_bundle()
+    folder = written(random_bundle(output_bias=True), tmp_path / "out")
+    ids = json.loads((folder / "vocab.json").read_text())
+    first, second = list(ids)[10:12]
+    ids[first], ids[second] = ids[second], ids[first]
+    (folder / "vocab.json").write_text(json.dumps(ids))
+    tensors, vocabulary = HUGGINGFACE.check_files(folder, bundle, "float32")
+    assert not tensors.passed
+    assert (vocabulary.passed, vocabulary.figure) == (False, 4)
+    assert repr(first) in vocabulary.detail
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"norm": "pre"}, "has norm: pre, but MarianMT has only post"),
+        ({"positions": "learned"}, "has positions: learned, but MarianMT computes its positions"),
+        ({"first_position": 2}, "has first_position: 2, but"),
+        ({"norm_epsilon": 0.01}, "has norm_epsilon: 0.01, but MarianMT has 1e-05"),
+        ({"d_k": 4}, "d_k 4 and d_v 8"),
+        ({"attention": "additive"}, "attention: additive"),
+    ],
+    ids=str,
+)
+def test_what_marian_cannot_express_is_refused_by_name(settings, message, random_bundle, tmp_path):
+    with pytest.raises(NmtError, match=message):
+        written(random_bundle(**settings), tmp_path / "out")
+
+
+def test_known_differences_are_remarked_on(random_bundle):
+    def remarks(decoding=None, **settings):
+        return HUGGINGFACE.remarks(random_bundle(decoding, **settings)).keys()
+
+    always = {"max_extra_length", "text"}
+    length = {"normalization": "length"}
+    assert remarks(length, norm_epsilon=1e-5) == always
+    assert remarks(length) == always | {"norm_epsilon"}
+    assert remarks({"length_penalty": 0}, norm_epsilon=1e-5) == always
+    assert remarks(norm_epsilon=1e-5, positions="tensor2tensor") == always | {"length_penalty", "positions"}
+
+
+def test_a_post_norm_model_computes_the_same_with_its_features_in_another_order():
+    settings = SIZES | {"dropout": 0.0, "tied_embeddings": "none"}
+    paper = Transformer(ModelConfig(**settings), 40).double().eval()
+    halves = Transformer(ModelConfig(**settings, positions="sinusoidal_halves"), 40).double().eval()
+    halves.load_state_dict(with_features(paper.state_dict(), sines_first(settings["d_model"])))
+    source_BS, target_BT = torch.randint(4, 40, (2, 3, 7))
+    with torch.no_grad():
+        assert torch.allclose(paper(source_BS, target_BT), halves(source_BS, target_BT), atol=1e-6)
+        paper.load_state_dict(with_features(halves.state_dict(), sines_first(settings["d_model"]).argsort()))
+        assert torch.allclose(paper(source_BS, target_BT), halves(source_BS, target_BT), atol=1e-6)
+
+
+def test_a_full_disk_is_one_error_and_leaves_nothing(random_bundle, tmp_path):
+    bundle = random_bundle()
+
+    def export(fault=None):
+        with (
+            mounted(Disk(tmp_path, fault)) as disk,
+            replacing_folder(tmp_path / "out", exported_kind(HUGGINGFACE)) as out,
+        ):
+            HUGGINGFACE.write(bundle, out, "float32")
+        return disk.operations
+
+    operations = [operation for operation in dict.fromkeys(export()) if operation.kind in ("make", "write")]
+    names = {"model.safetensors", "vocab.json", "source.spm", "target.spm"}
+    assert {operation.writer.rpartition("/")[2] for operation in operations} >= names
+    for operation in operations:
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        with pytest.raises(WriteError, match=os.strerror(errno.ENOSPC)):
+            export(Fault(operation, 0, errno.ENOSPC))
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("version", "opens"), [("4.57.1", False), ("5.2.0", False), ("5.3.0", True), ("5.10.1", True)])
+def test_a_version_that_runs_code_of_models_is_never_asked(version, opens, random_bundle, monkeypatch, tmp_path):
+    class Model:
+        @staticmethod
+        def from_pretrained(folder, **options):
+            raise InterruptedError
+
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(MarianMTModel=Model, MarianTokenizer=Model))
+    monkeypatch.setattr("importlib.metadata.version", lambda package: version)
+    bundle = random_bundle()
+    HUGGINGFACE.write(bundle, tmp_path, "float32")
+    if opens:
+        with pytest.raises(InterruptedError):
+            HUGGINGFACE.sides(tmp_path, bundle)
+    else:
+        [side] = HUGGINGFACE.sides(tmp_path, bundle)
+        assert "transformers" not in side.software

@@ -1,0 +1,344 @@
+"""Models of MarianMT become bundles that compute the same, or are refused by name. All this without transformers."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from nmt.checkpoint.bundle import load_bundle, save_bundle
+from nmt.config import Config
+from nmt.convert.certificate.examining import ImportJob, certify_import
+from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.formats import find_format
+from nmt.convert.given import Given
+from nmt.convert.huggingface.reading import read_huggingface
+from nmt.convert.importing import import_model
+from nmt.convert.soundness import check_whole
+from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.weights import our_weights
+from nmt.data.model_file import read_pieces, with_pieces
+from nmt.data.vocab import Vocabulary
+from nmt.errors import NmtError
+from nmt.model.positions import fixed_positions
+from tests.convert.marian_mt import ORACLE, STORED
+
+CASES = json.loads(ORACLE.read_text("utf-8"))["cases"]
+SHARED = "model.shared.weight"
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """The bundle of the stored model."""
+    folder = tmp_path_factory.mktemp("imported") / "bundle"
+    certificate = import_model(STORED, folder)
+    assert {"forced scores", "greedy outputs", "segmentation"} <= {check.name for check in certificate.checks}
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the stored model."""
+    return shutil.copytree(STORED, tmp_path / "model")
+
+
+def change(file, **values):
+    """Change keys of a JSON file; None removes one."""
+    changed = json.loads(file.read_text("utf-8")) | values
+    file.write_text(json.dumps({key: value for key, value in changed.items() if value is not None}))
+
+
+def change_tensors(folder, **tensors):
+    path = folder / "model.safetensors"
+    changed = load_file(path) | {name.replace("__", "."): tensor for name, tensor in tensors.items()}
+    save_file({name: tensor for name, tensor in changed.items() if tensor is not None}, path)
+
+
+def read(folder):
+    """The model in a folder, as an import reads it."""
+    model = read_huggingface(folder)
+    check_whole(model, str(folder))
+    return model
+
+
+def bundle_of(model, folder):
+    vocab = build_vocabulary(model)
+    save_bundle(folder, our_weights(model), Config(model=model.config), vocab)
+    return folder
+
+
+def test_lines_become_the_pieces_of_transformers(imported):
+    found = OurSide(imported).segment([case["line"] for case in CASES], "source")
+    assert found == [case["source"] for case in CASES]
+
+
+def test_log_probabilities_are_those_of_transformers(imported):
+    cases = [case for case in CASES if "<unk>" not in case["source"]]
+    assert len(cases) > 4
+    found = OurSide(imported).score([case["source"] for case in cases], [case["target"] for case in cases])
+    for case, scores in zip(cases, found, strict=True):
+        assert scores == pytest.approx(np.array(case["scores"]), abs=1e-4)
+
+
+def test_greedy_outputs_are_those_of_transformers(imported):
+    cases = [case for case in CASES if case["source"] and "<unk>" not in case["source"]]
+    found = OurSide(imported).search([case["source"] for case in cases], 1, 15)
+    assert [list(best.pieces) for [best] in found] == [
+        [piece for piece in case["greedy"] if piece != "</s>"][:15] for case in cases
+    ]
+    assert len({tuple(case["greedy"]) for case in cases}) > 2
+
+
+def test_settings_and_languages_are_read():
+    model = read_huggingface(STORED)
+    assert (model.config.activation, model.config.positions) == ("swish", "sinusoidal_halves")
+    assert (model.config.decoder_start, model.config.tied_embeddings, model.start) == ("zero", "all", "<pad>")
+    assert model.config.norm_epsilon == 1e-5
+    assert (model.decoding.beam, model.decoding.length_penalty, model.decoding.normalization) == (6, 0.8, "length")
+    assert (model.source_lang, model.target_lang) == ("eng", "deu")
+    assert find_format(STORED).name == "huggingface"
+    assert read_huggingface(STORED, Given(source_lang="en")).source_lang == "en"
+    assert build_vocabulary(model).language_tags == (">>deu<<",)
+
+
+def flipped(weights, config, vocab):
+    name = "encoder.0.feed_forward.output.weight"
+    return weights | {name: weights[name].neg()}, config, vocab
+
+
+def permuted(weights, config, vocab):
+    pieces = read_pieces(vocab.model_bytes)
+    place = next(index for index, piece in enumerate(pieces) if index > 3 and piece.kind == pieces[index + 1].kind == 1)
+    pieces[place], pieces[place + 1] = pieces[place + 1], pieces[place]
+    return weights, config, Vocabulary(with_pieces(vocab.model_bytes, pieces))
+
+
+def other_epsilon(weights, config, vocab):
+    return weights, with_model(config, norm_epsilon=1e-2), vocab
+
+
+def without_bias(weights, config, vocab):
+    rest = {name: weight for name, weight in weights.items() if name != "embedding.output_bias"}
+    return rest, with_model(config, output_bias=False), vocab
+
+
+def shifted(weights, config, vocab):
+    return weights, with_model(config, first_position=1), vocab
+
+
+def with_model(config, **settings):
+    return config.model_copy(update={"model": config.model.model_copy(update=settings)})
+
+
+WRONG = {
+    flipped: {"tensors", "encoder states", "forced scores"},
+    permuted: {"vocabulary", "forced scores"},
+    other_epsilon: {"settings", "encoder states", "forced scores"},
+    without_bias: {"tensors", "settings", "forced scores"},
+    shifted: {"settings", "encoder states", "forced scores"},
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG, ids=lambda one: one.__name__)
+def test_a_mistake_of_the_importer_fails_the_certificate(mistake, imported, tmp_path):
+    bundle = load_bundle(imported)
+    weights, config, vocab = mistake(bundle.weights, bundle.config, bundle.vocab)
+    save_bundle(tmp_path / "wrong", weights, config, vocab)
+    certificate = certify_import(ImportJob(tmp_path / "wrong", STORED, "huggingface", Given()))
+    assert {check.name for check in certificate.failed} >= WRONG[mistake]
+
+
+def test_a_failed_certificate_leaves_no_bundle(tmp_path, monkeypatch):
+    right = our_weights
+
+    def wrong(model):
+        return flipped(right(model), None, None)[0]
+
+    monkeypatch.setattr("nmt.convert.importing.our_weights", wrong)
+    with pytest.raises(NmtError, match="The check of tensors failed"):
+        import_model(STORED, tmp_path / "bundle")
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle.parity.json"]
+
+
+def test_a_model_in_several_files_is_the_same(folder):
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    parts = {"model-00001-of-00002.safetensors": names[:20], "model-00002-of-00002.safetensors": names[20:]}
+    for file, held in parts.items():
+        save_file({name: tensors[name] for name in held}, folder / file)
+    where = {name: file for file, held in parts.items() for name in held}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+    check_same(read(folder))
+
+
+def test_an_older_file_of_tensors_is_the_same(folder):
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    tied = dict.fromkeys(["lm_head.weight", "model.encoder.embed_tokens.weight"], tensors[SHARED])
+    torch.save(tensors | tied, folder / "pytorch_model.bin")
+    check_same(read(folder))
+
+
+def check_same(model):
+    expected = our_weights(read_huggingface(STORED))
+    found = our_weights(model)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(weight, expected[name]) for name, weight in found.items())
+
+
+class Harmful:
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return open, (str(self.file), "w")
+
+
+def test_pickled_code_is_never_run(folder, tmp_path):
+    (folder / "model.safetensors").unlink()
+    torch.save({SHARED: Harmful(tmp_path / "ran")}, folder / "pytorch_model.bin")
+    with pytest.raises(NmtError, match=r"pytorch_model\.bin.*runs no pickled code"):
+        read(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_tensors_larger_than_their_numbers_are_refused(folder):
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors | {SHARED: torch.zeros(1, 1).expand(1 << 20, 1 << 20)}, folder / "pytorch_model.bin")
+    with pytest.raises(NmtError, match=rf"{SHARED}' is larger than its numbers"):
+        read(folder)
+
+
+def stored_positions(shift=0.0):
+    config = read_huggingface(STORED).config
+    return fixed_positions(config).float() + shift
+
+
+def test_stored_positions_that_are_the_computed_ones_are_left_out(folder):
+    change_tensors(folder, model__encoder__embed_positions__weight=stored_positions())
+    model = read(folder)
+    assert model.config.positions == "sinusoidal_halves"
+    assert model.ignored == ("model.encoder.embed_positions.weight",)
+
+
+def test_stored_positions_of_another_model_are_refused(folder):
+    change_tensors(folder, model__decoder__embed_positions__weight=torch.zeros(3, 8))
+    with pytest.raises(NmtError, match="has 24 numbers, expected 320"):
+        read(folder)
+
+
+def test_other_stored_positions_are_learned_ones(folder, tmp_path):
+    change_tensors(folder, model__encoder__embed_positions__weight=stored_positions(0.5))
+    model = read(folder)
+    weights = our_weights(model)
+    assert model.config.positions == "learned"
+    assert torch.equal(weights["source_positions.weight"], stored_positions(0.5))
+    assert torch.equal(weights["target_positions.weight"], stored_positions())
+    check_scores(model, bundle_of(model, tmp_path / "bundle"))
+
+
+def check_scores(model, bundle):
+    ours, theirs = OurSide(bundle), ReferenceSide(model)
+    sources, targets = ([["▁b", "e", "ll"], ["a"]], [["▁", "g", "a"], ["e", "e"]])
+    for found, expected in zip(ours.score(sources, targets), theirs.score(sources, targets), strict=True):
+        assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_embeddings_that_are_not_scaled_are_refused_where_a_division_would_round(folder):
+    change(folder / "config.json", scale_embedding=False)
+    with pytest.raises(
+        NmtError, match=r"scale_embedding: false, but nmt multiplies embeddings by sqrt\(d_model\) = 2\.8"
+    ):
+        read(folder)
+
+
+def test_a_folder_without_generation_settings_has_those_of_config(folder):
+    values = json.loads((folder / "generation_config.json").read_text("utf-8"))
+    (folder / "generation_config.json").unlink()
+    change(folder / "config.json", num_beams=3, bad_words_ids=values["bad_words_ids"])
+    model = read(folder)
+    assert (model.decoding.beam, model.decoding.length_penalty) == (3, 1.0)
+
+
+def test_an_ordinary_piece_with_the_name_of_a_special_one_is_kept_apart(folder, tmp_path):
+    ids = json.loads((folder / "vocab.json").read_text("utf-8"))
+    [last] = [piece for piece, index in ids.items() if index == 5]
+    ids["<s>"] = ids.pop(last)
+    (folder / "vocab.json").write_text(json.dumps(ids))
+    model = read(folder)
+    assert model.target.pieces[5] == "<s>'"
+    vocab = load_bundle(bundle_of(model, tmp_path / "bundle")).vocab
+    assert vocab.ids(["<s>"]) == [Vocabulary.BOS]
+    assert "<s>'" in vocab.pieces(range(vocab.size))
+
+
+REFUSED = [
+    ("config.json", {"model_type": "bart"}, 'config.json: has model_type: "bart"'),
+    ("config.json", {"architectures": ["MarianForCausalLM"]}, 'architectures: ."MarianForCausalLM".*MarianMTModel'),
+    ("config.json", {"normalize_before": True}, "normalize_before: true"),
+    ("config.json", {"normalize_embedding": True}, "normalize_embedding: true"),
+    ("config.json", {"add_final_layer_norm": True}, "add_final_layer_norm: true"),
+    ("config.json", {"static_position_embeddings": False}, "static_position_embeddings: false"),
+    ("config.json", {"quantization_config": {"bits": 8}}, "quantization_config"),
+    ("config.json", {"activation_function": "gelu_new"}, 'activation_function: "gelu_new", but nmt has relu, swish'),
+    ("config.json", {"decoder_attention_heads": 2}, "decoder_attention_heads: 2, but nmt needs that of the encoder, 4"),
+    ("config.json", {"decoder_ffn_dim": 4}, "decoder_ffn_dim: 4"),
+    ("config.json", {"encoder_layers": 2}, "has 1 encoder layers, but .* says 2"),
+    ("config.json", {"d_model": 0}, "d_model: 0, but expected a whole number"),
+    ("config.json", {"encoder_attention_heads": 3, "decoder_attention_heads": 3}, "its sizes do not fit"),
+    ("config.json", {"d_model": 16}, "is 49 x 8, but .*config.json says 49 x 16"),
+    ("config.json", {"vocab_size": 50}, "vocab.json has 49 pieces, but config.json says 50"),
+    ("config.json", {"tie_word_embeddings": "yes"}, 'tie_word_embeddings: "yes", but expected true or false'),
+    ("config.json", {"tie_word_embeddings": False}, "lacks lm_head.weight"),
+    ("config.json", {"eos_token_id": 5}, "eos_token_id is 0 and 5"),
+    ("generation_config.json", {"forced_bos_token_id": 3}, "generation_config.json: has forced_bos_token_id: 3"),
+    ("generation_config.json", {"bad_words_ids": [[7]]}, "bad_words_ids: .7., but nmt suppresses only"),
+    ("generation_config.json", {"bad_words_ids": [[48, 3]]}, "bad_words_ids"),
+    ("generation_config.json", {"suppress_tokens": [9]}, "suppress_tokens: .9."),
+    ("generation_config.json", {"num_beams": 0}, "num_beams: 0; .* greater than or equal to 1"),
+    ("generation_config.json", {"length_penalty": -1}, "length_penalty: -1"),
+    ("generation_config.json", {"decoder_start_token_id": 99}, "decoder_start_token_id is 99"),
+    ("tokenizer_config.json", {"unk_token": "[UNK]"}, "unk_token"),
+    ("tokenizer_config.json", {"pad_token": "<blank>"}, "vocab.json: lacks '<blank>'"),
+    ("tokenizer_config.json", {"separate_vocabs": True}, "target_vocab.json: cannot be read"),
+    ("vocab.json", {"new": 49}, "vocab.json has 50 pieces"),
+    ("vocab.json", {"a": 0}, "the id of .* is 0"),
+    ("vocab.json", {"\ud800": 49}, "the piece with id 49 is not text"),
+]
+
+
+@pytest.mark.parametrize(("file", "values", "message"), REFUSED, ids=[f"{a} {b}"[:60] for a, b, _ in REFUSED])
+def test_what_we_cannot_express_is_refused_by_name(file, values, message, folder):
+    change(folder / file, **values)
+    with pytest.raises(NmtError, match=message):
+        read(folder)
+
+
+WRONG_TENSORS = [
+    ({"model__extra": torch.zeros(2)}, "holds model.extra, which have no place"),
+    ({"model__encoder__layers__0__fc1__bias": None}, "lacks model.encoder.layers.0.fc1.bias"),
+    ({"lm_head__weight": torch.zeros(49, 8)}, "lm_head.weight differ, but tie_word_embeddings"),
+    ({"model__encoder__layers__0__fc1__bias": torch.zeros(9)}, "fc1.bias is 9, expected 8"),
+    ({"model__encoder__layers__0__fc1__bias": torch.zeros(8, dtype=torch.int8)}, "not a tensor of floating-point"),
+    ({"final_logits_bias": torch.zeros(1, 48)}, "final_logits_bias is 1 x 48, expected 49"),
+]
+
+
+@pytest.mark.parametrize(("tensors", "message"), WRONG_TENSORS, ids=[message[:30] for _, message in WRONG_TENSORS])
+def test_other_tensors_are_refused(tensors, message, folder):
+    change_tensors(folder, **tensors)
+    with pytest.raises(NmtError, match=message):
+        read(folder)
+
+
+@pytest.mark.parametrize("name", ["../model.safetensors", "/etc/passwd", "x.bin", "", 3, "gone.safetensors"])
+def test_an_index_names_only_files_of_its_folder(name, folder):
+    (folder / "model.safetensors").rename(folder / "other.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {SHARED: name}}))
+    with pytest.raises(NmtError, match=r"model\.safetensors\.index\.json"):
+        read(folder)

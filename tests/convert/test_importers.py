@@ -1,0 +1,355 @@
+"""The importers of fairseq, OpenNMT-py, JoeyNMT and Sockeye: variants that they read, and models that they refuse."""
+
+import collections
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.convert.fairseq.reading import read_dictionary, read_fairseq
+from nmt.convert.formats import find_format
+from nmt.convert.given import NOTHING_GIVEN, Given
+from nmt.convert.importing import import_model
+from nmt.convert.joeynmt.reading import read_joeynmt
+from nmt.convert.opennmt_py.reading import read_opennmt_py
+from nmt.convert.sockeye.reading import read_sockeye
+from nmt.convert.vocabulary import build_vocabulary
+from nmt.data.vocab import train_vocabulary
+from nmt.errors import CheckpointError, NmtError, VocabularyError
+from tests.convert.peers import (
+    D_MODEL,
+    POSITIONS,
+    WORDS,
+    WRITERS,
+    write_fairseq,
+    write_joeynmt,
+    write_opennmt_py,
+    write_sockeye,
+)
+
+READERS = {
+    "fairseq": read_fairseq,
+    "opennmt-py": read_opennmt_py,
+    "joeynmt": read_joeynmt,
+    "sockeye": read_sockeye,
+}
+
+
+def write(folder, name, **options):
+    return WRITERS[name](folder / "theirs", **options)
+
+
+def test_fairseq_before_1_0_is_read(tmp_path):
+    """The older format of torch.save, cfg in place of args, fused projections and numbered norms."""
+
+    def older(state):
+        old = {}
+        for name, tensor in state.items():
+            if ".k_proj." in name:
+                parts = [state[name.replace("k_proj", f"{letter}_proj")] for letter in "qkv"]
+                old[name.replace(".k_proj.", ".in_proj_")] = torch.cat(parts)
+            elif "layers.0" in name and "encoder" in name.split(".")[0] and "layer_norm" in name:
+                number = 0 if "self_attn" in name else 1
+                old[f"encoder.layers.0.layer_norms.{number}.{name.rsplit('.', 1)[1]}"] = tensor
+            elif ".q_proj." not in name and ".v_proj." not in name and "output_projection" not in name:
+                old[name] = tensor
+        return old
+
+    new = read_fairseq(write(tmp_path, "fairseq"))
+    old = read_fairseq(write_fairseq(tmp_path / "old", state=older, legacy=True, form="cfg"))
+    assert old.config == new.config
+    assert {"encoder.layers.0.self_attn.q_proj.weight", "encoder.layers.0.final_layer_norm.bias"} <= old.tensors.keys()
+    for name, array in old.tensors.items():
+        assert np.array_equal(array, new.tensors[name]), name
+
+
+def test_positions_of_fairseq_begin_after_padding(tmp_path):
+    assert read_fairseq(write(tmp_path, "fairseq")).config.first_position == 2
+    learned = read_fairseq(write_fairseq(tmp_path / "learned", learned=True))
+    assert (learned.config.first_position, learned.layout.first_position_row) == (0, 2)
+    assert learned.config.max_positions == POSITIONS
+    assert not import_model(tmp_path / "learned", tmp_path / "bundle").failed
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "options"),
+    [
+        ("fairseq", 1e-5, {}),
+        ("opennmt-py", 1e-6, {"norm_eps": None}),
+        ("opennmt-py", 1e-5, {"norm_eps": 1e-5}),
+        ("joeynmt", 1e-6, {}),
+        ("sockeye", 1e-6, {}),
+    ],
+)
+def test_the_epsilon_of_norms_is_the_toolkits(tmp_path, name, epsilon, options):
+    """Results hardly show it, so it is stated."""
+    assert READERS[name](write(tmp_path, name, **options)).config.norm_epsilon == epsilon
+
+
+def test_languages_of_fairseq_can_be_given(tmp_path):
+    origin = write(tmp_path, "fairseq", source_lang=None, target_lang=None)
+    with pytest.raises(CheckpointError, match="--source-lang and --target-lang"):
+        read_fairseq(origin)
+    model = read_fairseq(origin, Given(source_lang="en", target_lang="de"))
+    assert (model.source_lang, model.target_lang) == ("en", "de")
+    (origin / "dict.de.txt").unlink()
+    with pytest.raises(CheckpointError, match=r"lacks dict\.de\.txt"):
+        read_fairseq(origin, Given(source_lang="en", target_lang="de"))
+
+
+def test_pieces_that_pad_a_dictionary_are_kept(tmp_path):
+    path = tmp_path / "dict.en.txt"
+    path.write_text("the 12\na 7 #fairseq:overwrite\nmadeupword0000 0\n")
+    assert read_dictionary(path) == ["<s>", "<pad>", "</s>", "<unk>", "the", "a", "madeupword0000"]
+    path.write_text("the\n")
+    with pytest.raises(VocabularyError, match=r"dict\.en\.txt, line 1: expected a piece and its count, got 'the'"):
+        read_dictionary(path)
+
+
+def test_several_unknown_words_stay_several_pieces(tmp_path):
+    vocab = build_vocabulary(read_fairseq(write(tmp_path, "fairseq")))
+    pieces = [vocab.pieces(ids) for ids in vocab.encode(["the  Q W boat E", "", "x@@ y@@ z"])]
+    assert pieces == [["▁the", "<unk>", "<unk>", "▁boat", "<unk>"], [], ["▁x@@", "▁y@@", "▁z"]]
+    assert vocab.decode(vocab.encode(["x@@ y@@ z the"])) == ["x@@ y@@ z the"]
+
+
+def test_subword_nmt_is_told(tmp_path):
+    certificate = import_model(write(tmp_path, "fairseq"), tmp_path / "bundle")
+    assert any("@@" in remark for remark in certificate.remarks)
+    plain = read_fairseq(write_fairseq(tmp_path / "plain", words=("a", "b", "c", "d")))
+    assert [remark for remark in plain.remarks if "@@" in remark] == []
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_sentencepiece_models_are_found_or_given(tmp_path, name):
+    trained = train_vocabulary(["the boat leaves at noon", "nobody heard the bell"] * 3, size=30).vocab
+    words = tuple(trained.pieces(range(4, trained.size)))
+    options = {"source_words": words} if name == "opennmt-py" else {"words": words}
+    if name == "opennmt-py":
+        options["vocab"] = {
+            "src": ["<unk>", "<blank>", "<s>", "</s>", *words],
+            "tgt": ["<unk>", "<blank>", "<s>", "</s>"],
+        }
+        options["vocab"]["tgt"] += [*words[: len(WORDS)]]
+        options["tied"] = "decoder"
+    origin = write(tmp_path, name, **options)
+    with pytest.raises(VocabularyError, match="--source-spm or --target-spm"):
+        READERS[name](origin)
+    spm = tmp_path / "mine.spm"
+    spm.write_bytes(trained.model_bytes)
+    certificate = import_model(origin, tmp_path / "bundle", given=Given(source_spm=spm, target_spm=spm))
+    assert certificate.failed == []
+    assert [remark for remark in certificate.remarks if "spaces" in remark] == []
+    spm.rename(origin / "sentencepiece.bpe.model")
+    assert READERS[name](origin).source.segmenter == trained.model_bytes
+    (origin / "sentencepiece.bpe.model").write_bytes(b"nonsense")
+    with pytest.raises(VocabularyError, match=r"sentencepiece\.bpe\.model: is not a SentencePiece model"):
+        READERS[name](origin)
+
+
+def with_nonsense(name, tensor=None):
+    def change(state):
+        return state | {name: torch.zeros(3) if tensor is None else tensor}
+
+    return change
+
+
+def without(name):
+    return lambda state: {key: tensor for key, tensor in state.items() if key != name}
+
+
+REFUSED = [
+    ("fairseq", {"arch": "lightconv_iwslt_de_en"}, "arch: lightconv_iwslt_de_en"),
+    ("fairseq", {"task": "multilingual_translation"}, "task: multilingual_translation"),
+    ("fairseq", {"layernorm_embedding": True}, "layernorm_embedding: True"),
+    ("fairseq", {"no_scale_embedding": True}, "no_scale_embedding: True"),
+    ("fairseq", {"adaptive_softmax_cutoff": "100,200"}, "adaptive_softmax_cutoff: 100,200"),
+    ("fairseq", {"cross_self_attention": True}, "cross_self_attention: True"),
+    ("fairseq", {"encoder_layers_to_keep": "0,1"}, "encoder_layers_to_keep: 0,1"),
+    ("fairseq", {"activation_fn": "gelu_accurate"}, "activation_fn: gelu_accurate; nmt has relu"),
+    ("fairseq", {"decoder_embed_dim": 32}, "encoder_embed_dim: 16, decoder_embed_dim: 32"),
+    ("fairseq", {"decoder_attention_heads": 4}, "decoder_attention_heads: 4"),
+    ("fairseq", {"decoder_normalize_before": True}, "decoder_normalize_before: True"),
+    ("fairseq", {"encoder_attention_heads": 3, "decoder_attention_heads": 3}, "not a multiple of heads 3"),
+    ("fairseq", {"encoder_layers": 10**9}, "1,000,000,000 layers"),
+    ("fairseq", {"encoder_layers": 3}, r"lacks encoder\.layers\.2\.self_attn\.q_proj\.weight"),
+    ("fairseq", {"encoder_layers": 1}, r"has encoder\.layers\.1\..* more tensors, for which nmt has no place"),
+    ("fairseq", {"encoder_layers": None}, "do not tell encoder_layers"),
+    ("fairseq", {"encoder_ffn_embed_dim": 8, "decoder_ffn_embed_dim": 8}, "fc1.weight is 24 x 16.* need 8 x 16"),
+    ("fairseq", {"state": with_nonsense("encoder.layers.0.w_attn")}, r"has encoder\.layers\.0\.w_attn, for which"),
+    ("fairseq", {"state": with_nonsense("encoder.layers.0.fc1.packed", torch.zeros(3, dtype=torch.int8))}, "quantised"),
+    ("fairseq", {"words": (*WORDS, "the")}, "has the piece 'the' twice"),
+    ("fairseq", {"state": lambda state: [1]}, "no tensors by name"),
+    ("fairseq", {"state": lambda state: {"a": 1}}, "a of the model is not a tensor"),
+    ("opennmt-py", {"max_relative_positions": 20}, "max_relative_positions: 20"),
+    ("opennmt-py", {"max_relative_positions": -1}, "max_relative_positions: -1.*rotary"),
+    ("opennmt-py", {"position_encoding": False}, "position_encoding: False"),
+    ("opennmt-py", {"pos_ffn_activation_fn": "silu"}, "pos_ffn_activation_fn: silu"),
+    ("opennmt-py", {"pos_ffn_activation_fn": "gated-gelu"}, "pos_ffn_activation_fn: gated-gelu"),
+    ("opennmt-py", {"layer_norm": "rms"}, "layer_norm: rms.*RMSNorm"),
+    ("opennmt-py", {"self_attn_type": "average"}, "self_attn_type: average"),
+    ("opennmt-py", {"copy_attn": True}, "copy_attn: True"),
+    ("opennmt-py", {"decoder_type": "rnn"}, "decoder_type: rnn"),
+    ("opennmt-py", {"num_kv": 1}, "num_kv: 1"),
+    ("opennmt-py", {"model_task": "lm"}, "model_task: lm"),
+    ("opennmt-py", {"heads": 0}, "settings are damaged"),
+    ("opennmt-py", {"vocab": {"src": 5, "tgt": []}}, "vocabulary of src is not a list of pieces"),
+    ("opennmt-py", {"positions": "Rotary"}, "position_encoding_type: Rotary"),
+    (
+        "opennmt-py",
+        {"state": with_nonsense("decoder.embeddings.make_embedding.pe.pe", torch.randn(POSITIONS, 1, D_MODEL))},
+        r"decoder\.embeddings\.make_embedding\.pe\.pe holds other positions than sinusoidal",
+    ),
+    ("joeynmt", {"encoder": {"embeddings": {"embedding_dim": D_MODEL}}}, r"model\.encoder\.embeddings\.scale: False"),
+    ("joeynmt", {"encoder": {"type": "recurrent"}}, "type: recurrent"),
+    ("joeynmt", {"encoder": {"alpha": 0.5}}, "alpha: 0.5"),
+    ("joeynmt", {"encoder": {"activation": "tanh"}}, "encoder.activation: tanh"),
+    ("joeynmt", {"encoder": {"layer_norm": "pre"}}, "encoder.layer_norm: pre, model.decoder.layer_norm: post"),
+    ("joeynmt", {"encoder": {"ff_size": 30}}, "encoder.ff_size: 30, decoder.ff_size: 24"),
+    ("joeynmt", {"data": {"src": {"lang": "en", "level": "char"}}}, "level: char"),
+    ("joeynmt", {"data": {"special_symbols": {"sep_token": "<sep>"}}}, "sep_token: <sep>"),
+    ("joeynmt", {"data": {"special_symbols": {"unk_id": 3}}}, "unk_id: 3"),
+    ("sockeye", {"encoder": "  use_glu: true\n"}, r"config_encoder\.use_glu: True.*gated"),
+    ("sockeye", {"encoder": "  use_lhuc: true\n"}, r"config_encoder\.use_lhuc: True"),
+    ("sockeye", {"encoder": "  preprocess_sequence: ''\n"}, "config_encoder.preprocess_sequence: ''"),
+    ("sockeye", {"encoder": "  model_size: 32\n"}, "config_encoder.model_size: 32, config_decoder.model_size: 16"),
+    ("sockeye", {"settings": "lhuc: true\n"}, "lhuc: True"),
+    ("sockeye", {"settings": "neural_vocab_selection: logit_max\n"}, "neural_vocab_selection: logit_max"),
+    ("sockeye", {"settings": "config_embed_source:\n  num_factors: 2\n"}, "num_factors: 2.*source factors"),
+    ("sockeye", {"activation": "tanh"}, "act_type: tanh; nmt has relu"),
+    ("sockeye", {"positions": "none"}, "positional_embedding_type: none"),
+    ("sockeye", {"state": without("output_layer.bias")}, "lacks output_layer.bias"),
+    (
+        "sockeye",
+        {"state": with_nonsense("encoder.layers.0.self_attention.ff_in.weight")},
+        "does not hold 3 projections",
+    ),
+    ("sockeye", {"state": with_nonsense("nvs.project.weight")}, r"has nvs\.project\.weight, for which"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"), REFUSED, ids=[f"{name} {message[:50]}" for name, _, message in REFUSED]
+)
+def test_what_cannot_be_expressed_is_refused_by_its_name(tmp_path, name, options, message):
+    origin = write(tmp_path, name, **options)
+    with pytest.raises(NmtError, match=message):
+        READERS[name](origin)
+
+
+def test_gpu_halves_are_read(tmp_path):
+    model = read_sockeye(write(tmp_path, "sockeye", state=lambda state: {n: t.half() for n, t in state.items()}))
+    assert {array.dtype for array in model.tensors.values()} == {np.dtype(np.float32)}
+
+
+def test_keys_and_values_of_sockeye_alternate_by_head(tmp_path):
+    model = read_sockeye(write(tmp_path, "sockeye"))
+    fused = torch.load(tmp_path / "theirs" / "params.best")["decoder.layers.0.enc_attention.ff_kv.weight"].numpy()
+    key, _ = model.linear("decoder", 0, "cross_attention.key")
+    value, _ = model.linear("decoder", 0, "cross_attention.value")
+    assert np.array_equal(key, np.concatenate([fused[0:8], fused[16:24]]))
+    assert np.array_equal(value, np.concatenate([fused[8:16], fused[24:32]]))
+
+
+def test_sockeye_2_is_refused(tmp_path):
+    origin = write(tmp_path, "sockeye")
+    (origin / "version").write_text("2.3.24\n")
+    with pytest.raises(CheckpointError, match=r"Sockeye 2\.3\.24\. Only models of Sockeye 3"):
+        read_sockeye(origin)
+
+
+def test_a_predictor_of_lengths_is_left_out(tmp_path):
+    model = read_sockeye(write(tmp_path, "sockeye", state=with_nonsense("length_ratio.layers.0.weight")))
+    assert "length_ratio.layers.0.weight" not in model.tensors
+
+
+@pytest.fixture
+def torchtext():
+    """Modules with the classes of OpenNMT-py 1 and 2, so that pickle can write their objects."""
+    made = {}
+    for module, names in {
+        "torchtext.data.field": ["Field"],
+        "torchtext.vocab": ["Vocab"],
+        "onmt.inputters.text_dataset": ["TextMultiField"],
+    }.items():
+        for index in range(1, module.count(".") + 2):
+            name = ".".join(module.split(".")[:index])
+            sys.modules.setdefault(name, types.ModuleType(name))
+            made[name] = sys.modules[name]
+        for name in names:
+            setattr(sys.modules[module], name, type(name, (), {"__module__": module}))
+    yield made
+    for name in made:
+        del sys.modules[name]
+
+
+def test_vocabularies_of_opennmt_py_2_lie_within_objects(tmp_path, torchtext):
+    def field(pieces):
+        vocab = torchtext["torchtext.vocab"].Vocab()
+        vars(vocab).update(itos=pieces, stoi=collections.defaultdict(int, {piece: i for i, piece in enumerate(pieces)}))
+        inner = torchtext["torchtext.data.field"].Field()
+        vars(inner).update(vocab=vocab, pad_token="<blank>", unk_token="<unk>")
+        outer = torchtext["onmt.inputters.text_dataset"].TextMultiField()
+        vars(outer).update(fields=[("src", inner)])
+        return outer
+
+    source, target = ["<unk>", "<blank>", *WORDS], ["<unk>", "<blank>", "<s>", "</s>", *WORDS]
+    vocab = {"src": field(source), "tgt": field(target), "indices": None}
+    origin = write(tmp_path, "opennmt-py", tied="none", vocab=vocab, source_specials=("<unk>", "<blank>"))
+    model = read_opennmt_py(origin)
+    assert (list(model.source.pieces), list(model.target.pieces)) == (source, target)
+    assert model.config.source_eos is False
+    assert import_model(origin, tmp_path / "bundle").failed == []
+
+
+def test_opennmt_py_before_1_0_names_norms_otherwise(tmp_path):
+    def older(state):
+        for name in [name for name in state if "layer_norm" in name]:
+            ending = "a_2" if name.endswith("weight") else "b_2"
+            state[f"{name.rsplit('.', 1)[0]}.{ending}"] = state.pop(name)
+        return state
+
+    assert "encoder.layer_norm.weight" in read_opennmt_py(write(tmp_path, "opennmt-py", state=older)).tensors
+
+
+def test_joeynmt_1_always_normalises_before(tmp_path):
+    origin = write(tmp_path, "joeynmt", layer_norm="pre")
+    text = (origin / "config.yaml").read_text()
+    (origin / "config.yaml").write_text(text.replace("layer_norm: pre", "layer_norm: null"))
+    assert read_joeynmt(origin).config.norm == "pre"
+    post = write_joeynmt(tmp_path / "post")
+    text = (post / "config.yaml").read_text()
+    (post / "config.yaml").write_text(text.replace("layer_norm: post", "layer_norm: null"))
+    with pytest.raises(CheckpointError, match="normalises before the encoder's layers and after the decoder's"):
+        read_joeynmt(post)
+
+
+def test_lower_case_before_sentencepiece_is_refused(tmp_path):
+    trained = train_vocabulary(["the boat leaves at noon"] * 3, size=20).vocab
+    side = {"lang": "en", "level": "bpe", "lowercase": True}
+    words = tuple(trained.pieces(range(4, trained.size)))
+    origin = write(tmp_path, "joeynmt", words=words, data={"src": side, "trg": side})
+    (origin / "spm.model").write_bytes(trained.model_bytes)
+    with pytest.raises(CheckpointError, match="lowercase: True"):
+        read_joeynmt(origin)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_within_the_folder_may_be_named(tmp_path, name):
+    origin = write(tmp_path, name)
+    [weights] = [path for path in origin.iterdir() if path.suffix in (".pt", ".ckpt") or path.name == "params.best"]
+    assert find_format(weights).name == name
+    assert READERS[name](weights, NOTHING_GIVEN).config == READERS[name](origin).config
+    weights.unlink()
+    with pytest.raises(CheckpointError, match="no "):
+        find_format(origin).read(origin, NOTHING_GIVEN)
+
+
+def test_settings_of_tied_embeddings_are_not_believed(tmp_path):
+    """What is stored says which matrices are the same."""
+    tied = {"all": write_sockeye, "decoder": write_joeynmt, "none": write_opennmt_py}
+    for expected, writer in tied.items():
+        origin = writer(tmp_path / expected, tied=expected)
+        assert find_format(origin).read(origin, NOTHING_GIVEN).config.tied_embeddings == expected

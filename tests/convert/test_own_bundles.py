@@ -1,0 +1,49 @@
+"""Bundles of earlier versions, written anew."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.checkpoint.bundle import load_bundle, save_bundle
+from nmt.convert.certificate.examining import ImportJob, certify_copy
+from nmt.convert.given import NOTHING_GIVEN
+from nmt.convert.importing import import_model
+from nmt.convert.own_bundles import OWN
+from nmt.data.vocab import Vocabulary
+from nmt.errors import CheckpointError
+
+OLD = sorted(path for path in (Path(__file__).parents[1] / "bundles").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("old", OLD, ids=lambda path: path.name)
+def test_a_bundle_of_every_version_is_imported(old, tmp_path):
+    certificate = import_model(old, tmp_path / "new")
+    assert {"tensors", "forced scores", "greedy outputs"} <= {check.name for check in certificate.checks}
+    before, after = load_bundle(old), load_bundle(tmp_path / "new")
+    assert all(torch.equal(after.weights[name], tensor) for name, tensor in before.weights.items())
+    assert json.loads((tmp_path / "new" / "notes.json").read_text()) == json.loads((old / "notes.json").read_text())
+
+
+def test_another_toolkits_folder_given_as_ours_is_no_complete_bundle(tmp_path):
+    theirs = Path(__file__).parent / "data" / "marian_mt"
+    with pytest.raises(CheckpointError, match=r"is not a complete bundle: config\.yaml is missing"):
+        import_model(theirs, tmp_path / "new", format=OWN)
+
+
+@pytest.mark.parametrize(
+    ("changed", "check"), [("weights", "tensors"), ("settings", "settings"), ("vocabulary", "vocabulary")]
+)
+def test_a_copy_that_differs_is_noticed(changed, check, tmp_path):
+    bundle = load_bundle(OLD[-1])
+    weights, config, vocab = dict(bundle.weights), bundle.config, bundle.vocab
+    if changed == "weights":
+        weights["encoder.0.feed_forward.inner.bias"] = weights["encoder.0.feed_forward.inner.bias"] + 1
+    elif changed == "settings":
+        config = config.model_copy(update={"model": config.model.model_copy(update={"norm_epsilon": 1e-3})})
+    else:
+        vocab = Vocabulary(vocab.model_bytes + b"\xd8\x0d\x00")  # an unknown field
+    save_bundle(tmp_path / "copy", weights, config, vocab)
+    certificate = certify_copy(ImportJob(tmp_path / "copy", OLD[-1], OWN, NOTHING_GIVEN))
+    assert check in {failed.name for failed in certificate.failed}

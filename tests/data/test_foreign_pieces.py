@@ -1,0 +1,73 @@
+"""Pieces that a SentencePiece model never makes: the other language's, and language tags."""
+
+import pytest
+
+from nmt.data.model_file import Piece, PieceKind, read_pieces, with_pieces
+from nmt.data.vocab import Vocabulary, train_vocabulary
+
+PLAIN = train_vocabulary(["ba do ki", "ki ki do", "do bado kiba", "doki ba"] * 5, size=14).vocab
+LARGE = train_vocabulary(["ba do ki", "ki ki do", "do bado kiba", "doki ba"] * 5, size=300, byte_fallback=True).vocab
+FOREIGN = [">>deu<<", "▁schön", "ß", ">>fra<<", "ne"]
+
+
+def with_foreign(vocab: Vocabulary) -> Vocabulary:
+    foreign = [Piece(text, kind=PieceKind.CONTROL) for text in FOREIGN]
+    return Vocabulary(with_pieces(vocab.model_bytes, [*read_pieces(vocab.model_bytes), *foreign]))
+
+
+VOCAB = with_foreign(PLAIN)
+FIRST = PLAIN.size
+
+
+def test_plain_lines_are_encoded_as_before():
+    lines = ["ba do", "", "  ki   bado ", "a>>deu<<"]
+    assert VOCAB.encode(lines[:3]) == PLAIN.encode(lines[:3])
+    assert VOCAB.language_tags == (">>deu<<", ">>fra<<")
+    assert PLAIN.language_tags == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "tag", "rest"),
+    [
+        (">>deu<< ba do", FIRST, "ba do"),
+        (">>fra<<ba", FIRST + 3, "ba"),
+        (">>xxx<< ki", 1, "ki"),
+        (">>deu<<", FIRST, ""),
+    ],
+)
+def test_a_tag_at_the_beginning_is_one_piece(line, tag, rest):
+    assert VOCAB.encode([line]) == [[tag, *PLAIN.encode([rest])[0]]]
+
+
+@pytest.mark.parametrize("line", ["ba >>deu<< do", ">><< ba", ">>de<u<< ba", "ba >>deu<<"])
+def test_other_angle_brackets_are_text(line):
+    assert VOCAB.encode([line]) == PLAIN.encode([line])
+
+
+def test_without_tags_in_the_vocabulary_they_are_text():
+    assert 1 in PLAIN.encode([">>deu<< ba"])[0]
+
+
+def test_unknown_characters_that_are_a_foreign_piece_get_its_id():
+    ids = PLAIN.encode(["ba ß"])[0]
+    assert ids.count(1) == 1
+    assert VOCAB.encode(["ba ß"]) == [[FIRST + 2 if piece == 1 else piece for piece in ids]]
+    assert VOCAB.encode(["ba ßß"]) == PLAIN.encode(["ba ßß"])  # neighbours are one unknown piece
+
+
+def test_foreign_pieces_are_decoded_as_text():
+    [ba] = PLAIN.encode(["ba"])
+    assert VOCAB.decode([[*ba, FIRST + 1, FIRST + 2], ba, [FIRST + 4, *ba]]) == ["ba schönß", "ba", "ne ba"]
+    assert VOCAB.decode([[FIRST + 1, *ba]]) == ["schön ba"]
+
+
+def test_bytes_beside_foreign_pieces_are_decoded():
+    vocab = with_foreign(LARGE)
+    euro = LARGE.encode(["€"])[0]
+    assert LARGE.decode([euro]) == ["€"]
+    assert vocab.decode([[*euro, LARGE.size + 1], [*euro[:-1], LARGE.size + 1]]) == ["€ schön", "\ufffd schön"]
+
+
+def test_special_pieces_beside_foreign_ones_are_decoded_as_sentencepiece_does():
+    assert VOCAB.decode([[FIRST + 1, 1]]) == ["schön ⁇ "]
+    assert VOCAB.decode([[FIRST + 1, 0, 2, 3]]) == ["schön"]

@@ -1,0 +1,187 @@
+"""One vocabulary for several data sets: balanced, up to date, and all or nothing."""
+
+import random
+
+import pytest
+
+from nmt.checkpoint.lineage import vocabulary_origin
+from nmt.data import training_lines
+from nmt.data.build import build_joint_vocabulary, build_vocabulary
+from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
+from nmt.data.mixing import open_mixture
+from nmt.data.shards import read_index
+from nmt.data.vocab_record import joint_entries
+from nmt.errors import DataError, OutputError, VocabularyError
+from nmt.hashing import sha256_of
+from tests.trees import contents
+
+ALPHABETS = {"en": "abcdefgh", "de": "ijklmnop", "fr": "qrstuvwx", "el": "αβγδεζηθ"}
+SIZES = {"big": ("en", "de", 2_000), "middle": ("en", "fr", 400), "small": ("en", "el", 40)}
+
+
+def write_set(folder, source_lang, target_lang, pairs):
+    """Random words in alphabets of their own, so that a piece belongs to a language."""
+    draw = random.Random(folder.name)
+    words = {
+        language: ["".join(draw.choices(ALPHABETS[language], k=draw.randint(2, 6))) for _ in range(300)]
+        for language in (source_lang, target_lang)
+    }
+    folder.mkdir()
+    files = {}
+    for split, count in (("train", pairs), ("valid", 5), ("test", 5)):
+        for language in (source_lang, target_lang):
+            path = folder / f"{split}.{language}"
+            path.write_text("".join(" ".join(draw.choices(words[language], k=6)) + "\n" for _ in range(count)))
+            files[path.name] = FileRecord(lines=count, sha256=sha256_of(path))
+    write_manifest(
+        Manifest(
+            name=folder.name, source_lang=source_lang, target_lang=target_lang, recipe={}, sources=[], filters={},
+            files=files, nfc=False, punctuation=False, fingerprint=fingerprint(files),
+        ),
+        folder,
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def sets(tmp_path):
+    return [write_set(tmp_path / name, *values) for name, values in SIZES.items()]
+
+
+def build(sets, **options):
+    return build_joint_vocabulary(sets, **{"size": 200, "threads": 1, **options})
+
+
+def pieces_of(vocab, language):
+    return sum(set(piece.strip("▁")) <= set(ALPHABETS[language]) for piece in vocab.pieces(range(4, vocab.size)))
+
+
+def test_a_small_language_gets_more_pieces_with_balancing(sets):
+    by_size = build(sets, sampling_temperature=1)[0]
+    balanced = build(sets)[0]
+    assert by_size.sampled == {"en": 2_440, "de": 2_000, "fr": 400, "el": 40}
+    assert balanced.sampled["el"] > 10 * by_size.sampled["el"]
+    assert sum(balanced.sampled.values()) == pytest.approx(4_880, abs=3)
+    assert pieces_of(balanced.vocab, "el") > 1.5 * pieces_of(by_size.vocab, "el")
+    assert pieces_of(balanced.vocab, "en") < pieces_of(by_size.vocab, "en")
+
+
+def test_all_data_sets_are_encoded_with_the_one_vocabulary(sets):
+    built = build(sets)
+    assert [each.data for each in built] == sets
+    models = {(folder / "vocab.model").read_bytes() for folder in sets}
+    assert models == {built[0].vocab.model_bytes}
+    assert len(open_mixture([(folder, 1.0) for folder in sets])) == 2_440
+    for each in built:
+        assert each.index.splits["train"].sides["target"].unknown == 0
+
+
+def test_the_same_again_is_up_to_date_in_any_order(sets):
+    build(sets)
+    before = [contents(folder) for folder in sets]
+    again = build(sets[::-1])
+    assert not any(each.changed for each in again)
+    assert again[0].trained is None and again[0].sampled == {}
+    assert [contents(folder) for folder in sets] == before
+
+
+@pytest.mark.parametrize("options", [{"size": 190}, {"sampling_temperature": 2.0}])
+def test_other_settings_train_anew(sets, options):
+    build(sets)
+    built = build(sets, **options)
+    assert built[0].trained is not None and all(each.changed for each in built)
+
+
+def test_a_changed_member_is_noticed_by_all(sets):
+    build(sets)
+    path = sets[1] / "train.fr"
+    path.write_text("xxx\n" + path.read_text().split("\n", 1)[1])
+    built = build(sets)
+    assert built[0].trained is not None and all(each.changed for each in built)
+    assert [each.edited for each in built] == [(), ("train.fr",), ()]
+    assert not any(each.changed for each in build(sets))
+
+
+def test_another_set_of_members_trains_anew(sets):
+    of_all = build(sets)[0].vocab
+    assert build(sets[:2])[0].trained is not None
+    # The third data set still holds the vocabulary of all.
+    assert build(sets)[0].vocab.fingerprint == of_all.fingerprint
+    assert build_vocabulary(sets[2], size=60, threads=1).trained is not None
+
+
+def test_lost_shards_are_made_again_with_the_vocabulary_of_the_others(sets):
+    built = build(sets)
+    (sets[0] / "shards" / "index.json").unlink()
+    again = build(sets)
+    assert [each.changed for each in again] == [True, False, False]
+    assert again[0].vocab.fingerprint == built[0].vocab.fingerprint and again[0].trained is None
+
+
+def test_a_given_vocabulary_encodes_all(sets):
+    vocab = build(sets[:2])[0].vocab
+    built = build_joint_vocabulary(sets, existing=sets[0] / "vocab.model", threads=1)
+    assert [each.changed for each in built] == [True] * 3
+    assert {each.index.vocab_fingerprint for each in built} == {vocab.fingerprint}
+    assert built[2].index.splits["train"].sides["target"].unknown > 0  # it has never seen Greek
+    assert not any(each.changed for each in build_joint_vocabulary(sets, existing=sets[0] / "vocab.model", threads=1))
+
+
+def test_if_one_data_set_fails_all_stay_as_they_were(sets):
+    build(sets)
+    before = [contents(folder) for folder in sets]
+    (sets[2] / "train.el").write_bytes(b"\xff\n" * 40)
+    with pytest.raises(DataError, match="not valid UTF-8"):
+        build(sets, size=190)
+    with pytest.raises(DataError, match="not valid UTF-8"):
+        build_joint_vocabulary(sets, existing=sets[0] / "vocab.model", threads=1, max_length=20)
+    for folder, held in zip(sets[:2], before[:2], strict=True):
+        assert contents(folder) == held
+    assert contents(sets[2]).keys() == before[2].keys()
+
+
+def test_files_of_others_in_one_data_set_stop_all(sets):
+    build(sets[:2])
+    before = [contents(folder) for folder in sets[:2]]
+    (sets[2] / "vocab.model").write_text("mine")
+    with pytest.raises(OutputError, match=r"vocab\.model"):
+        build(sets)
+    assert [contents(folder) for folder in sets[:2]] == before
+
+
+def test_a_data_set_named_twice_is_refused(sets, tmp_path):
+    (tmp_path / "link").symlink_to(sets[0])
+    with pytest.raises(DataError, match="given twice"):
+        build([sets[0], tmp_path / "link"])
+    with pytest.raises(DataError, match="none: is not a prepared data set"):
+        build([sets[0], tmp_path / "none"])
+    with pytest.raises(VocabularyError, match="sampling temperature"):
+        build(sets, sampling_temperature=0.5)
+
+
+def test_no_more_lines_are_sampled_than_for_one_data_set(sets, monkeypatch):
+    monkeypatch.setattr(training_lines, "SAMPLE_LINES", 100)
+    assert sum(build(sets, size=60)[0].sampled.values()) == pytest.approx(200, abs=3)
+
+
+def test_the_source_rule_changes_sources_alone(tmp_path):
+    first, second = (write_set(tmp_path / name, "en", target, 50) for name, target in (("a", "de"), ("b", "el")))
+    for path in (first / "train.en", second / "train.el"):
+        path.write_text("x² y\n" * 50)
+    pieces = set("".join(build([first, second], size=60, source_normalization="nfkc")[0].vocab.pieces(range(60))))
+    assert "²" in pieces and "2" in pieces
+
+
+def test_origins_of_given_vocabularies_are_found(sets, tmp_path):
+    build_vocabulary(sets[0], size=60, threads=1)
+    origin = vocabulary_origin(sets[0] / "vocab.model")
+    assert origin["manifest"]["name"] == "big" and origin["vocabulary"]["trained_with"]["size"] == 60
+    build_joint_vocabulary([sets[1]], existing=sets[0] / "vocab.model", existing_origin=origin, threads=1)
+    assert read_index(sets[1]).vocabulary is None
+    assert vocabulary_origin(sets[1] / "vocab.model") == origin  # passed on
+    build(sets)
+    origin = vocabulary_origin(sets[2] / "vocab.model")
+    members = [entry["manifest"]["name"] for entry in joint_entries(origin["vocabulary"]["trained_with"])]
+    assert members == ["big", "middle", "small"]
+    (tmp_path / "away.model").write_bytes((sets[2] / "vocab.model").read_bytes())
+    assert vocabulary_origin(tmp_path / "away.model") is None

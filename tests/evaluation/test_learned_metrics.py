@@ -1,0 +1,180 @@
+"""COMET and BLEURT, by doubles of their packages in ``doubles/``: modules with the same interface, and tiny models.
+
+What the doubles cannot show is that a real model gives the scores of its authors.
+"""
+
+import logging
+import sys
+
+import numpy as np
+import pytest
+
+from nmt.errors import ConfigError, DataError, NmtError
+from nmt.evaluation import compare, learned_metrics, score, score_sheet, sentence_scores
+from nmt.evaluation.learned_metrics import model_name
+from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
+
+SOURCE = ["the house is old", "a dog sleeps", "rain"]
+REFERENCE = ["das Haus ist alt", "ein Hund schläft", "Regen"]
+GOOD = ["das Haus ist alt", "ein Hund ruht", "Regen"]
+BAD = ["das Haus war neu", "eine Katze ruht", "Schnee"]
+
+
+@pytest.fixture
+def doubles(monkeypatch):
+    for name in ("comet", "bleurt_pytorch"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(str(DOUBLES))
+    yield
+    for name in ("comet", "bleurt_pytorch"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def learned(doubles, tmp_path):
+    return learned_metrics(
+        ["comet", "bleurt"],
+        comet_model=comet_model(tmp_path / "wmt22"),
+        bleurt_model=bleurt_model(tmp_path / "BLEURT-20"),
+        source=SOURCE,
+    )
+
+
+def test_the_score_of_a_text_is_the_mean_of_its_segments_times_100(learned):
+    each = sentence_scores("comet", GOOD, [REFERENCE], learned=learned)
+    assert each.values == pytest.approx([100, 200 / 3, 100])
+    whole = score("comet", GOOD, [REFERENCE], learned=learned)
+    assert (whole.name, whole.value, whole.detail) == ("COMET", pytest.approx(np.mean(each.values)), "88.89")
+    assert whole.signature == each.signature
+
+
+def test_bleurt_scores_stay_in_the_order_of_the_lines(learned):
+    each = sentence_scores("bleurt", ["Regen", "Hund", "xyz"], [["Regen", "Mund", "abc"]], learned=learned)
+    assert each.values == pytest.approx([100, 75, 0])
+    long = sentence_scores("bleurt", ["a" * 500, "b"], [["a" * 500, "c"]], learned=learned)
+    assert long.values == pytest.approx([100, 0])
+
+
+def test_the_signature_names_the_model_its_weights_and_the_package(learned, tmp_path):
+    signature = score("comet", GOOD, [REFERENCE], learned=learned).signature
+    assert signature.startswith("nrefs:1|model:wmt22|sha256:")
+    assert signature.endswith("|scale:100|version:unbabel-comet")
+    other = learned_metrics(["comet"], comet_model=comet_model(tmp_path / "b" / "wmt22", score=0.5), source=SOURCE)
+    assert score("comet", GOOD, [REFERENCE], learned=other).signature != signature
+
+
+def test_a_snapshot_in_a_cache_has_the_name_of_its_model(tmp_path):
+    assert model_name(tmp_path / "models--Unbabel--wmt22-comet-da" / "snapshots" / "0123abc") == "wmt22-comet-da"
+    assert model_name(tmp_path / "wmt22-comet-da") == "wmt22-comet-da"
+
+
+def test_a_model_without_references_looks_at_the_source(doubles, tmp_path):
+    model = comet_model(tmp_path / "kiwi", references=False)
+    learned = learned_metrics(["comet"], comet_model=model, source=["a b", "c"])
+    assert sentence_scores("comet", ["a x", "c"], [["", ""]], learned=learned).values == [50, 100]
+
+
+def test_systems_are_compared_by_sacrebleus_tests(learned):
+    """The oracle is the test by hand: paired resampling of the segments, with sacreBLEU's seed."""
+    [compared] = compare({"good": GOOD, "bad": BAD}, [REFERENCE], ["comet"], learned=learned)
+    good, bad = compared.systems
+    assert good.p_value is None
+    assert good.value > bad.value
+    values = {name: learned["comet"].segment_scores(lines, [REFERENCE]) for name, lines in (("g", GOOD), ("b", BAD))}
+    rng = np.random.default_rng(12345)
+    samples = rng.choice(3, size=(1_000, 3), replace=True)
+    means = np.array(values["b"])[samples].mean(axis=1)
+    differences = np.abs(means - np.array(values["g"])[samples].mean(axis=1))
+    assert bad.mean == pytest.approx(means.mean(), abs=1e-4)
+    centred = differences - differences.mean()
+    expected = (np.sum(np.abs(centred) > good.value - bad.value) + 1) / 1_001
+    assert bad.p_value == pytest.approx(expected, abs=0.002)
+    assert "bs:1000" in compared.signature
+
+
+def test_the_sheet_has_both_and_each_text_is_scored_once(learned, monkeypatch):
+    calls = []
+    scorer = learned["comet"].segment_scores._scorer
+    scored = scorer.segment_scores
+    monkeypatch.setattr(scorer, "segment_scores", lambda *texts: calls.append(texts) or scored(*texts))
+    sheet = score_sheet(
+        {"good": GOOD, "bad": BAD}, [REFERENCE], references_name="ref.de", samples=50, trials=50, learned=learned
+    )
+    assert list(sheet.signatures) == ["BLEU", "chrF2", "TER", "COMET", "BLEURT"]
+    comet = [each.scores[3] for each in sheet.systems]
+    assert comet[0].value == pytest.approx(score("comet", GOOD, [REFERENCE], learned=learned).value)
+    assert comet[0].interval > 0
+    assert 0 < comet[1].p_bootstrap <= 1
+    assert 0 < comet[1].p_randomization <= 1
+    assert len(calls) == 2
+
+
+def test_the_packages_notes_stay_off_the_terminal_and_logging_works_afterwards(learned, capfd, caplog):
+    score("comet", GOOD, [REFERENCE], learned=learned)
+    logging.getLogger("anything").warning("after")
+    assert capfd.readouterr() == ("", "")
+    assert caplog.messages == ["after"]
+
+
+def test_several_references_are_refused(learned):
+    with pytest.raises(DataError, match="COMET compares with one reference, but 2 are given"):
+        score("comet", GOOD, [REFERENCE, REFERENCE], learned=learned)
+
+
+@pytest.mark.parametrize("bad", ["nan", "inf"])
+def test_scores_that_are_not_finite_are_refused(doubles, tmp_path, bad):
+    model = comet_model(tmp_path / "broken", score=bad)
+    learned = learned_metrics(["comet"], comet_model=model, source=SOURCE)
+    with pytest.raises(NmtError, match=r"not finite. The model may be damaged"):
+        score("comet", GOOD, [REFERENCE], learned=learned)
+
+
+def test_without_a_path_the_error_says_how_to_fetch_a_model():
+    with pytest.raises(NmtError, match=r"--metric comet needs a model on this machine: --comet-model PATH\. `hf downl"):
+        learned_metrics(["comet"], source=SOURCE)
+    with pytest.raises(NmtError, match=r"--metric bleurt needs a model on this machine: --bleurt-model PATH\. `hf dow"):
+        learned_metrics(["bleurt"])
+    with pytest.raises(NmtError, match="comet needs its model"):
+        score("comet", GOOD, [REFERENCE])
+
+
+def test_without_the_package_the_error_names_it(tmp_path, monkeypatch):
+    """Whether or not the packages are installed beside these tests."""
+    monkeypatch.setitem(sys.modules, "comet", None)
+    monkeypatch.setitem(sys.modules, "bleurt_pytorch", None)
+    with pytest.raises(
+        NmtError, match=r"COMET needs unbabel-comet, which is not installed. Run `pip install unbabel-c"
+    ):
+        learned_metrics(["comet"], comet_model=comet_model(tmp_path / "a"), source=SOURCE)
+    with pytest.raises(
+        NmtError, match=r"BLEURT needs bleurt-pytorch, which is not installed. Run `pip install bleurt-"
+    ):
+        learned_metrics(["bleurt"], bleurt_model=bleurt_model(tmp_path / "b"))
+
+
+def test_a_package_that_cannot_be_imported_says_why(tmp_path, monkeypatch):
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "comet.py").write_text("from json import what_is_not_there\n")
+    monkeypatch.delitem(sys.modules, "comet", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path / "path"))
+    with pytest.raises(NmtError, match="cannot be imported: cannot import name 'what_is_not_there'"):
+        learned_metrics(["comet"], comet_model=comet_model(tmp_path / "a"), source=SOURCE)
+
+
+def test_what_is_no_model_is_named(doubles, tmp_path):
+    with pytest.raises(NmtError, match=r"--comet-model .*nowhere: .*nowhere does not exist"):
+        learned_metrics(["comet"], comet_model=tmp_path / "nowhere", source=SOURCE)
+    with pytest.raises(NmtError, match=r"must be a folder with model.safetensors or pytorch_model.bin"):
+        learned_metrics(["bleurt"], bleurt_model=tmp_path)
+    damaged = comet_model(tmp_path / "damaged")
+    (damaged / "checkpoints" / "model.ckpt").write_bytes(b"\x80\x02")
+    with pytest.raises(NmtError, match=r"unbabel-comet cannot load it: .*names must be on this machine too"):
+        learned_metrics(["comet"], comet_model=damaged, source=SOURCE)
+    (bleurt := bleurt_model(tmp_path / "bleurt")).joinpath("config.json").unlink()
+    with pytest.raises(NmtError, match=r"bleurt-pytorch cannot load it: .*config.json"):
+        learned_metrics(["bleurt"], bleurt_model=bleurt)
+
+
+def test_comet_needs_the_source(doubles, tmp_path):
+    with pytest.raises(ConfigError, match="--metric comet needs the source text: --source FILE, or a --test-set"):
+        learned_metrics(["comet"], comet_model=comet_model(tmp_path / "a"))

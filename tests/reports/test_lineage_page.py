@@ -1,0 +1,80 @@
+"""The page of ``nmt inspect --html``."""
+
+import re
+
+import pytest
+
+from nmt.errors import OutputError
+from nmt.lineage.facts import count_of, counts_of
+from nmt.lineage.link import Link
+from nmt.reports.lineage_page import lineage_page, write_lineage
+from tests.reports.browser import needs_chromium, opened
+
+EVIL = "</dd><script>alert(1)</script>&amp;"
+URL = "https://example.org/corpus.tgz"
+ARCHIVE = Link("archive", "corpus.tgz", {"url": URL, "bytes": count_of(1_234_567)}, "not here")
+VOCABULARY = Link("vocabulary", "data/x/vocab.model", {}, "changed", "the sha256 of data/x/vocab.model is a, not b")
+DATA = Link(
+    "data set", "data/x", {"pairs": counts_of({"train": 29_000, "valid": 5})}, "unchanged", "", (VOCABULARY, ARCHIVE)
+)
+MODEL = Link("model", "runs/x/average", {"averaged": count_of(5, "checkpoints")}, "unchanged", "", (DATA,))
+CHAIN = Link("score", "score.json", {"out.de": "BLEU 27.30"}, "not checked", "", (MODEL,))
+
+
+def test_every_link_and_fact_is_on_the_page(parsed):
+    page = parsed(lineage_page(CHAIN))
+    assert len(page.having("li")) == 5 + 1  # one change
+    for link in CHAIN.all():
+        assert f"{link.kind}: {link.name}" in page.text
+    for fact in ("BLEU 27.30", "5 checkpoints", "train 29,000, valid 5", "1,234,567", URL):
+        assert fact in page.text
+
+
+def test_what_a_link_was_made_from_lies_within_it(parsed):
+    content = lineage_page(CHAIN)
+    for outer, inner in ((CHAIN, MODEL), (MODEL, DATA), (DATA, ARCHIVE)):
+        begin = content.index(f"{outer.kind}: {outer.name} ")
+        between = content[begin : content.index(f"{inner.kind}: {inner.name} ")]
+        assert between.count("<ol") - between.count("</ol") >= 1
+
+
+def test_states_are_counted_and_told_by_more_than_colour(parsed):
+    page = parsed(lineage_page(CHAIN))
+    assert re.sub(r"\s+", " ", page.text).count("✓ unchanged") == 2 + 1  # and the heading of their number
+    assert "✗ changed\n1\n" in page.text
+    assert page.text.count("the sha256 of data/x/vocab.model is a, not b") == 1
+    assert "Changes" not in parsed(lineage_page(ARCHIVE)).text
+
+
+def test_nothing_breaks_out_of_the_page(parsed):
+    evil = Link("model", EVIL, {EVIL: EVIL}, "changed", EVIL, (Link("file", EVIL),))
+    content = lineage_page(evil)
+    assert "<script" not in content
+    assert EVIL in parsed(content).text
+
+
+def test_the_page_loads_nothing_and_knows_the_dark():
+    content = lineage_page(CHAIN).replace(URL, "")
+    assert not re.search(r"http|url\(|@import|\bsrc=|\bhref=", content)
+    assert 'name="viewport"' in content
+    assert content.count("prefers-color-scheme: dark") == 2
+
+
+def test_only_pages_of_its_kind_are_replaced(tmp_path):
+    page = tmp_path / "page.html"
+    write_lineage(CHAIN, page)
+    first = page.read_bytes()
+    write_lineage(MODEL, page)
+    assert page.read_bytes() != first
+    for content in ("mine", "<title>Lineage: mine</title>", "<footer>Written by nmt inspect, version"):
+        page.write_text(content)
+        with pytest.raises(OutputError, match="not a page of nmt inspect"):
+            write_lineage(CHAIN, page)
+        assert page.read_text() == content
+
+
+@needs_chromium
+def test_a_browser_has_nothing_to_complain_about(tmp_path):
+    content, errors = opened(lineage_page(CHAIN), tmp_path)
+    assert errors == []
+    assert "✗ changed" in content

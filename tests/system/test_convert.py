@@ -1,0 +1,126 @@
+"""``nmt import`` and ``nmt export``, as typed."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.cli.app import app
+
+MARIAN = Path(__file__).parents[1] / "convert" / "data" / "marian-post"
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, nmt):
+    """A folder with an imported and an exported model, made by the commands."""
+    folder = tmp_path_factory.mktemp("typed")
+    shutil.copytree(MARIAN, folder / "opus")
+    (folder / "check.txt").write_text("one two.\nred house.\n")
+    imported = nmt(
+        "import", "opus", "--source-lang", "en", "--target-lang", "de", "--check-text", "check.txt", cwd=folder
+    )
+    assert "forced scores: log-probabilities of" in imported.stderr
+    assert "warning: The package pymarian is not installed" in imported.stderr or "Marian (pymarian" in imported.stderr
+    assert "written: models/opus" in imported.stderr
+    assert imported.stdout == ""
+    exported = nmt("export", "models/opus", "--to", "marian", cwd=folder)
+    assert "written: models/opus-marian" in exported.stderr
+    return folder
+
+
+def test_an_imported_model_translates(folder, nmt):
+    found = nmt("translate", "-m", "models/opus", text="one two.\nred house.\n", cwd=folder)
+    assert found.stdout.count("\n") == 2
+    assert "language tag" not in found.stderr
+
+
+def test_the_certificate_lies_beside_the_model(folder):
+    for model, direction in (("opus", "import"), ("opus-marian", "export")):
+        parity = json.loads((folder / "models" / model / "parity.json").read_text())["parity"]
+        assert parity["direction"] == direction
+        assert all(check["passed"] for check in parity["checks"])
+        assert {"torch", "nmt", "numpy"} <= parity["software"].keys()
+        assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in parity["files"].values())
+        assert all(tensor["shape"] for tensor in parity["tensors"].values())
+    imported = json.loads((folder / "models" / "opus" / "parity.json").read_text())["parity"]
+    assert imported["files"].keys() == {"model.npz", "vocab.yml", "source.spm", "target.spm"}
+
+
+def test_inspect_shows_both(folder, nmt):
+    imported = nmt("inspect", "models/opus", cwd=folder).stdout
+    assert re.search(r"imported from: Marian v1\.12", imported)
+    assert re.search(r"compared: (\d+) of \1 checks passed", imported)
+    assert "file: model.npz" in imported
+    exported = nmt("inspect", "models/opus-marian", cwd=folder).stdout
+    assert exported.startswith("exported model: models/opus-marian  [unchanged]")
+    assert "model: models/opus  [unchanged]" in exported
+
+
+def test_inspect_names_a_changed_file_of_an_export(folder, tmp_path):
+    shutil.copytree(folder / "models" / "opus-marian", tmp_path / "exported")
+    with (tmp_path / "exported" / "vocab.yml").open("a") as stream:
+        stream.write("#\n")
+    found = invoke("inspect", tmp_path / "exported")
+    assert found.exit_code == 1
+    assert "vocab.yml" in found.stderr
+
+
+def test_an_import_has_no_script(folder):
+    found = invoke("inspect", "--reproduce", folder / "models" / "opus")
+    assert found.exit_code == 2
+    assert "was imported from files of Marian, which a script cannot fetch" in found.stderr
+
+
+def test_the_card_says_how_to_translate_and_what_was_compared(folder):
+    card = (folder / "models" / "opus-marian" / "README.md").read_text()
+    assert card.startswith("---\n")
+    assert "marian-decoder -c decoder.yml" in card
+    assert "language:\n- en\n- de\n" in card
+    assert "| forced scores |" in card
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("import", "nothing"), "nothing: no such file or folder"),
+        (("import", "."), "holds no model that can be imported. Known are"),
+        (("import", "opus", "--format", "word"), "--format word: known are marian, "),
+        (("export", "models/opus", "--to", "word"), "--to word: models can be exported to marian"),
+        (
+            ("export", "models/opus", "--to", "marian", "--quantization", "int3"),
+            "--quantization int3: Marian has float32",
+        ),
+        (("export", "models", "--to", "marian"), "models"),
+    ],
+)
+def test_mistakes_are_one_clear_error(folder, monkeypatch, arguments, message):
+    monkeypatch.chdir(folder)
+    found = invoke(*arguments)
+    assert found.exit_code == 2
+    assert found.stderr.count("error: ") == 1
+    assert message in found.stderr
+
+
+def test_a_failed_check_leaves_no_model_but_a_report(folder, tmp_path, monkeypatch):
+    from nmt.convert import exporting, importing
+    from nmt.convert.certificate.record import Certificate, Check
+
+    failed = Certificate(
+        "import", "Marian", None, {}, {}, {}, (Check("forced scores", False, "differ by 3", "x", 3.0, 1e-4),)
+    )
+    monkeypatch.setattr(importing, "examine", lambda job: failed)
+    monkeypatch.setattr(exporting, "examine", lambda job: failed)
+    for arguments in (("import", MARIAN), ("export", folder / "models" / "opus", "--to", "marian")):
+        found = invoke(*arguments, "--out", tmp_path / "out")
+        assert found.exit_code == 2
+        assert "The check of forced scores failed: differ by 3" in found.stderr
+        assert [path.name for path in tmp_path.iterdir()] == ["out.parity.json"]
+        assert json.loads((tmp_path / "out.parity.json").read_text())["parity"]["checks"][0]["figure"] == 3.0
+        (tmp_path / "out.parity.json").unlink()
