@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.parity import CheckText, lines_to_check, print_certificate
 from nmt.option_fields import STREAMS
 
 
@@ -22,10 +23,7 @@ def export_model(
     quantization: Annotated[
         str | None, typer.Option(metavar="TYPE", help="Type of the stored weights.  [float32]")
     ] = None,
-    check_text: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Source text to compare both models on, too.", rich_help_panel=STREAMS),
-    ] = None,
+    check_text: CheckText = None,
 ) -> None:
     """Export a model to the format of another toolkit.
 
@@ -37,8 +35,7 @@ def export_model(
     """
     from nmt.checkpoint.describing import describe_model
     from nmt.checkpoint.run_folder import bundle_to_use
-    from nmt.cli.console import notice, warn
-    from nmt.cli.parity import lines_to_check, print_certificate
+    from nmt.cli.console import notice
     from nmt.convert.exporting import export_model
     from nmt.convert.naming import default_folder
 
@@ -46,7 +43,4 @@ def export_model(
     out = out or default_folder(model, to, quantization)
     notice(f"model: {describe_model(bundle)}")
     certificate = export_model(bundle, out, to=to, quantization=quantization, lines=lines_to_check(check_text))
-    print_certificate(certificate)
-    for remark in certificate.remarks:
-        warn(remark)
-    notice(f"written: {out}")
+    print_certificate(certificate, out)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.parity import CheckText, lines_to_check, print_certificate
 from nmt.option_fields import STREAMS
 
 
@@ -31,10 +32,7 @@ def import_model(
     ] = None,
     source_lang: Annotated[str | None, typer.Option(metavar="LANG", help="Language of source text.")] = None,
     target_lang: Annotated[str | None, typer.Option(metavar="LANG", help="Language of target text.")] = None,
-    check_text: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Source text to compare both models on, too.", rich_help_panel=STREAMS),
-    ] = None,
+    check_text: CheckText = None,
 ) -> None:
     """Import a model of another toolkit, or of an earlier version, as a bundle.
 
@@ -43,8 +41,7 @@ def import_model(
 
     Example: nmt import opus-mt-en-de.zip --source-lang en --target-lang de
     """
-    from nmt.cli.console import notice, warn
-    from nmt.cli.parity import lines_to_check, print_certificate
+    from nmt.cli.console import notice
     from nmt.convert.given import Given
     from nmt.convert.importing import import_model
 
@@ -52,8 +49,5 @@ def import_model(
     given = Given(source_spm, target_spm, source_lang, target_lang)
     notice(f"reading {path} and comparing it with the bundle")
     certificate = import_model(path, out, format=format, given=given, lines=lines_to_check(check_text))
-    print_certificate(certificate)
-    for remark in certificate.remarks:
-        warn(remark)
-    notice(f"written: {out}")
+    print_certificate(certificate, out)
     notice(f"to translate, run: nmt translate -m {out} < input.txt")

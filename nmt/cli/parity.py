@@ -1,15 +1,24 @@
-"""What ``nmt import`` and ``nmt export`` share: text to compare models on, and the table of comparisons."""
+"""The option, the text and the report of comparisons, for ``nmt import`` and ``nmt export``."""
 
 from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.option_fields import STREAMS
 
 if TYPE_CHECKING:
     from nmt.convert.certificate.record import Certificate
 
 _MAX_LINES = 200
+
+CheckText = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", help="Source text to compare both models on, too.", rich_help_panel=STREAMS),
+]
 
 
 def lines_to_check(path: Path | None) -> list[str]:
@@ -19,9 +28,9 @@ def lines_to_check(path: Path | None) -> list[str]:
     return [] if path is None else list(itertools.islice(read_lines(path), _MAX_LINES))
 
 
-def print_certificate(certificate: Certificate) -> None:
-    """Print each check and its result on standard error."""
-    from nmt.cli.console import notice
+def print_certificate(certificate: Certificate, out: Path) -> None:
+    """Print each check, each remark and the path that was written on standard error."""
+    from nmt.cli.console import notice, warn
 
     oracle = None
     for check in certificate.checks:
@@ -29,3 +38,6 @@ def print_certificate(certificate: Certificate) -> None:
             oracle = check.oracle
             notice(f"compared with {oracle}:")
         notice(f"  {check.name}: {check.detail}")
+    for remark in certificate.remarks:
+        warn(remark)
+    notice(f"written: {out}")

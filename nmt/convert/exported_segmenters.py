@@ -7,7 +7,8 @@ is unknown. That is also how pieces come about that only the translation model h
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
@@ -80,6 +81,32 @@ class Segmenters:
             pieces: list[str] = self._processors[language].encode(line, out_type=str)
             return pieces
         return [tag[0], *self._processors[language].encode(line[tag.end() :], out_type=str)]
+
+
+class SegmentingSide:
+    """The part of a side that is the same for every exported folder with SentencePiece models."""
+
+    def __init__(self, package: str, segmenters: Segmenters) -> None:
+        """Take the package that computes, and the models."""
+        self._package, self._segmenters = package, segmenters
+
+    @property
+    def software(self) -> Mapping[str, str]:
+        """As :attr:`nmt.convert.certificate.side.Side.software`."""
+        return {package: metadata.version(package) for package in (self._package, "sentencepiece")}
+
+    @property
+    def max_searches(self) -> int:
+        """As :attr:`nmt.convert.certificate.side.Side.max_searches`."""
+        return 1_000
+
+    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
+        """As :meth:`nmt.convert.certificate.side.Side.segment`."""
+        return self._segmenters.segment(lines, language)
+
+    def text(self, pieces: Sequence[Pieces]) -> list[str]:
+        """As :meth:`nmt.convert.certificate.side.Side.text`."""
+        return self._segmenters.text(pieces)
 
 
 def _processor(path: Path) -> SentencePieceProcessor:

@@ -6,7 +6,7 @@ on that, so a new format is one module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -71,6 +71,53 @@ class Layout:
     """The number of the first layer in names."""
     is_transposed: bool = False
     """Whether matrices of layers are stored as (in, out)."""
+
+
+def weight_and_bias(name: str) -> Names:
+    """The names of a module's tensors, as torch names them."""
+    return Names(f"{name}.weight", f"{name}.bias")
+
+
+@dataclass(frozen=True)
+class LayerModules:
+    """The names of the modules that each layer has, in a toolkit where a projection is a module."""
+
+    layers: Mapping[Part, str]
+    """Part -> prefix of the modules of a layer, with ``{layer}``."""
+    attentions: Mapping[Part, Mapping[str, tuple[str, str]]]
+    """Part and site -> attention and its norm."""
+    projections: tuple[str, str, str, str]
+    """Those of :data:`ATTENTION`."""
+    feed_forward: tuple[str, str, str]
+    """Inner and output projection, and the norm."""
+    final_norm: str = "layer_norm"
+    """The norm of a whole part, in pre-norm models."""
+
+    def linears(self, names: Callable[[str], Names] = weight_and_bias) -> dict[tuple[Part, str], Names]:
+        """As :attr:`Layout.linears`.
+
+        Args:
+            names: given a module's name, those of its tensors.
+        """
+        found: dict[tuple[Part, str], Names] = {}
+        for part, layer in self.layers.items():
+            for site, (attention, _) in self.attentions[part].items():
+                for ours, theirs in zip(ATTENTION, self.projections, strict=True):
+                    found[part, f"{site}.{ours}"] = names(f"{layer}.{attention}.{theirs}")
+            inner, output, _ = self.feed_forward
+            found[part, "feed_forward.inner"] = names(f"{layer}.{inner}")
+            found[part, "feed_forward.output"] = names(f"{layer}.{output}")
+        return found
+
+    def norms(self) -> dict[tuple[Part, str], Names]:
+        """As :attr:`Layout.norms`."""
+        found: dict[tuple[Part, str], Names] = {}
+        for part, layer in self.layers.items():
+            for site, (_, norm) in self.attentions[part].items():
+                found[part, f"{site}_norm"] = weight_and_bias(f"{layer}.{norm}")
+            found[part, "feed_forward_norm"] = weight_and_bias(f"{layer}.{self.feed_forward[-1]}")
+            found[part, "norm"] = weight_and_bias(f"{part}.{self.final_norm}")
+        return found
 
 
 @dataclass(frozen=True)

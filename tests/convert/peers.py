@@ -50,6 +50,24 @@ class Weights:
         self.vector(f"{name}.weight", D_MODEL, around=1.0)
         self.vector(f"{name}.bias", D_MODEL)
 
+    def layer(
+        self,
+        layer: str,
+        attentions: dict[str, str],
+        projections: tuple[str, ...],
+        feed_forward: tuple[str, str, str],
+        bias: bool = True,
+    ) -> None:
+        """A layer: its attentions, each with its norm, and the matrices and the norm of its feed-forward network."""
+        for attention, norm in attentions.items():
+            for projection in projections:
+                self.linear(f"{layer}.{attention}.{projection}", D_MODEL, D_MODEL, bias)
+            self.norm(f"{layer}.{norm}")
+        inner, output, norm = feed_forward
+        self.linear(f"{layer}.{inner}", D_FF, D_MODEL)
+        self.linear(f"{layer}.{output}", D_MODEL, D_FF)
+        self.norm(f"{layer}.{norm}")
+
     def _normal(self, *size: int) -> torch.Tensor:
         return torch.randn(*size, generator=self._generator)
 
@@ -73,14 +91,12 @@ def write_joeynmt(
     }
     for part, sites in attentions.items():
         for number in range(LAYERS[part]):
-            layer = f"{part}.layers.{number}"
-            for attention, norm in sites.items():
-                for projection in ("k_layer", "v_layer", "q_layer", "output_layer"):
-                    weights.linear(f"{layer}.{attention}.{projection}", D_MODEL, D_MODEL)
-                weights.norm(f"{layer}.{norm}")
-            weights.linear(f"{layer}.feed_forward.pwff_layer.0", D_FF, D_MODEL)
-            weights.linear(f"{layer}.feed_forward.pwff_layer.3", D_MODEL, D_FF)
-            weights.norm(f"{layer}.feed_forward.layer_norm")
+            weights.layer(
+                f"{part}.layers.{number}",
+                sites,
+                ("k_layer", "v_layer", "q_layer", "output_layer"),
+                ("feed_forward.pwff_layer.0", "feed_forward.pwff_layer.3", "feed_forward.layer_norm"),
+            )
         if layer_norm == "pre":
             weights.norm(f"{part}.layer_norm")
         weights.state[f"{part}.pe.pe"] = interleaved_sinusoids()[None]
@@ -225,14 +241,13 @@ def write_opennmt_py(
     }
     for part, sites in attentions.items():
         for number in range(LAYERS[part]):
-            layer = f"{layers[part]}.{number}"
-            for attention, norm in sites.items():
-                for projection in ("linear_keys", "linear_values", "linear_query", "final_linear"):
-                    weights.linear(f"{layer}.{attention}.{projection}", D_MODEL, D_MODEL, bias)
-                weights.norm(f"{layer}.{norm}")
-            weights.linear(f"{layer}.feed_forward.w_1", D_FF, D_MODEL)
-            weights.linear(f"{layer}.feed_forward.w_2", D_MODEL, D_FF)
-            weights.norm(f"{layer}.feed_forward.layer_norm")
+            weights.layer(
+                f"{layers[part]}.{number}",
+                sites,
+                ("linear_keys", "linear_values", "linear_query", "final_linear"),
+                ("feed_forward.w_1", "feed_forward.w_2", "feed_forward.layer_norm"),
+                bias,
+            )
         weights.norm(f"{part}.layer_norm")
         table = interleaved_sinusoids() if positions == "SinusoidalInterleaved" else tensor2tensor_sinusoids()
         weights.state[f"{part}.embeddings.make_embedding.pe.pe"] = table[:, None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
+from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
 from nmt.convert.ctranslate2.files import vocabularies
-from nmt.convert.exported_segmenters import Segmenters
+from nmt.convert.exported_segmenters import Segmenters, SegmentingSide
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import CheckpointError
 
@@ -21,7 +21,7 @@ NEVER_EMITTED = [[SPECIAL_PIECES[Vocabulary.PAD]], [SPECIAL_PIECES[Vocabulary.BO
 """The value of ``suppress_sequences``."""
 
 
-class CTranslate2Side:
+class CTranslate2Side(SegmentingSide):
     """CTranslate2 on the CPU, in the type of the stored weights where the processor has it."""
 
     def __init__(self, folder: Path, max_positions: int) -> None:
@@ -41,30 +41,12 @@ class CTranslate2Side:
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"{folder}: CTranslate2 cannot open it ({error}). Export the model again.") from None
         self._max_positions = max_positions
-        self._segmenters = Segmenters(folder, *vocabularies(folder))
+        super().__init__("ctranslate2", Segmenters(folder, *vocabularies(folder)))
 
     @property
     def name(self) -> str:
         """As :attr:`Side.name`."""
         return f"CTranslate2 {metadata.version('ctranslate2')} ({self._translator.compute_type})"
-
-    @property
-    def software(self) -> Mapping[str, str]:
-        """As :attr:`Side.software`."""
-        return {package: metadata.version(package) for package in ("ctranslate2", "sentencepiece")}
-
-    @property
-    def max_searches(self) -> int:
-        """As :attr:`Side.max_searches`."""
-        return 1_000
-
-    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
-        """As :meth:`Side.segment`."""
-        return self._segmenters.segment(lines, language)
-
-    def text(self, pieces: Sequence[Pieces]) -> list[str]:
-        """As :meth:`Side.text`."""
-        return self._segmenters.text(pieces)
 
     def states(self, sources: Sequence[Pieces]) -> list[Floats] | None:
         """As :meth:`Side.states`: CTranslate2 does not show them for such models."""

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from nmt.config import DecodingConfig
+from nmt.convert.completing import BEAM_OF_5, completed, files_by_name
 from nmt.convert.fairseq.settings import FIRST_POSITION, model_config
-from nmt.convert.foreign import ATTENTION, Array, ForeignModel, Layout, Names, Part
+from nmt.convert.foreign import Array, ForeignModel, LayerModules, Layout, Part
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.pickled import Instance
-from nmt.convert.segmenters import find_segmenters, segmentation_remarks, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import only_file, plain_settings
-from nmt.convert.tensors import check_layer_counts, check_tensors, read_tensors, tied_embeddings
+from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import TorchFile, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
 
@@ -31,6 +31,16 @@ _OLD_NORMS: dict[str, tuple[str, ...]] = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
 }
+_SELF_ATTENTION = ("self_attn", "self_attn_layer_norm")
+_LAYERS = LayerModules(
+    layers={"encoder": "encoder.layers.{layer}", "decoder": "decoder.layers.{layer}"},
+    attentions={
+        "encoder": {"self_attention": _SELF_ATTENTION},
+        "decoder": {"self_attention": _SELF_ATTENTION, "cross_attention": ("encoder_attn", "encoder_attn_layer_norm")},
+    },
+    projections=("q_proj", "k_proj", "v_proj", "out_proj"),
+    feed_forward=("fc1", "fc2", "final_layer_norm"),
+)
 
 
 def is_fairseq(path: Path) -> bool:
@@ -66,26 +76,22 @@ def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         segmented_vocabulary(read_dictionary(dictionary), segmenter, str(dictionary), unk=UNK, eos=EOS, pad=PAD)
         for dictionary, segmenter in zip(dictionaries, segmenters, strict=True)
     )
-    layout = _layout(tensors, config.positions == "learned")
-    tied = tied_embeddings(tensors, layout, source, target)
     model = ForeignModel(
         toolkit="fairseq",
         version=None,
-        config=config.model_copy(update={"tied_embeddings": tied}),
-        decoding=DecodingConfig(beam=5, length_penalty=1, normalization="length"),
+        config=config,
+        decoding=BEAM_OF_5,
         tensors=tensors,
-        layout=layout,
+        layout=_layout(tensors, config.positions == "learned"),
         source=source,
         target=target,
         start=EOS,
-        files={found.name: found for found in dict.fromkeys([weights, *dictionaries, *filter(None, segmenters)])},
+        files=files_by_name([weights, *dictionaries, *segmenters]),
         source_lang=languages[0],
         target_lang=languages[1],
         settings=plain_settings(settings),
-        remarks=tuple(segmentation_remarks(source, target)),
     )
-    check_tensors(model, name)
-    return model
+    return completed(model, name)
 
 
 def read_settings(file: TorchFile) -> dict[str, Any]:
@@ -164,31 +170,14 @@ def _current_names(tensors: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _layout(tensors: Mapping[str, Array], is_learned: bool) -> Layout:
-    letters = dict(zip(ATTENTION, ("q_proj", "k_proj", "v_proj", "out_proj"), strict=True))
-    attentions: dict[Part, dict[str, str]] = {
-        "encoder": {"self_attention": "self_attn"},
-        "decoder": {"self_attention": "self_attn", "cross_attention": "encoder_attn"},
-    }
-    linears: dict[tuple[Part, str], Names] = {}
-    norms: dict[tuple[Part, str], Names] = {}
-    for part, sites in attentions.items():
-        layer = f"{part}.layers.{{layer}}"
-        for site, theirs in sites.items():
-            for ours, letter in letters.items():
-                linears[part, f"{site}.{ours}"] = _names(f"{layer}.{theirs}.{letter}")
-            norms[part, f"{site}_norm"] = _names(f"{layer}.{theirs}_layer_norm")
-        linears[part, "feed_forward.inner"] = _names(f"{layer}.fc1")
-        linears[part, "feed_forward.output"] = _names(f"{layer}.fc2")
-        norms[part, "feed_forward_norm"] = _names(f"{layer}.final_layer_norm")
-        norms[part, "norm"] = _names(f"{part}.layer_norm")
     outputs = ("decoder.output_projection.weight", "decoder.embed_out", "decoder.embed_tokens.weight")
     positions: dict[Part, str] = {
         "encoder": "encoder.embed_positions.weight",
         "decoder": "decoder.embed_positions.weight",
     }
     return Layout(
-        linears,
-        norms,
+        _LAYERS.linears(),
+        _LAYERS.norms(),
         source_embedding="encoder.embed_tokens.weight",
         target_embedding="decoder.embed_tokens.weight",
         output=next(name for name in outputs if name in tensors or name == outputs[-1]),
@@ -196,7 +185,3 @@ def _layout(tensors: Mapping[str, Array], is_learned: bool) -> Layout:
         positions=positions if is_learned else {},
         first_position_row=FIRST_POSITION,
     )
-
-
-def _names(name: str) -> Names:
-    return Names(f"{name}.weight", f"{name}.bias")

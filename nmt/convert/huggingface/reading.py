@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from nmt.config import ModelConfig
+from nmt.convert.completing import files_by_name
 from nmt.convert.foreign import Array, ForeignModel, ForeignVocabulary, Part
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.huggingface.embeddings import Embeddings, unscaled
@@ -83,7 +84,7 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source=_vocabulary(tokenizer.source, tokenizer, tokenizer.segmenters[0], special.start),
         target=_vocabulary(tokenizer.target, tokenizer, tokenizer.segmenters[1], special.start),
         start=special.start,
-        files={file.name: file for file in dict.fromkeys(found)},
+        files=files_by_name(found),
         source_lang=given.source_lang or _text(names.get("source_lang")),
         target_lang=given.target_lang or _text(names.get("target_lang")),
         settings=dict(settings.values) | {"generation": dict(special.generation.values)},

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.documents import DocumentError, parse_yaml
-from nmt.convert.foreign import ATTENTION, ForeignModel, ForeignVocabulary, Layout, Names, Part
+from nmt.convert.completing import completed, files_by_name
+from nmt.convert.foreign import ForeignModel, ForeignVocabulary, LayerModules, Layout
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.joeynmt.settings import TABLES, check_text, decoding_config, model_config, with_part
 from nmt.convert.pickled import shown
-from nmt.convert.segmenters import find_segmenters, segmentation_remarks, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import check_settings, only_file, plain_settings
-from nmt.convert.tensors import check_layer_counts, check_tensors, read_tensors, tied_embeddings
+from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
 
@@ -23,6 +24,18 @@ _CHECKPOINTS = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")
 _SPECIAL = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 """The pieces that every vocabulary begins with, in this order; settings may give them other names."""
 _LARGEST_CONFIG = 256 * 2**10
+_LAYERS = LayerModules(
+    layers={"encoder": "encoder.layers.{layer}", "decoder": "decoder.layers.{layer}"},
+    attentions={
+        "encoder": {"self_attention": ("src_src_att", "layer_norm")},
+        "decoder": {
+            "self_attention": ("trg_trg_att", "x_layer_norm"),
+            "cross_attention": ("src_trg_att", "dec_layer_norm"),
+        },
+    },
+    projections=("q_layer", "k_layer", "v_layer", "output_layer"),
+    feed_forward=("feed_forward.pwff_layer.0", "feed_forward.pwff_layer.3", "feed_forward.layer_norm"),
+)
 
 
 def is_joeynmt(path: Path) -> bool:
@@ -62,31 +75,25 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         for vocabulary, segmenter in zip(vocabularies, segmenters, strict=True)
     )
     layout = _layout()
-    tied = tied_embeddings(tensors, layout, source, target)
     model = ForeignModel(
         toolkit="JoeyNMT",
         version=_text(settings.get("joeynmt_version")) or None,
-        config=config.model_copy(update={"tied_embeddings": tied}),
+        config=config,
         decoding=decoding_config(_part(settings, "testing")),
         tensors=tensors,
         layout=layout,
         source=source,
         target=target,
         start=special["bos_token"],
-        files={
-            found.name: found
-            for found in dict.fromkeys([weights, folder / _CONFIG, *vocabularies, *filter(None, segmenters)])
-        },
+        files=files_by_name([weights, folder / _CONFIG, *vocabularies, *segmenters]),
         source_lang=languages[0],
         target_lang=languages[1],
         settings={
             part: plain_settings(with_part(model_part.get(part), "embeddings")) for part in ("encoder", "decoder")
         },
         ignored=layout.position_tables,
-        remarks=tuple(segmentation_remarks(source, target)),
     )
-    check_tensors(model, name)
-    return model
+    return completed(model, name)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -165,36 +172,12 @@ def _read_vocabulary(path: Path, segmenter: Path | None, special: Mapping[str, s
 
 
 def _layout() -> Layout:
-    projections = dict(zip(ATTENTION, ("q_layer", "k_layer", "v_layer", "output_layer"), strict=True))
-    attentions: dict[Part, dict[str, tuple[str, str]]] = {
-        "encoder": {"self_attention": ("src_src_att", "layer_norm")},
-        "decoder": {
-            "self_attention": ("trg_trg_att", "x_layer_norm"),
-            "cross_attention": ("src_trg_att", "dec_layer_norm"),
-        },
-    }
-    linears: dict[tuple[Part, str], Names] = {}
-    norms: dict[tuple[Part, str], Names] = {}
-    for part, sites in attentions.items():
-        layer = f"{part}.layers.{{layer}}"
-        for site, (attention, norm) in sites.items():
-            for ours, theirs in projections.items():
-                linears[part, f"{site}.{ours}"] = _names(f"{layer}.{attention}.{theirs}")
-            norms[part, f"{site}_norm"] = _names(f"{layer}.{norm}")
-        linears[part, "feed_forward.inner"] = _names(f"{layer}.feed_forward.pwff_layer.0")
-        linears[part, "feed_forward.output"] = _names(f"{layer}.feed_forward.pwff_layer.3")
-        norms[part, "feed_forward_norm"] = _names(f"{layer}.feed_forward.layer_norm")
-        norms[part, "norm"] = _names(f"{part}.layer_norm")
     return Layout(
-        linears,
-        norms,
+        _LAYERS.linears(),
+        _LAYERS.norms(),
         source_embedding="src_embed.lut.weight",
         target_embedding="trg_embed.lut.weight",
         output="decoder.output_layer.weight",
         output_bias=None,
         position_tables=TABLES,
     )
-
-
-def _names(name: str) -> Names:
-    return Names(f"{name}.weight", f"{name}.bias")

@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 from nmt.config import DecodingConfig
+from nmt.convert.completing import files_by_name
 from nmt.convert.foreign import ATTENTION, Array, ForeignModel, Layout, Names, Part
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.marian.settings import DECODES_OTHERWISE, model_config
@@ -78,7 +79,7 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         source=source,
         target=target,
         start=None,
-        files={file.name: file for file in dict.fromkeys(found)},
+        files=files_by_name(found),
         punctuation=any(b"normalize-punctuation" in script.read_bytes() for script in files.scripts),
         source_lang=given.source_lang or "",
         target_lang=given.target_lang or "",

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces, Side
-from nmt.convert.exported_segmenters import Segmenters
+from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
+from nmt.convert.exported_segmenters import Segmenters, SegmentingSide
 from nmt.convert.onnx.files import vocabularies
 from nmt.convert.onnx.writing import DECODER_NAME, DECODER_WITH_PAST_NAME, ENCODER_NAME
 from nmt.data.vocab import Vocabulary
@@ -20,7 +20,7 @@ from nmt.errors import CheckpointError
 _NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
 
 
-class OnnxRuntimeSide:
+class OnnxRuntimeSide(SegmentingSide):
     """ONNX Runtime on the CPU, one sentence at a time."""
 
     def __init__(self, folder: Path, max_positions: int) -> None:
@@ -44,7 +44,7 @@ class OnnxRuntimeSide:
             session, (ENCODER_NAME, DECODER_NAME, DECODER_WITH_PAST_NAME)
         )
         source, self._pieces = vocabularies(folder)
-        self._segmenters = Segmenters(folder, source, self._pieces)
+        super().__init__("onnxruntime", Segmenters(folder, source, self._pieces))
         self._source_ids = {piece: index for index, piece in enumerate(source)}
         self._target_ids = {piece: index for index, piece in enumerate(self._pieces)}
         self._max_positions = max_positions
@@ -53,24 +53,6 @@ class OnnxRuntimeSide:
     def name(self) -> str:
         """As :attr:`Side.name`."""
         return f"ONNX Runtime {metadata.version('onnxruntime')}"
-
-    @property
-    def software(self) -> Mapping[str, str]:
-        """As :attr:`Side.software`."""
-        return {package: metadata.version(package) for package in ("onnxruntime", "sentencepiece")}
-
-    @property
-    def max_searches(self) -> int:
-        """As :attr:`Side.max_searches`."""
-        return 1_000
-
-    def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
-        """As :meth:`Side.segment`."""
-        return self._segmenters.segment(lines, language)
-
-    def text(self, pieces: Sequence[Pieces]) -> list[str]:
-        """As :meth:`Side.text`."""
-        return self._segmenters.text(pieces)
 
     def states(self, sources: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.states`."""

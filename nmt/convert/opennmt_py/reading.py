@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.config import DecodingConfig
-from nmt.convert.foreign import ATTENTION, Array, ForeignModel, Layout, Names, Part
+from nmt.convert.completing import BEAM_OF_5, completed, files_by_name
+from nmt.convert.foreign import Array, ForeignModel, LayerModules, Layout, Names, weight_and_bias
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.opennmt_py.settings import TABLES, model_config
 from nmt.convert.pickled import Instance, shown
-from nmt.convert.segmenters import find_segmenters, segmentation_remarks, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import only_file, plain_settings
-from nmt.convert.tensors import check_layer_counts, check_tensors, read_tensors, tied_embeddings
+from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import TorchFile, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
 
@@ -22,6 +22,18 @@ PAD, UNK, BOS, EOS = "<blank>", "<unk>", "<s>", "</s>"
 _OLD_NORM = re.compile(r"(.*layer_norm(?:_\d)?)\.([ab])_2")
 _EMBEDDING = "make_embedding.emb_luts.0.weight"
 _MASKS = (".mask",)
+_LAYERS = LayerModules(
+    layers={"encoder": "encoder.transformer.{layer}", "decoder": "decoder.transformer_layers.{layer}"},
+    attentions={
+        "encoder": {"self_attention": ("self_attn", "layer_norm")},
+        "decoder": {
+            "self_attention": ("self_attn", "layer_norm_1"),
+            "cross_attention": ("context_attn", "layer_norm_2"),
+        },
+    },
+    projections=("linear_query", "linear_keys", "linear_values", "final_linear"),
+    feed_forward=("feed_forward.w_1", "feed_forward.w_2", "feed_forward.layer_norm"),
+)
 
 
 def is_opennmt_py(path: Path) -> bool:
@@ -60,27 +72,23 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         )
         for side, segmenter, needs_eos in zip(("src", "tgt"), segmenters, (False, True), strict=True)
     )
-    layout = _layout(tensors)
-    tied = tied_embeddings(tensors, layout, source, target)
     model = ForeignModel(
         toolkit="OpenNMT-py",
         version=None,
-        config=config.model_copy(update={"tied_embeddings": tied}),
-        decoding=DecodingConfig(beam=5, length_penalty=1, normalization="length"),
+        config=config,
+        decoding=BEAM_OF_5,
         tensors=tensors,
-        layout=layout,
+        layout=_layout(tensors),
         source=source,
         target=target,
         start=_start(vocabularies, target.pieces, name),
-        files={found.name: found for found in dict.fromkeys([weights, *filter(None, segmenters)])},
+        files=files_by_name([weights, *segmenters]),
         source_lang=languages[0],
         target_lang=languages[1],
         settings=plain_settings(settings),
         ignored=TABLES,
-        remarks=tuple(segmentation_remarks(source, target)),
     )
-    check_tensors(model, name)
-    return model
+    return completed(model, name)
 
 
 def _settings(file: TorchFile) -> dict[str, Any]:
@@ -146,42 +154,16 @@ def _start(vocabularies: Mapping[str, Any], pieces: tuple[str, ...], name: str) 
 
 
 def _layout(tensors: Mapping[str, Array]) -> Layout:
-    projections = dict(zip(ATTENTION, ("linear_query", "linear_keys", "linear_values", "final_linear"), strict=True))
-    layers: dict[Part, str] = {"encoder": "encoder.transformer", "decoder": "decoder.transformer_layers"}
-    attentions: dict[Part, dict[str, tuple[str, str]]] = {
-        "encoder": {"self_attention": ("self_attn", "layer_norm")},
-        "decoder": {
-            "self_attention": ("self_attn", "layer_norm_1"),
-            "cross_attention": ("context_attn", "layer_norm_2"),
-        },
-    }
-    linears: dict[tuple[Part, str], Names] = {}
-    norms: dict[tuple[Part, str], Names] = {}
-
     def linear(name: str) -> Names:
-        has_bias = f"{name}.bias".format(layer=0) in tensors
-        return Names(f"{name}.weight", f"{name}.bias" if has_bias else None)
+        names = weight_and_bias(name)
+        return names if names.of_layer(0).bias in tensors else Names(names.weight, None)
 
-    for part, sites in attentions.items():
-        layer = f"{layers[part]}.{{layer}}"
-        for site, (attention, norm) in sites.items():
-            for ours, theirs in projections.items():
-                linears[part, f"{site}.{ours}"] = linear(f"{layer}.{attention}.{theirs}")
-            norms[part, f"{site}_norm"] = _norm(f"{layer}.{norm}")
-        linears[part, "feed_forward.inner"] = linear(f"{layer}.feed_forward.w_1")
-        linears[part, "feed_forward.output"] = linear(f"{layer}.feed_forward.w_2")
-        norms[part, "feed_forward_norm"] = _norm(f"{layer}.feed_forward.layer_norm")
-        norms[part, "norm"] = _norm(f"{part}.layer_norm")
     return Layout(
-        linears,
-        norms,
+        _LAYERS.linears(linear),
+        _LAYERS.norms(),
         source_embedding=f"encoder.embeddings.{_EMBEDDING}",
         target_embedding=f"decoder.embeddings.{_EMBEDDING}",
         output="generator.weight",
         output_bias="generator.bias",
         position_tables=TABLES,
     )
-
-
-def _norm(name: str) -> Names:
-    return Names(f"{name}.weight", f"{name}.bias")

@@ -9,15 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from nmt.config import DecodingConfig, ModelConfig
+from nmt.config import ModelConfig
 from nmt.config.documents import DocumentError, parse_json, parse_yaml
-from nmt.convert.foreign import ATTENTION, Array, ForeignModel, ForeignVocabulary, Layout, Names, Part
+from nmt.convert.completing import BEAM_OF_5, completed, files_by_name
+from nmt.convert.foreign import (
+    ATTENTION,
+    Array,
+    ForeignModel,
+    ForeignVocabulary,
+    Layout,
+    Names,
+    Part,
+    weight_and_bias,
+)
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.pickled import shown
-from nmt.convert.segmenters import find_segmenters, segmentation_remarks, segmented_vocabulary
+from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import only_file, plain_settings
 from nmt.convert.sockeye.settings import TABLES, model_config
-from nmt.convert.tensors import check_layer_counts, check_tensors, read_tensors, tied_embeddings
+from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
 
@@ -64,30 +74,24 @@ def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         _read_vocabulary(vocabulary, segmenter) for vocabulary, segmenter in zip(vocabularies, segmenters, strict=True)
     )
     layout = _layout(config)
-    tied = tied_embeddings(tensors, layout, source, target)
     present = [path for path in (folder / _VERSION,) if path.is_file()]
     model = ForeignModel(
         toolkit="Sockeye",
         version=version,
-        config=config.model_copy(update={"tied_embeddings": tied}),
-        decoding=DecodingConfig(beam=5, length_penalty=1, normalization="length"),
+        config=config,
+        decoding=BEAM_OF_5,
         tensors=tensors,
         layout=layout,
         source=source,
         target=target,
         start=BOS,
-        files={
-            found.name: found
-            for found in dict.fromkeys([weights, folder / _CONFIG, *present, *vocabularies, *filter(None, segmenters)])
-        },
+        files=files_by_name([weights, folder / _CONFIG, *present, *vocabularies, *segmenters]),
         source_lang=given.source_lang or "",
         target_lang=given.target_lang or "",
         settings=plain_settings(settings),
         ignored=layout.position_tables,
-        remarks=tuple(segmentation_remarks(source, target)),
     )
-    check_tensors(model, name)
-    return model
+    return completed(model, name)
 
 
 def split_projections(tensors: Mapping[str, Array], config: ModelConfig, name: str) -> dict[str, Array]:
@@ -187,11 +191,11 @@ def _layout(config: ModelConfig) -> Layout:
             for ours in ATTENTION[:3]:
                 linears[part, f"{site}.{ours}"] = Names(f"{fused}[{ours}]", None)
             linears[part, f"{site}.output"] = Names(f"{layer}.{attention}.ff_out.weight", None)
-            norms[part, f"{site}_norm"] = _names(f"{layer}.{place}_{attention}.layer_norm")
-        linears[part, "feed_forward.inner"] = _names(f"{layer}.ff.ff1")
-        linears[part, "feed_forward.output"] = _names(f"{layer}.ff.ff2")
-        norms[part, "feed_forward_norm"] = _names(f"{layer}.{place}_ff.layer_norm")
-        norms[part, "norm"] = _names(f"{part}.final_process.layer_norm")
+            norms[part, f"{site}_norm"] = weight_and_bias(f"{layer}.{place}_{attention}.layer_norm")
+        linears[part, "feed_forward.inner"] = weight_and_bias(f"{layer}.ff.ff1")
+        linears[part, "feed_forward.output"] = weight_and_bias(f"{layer}.ff.ff2")
+        norms[part, "feed_forward_norm"] = weight_and_bias(f"{layer}.{place}_ff.layer_norm")
+        norms[part, "norm"] = weight_and_bias(f"{part}.final_process.layer_norm")
     linears["decoder", "cross_attention.query"] = Names("decoder.layers.{layer}.enc_attention.ff_q.weight", None)
     tables: dict[Part, str] = {"encoder": TABLES[0], "decoder": TABLES[1]}
     is_learned = config.positions == "learned"
@@ -205,7 +209,3 @@ def _layout(config: ModelConfig) -> Layout:
         positions=tables if is_learned else {},
         position_tables=() if is_learned else TABLES,
     )
-
-
-def _names(name: str) -> Names:
-    return Names(f"{name}.weight", f"{name}.bias")
