@@ -163,6 +163,11 @@ class ForeignModel:
     remarks: tuple[str, ...] = ()
     """What users of the imported model must know."""
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the files, for errors."""
+        return next(iter(self.files.values()), Path()).parent
+
     def linear(self, part: Part, layer: int, site: str) -> tuple[Array, Array | None]:
         """A matrix as (out, in), and its bias."""
         names = self.layout.linears[part, site].of_layer(layer + self.layout.first_layer)

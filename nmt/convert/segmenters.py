@@ -66,7 +66,7 @@ def segmented_vocabulary(
             f"{name}: has pieces of SentencePiece, but no SentencePiece model lies beside it. Name it with "
             "--source-spm or --target-spm."
         )
-    return ForeignVocabulary(tuple(pieces), unk, eos, None if segmenter is None else _read_model(segmenter), pad)
+    return ForeignVocabulary(tuple(pieces), unk, eos, None if segmenter is None else read_segmenter(segmenter), pad)
 
 
 def segmentation_remarks(source: ForeignVocabulary, target: ForeignVocabulary) -> Iterator[str]:
@@ -84,7 +84,12 @@ def _is_text(piece: str) -> bool:
     return not any(0xD800 <= ord(character) < 0xE000 or character in "\0\n" for character in piece)
 
 
-def _read_model(path: Path) -> bytes:
+def read_segmenter(path: Path) -> bytes:
+    """A SentencePiece model.
+
+    Raises:
+        VocabularyError: the file cannot be read, or is another.
+    """
     try:
         if path.stat().st_size > _LARGEST_MODEL:
             raise ValueError

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from nmt.config import ModelConfig
+from nmt.config import DecodingConfig, ModelConfig
+from nmt.config.documents import DocumentError, parse_yaml
 from nmt.config.mistakes import first_mistake
 from nmt.convert.foreign import Array
 from nmt.convert.pickled import shown
 from nmt.errors import CheckpointError
 
+_Section = TypeVar("_Section", ModelConfig, DecodingConfig)
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
 _LONGEST_LIST = 50
+_LARGEST_FILE = 256 * 2**10
+
+
+def read_yaml_settings(path: Path, prepare: Callable[[str], str] = str) -> dict[str, Any]:
+    """The settings in a file of YAML.
+
+    Args:
+        prepare: what is done to the text first.
+
+    Raises:
+        CheckpointError: the file cannot be read, or holds no settings.
+    """
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise CheckpointError(f"{path}: has {path.stat().st_size:,} bytes, too many for settings.")
+        return parse_yaml_settings(prepare(path.read_text(encoding="utf-8")), str(path))
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise CheckpointError(f"{path}: is not UTF-8 text.") from None
+
+
+def parse_yaml_settings(text: str, name: str) -> dict[str, Any]:
+    """The settings in text of YAML.
+
+    Args:
+        name: of the text, for errors.
+
+    Raises:
+        CheckpointError: the text is not YAML, or not a mapping.
+    """
+    try:
+        values = parse_yaml(text)
+    except DocumentError as error:
+        raise CheckpointError(f"{name}: is not YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{name}: expected settings, got {type(values).__name__}.")
+    return values
 
 
 def check_settings(
@@ -74,16 +114,21 @@ def model_settings(name: str, **values: Any) -> ModelConfig:
     missing = [key for key in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "heads") if values[key] is None]
     if missing:
         raise CheckpointError(f"{name}: its settings do not tell {', '.join(missing)}: is it a Transformer?")
+    return valid_settings(ModelConfig, name, **values)
+
+
+def valid_settings(section: type[_Section], name: str, **values: Any) -> _Section:
+    """A section of our settings, with values of another toolkit.
+
+    Raises:
+        CheckpointError: a value is impossible.
+    """
     try:
-        return ModelConfig(**values)
+        return section(**values)
     except ValidationError as error:
         raise CheckpointError(
-            f"{name}: its settings are damaged, or nmt cannot express them. {_mistake(error)}"
+            f"{name}: its settings are damaged, or nmt cannot express them. {shown(first_mistake(error))}"
         ) from None
-
-
-def _mistake(error: ValidationError) -> str:
-    return shown(first_mistake(error))
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, object]:

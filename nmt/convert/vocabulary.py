@@ -75,8 +75,8 @@ def build_vocabulary(model: ForeignModel) -> Vocabulary:
     try:
         source, target = (_model_file(side, model.start) for side in (model.source, model.target))
     except ValueError as error:
-        raise VocabularyError(f"{model.toolkit}: a SentencePiece model is damaged: {error}.") from None
-    return Vocabulary(source if source == target else with_target_model(source, target), name=model.toolkit)
+        raise VocabularyError(f"{model.folder}: a SentencePiece model is damaged: {error}.") from None
+    return Vocabulary(source if source == target else with_target_model(source, target), name=str(model.folder))
 
 
 def _model_file(vocabulary: ForeignVocabulary, start: str | None) -> bytes:

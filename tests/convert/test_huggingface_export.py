@@ -39,6 +39,8 @@ MODELS = [
     pytest.param({"decoder_start": "zero", "activation": "gelu"}, id="zeros first, gelu"),
     pytest.param({"decoder_start": "zero", "tied_embeddings": "decoder"}, id="zeros first, a source matrix"),
     pytest.param({"positions": "tensor2tensor", "activation": "quick_gelu"}, id="Tensor2Tensor's positions"),
+    pytest.param({"positions": "learned", "output_bias": True}, id="learned positions"),
+    pytest.param({"first_position": 2}, id="positions from 2 on"),
 ]
 
 
@@ -153,8 +155,6 @@ def test_other_files_fail_the_checks(random_bundle, tmp_path):
     ("settings", "message"),
     [
         ({"norm": "pre"}, "has norm: pre, but MarianMT has only post"),
-        ({"positions": "learned"}, "has positions: learned, but MarianMT computes its positions"),
-        ({"first_position": 2}, "has first_position: 2, but"),
         ({"norm_epsilon": 0.01}, "has norm_epsilon: 0.01, but MarianMT has 1e-05"),
         ({"d_k": 4}, "d_k 4 and d_v 8"),
         ({"attention": "additive"}, "attention: additive"),

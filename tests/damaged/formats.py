@@ -62,6 +62,8 @@ from tests.convert.marian_mt import STORED as MARIAN_MT
 from tests.convert.peers import WRITERS
 from tests.training.conftest import Silent, make_data_set
 
+MARIAN = MARIAN_MT.parent
+"""Stored models that Marian trained."""
 LINES = ["the boat leaves at noon", "nobody heard the bell", "two small lamps", "a letter came"] * 3
 SIZES = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 8, "d_ff": 8, "heads": 2, "max_positions": 32}
 
@@ -544,6 +546,19 @@ _PEERS: tuple[tuple[str, str, dict[str, object], str | None], ...] = (
 """Format, file, options of what writes it, and its tree."""
 
 
+def _write_marian(folder: Path, *, name: str) -> None:
+    shutil.copytree(MARIAN / name, folder / "marian")
+
+
+def _read_marian(folder: Path) -> None:
+    form = find_format(folder / "marian", "marian")
+    model = form.read(folder / "marian", NOTHING_GIVEN)
+    check_whole(model, "marian")
+    build_foreign_vocabulary(model)
+    our_weights(model)
+    json.dumps(dict(model.settings)).encode()
+
+
 def _write_marian_mt(folder: Path, *, change: Callable[[Path], None] = lambda folder: None) -> None:
     change(Path(shutil.copytree(MARIAN_MT, folder / "marian-mt")))
 
@@ -579,6 +594,16 @@ _MARIAN_MT = {
 }
 
 FORMATS: dict[str, Format] = {
+    **{
+        f"{file} of {name}": Format(f"marian/{file}", partial(_write_marian, name=name), _read_marian, None, ("marian",))
+        for name, file in (
+            ("marian-post", "model.npz"),
+            ("marian-post", "decoder.yml"),
+            ("marian-post", "vocab.yml"),
+            ("marian-decoder", "source.yml"),
+            ("marian-decoder", "target.spm"),
+        )
+    },
     **{
         f"{file} of {name}{' ' + ' '.join(options) if options else ''}": Format(
             f"theirs/{file}", partial(_write_peer, name=name, **options), _read_peer, tree, ("theirs",)

@@ -19,7 +19,7 @@ from nmt.convert.huggingface.software import HuggingFaceSide
 from nmt.convert.huggingface.tensor_files import WEIGHTS
 from nmt.convert.huggingface.tokenizer_files import CONFIG as TOKENIZER_CONFIG
 from nmt.convert.huggingface.tokenizer_files import SEGMENTERS, TARGET_VOCAB, VOCAB
-from nmt.convert.huggingface.writing import DTYPES, all_tensors, feature_order, write_huggingface
+from nmt.convert.huggingface.writing import DTYPES, all_tensors, feature_order, stored_positions, write_huggingface
 from nmt.convert.target import Target
 
 _FILES = "the exported files"
@@ -90,10 +90,10 @@ def _remarks(bundle: Bundle) -> Mapping[str, str]:
         remarks["norm_epsilon"] = (
             f"MarianMT always has {NORM_EPSILON:g}; this model was trained with {model.norm_epsilon:g}."
         )
-    if model.positions == "tensor2tensor":
+    if stored_positions(bundle):
         remarks["positions"] = (
-            "The table of positions is stored with the weights, because MarianMT's own has other rates. transformers "
-            "reads it, but leaves it out of a model that it saves."
+            "The tables of positions are stored with the weights, because MarianMT's own positions differ. "
+            "transformers reads them, but leaves them out of a model that it saves."
         )
     if decoding.normalization == "paper" and decoding.length_penalty:
         remarks["length_penalty"] = (

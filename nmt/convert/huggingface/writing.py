@@ -18,6 +18,7 @@ from torch import Tensor
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.convert.expressible import check_attention
+from nmt.convert.foreign import Part
 from nmt.convert.huggingface.features import sines_first, with_features
 from nmt.convert.huggingface.names import (
     OUTPUT,
@@ -86,11 +87,6 @@ def check_expressible(bundle: Bundle) -> None:
     check_attention(model, name, "MarianMT")
     if model.norm != "post":
         raise NmtError(f"{name}: has norm: {model.norm}, but MarianMT has only post. Export to another format.")
-    if model.positions == "learned" or model.first_position:
-        setting = "positions: learned" if model.positions == "learned" else f"first_position: {model.first_position}"
-        raise NmtError(
-            f"{name}: has {setting}, but MarianMT computes its positions, from 0 on. Export to another format."
-        )
     if model.norm_epsilon > _LARGEST_EPSILON:
         raise NmtError(
             f"{name}: has norm_epsilon: {model.norm_epsilon:g}, but MarianMT has {NORM_EPSILON:g}. Export to another "
@@ -108,11 +104,19 @@ def stored_tensors(bundle: Bundle) -> dict[str, Tensor]:
         tensors[OUTPUT] = tensors[OUTPUT].clone()  # safetensors refuses tensors that share memory
     else:
         del tensors[OUTPUT]
-    if bundle.config.model.positions == "tensor2tensor":
-        table = fixed_positions(bundle.config.model)
-        assert table is not None
-        tensors |= {name: table.float() for name in POSITIONS.values()}
-    return tensors
+    return tensors | stored_positions(bundle)
+
+
+def stored_positions(bundle: Bundle) -> dict[str, Tensor]:
+    """The tables of positions, by MarianMT's names, for a model whose positions MarianMT does not compute itself."""
+    model = bundle.config.model
+    if model.positions in ("sinusoidal", "sinusoidal_halves") and not model.first_position:
+        return {}
+    order_D, fixed = feature_order(model), fixed_positions(model)
+    if fixed is not None:
+        return {name: fixed[:, order_D].float().contiguous() for name in POSITIONS.values()}
+    ours: dict[Part, str] = {"encoder": "source_positions.weight", "decoder": "target_positions.weight"}
+    return {name: bundle.weights[ours[part]] for part, name in POSITIONS.items()}
 
 
 def all_tensors(bundle: Bundle) -> dict[str, Tensor]:

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.config.documents import DocumentError, parse_yaml
 from nmt.convert.completing import completed, files_by_name
 from nmt.convert.foreign import ForeignModel, ForeignVocabulary, LayerModules, Layout
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.joeynmt.settings import TABLES, check_text, decoding_config, model_config, with_part
 from nmt.convert.pickled import shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import check_settings, only_file, plain_settings
+from nmt.convert.settings import check_settings, only_file, plain_settings, read_yaml_settings
 from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
@@ -23,7 +22,6 @@ _VOCABULARIES = ("src_vocab.txt", "trg_vocab.txt")
 _CHECKPOINTS = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")
 _SPECIAL = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 """The pieces that every vocabulary begins with, in this order; settings may give them other names."""
-_LARGEST_CONFIG = 256 * 2**10
 _LAYERS = LayerModules(
     layers={"encoder": "encoder.layers.{layer}", "decoder": "decoder.layers.{layer}"},
     attentions={
@@ -56,7 +54,7 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     """
     weights = only_file(path, _CHECKPOINTS, "*.ckpt", "the checkpoint") if path.is_dir() else path
     folder, name = weights.parent, str(weights)
-    settings = _read_config(folder / _CONFIG)
+    settings = read_yaml_settings(folder / _CONFIG)
     model_part, data = _part(settings, "model"), _part(settings, "data")
     file = read_torch_file(weights)
     tensors = read_tensors(file, file.value.get("model_state") if isinstance(file.value, Mapping) else None)
@@ -94,22 +92,6 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         ignored=layout.position_tables,
     )
     return completed(model, name)
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > _LARGEST_CONFIG:
-            raise CheckpointError(f"{path}: has {path.stat().st_size:,} bytes, too many for settings.")
-        values = parse_yaml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}).") from None
-    except DocumentError as error:
-        raise CheckpointError(f"{path}: is not YAML: {error}") from None
-    except ValueError:
-        raise CheckpointError(f"{path}: is not UTF-8 text.") from None
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: expected settings, got {type(values).__name__}.")
-    return values
 
 
 def _part(settings: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from nmt.config import DecodingConfig
 from nmt.convert.completing import files_by_name
@@ -17,6 +17,8 @@ from nmt.convert.foreign import ATTENTION, Array, ForeignModel, Layout, Names, P
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.marian.settings import DECODES_OTHERWISE, model_config
 from nmt.convert.marian.vocabulary import read_vocabulary
+from nmt.convert.segmenters import read_segmenter
+from nmt.convert.settings import parse_yaml_settings, read_yaml_settings, valid_settings
 from nmt.errors import CheckpointError
 
 _SETTINGS = "special:model.yml"
@@ -56,7 +58,7 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     tensors, settings = read_npz(files.weights)
     config = model_config(settings, tensors, str(files.weights))
     source, target = (
-        read_vocabulary(vocabulary, None if segmenter is None else segmenter.read_bytes())
+        read_vocabulary(vocabulary, None if segmenter is None else read_segmenter(segmenter))
         for vocabulary, segmenter in zip(files.vocabularies, files.segmenters, strict=True)
     )
     for vocabulary, side in ((files.vocabularies[0], source), (files.vocabularies[1], target)):
@@ -73,7 +75,7 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         toolkit="Marian",
         version=settings.get("version"),
         config=config,
-        decoding=_decoding(files.decoder),
+        decoding=_decoding(files),
         tensors=tensors,
         layout=layout,
         source=source,
@@ -98,12 +100,12 @@ def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, KeyError) as error:
         raise CheckpointError(f"{path}: is not an .npz file, or is damaged ({error}).") from None
     if _SETTINGS not in arrays:
         raise CheckpointError(f"{path}: lacks {_SETTINGS}, the model's settings: is it a model of Marian?")
     text = arrays.pop(_SETTINGS).tobytes().rstrip(b"\0").decode(errors="replace")
-    settings = _yaml(text, f"{path}, {_SETTINGS}")
+    settings = parse_yaml_settings(text, f"{path}, {_SETTINGS}")
     packed = sorted(name for name, array in arrays.items() if not np.issubdtype(array.dtype, np.floating))
     if packed:
         raise CheckpointError(
@@ -124,7 +126,7 @@ def find_files(path: Path, given: Given = NOTHING_GIVEN) -> MarianFiles:
     """
     folder = path if path.is_dir() else path.parent
     decoder_path = path if path.name.endswith("decoder.yml") else _decoder_file(folder, path)
-    decoder = {} if decoder_path is None else _yaml(decoder_path.read_text(errors="replace"), str(decoder_path))
+    decoder = {} if decoder_path is None else read_yaml_settings(decoder_path)
     weights = path if path.suffix == ".npz" else _named(decoder.get("models"), folder) or _only(folder, path)
     return MarianFiles(
         weights=weights,
@@ -184,21 +186,10 @@ def _segmenter(folder: Path, side: str) -> Path | None:
     return next((path for name in _SEGMENTERS[side] if (path := folder / name).is_file()), None)
 
 
-def _yaml(text: str, name: str) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise CheckpointError(f"{name}: is not YAML ({error}).") from None
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{name}: expected settings, got {type(values).__name__}.")
-    return values
-
-
-def _decoding(decoder: Mapping[str, Any]) -> DecodingConfig:
+def _decoding(files: MarianFiles) -> DecodingConfig:
     """Marian divides scores by length^normalize, and does not by default."""
-    return DecodingConfig(
-        beam=decoder.get("beam-size", 6), length_penalty=decoder.get("normalize", 0), normalization="length"
-    )
+    values = {"beam": files.decoder.get("beam-size", 6), "length_penalty": files.decoder.get("normalize", 0)}
+    return valid_settings(DecodingConfig, f"{files.weights.parent}, decoder.yml", **values, normalization="length")
 
 
 def marian_layout(tensors: Container[str], norm: str) -> Layout:

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from nmt.convert.foreign import ForeignVocabulary
+from nmt.convert.segmenters import read_segmenter
 from nmt.data.model_file import read_pieces
 from nmt.errors import VocabularyError
 
@@ -32,13 +33,13 @@ def read_vocabulary(path: Path, segmenter: bytes | None) -> ForeignVocabulary:
         VocabularyError: the file cannot be read or is not a vocabulary.
     """
     try:
-        content = path.read_bytes()
         if path.suffix == ".spm":
-            pieces, segmenter = [piece.text for piece in read_pieces(content)], content
+            segmenter = read_segmenter(path)
+            pieces = [piece.text for piece in read_pieces(segmenter)]
         elif path.suffix in (".yml", ".yaml"):
-            pieces = read_yaml_pieces(content.decode(), str(path))
+            pieces = read_yaml_pieces(path.read_bytes().decode(), str(path))
         else:
-            pieces = content.decode().removesuffix("\n").split("\n")
+            pieces = path.read_bytes().decode().removesuffix("\n").split("\n")
     except OSError as error:
         raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
     except ValueError:

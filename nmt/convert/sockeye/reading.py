@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config import ModelConfig
-from nmt.config.documents import DocumentError, parse_json, parse_yaml
+from nmt.config.documents import parse_json
 from nmt.convert.completing import BEAM_OF_5, completed, files_by_name
 from nmt.convert.foreign import (
     ATTENTION,
@@ -25,7 +25,7 @@ from nmt.convert.foreign import (
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.pickled import shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import only_file, plain_settings
+from nmt.convert.settings import only_file, plain_settings, read_yaml_settings
 from nmt.convert.sockeye.settings import TABLES, model_config
 from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import read_torch_file
@@ -61,7 +61,7 @@ def read_sockeye(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     weights = only_file(path, _PARAMETERS, "params.*", "the file of parameters") if path.is_dir() else path
     folder, name = weights.parent, str(weights)
     version = _read_version(folder / _VERSION)
-    settings = _flat(_read_config(folder / _CONFIG))
+    settings = _flat(read_yaml_settings(folder / _CONFIG, _without_tags))
     file = read_torch_file(weights)
     stored = read_tensors(file, file.value)
     stored = {key: array for key, array in stored.items() if "traced" not in key and not key.startswith(_LENGTH_RATIO)}
@@ -134,24 +134,15 @@ def _read_version(path: Path) -> str | None:
     return shown(version)
 
 
-def _read_config(path: Path) -> Any:
-    try:
-        if path.stat().st_size > _LARGEST_CONFIG:
-            raise CheckpointError(f"{path}: has {path.stat().st_size:,} bytes, too many for settings.")
-        # Each part is tagged with the name of its class.
-        return parse_yaml(_TAG.sub(r"\1", path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}).") from None
-    except DocumentError as error:
-        raise CheckpointError(f"{path}: is not YAML: {error}") from None
-    except ValueError:
-        raise CheckpointError(f"{path}: is not UTF-8 text.") from None
+def _without_tags(text: str) -> str:
+    """Each part of the settings is tagged with the name of its class."""
+    return _TAG.sub(r"\1", text)
 
 
-def _flat(settings: Any) -> dict[str, Any]:
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings, with those of a part as ``PART.KEY``."""
     flat: dict[str, Any] = {}
-    for key, value in settings.items() if isinstance(settings, dict) else ():
+    for key, value in settings.items():
         if isinstance(value, dict):
             flat |= {f"{key}.{inner}": of_inner for inner, of_inner in value.items()}
         else:
