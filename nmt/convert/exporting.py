@@ -13,6 +13,7 @@ from nmt.convert.card import CARD_NAME, model_card
 from nmt.convert.certificate.examining import ExportJob, examine
 from nmt.convert.certificate.record import PARITY_NAME, Certificate
 from nmt.convert.failure import failed
+from nmt.convert.own_bundles import behind_link
 from nmt.convert.target import Target
 from nmt.convert.targets import find_target
 from nmt.errors import ConfigError
@@ -55,6 +56,7 @@ def export_model(
             f"--quantization {quantization}: {target.toolkit} has {', '.join(target.quantizations)} here."
         )
     check_replaceable(out, exported_kind(target))
+    bundle_folder = behind_link(bundle_folder)
     bundle = load_bundle(bundle_folder)
     with replacing_folder(out, exported_kind(target)) as temporary:
         target.write(bundle, temporary, quantization)

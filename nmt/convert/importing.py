@@ -23,7 +23,7 @@ from nmt.convert.failure import failed
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
-from nmt.convert.own_bundles import OWN, is_own
+from nmt.convert.own_bundles import OWN, behind_link, is_own
 from nmt.convert.soundness import check_whole
 from nmt.convert.vocabulary import build_vocabulary
 from nmt.convert.weights import our_weights
@@ -61,7 +61,7 @@ def import_model(
     check_replaceable(out, BUNDLE)
     with unpacked(path) as folder:
         if format == OWN or (format is None and is_own(folder)):
-            return _copy(bundle_to_use(folder), out, lines)
+            return _copy(behind_link(bundle_to_use(folder)), out, lines)
         return _import(path, folder, out, format, given, lines)
 
 
