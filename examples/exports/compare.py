@@ -3,7 +3,8 @@
 Usage: python compare.py MODEL EXPORTS SOURCE REFERENCE [--threads N] [--rounds N]
 
 EXPORTS holds the folders that `nmt export` wrote, each named by its format. All search greedily, in fp32, in batches of
-similar length, and take turns. Nothing of nmt is used to read an exported folder.
+similar length, and take turns. Nothing of nmt is used to read an exported folder. Each toolkit limits the length of an
+output in another way, so all write up to LONGEST pieces, and what is beyond nmt's limit is cut off.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ import nmt
 
 Translate = Callable[[list[str]], list[str]]
 BATCH = 64
-MAX_EXTRA_LENGTH = 50
+MAX_EXTRA_LENGTH, LONGEST = 50, 256
 PAD, UNK, BOS, EOS = range(4)
 
 
 def with_nmt(model: Path, threads: int) -> Translate:
+    """A plain search: what nmt does besides (guard, splitting, copying) is not in an exported model."""
     loaded = nmt.load(model, device="cpu", precision="fp32", threads=threads)
-    return lambda lines: [translation.text for translation in loaded.translate(lines, beam=1)]
+    plain = {"beam": 1, "guard": False, "split_sentences": "never", "copy_unknown": False}
+    return lambda lines: [translation.text for translation in loaded.translate(lines, **plain)]
 
 
 def with_ctranslate2(folder: Path, threads: int) -> Translate:
@@ -43,14 +46,17 @@ def with_ctranslate2(folder: Path, threads: int) -> Translate:
     translator = ctranslate2.Translator(str(folder), intra_threads=threads)
 
     def translate(lines: list[str]) -> list[str]:
+        sources = [source.encode(line, out_type=str) for line in lines]
         results = translator.translate_batch(
-            [source.encode(line, out_type=str) for line in lines],
+            sources,
             beam_size=1,
             max_batch_size=BATCH,
+            max_decoding_length=LONGEST,
             disable_unk=True,
             suppress_sequences=[["<pad>"], ["<s>"]],
         )
-        return [target.decode(result.hypotheses[0]) for result in results]
+        outputs = [result.hypotheses[0] for result in results]
+        return [target.decode(cut(output, len(pieces))) for output, pieces in zip(outputs, sources, strict=True)]
 
     return translate
 
@@ -64,10 +70,11 @@ def with_transformers(folder: Path, threads: int) -> Translate:
 
     def translated(lines: list[str]) -> list[str]:
         batch = tokenizer(lines, return_tensors="pt", padding=True)
-        longest = batch["input_ids"].shape[1] + MAX_EXTRA_LENGTH
         with torch.inference_mode():
-            outputs = model.generate(**batch, num_beams=1, do_sample=False, max_length=longest)
-        found: list[str] = tokenizer.batch_decode(outputs, skip_special_tokens=True)
+            outputs = model.generate(**batch, num_beams=1, do_sample=False, max_length=LONGEST)
+        lengths = (batch["attention_mask"].sum(dim=1) - 1).tolist()  # without eos
+        rows = [cut(row[1:], length) for row, length in zip(outputs.tolist(), lengths, strict=True)]
+        found: list[str] = tokenizer.batch_decode(rows, skip_special_tokens=True)
         return found
 
     return in_batches(translated)
@@ -98,7 +105,7 @@ def with_onnx(folder: Path, threads: int) -> Translate:
         found = run(decoder, input_ids=next_B1, encoder_hidden_states=states, encoder_attention_mask=mask_BS)
         past: dict[str, Any] = {}
         written, has_ended = [], np.zeros(len(rows), bool)
-        while not has_ended.all() and len(written) < width + MAX_EXTRA_LENGTH:
+        while not has_ended.all() and len(written) < LONGEST:
             past |= {name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}
             logits_BV = found["logits"][:, -1]
             logits_BV[:, [PAD, UNK, BOS]] = -np.inf
@@ -106,7 +113,8 @@ def with_onnx(folder: Path, threads: int) -> Translate:
             has_ended |= next_B1[:, 0] == EOS
             written.append(np.where(has_ended, EOS, next_B1[:, 0]))
             found = run(decoder_with_past, input_ids=next_B1, encoder_attention_mask=mask_BS, **past)
-        return [target.decode([index for index in row if index != EOS]) for row in np.array(written).T.tolist()]
+        outputs = [[index for index in row if index != EOS] for row in np.array(written).T.tolist()]
+        return [target.decode(cut(output, len(row) - 1)) for output, row in zip(outputs, rows, strict=True)]
 
     return in_batches(translated)
 
@@ -122,6 +130,7 @@ def with_marian(folder: Path, threads: int) -> Translate:
         cpu_threads=threads,
         beam_size=1,
         normalize=0,
+        max_length_factor=10,
         mini_batch=BATCH,
         maxi_batch=100,
         maxi_batch_sort="src",
@@ -129,8 +138,9 @@ def with_marian(folder: Path, threads: int) -> Translate:
     )
 
     def translate(lines: list[str]) -> list[str]:
-        outputs = translator.translate([" ".join(source.encode(line, out_type=str)) for line in lines])
-        return [target.decode(output.split(" ")) for output in outputs]
+        sources = [source.encode(line, out_type=str) for line in lines]
+        outputs = [line.split(" ") for line in translator.translate([" ".join(pieces) for pieces in sources])]
+        return [target.decode(cut(output, len(pieces))) for output, pieces in zip(outputs, sources, strict=True)]
 
     return translate
 
@@ -145,6 +155,11 @@ SOFTWARE: dict[str, Callable[[Path, int], Translate]] = {
 
 def segmenters(folder: Path) -> Iterator[SentencePieceProcessor]:
     return (SentencePieceProcessor(model_file=str(folder / name)) for name in ("source.spm", "target.spm"))
+
+
+def cut(output: list[Any], source_length: int) -> list[Any]:
+    """The output as nmt limits it. Both lengths are pieces without eos."""
+    return output[: source_length + MAX_EXTRA_LENGTH]
 
 
 def in_batches(translated: Translate) -> Translate:
