@@ -13,6 +13,7 @@ from nmt.cli.app import app
 from nmt.convert.certificate.record import Certificate, Check
 
 MARIAN = Path(__file__).parents[1] / "convert" / "data" / "marian-post"
+MARIAN_MT = MARIAN.with_name("marian_mt")
 
 
 def invoke(*arguments):
@@ -67,11 +68,14 @@ def test_inspect_shows_both(folder, nmt):
 
 def test_inspect_knows_an_export_that_has_the_files_of_a_bundle(folder, nmt):
     """Hugging Face's weights have the name of ours."""
-    nmt("export", "models/opus", "--to", "huggingface", cwd=folder)
-    exported = nmt("inspect", "models/opus-huggingface", cwd=folder).stdout
-    assert exported.startswith("exported model: models/opus-huggingface  [unchanged]")
+    shutil.copytree(MARIAN_MT, folder / "mt")
+    imported = nmt("import", "mt", cwd=folder)
+    assert "written: models/mt" in imported.stderr
+    nmt("export", "models/mt", "--to", "huggingface", cwd=folder)
+    exported = nmt("inspect", "models/mt-huggingface", cwd=folder).stdout
+    assert exported.startswith("exported model: models/mt-huggingface  [unchanged]")
     assert "format: Hugging Face MarianMT" in exported
-    assert "model: models/opus  [unchanged]" in exported
+    assert "model: models/mt  [unchanged]" in exported
 
 
 def test_inspect_names_a_changed_file_of_an_export(folder, tmp_path):
