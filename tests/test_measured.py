@@ -129,6 +129,13 @@ def test_a_speedup_is_that_of_the_fastest_tries_on_one_thread(monkeypatch):
     assert computed == ["slow", "fast"] * 6  # in turn, since a machine's speed changes
 
 
+def test_a_far_slower_computation_is_tried_once(monkeypatch):
+    seconds = iter([0.001, 0.4, 0.001, 0.4])
+    monkeypatch.setattr(measured, "_seconds", lambda compute: next(seconds))
+    assert speedup(str, str) == 0.0025
+    assert list(seconds) == [0.001, 0.4]
+
+
 def test_short_computations_are_tried_more_often(monkeypatch):
     seconds = iter([0.002, 0.002] * 5 + [0.002, 0.001] * 5)
     monkeypatch.setattr(measured, "_seconds", lambda compute: next(seconds))

@@ -14,6 +14,7 @@ from nmt.convert.certificate.examining import ExportJob, examine
 from nmt.convert.certificate.record import Certificate
 from nmt.convert.exported_files import write_json
 from nmt.convert.failure import REPORT, failed
+from nmt.convert.own_bundles import behind_link
 from nmt.convert.target import Target
 from nmt.convert.targets import find_target
 from nmt.errors import ConfigError
@@ -56,6 +57,7 @@ def export_model(
             f"--quantization {quantization}: {target.toolkit} has {', '.join(target.quantizations)} here."
         )
     check_replaceable(out, exported_kind(target))
+    bundle_folder = behind_link(bundle_folder)
     bundle = load_bundle(bundle_folder)
     with replacing_folder(out, exported_kind(target)) as temporary:
         target.write(bundle, temporary, quantization)

@@ -24,7 +24,7 @@ from nmt.convert.foreign import ForeignModel
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.naming import model_name
-from nmt.convert.own_bundles import OWN, is_own
+from nmt.convert.own_bundles import OWN, behind_link, is_own
 from nmt.convert.soundness import check_whole
 from nmt.convert.vocabulary import build_vocabulary
 from nmt.convert.weights import our_weights
@@ -68,7 +68,7 @@ def import_model(
                     "--source-lang, --target-lang, --source-spm and --target-spm apply to models of other toolkits; "
                     f"{path} is a bundle of nmt. Leave them out."
                 )
-            return _copy(bundle_to_use(folder), out, lines)
+            return _copy(behind_link(bundle_to_use(folder)), out, lines)
         check_replaceable(out, BUNDLE)
         return _import(path, folder, out, format, given, lines)
 

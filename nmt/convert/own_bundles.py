@@ -22,6 +22,11 @@ def is_own(folder: Path) -> bool:
     return folder.is_dir() and (is_run(folder) or (is_bundle(folder) and not is_huggingface(folder)))
 
 
+def behind_link(folder: Path) -> Path:
+    """The folder that a link names now. Training moves a run's ``last`` and ``best`` to other checkpoints."""
+    return folder.resolve() if folder.is_symlink() else folder
+
+
 def same_bundles(found: Bundle, expected: Bundle) -> list[Check]:
     """Compare two bundles: weights number by number, pieces and settings."""
     names = found.weights.keys() | expected.weights.keys()

@@ -19,7 +19,9 @@ from nmt.kernels import private
 from nmt.measured import remembered, speedup
 
 # The rows of a small batch of hypotheses.
-_TRIAL_ROWS = 64
+_TRIAL_ROWS, _FIRST_ROWS = 64, 4
+_HOPELESS = 0.01
+"""A speedup with the first rows below which the others are not tried."""
 # oneDNN needs a copy of the weights of its own, and compiles products, so it must gain something.
 _MIN_SPEEDUP = 1.1
 # Up to so many rows FBGEMM is faster with most weights, also on a processor with AMX (docs/performance.md).
@@ -168,4 +170,5 @@ def _onednn_speedup(features: int, outputs: int) -> float:
     fbgemm, onednn = (
         kind(weight_OI, torch.ones(outputs, dtype=torch.double)) for kind in (FbgemmProduct, OnednnProduct)
     )
-    return speedup(lambda: fbgemm.multiply(x_NI), lambda: onednn.multiply(x_NI))
+    first = speedup(lambda: fbgemm.multiply(x_NI[:_FIRST_ROWS]), lambda: onednn.multiply(x_NI[:_FIRST_ROWS]))
+    return first if first < _HOPELESS else speedup(lambda: fbgemm.multiply(x_NI), lambda: onednn.multiply(x_NI))

@@ -13,11 +13,12 @@ import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import Config, ModelConfig
+from nmt.convert import exporting
 from nmt.convert.certificate.checks import COMPARISONS, encoder_states
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import make_probes
 from nmt.convert.certificate.reference_side import ReferenceSide
-from nmt.convert.exporting import exported_kind
+from nmt.convert.exporting import export_model, exported_kind
 from nmt.convert.huggingface.features import sines_first, with_features
 from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.huggingface.target import HUGGINGFACE
@@ -188,6 +189,22 @@ def test_a_post_norm_model_computes_the_same_with_its_features_in_another_order(
         assert torch.allclose(paper(source_BS, target_BT), halves(source_BS, target_BT), atol=1e-6)
         paper.load_state_dict(with_features(halves.state_dict(), sines_first(settings["d_model"]).argsort()))
         assert torch.allclose(paper(source_BS, target_BT), halves(source_BS, target_BT), atol=1e-6)
+
+
+def test_a_link_that_training_moves_meanwhile_changes_nothing(random_bundle, monkeypatch, tmp_path):
+    first, second = random_bundle(), random_bundle(output_bias=True)
+    link = tmp_path / "last"
+    link.symlink_to(first.folder)
+
+    def load_and_move(folder):
+        bundle = load_bundle(folder)
+        link.unlink()
+        link.symlink_to(second.folder)
+        return bundle
+
+    monkeypatch.setattr(exporting, "load_bundle", load_and_move)
+    certificate = export_model(link, tmp_path / "out", to="huggingface")
+    assert not certificate.failed
 
 
 def test_a_full_disk_is_one_error_and_leaves_nothing(random_bundle, tmp_path):

@@ -596,7 +596,7 @@ _MARIAN_MT = {
 FORMATS: dict[str, Format] = {
     **{
         f"{file} of {name}": Format(
-            f"marian/{file}", partial(_write_marian, name=name), _read_marian, None, ("marian",)
+            f"marian/{file}", partial(_write_marian, name=name), _read_marian, names=("marian",)
         )
         for name, file in (
             ("marian-post", "model.npz"),

@@ -195,6 +195,14 @@ def test_the_libraries_are_timed(kind):
     assert int8.onednn_speedup(16, 8) > 0
 
 
+@pytest.mark.parametrize(("speedups", "found"), [([0.001, 9.0], 0.001), ([0.1, 9.0], 9.0)])
+def test_a_library_that_is_hopeless_with_few_rows_is_not_tried_with_many(speedups, found, monkeypatch, choosing):
+    remaining = iter(speedups)
+    monkeypatch.setattr(int8, "speedup", lambda slower, faster: next(remaining))
+    monkeypatch.setattr(int8, "remembered", lambda name, measure: measure())
+    assert int8.onednn_speedup(16, 8) == found
+
+
 @pytest.mark.parametrize("rows", [FEW, MANY])
 def test_a_row_or_a_weight_of_zeros_gives_the_bias(kind, rows):
     bias = random(24)

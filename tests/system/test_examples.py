@@ -1,6 +1,7 @@
 """The scripts under examples/ run, at reduced size."""
 
 import importlib
+import json
 import math
 import os
 import shutil
@@ -135,3 +136,16 @@ def test_multi30k_from_the_archives_to_the_score(tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("\nBLEU = ") + result.stdout.startswith("BLEU = ") == 2
     assert "case:lc" in result.stdout
+
+
+def test_exports_are_translated_beside_their_model(trained, tmp_path):
+    text = [trained / "data" / "toy-en-de" / f"test.{language}" for language in ("en", "de")]
+    command = ["sh", EXAMPLES / "exports" / "run.sh", trained / "runs" / "toy-en-de-tiny", *text]
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    rows = {row["software"]: row for row in map(json.loads, result.stdout.splitlines())}
+    written = {folder.name for folder in (tmp_path / "exports").iterdir() if folder.is_dir()}
+    assert rows.keys() == {"nmt", *written}
+    assert len(written) + result.stderr.count("left out: ") == 4
+    assert {(row["bleu"], row["lines that differ"]) for row in rows.values()} == {(rows["nmt"]["bleu"], 0)}

@@ -1,0 +1,217 @@
+"""Translate a text with a model and with each of its exported folders, by the other toolkits' own software.
+
+Usage: python compare.py MODEL EXPORTS SOURCE REFERENCE [--threads N] [--rounds N]
+
+EXPORTS holds the folders that `nmt export` wrote, each named by its format. All search greedily, in fp32, in batches of
+similar length, and take turns. Nothing of nmt is used to read an exported folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sacrebleu
+import torch
+import yaml
+from sentencepiece import SentencePieceProcessor
+
+import nmt
+
+Translate = Callable[[list[str]], list[str]]
+BATCH = 64
+MAX_EXTRA_LENGTH = 50
+PAD, UNK, BOS, EOS = range(4)
+
+
+def with_nmt(model: Path, threads: int) -> Translate:
+    loaded = nmt.load(model, device="cpu", precision="fp32", threads=threads)
+    return lambda lines: [translation.text for translation in loaded.translate(lines, beam=1)]
+
+
+def with_ctranslate2(folder: Path, threads: int) -> Translate:
+    import ctranslate2
+
+    source, target = segmenters(folder)
+    translator = ctranslate2.Translator(str(folder), intra_threads=threads)
+
+    def translate(lines: list[str]) -> list[str]:
+        results = translator.translate_batch(
+            [source.encode(line, out_type=str) for line in lines],
+            beam_size=1,
+            max_batch_size=BATCH,
+            disable_unk=True,
+            suppress_sequences=[["<pad>"], ["<s>"]],
+        )
+        return [target.decode(result.hypotheses[0]) for result in results]
+
+    return translate
+
+
+def with_transformers(folder: Path, threads: int) -> Translate:
+    from transformers import MarianMTModel, MarianTokenizer
+
+    torch.set_num_threads(threads)
+    tokenizer = MarianTokenizer.from_pretrained(folder)
+    model = MarianMTModel.from_pretrained(folder).eval()
+
+    def translated(lines: list[str]) -> list[str]:
+        batch = tokenizer(lines, return_tensors="pt", padding=True)
+        longest = batch["input_ids"].shape[1] + MAX_EXTRA_LENGTH
+        with torch.inference_mode():
+            outputs = model.generate(**batch, num_beams=1, do_sample=False, max_length=longest)
+        found: list[str] = tokenizer.batch_decode(outputs, skip_special_tokens=True)
+        return found
+
+    return in_batches(translated)
+
+
+def with_onnx(folder: Path, threads: int) -> Translate:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    encoder, decoder, decoder_with_past = (
+        onnxruntime.InferenceSession(folder / f"{name}.onnx", options)
+        for name in ("encoder_model", "decoder_model", "decoder_with_past_model")
+    )
+    source, target = segmenters(folder)
+
+    def run(session: Any, **inputs: Any) -> dict[str, Any]:
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(None, inputs), strict=True))
+
+    def translated(lines: list[str]) -> list[str]:
+        rows = [[*source.encode(line), EOS] for line in lines]
+        width = max(map(len, rows))
+        source_BS = np.array([row + [PAD] * (width - len(row)) for row in rows])
+        mask_BS = (source_BS != PAD).astype(np.int64)
+        states = run(encoder, input_ids=source_BS, attention_mask=mask_BS)["last_hidden_state"]
+        next_B1 = np.full((len(rows), 1), BOS)
+        found = run(decoder, input_ids=next_B1, encoder_hidden_states=states, encoder_attention_mask=mask_BS)
+        past: dict[str, Any] = {}
+        written, has_ended = [], np.zeros(len(rows), bool)
+        while not has_ended.all() and len(written) < width + MAX_EXTRA_LENGTH:
+            past |= {name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}
+            logits_BV = found["logits"][:, -1]
+            logits_BV[:, [PAD, UNK, BOS]] = -np.inf
+            next_B1 = logits_BV.argmax(axis=1)[:, None]
+            has_ended |= next_B1[:, 0] == EOS
+            written.append(np.where(has_ended, EOS, next_B1[:, 0]))
+            found = run(decoder_with_past, input_ids=next_B1, encoder_attention_mask=mask_BS, **past)
+        return [target.decode([index for index in row if index != EOS]) for row in np.array(written).T.tolist()]
+
+    return in_batches(translated)
+
+
+def with_marian(folder: Path, threads: int) -> Translate:
+    import pymarian
+
+    source, target = segmenters(folder)
+    names = yaml.safe_load((folder / "decoder.yml").read_text("utf-8"))
+    translator = pymarian.Translator(
+        models=[str(folder / name) for name in names["models"]],
+        vocabs=[str(folder / name) for name in names["vocabs"]],
+        cpu_threads=threads,
+        beam_size=1,
+        normalize=0,
+        mini_batch=BATCH,
+        maxi_batch=100,
+        maxi_batch_sort="src",
+        quiet=True,
+    )
+
+    def translate(lines: list[str]) -> list[str]:
+        outputs = translator.translate([" ".join(source.encode(line, out_type=str)) for line in lines])
+        return [target.decode(output.split(" ")) for output in outputs]
+
+    return translate
+
+
+SOFTWARE: dict[str, Callable[[Path, int], Translate]] = {
+    "ctranslate2": with_ctranslate2,
+    "huggingface": with_transformers,
+    "onnx": with_onnx,
+    "marian": with_marian,
+}
+
+
+def segmenters(folder: Path) -> Iterator[SentencePieceProcessor]:
+    return (SentencePieceProcessor(model_file=str(folder / name)) for name in ("source.spm", "target.spm"))
+
+
+def in_batches(translated: Translate) -> Translate:
+    """Translates lines of similar length together."""
+
+    def translate(lines: list[str]) -> list[str]:
+        order = sorted(range(len(lines)), key=lambda index: len(lines[index]))
+        found: dict[int, str] = {}
+        for start in range(0, len(order), BATCH):
+            batch = order[start : start + BATCH]
+            found |= dict(zip(batch, translated([lines[index] for index in batch]), strict=True))
+        return [found[index] for index in range(len(lines))]
+
+    return translate
+
+
+def timed(translate: Translate, lines: list[str]) -> tuple[float, list[str]]:
+    begin = time.perf_counter()
+    outputs = translate(lines)
+    return time.perf_counter() - begin, outputs
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text("utf-8").removesuffix("\n").split("\n")
+
+
+def compare(contestants: dict[str, Translate], source: list[str], reference: list[str], rounds: int) -> list[dict]:
+    """Let all contestants translate in turn; one row for each."""
+    for translate in contestants.values():
+        translate(source[:BATCH])
+    results: dict[str, list[tuple[float, list[str]]]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, translate in contestants.items():
+            results[name].append(timed(translate, source))
+    [(_, ours), *_] = results["nmt"]
+    rows = []
+    for name, measured in results.items():
+        outputs = measured[-1][1]
+        seconds = statistics.median(seconds for seconds, _ in measured)
+        rows.append(
+            {
+                "software": name,
+                "bleu": round(sacrebleu.corpus_bleu(outputs, [reference]).score, 2),
+                "lines that differ": sum(a != b for a, b in zip(ours, outputs, strict=True)),
+                "sentences per second": round(len(source) / seconds, 1),
+            }
+        )
+    return rows
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("model", "exports", "source", "reference"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args(words)
+    begin = {"nmt": partial(with_nmt, given.model)}
+    begin |= {
+        name: partial(software, given.exports / name)
+        for name, software in SOFTWARE.items()
+        if (given.exports / name).is_dir()
+    }
+    contestants = {name: start(given.threads) for name, start in begin.items()}
+    for row in compare(contestants, lines_of(given.source), lines_of(given.reference), given.rounds):
+        print(json.dumps(row))
+
+
+if __name__ == "__main__":
+    main()
