@@ -214,12 +214,16 @@ def scratch_folder() -> Iterator[Path]:
         WriteError: the system refused to make the folder or to write into it.
     """
     then = "Then run the same command again. The variable TMPDIR may name a folder on another disk."
+    scratch = Path(os.environ.get("TMPDIR") or "/tmp")
     try:
-        with writing(Path(os.environ.get("TMPDIR") or "/tmp")):
+        with writing(scratch):
             folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        with folder as name:
-            yield Path(name)
+        scratch = Path(folder.name)
+        with folder:
+            yield scratch
     except WriteError as error:
+        if not error.path.is_relative_to(scratch):  # of a file that was written elsewhere meanwhile
+            raise
         raise error.changed(then=then) from error
 
 
@@ -233,5 +237,5 @@ def temporary_paths(path: Path, ending: str = "tmp") -> list[Path]:
     name = re.compile(rf"\.{re.escape(path.name)}\.{_RANDOM}\.{re.escape(ending)}")
     try:
         return [entry for entry in path.parent.iterdir() if name.fullmatch(entry.name)]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []

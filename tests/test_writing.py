@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import nmt.files
 from nmt.cli.app import app
 from nmt.files import completing, replacing, restoring
-from nmt.writing import WriteError, append, open_to_write, temporary_path, temporary_paths, write_file
+from nmt.writing import WriteError, append, open_to_write, scratch_folder, temporary_path, temporary_paths, write_file
 
 FAULTS = ("ENOSPC", "EFBIG", "EDQUOT", "EIO", "ESTALE", "EACCES", "EROFS")
 
@@ -130,6 +130,26 @@ def test_only_names_of_ours_are_taken_for_temporary(tmp_path):
         (tmp_path / name).touch()
     assert temporary_paths(tmp_path / "out.txt") == [ours]
     assert temporary_paths(tmp_path / "nowhere" / "out.txt") == []
+    assert temporary_paths(ours / "out.txt") == [], "of a file, not a folder"
+
+
+@pytest.mark.parametrize("place", ["scratch", "out"])
+def test_only_errors_in_the_scratch_folder_advise_another_one(place, tmp_path, monkeypatch):
+    """Even where the output lies in the folder of scratch folders."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "out").mkdir()
+    with pytest.raises(WriteError) as caught, scratch_folder() as scratch:
+        write_file((scratch if place == "scratch" else tmp_path / "out") / "missing" / "file", b"")
+    assert ("TMPDIR" in str(caught.value)) == (place == "scratch")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_scratch_folder_that_cannot_be_made_advises_another_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(WriteError, match=r"missing: cannot be written.*TMPDIR"), scratch_folder():
+        pass
 
 
 def test_an_error_that_only_closing_brings_names_the_file(tmp_path, monkeypatch):

@@ -31,6 +31,7 @@ from nmt.hashing import sha256_of
 from nmt.kernels.linear import prepack
 from nmt.kernels.policy import choose_kernels
 from nmt.model.transformer import Transformer
+from nmt.ownership import Kind
 from nmt.writing import WriteError, write_file
 
 _ANOTHER_CHECKPOINT = "Use another checkpoint, or copy this one again."
@@ -123,8 +124,7 @@ def save_bundle(
             and no partial files are left.
         OutputError: something else exists at ``folder``.
     """
-    kind = CHECKPOINT if training is not None else AVERAGE if "averaged" in (notes or {}) else BUNDLE
-    with replacing_folder(folder, kind) as temporary:
+    with replacing_folder(folder, kind_of(notes, training)) as temporary:
         files = BundleFolder(temporary)
         _save_tensors(_contiguous(weights, torch.float32), files.weights)
         write_file(files.config, dump_config(config).encode())
@@ -137,6 +137,11 @@ def save_bundle(
         examine(temporary)
         checksums = {path.name: sha256_of(path) for path in sorted(temporary.iterdir())}
         _write_json(files.checksums, checksums)
+
+
+def kind_of(notes: Mapping[str, Any] | None, training: TrainingState | None = None) -> Kind:
+    """The kind of folder that :func:`save_bundle` writes, which may replace one of the same kind."""
+    return CHECKPOINT if training is not None else AVERAGE if "averaged" in (notes or {}) else BUNDLE
 
 
 def load_bundle(folder: Path, verification: Verification | None = None) -> Bundle:

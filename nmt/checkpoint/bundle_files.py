@@ -13,6 +13,10 @@ from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError
 from nmt.hashing import sha256_of
 
+PARITY_NAME = "parity.json"
+"""The certificate of a converted model, in a bundle or beside an exported model."""
+ORIGIN_NAME = "lineage.json"
+"""The origin of an exported model, beside it."""
 _MAX_NAME_BYTES = 255
 """The longest name that file systems accept."""
 
@@ -51,7 +55,7 @@ class BundleFolder:
     @property
     def certificate(self) -> Path:
         """What an imported model was compared with; only in an imported bundle."""
-        return self.path / "parity.json"
+        return self.path / PARITY_NAME
 
     @property
     def training_tensors(self) -> Path:

@@ -44,8 +44,9 @@ def import_model(
     from nmt.cli.console import notice
     from nmt.convert.given import Given
     from nmt.convert.importing import import_model
+    from nmt.convert.naming import default_bundle
 
-    out = out or Path("models") / (path.stem if path.suffix in (".zip", ".npz") else path.resolve().name)
+    out = out or default_bundle(path)
     given = Given(source_spm, target_spm, source_lang, target_lang)
     notice(f"reading {path} and comparing it with the bundle")
     certificate = import_model(path, out, format=format, given=given, lines=lines_to_check(check_text))

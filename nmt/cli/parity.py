@@ -17,7 +17,9 @@ _MAX_LINES = 200
 
 CheckText = Annotated[
     Path | None,
-    typer.Option(metavar="PATH", help="Source text to compare both models on, too.", rich_help_panel=STREAMS),
+    typer.Option(
+        metavar="PATH", help="Source text to compare both models on (first 200 lines).", rich_help_panel=STREAMS
+    ),
 ]
 
 

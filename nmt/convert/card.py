@@ -38,7 +38,7 @@ def model_card(bundle: Bundle, target: Target, quantization: str, certificate: C
         "\n".join(f"- {line}" for line in _differences(bundle, target)) or "None that are known.",
         "## Data and licences",
         "\n".join(f"- {line}" for line in _sources(bundle)) or "Not recorded in the bundle.",
-        "## What was compared",
+        "## Checks",
         "| check | compared with | result |\n|---|---|---|\n"
         + "\n".join(f"| {check.name} | {check.oracle} | {_cell(check.detail)} |" for check in certificate.checks),
         "All figures, versions and checksums are in `parity.json`; the origin of the model is in `lineage.json`.",

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.documents import parse_json
-from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.record import Check, exact_check
 from nmt.errors import CheckpointError
 from nmt.writing import write_file
 
-_SHOWN = 3
+_EXPORT_AGAIN = "Export the model again."
 
 
 def write_json(path: Path, values: object) -> None:
@@ -24,8 +24,11 @@ def write_json(path: Path, values: object) -> None:
     write_file(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, advice: str = _EXPORT_AGAIN) -> bytes:
     """The bytes of a file.
+
+    Args:
+        advice: what to do about a damaged file, as a sentence.
 
     Raises:
         CheckpointError: it cannot be read.
@@ -33,19 +36,22 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}). Export the model again.") from None
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}). {advice}") from None
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, advice: str = _EXPORT_AGAIN) -> Any:
     """The values of a JSON file.
+
+    Args:
+        advice: what to do about a damaged file, as a sentence.
 
     Raises:
         CheckpointError: it cannot be read.
     """
     try:
-        return parse_json(read_bytes(path))
+        return parse_json(read_bytes(path, advice))
     except ValueError as error:
-        raise CheckpointError(f"{path}: is damaged: {error} Export the model again.") from None
+        raise CheckpointError(f"{path}: is damaged: {error} {advice}") from None
 
 
 def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
@@ -55,7 +61,4 @@ def file_check(name: str, differing: Sequence[str], detail: str) -> Check:
         differing: what differs from the bundle.
         detail: the result if nothing differs.
     """
-    if differing:
-        more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
-        detail = f"{', '.join(differing[:_SHOWN])}{more} differ from the bundle"
-    return Check(name, not differing, detail, "the bundle's files", float(len(differing)), 0.0)
+    return exact_check(name, differing, detail, "the bundle's files")

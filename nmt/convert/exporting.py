@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.checkpoint.bundle import load_bundle
+from nmt.checkpoint.bundle_files import ORIGIN_NAME, PARITY_NAME
 from nmt.checkpoint.lineage import described_origin
 from nmt.config.documents import parse_json
 from nmt.convert.card import CARD_NAME, model_card
 from nmt.convert.certificate.examining import ExportJob, examine
-from nmt.convert.certificate.record import PARITY_NAME, Certificate
-from nmt.convert.failure import failed
+from nmt.convert.certificate.record import Certificate
+from nmt.convert.exported_files import write_json
+from nmt.convert.failure import REPORT, failed
 from nmt.convert.own_bundles import behind_link
 from nmt.convert.target import Target
 from nmt.convert.targets import find_target
@@ -21,7 +22,7 @@ from nmt.files import replacing_folder
 from nmt.ownership import Kind, check_replaceable
 from nmt.writing import write_file
 
-LINEAGE_NAME = "lineage.json"
+_ANOTHER = "choose another --quantization"
 
 
 def export_model(
@@ -62,9 +63,10 @@ def export_model(
         target.write(bundle, temporary, quantization)
         certificate = examine(ExportJob(bundle_folder, temporary, target.name, quantization, tuple(lines)))
         if certificate.failed:
-            raise failed(bundle_folder, out, certificate)
+            is_exact = quantization == target.quantizations[0]
+            raise failed(bundle_folder, out, certificate, advice=REPORT if is_exact else _ANOTHER)
         write_file(temporary / PARITY_NAME, certificate.as_json())
-        write_file(temporary / LINEAGE_NAME, _json(described_origin(bundle_folder)))
+        write_json(temporary / ORIGIN_NAME, described_origin(bundle_folder))
         card = model_card(bundle, target, quantization, certificate, out.name)
         write_file(temporary / CARD_NAME, card.encode())
     return certificate
@@ -80,9 +82,5 @@ def exported_kind(target: Target) -> Kind:
         except (OSError, ValueError, TypeError, KeyError):
             return False
 
-    holds = (*target.holds, PARITY_NAME, LINEAGE_NAME, CARD_NAME)
+    holds = (*target.holds, PARITY_NAME, ORIGIN_NAME, CARD_NAME)
     return Kind(f"a {target.toolkit} model that nmt exported", is_ours, is_folder=True, holds=holds)
-
-
-def _json(values: object) -> bytes:
-    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()

@@ -8,13 +8,16 @@ from nmt.convert.certificate.record import Certificate
 from nmt.errors import CheckpointError
 from nmt.files import replacing
 
+REPORT = "please report this as an error of nmt"
 
-def failed(path: Path, out: Path, certificate: Certificate) -> CheckpointError:
+
+def failed(path: Path, out: Path, certificate: Certificate, *, advice: str = REPORT) -> CheckpointError:
     """Write a failed certificate beside the place of the model, and say so.
 
     Args:
         path: what was converted.
         out: where the model would have been.
+        advice: what to do, as the end of a sentence.
     """
     report = out.with_name(f"{out.name}.parity.json")
     with replacing(report) as stream:
@@ -22,5 +25,5 @@ def failed(path: Path, out: Path, certificate: Certificate) -> CheckpointError:
     first = certificate.failed[0]
     return CheckpointError(
         f"{path}: the {certificate.direction}ed model differs from it, so none was written. The check of {first.name} "
-        f"failed: {first.detail}. All checks are in {report}: please report this as an error of nmt."
+        f"failed: {first.detail}. All checks are in {report}: {advice}."
     )

@@ -22,6 +22,15 @@ from nmt.errors import CheckpointError
 
 
 @dataclass(frozen=True)
+class Software:
+    """A toolkit that models are compared with."""
+
+    package: str
+    open: Callable[[Path, ForeignModel], Side]
+    """Makes a side that computes with the toolkit; it raises ImportError where that cannot be used."""
+
+
+@dataclass(frozen=True)
 class Format:
     """A format of models."""
 
@@ -31,10 +40,8 @@ class Format:
     """What a path must be, for errors."""
     recognises: Callable[[Path], bool]
     read: Callable[[Path, Given], ForeignModel]
-    software: Callable[[Path, ForeignModel], Side] | None
-    """Makes a side that computes with the toolkit itself; it raises ImportError where that is not installed."""
-    package: str
-    """The package of the toolkit itself."""
+    software: Software | None = None
+    """The toolkit itself, if models can be compared with it."""
 
 
 FORMATS = (
@@ -43,48 +50,38 @@ FORMATS = (
         "a folder with an .npz file, its vocabularies and decoder.yml (OPUS-MT)",
         is_marian,
         read_marian,
-        marian_side,
-        "pymarian",
+        Software("pymarian", marian_side),
     ),
     Format(
         "fairseq",
         "a .pt file with dict.LANG.txt beside it",
         is_fairseq,
         read_fairseq,
-        None,
-        "fairseq",
     ),
     Format(
         "opennmt-py",
         "a .pt file without dictionaries beside it",
         is_opennmt_py,
         read_opennmt_py,
-        None,
-        "OpenNMT-py",
     ),
     Format(
         "joeynmt",
         "a folder with config.yaml, a .ckpt file, src_vocab.txt and trg_vocab.txt",
         is_joeynmt,
         read_joeynmt,
-        None,
-        "joeynmt",
     ),
     Format(
         "sockeye",
         "a folder with config, params.best, vocab.src.0.json and vocab.trg.0.json (Sockeye 3)",
         is_sockeye,
         read_sockeye,
-        None,
-        "sockeye",
     ),
     Format(
         "huggingface",
         "a folder with config.json, model.safetensors and the files of a MarianTokenizer (Hugging Face transformers)",
         is_huggingface,
         read_huggingface,
-        huggingface_side,
-        "transformers",
+        Software("transformers", huggingface_side),
     ),
 )
 

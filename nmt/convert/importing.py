@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 import nmt
-from nmt.checkpoint.bundle import load_bundle, save_bundle
+from nmt.checkpoint.bundle import kind_of, load_bundle, save_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import BUNDLE, read_json
 from nmt.checkpoint.lineage import IMPORTED
@@ -23,12 +23,13 @@ from nmt.convert.failure import failed
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
+from nmt.convert.naming import model_name
 from nmt.convert.own_bundles import OWN, behind_link, is_own
 from nmt.convert.soundness import check_whole
 from nmt.convert.vocabulary import build_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import Vocabulary
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError, OutputError
 from nmt.hashing import sha256_of
 from nmt.ownership import check_replaceable
 from nmt.writing import write_file
@@ -56,22 +57,37 @@ def import_model(
     Raises:
         CheckpointError: the model cannot be read or expressed, or a check failed. A failed certificate is written
             beside ``out``, and no bundle.
-        OutputError: ``out`` holds something else.
+        ConfigError: ``given`` says something of a bundle of ours.
+        OutputError: ``out`` holds something else, or is the model itself.
     """
-    check_replaceable(out, BUNDLE)
+    _check_apart(path, out)
     with unpacked(path) as folder:
         if format == OWN or (format is None and is_own(folder)):
+            if given != NOTHING_GIVEN:
+                raise ConfigError(
+                    "--source-lang, --target-lang, --source-spm and --target-spm apply to models of other toolkits; "
+                    f"{path} is a bundle of nmt. Leave them out."
+                )
             return _copy(behind_link(bundle_to_use(folder)), out, lines)
+        check_replaceable(out, BUNDLE)
         return _import(path, folder, out, format, given, lines)
 
 
 def _copy(folder: Path, out: Path, lines: Sequence[str]) -> Certificate:
     """Write one of our bundles anew, as this version writes it; its notes stay."""
-    bundle = load_bundle(folder)
+    _check_apart(folder, out)
     notes = read_json(BundleFolder(folder).notes)
+    notes = notes if isinstance(notes, dict) else {}
+    check_replaceable(out, kind_of(notes))
+    bundle = load_bundle(folder)
     certifying = _Certifying(ImportJob(out, folder, OWN, NOTHING_GIVEN, tuple(lines)), folder, out)
-    save_bundle(out, bundle.weights, bundle.config, bundle.vocab, notes=notes or {}, examine=certifying)
+    save_bundle(out, bundle.weights, bundle.config, bundle.vocab, notes=notes, examine=certifying)
     return certifying.certificate
+
+
+def _check_apart(path: Path, out: Path) -> None:
+    if out.resolve() == path.resolve():
+        raise OutputError(f"{out}: is the model to import, which stays as it is. Name another folder with --out.")
 
 
 def _import(path: Path, folder: Path, out: Path, format: str | None, given: Given, lines: Sequence[str]) -> Certificate:
@@ -105,7 +121,7 @@ class _Certifying:
 
 def _config(model: ForeignModel, path: Path, vocab: Vocabulary) -> Config:
     data = DataConfig(
-        name=path.stem or path.name,
+        name=model_name(path),
         source_lang=model.source_lang,
         target_lang=model.target_lang,
         vocab_fingerprint=vocab.fingerprint,

@@ -1,4 +1,4 @@
-"""Default names of exported folders."""
+"""Default names of imported bundles and exported folders."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ from pathlib import Path
 
 MODELS = Path("models")
 _OF_RUN = ("average", "best", "last")
+_ARCHIVE = ".zip"
+
+
+def default_bundle(model: Path) -> Path:
+    """``models/NAME`` for a model that is imported."""
+    return MODELS / model_name(model)
 
 
 def default_folder(model: Path, to: str, quantization: str | None) -> Path:
-    """``models/NAME-FORMAT``, where NAME is that of the run or bundle."""
+    """``models/NAME-FORMAT`` for a run or bundle that is exported."""
+    return MODELS / "-".join(filter(None, (model_name(model), to, quantization)))
+
+
+def model_name(model: Path) -> str:
+    """The name of a run, a bundle or another toolkit's model: that of its folder, or of its archive without .zip."""
+    if model.is_file():
+        if model.suffix == _ARCHIVE:
+            return model.stem
+        model = model.absolute().parent
     path = model.resolve() if model.name not in _OF_RUN else model.absolute()
     parent = path.parent
     if path.name in _OF_RUN or parent.name == "checkpoints":
         run = parent.parent if parent.name == "checkpoints" else parent
-        name = f"{run.name}-{path.name}"
-    else:
-        name = path.name
-    return MODELS / "-".join(filter(None, (name, to, quantization)))
+        return f"{run.name}-{path.name}"
+    return path.name

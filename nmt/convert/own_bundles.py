@@ -9,17 +9,17 @@ import torch
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.bundle_files import is_bundle
 from nmt.checkpoint.run_folder import is_run
-from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.huggingface.reading import is_huggingface
 
 OWN = "nmt"
 """The name of our own format."""
-_SHOWN = 3
+_ORACLE = "the original bundle's files"
 
 
 def is_own(folder: Path) -> bool:
-    """Whether a folder looks like a run or a bundle of ours, which name their weights as transformers does."""
-    return is_run(folder) or (is_bundle(folder) and not is_huggingface(folder))
+    """Whether a path is a folder of a run or a bundle of ours, which name their weights as transformers does."""
+    return folder.is_dir() and (is_run(folder) or (is_bundle(folder) and not is_huggingface(folder)))
 
 
 def behind_link(folder: Path) -> Path:
@@ -37,17 +37,11 @@ def same_bundles(found: Bundle, expected: Bundle) -> list[Check]:
         or name not in expected.weights
         or not torch.equal(found.weights[name].float(), expected.weights[name].float())
     )
-    pieces = [] if found.vocab.fingerprint == expected.vocab.fingerprint else ["the vocabularies"]
+    pieces = [] if found.vocab.fingerprint == expected.vocab.fingerprint else ["the vocabulary"]
     theirs, ours = expected.config.model_dump(), found.config.model_dump()
     settings = [section for section in ours if ours[section] != theirs[section]]
     return [
-        _check("tensors", weights, f"{len(found.weights)} tensors are equal, number by number"),
-        _check("vocabulary", pieces, f"{found.vocab.size:,} pieces have their ids"),
-        _check("settings", settings, "all settings are those of the original"),
+        exact_check("tensors", weights, f"{len(found.weights)} tensors are equal, number by number", _ORACLE),
+        exact_check("vocabulary", pieces, f"{found.vocab.size:,} pieces have their ids", _ORACLE),
+        exact_check("settings", settings, "all settings are those of the original", _ORACLE),
     ]
-
-
-def _check(name: str, differing: list[str], detail: str) -> Check:
-    if differing:
-        detail = f"{', '.join(differing[:_SHOWN])} differ"
-    return Check(name, not differing, detail, "the original bundle's files", float(len(differing)), 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,6 +77,24 @@ def check_settings(
         if value is not None and value not in allowed:
             needed = f" It would need {needs[key]}." if key in needs else ""
             raise CheckpointError(f"{name}: has {key}: {shown(value)}, which nmt does not have.{needed}")
+
+
+def unused_remarks(
+    settings: Mapping[str, Any], neutral: Mapping[str, tuple[Any, ...]], name: str, toolkit: str
+) -> Iterator[str]:
+    """Remarks on settings of a search that have an effect in the toolkit, and no place in a bundle.
+
+    Args:
+        neutral: setting -> the values without effect; the first one is the toolkit's default.
+        name: of the file that has the settings.
+    """
+    for key, without_effect in neutral.items():
+        value = settings.get(key)
+        if value is not None and value not in without_effect:
+            yield (
+                f"{name} has {key}: {shown(value)}, which bundles do not keep: translations may differ from "
+                f"those of {toolkit}."
+            )
 
 
 def check_equal(settings: Mapping[str, Any], keys: tuple[str, ...], needs: str, name: str) -> Any:

@@ -19,7 +19,7 @@ class Target:
     """On the command line."""
     toolkit: str
     holds: tuple[str, ...]
-    """Patterns for the names of all files in an exported folder, beside the card, the licence and the certificate."""
+    """Patterns for the names of all files in an exported folder, beside the card, the lineage and the certificate."""
     quantizations: tuple[str, ...]
     """The first is the default, without loss."""
     write: Callable[[Bundle, Path, str], None]

@@ -39,10 +39,10 @@ def _chain(path: Path) -> Link:
     if path.is_dir():
         if _has_manifest(path):
             return data_folder_link(path)
+        if is_exported(path):  # before bundles: both may hold model.safetensors
+            return exported_link(path)
         if is_bundle(path):
             return imported_link(path)
-        if is_exported(path):
-            return exported_link(path)
         if is_run(path):
             return bundle_link(bundle_to_use(path))
     elif OutputFile(path).record.is_file():

@@ -5,22 +5,30 @@ A certificate is ``parity.json`` beside the model: the checks of the conversion,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.bundle_files import ORIGIN_NAME, BundleFolder
 from nmt.checkpoint.kinds import read_json
 from nmt.errors import DataError
 from nmt.lineage.facts import Fact
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.lineage.models import bundle_link, model_link
 
-_LINEAGE_NAME = "lineage.json"
-
 
 def certificate_facts(folder: Path) -> dict[str, str | Fact]:
     """What the certificate in a folder says; empty if there is none."""
-    parity = mapping_of(mapping_of(read_json(BundleFolder(folder).certificate)).get("parity"))
+    return _facts(_parity(folder))
+
+
+def _parity(folder: Path) -> Mapping[str, Any]:
+    """The certificate in a folder; empty if there is none."""
+    return mapping_of(mapping_of(read_json(BundleFolder(folder).certificate)).get("parity"))
+
+
+def _facts(parity: Mapping[str, Any]) -> dict[str, str | Fact]:
     checks = entries_of(parity.get("checks"))
     if not checks:
         return {}
@@ -42,8 +50,7 @@ def imported_link(folder: Path) -> Link:
 
 def is_exported(folder: Path) -> bool:
     """Whether ``nmt export`` wrote a folder."""
-    parity = mapping_of(mapping_of(read_json(BundleFolder(folder).certificate)).get("parity"))
-    return parity.get("direction") == "export"
+    return _parity(folder).get("direction") == "export"
 
 
 def exported_link(folder: Path) -> Link:
@@ -52,11 +59,11 @@ def exported_link(folder: Path) -> Link:
     Raises:
         DataError: its record of the bundle is missing or damaged.
     """
-    origin = read_json(folder / _LINEAGE_NAME)
+    origin = read_json(folder / ORIGIN_NAME)
     if not isinstance(origin, dict) or "path" not in origin:
-        raise DataError(f"{folder / _LINEAGE_NAME}: is missing or damaged, so the exported bundle is not known.")
-    parity = mapping_of(mapping_of(read_json(BundleFolder(folder).certificate))["parity"])
+        raise DataError(f"{folder / ORIGIN_NAME}: is missing or damaged, so the exported bundle is not known.")
+    parity = _parity(folder)
     files = {folder / str(name): str(sha256) for name, sha256 in mapping_of(parity.get("files")).items()}
     state, change = state_of(files)
-    facts = {"format": str(parity.get("toolkit")), **certificate_facts(folder)}
+    facts = {"format": str(parity.get("toolkit")), **_facts(parity)}
     return Link("exported model", str(folder), facts, state, change, (model_link(origin),))

@@ -1,6 +1,7 @@
 """Small models that have learnt for a moment to repeat their source, as bundles."""
 
 import functools
+import json
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,12 @@ import torch
 from torch.nn import functional as F
 
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import Config, ModelConfig
 from nmt.convert.certificate.checks import COMPARISONS
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes, make_probes
-from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.record import Certificate, Check, certificate_from
 from nmt.convert.targets import Target
 from nmt.data.model_file import Piece, PieceKind, read_pieces, with_known_pieces, with_pieces, with_target_model
 from nmt.data.vocab import Vocabulary
@@ -126,6 +128,11 @@ def export(target: Target, bundle: Bundle, folder: Path, quantization: str | Non
     ours, probes = OurSide(bundle.folder), probes_of(bundle)
     [side] = target.sides(folder, bundle)
     return checks + [check for compare in COMPARISONS if (check := compare(ours, side, probes)) is not None]
+
+
+def read_certificate(folder: Path) -> Certificate:
+    """The certificate in a model's folder."""
+    return certificate_from(json.loads(BundleFolder(folder).certificate.read_bytes()))
 
 
 def failed(checks: list[Check]) -> set[str]:

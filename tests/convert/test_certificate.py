@@ -9,11 +9,11 @@ from safetensors.torch import load_file, save_file
 
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.convert.certificate.examining import ImportJob, certify_import
-from nmt.convert.certificate.record import read_certificate
 from nmt.convert.formats import FORMATS, find_format
 from nmt.convert.given import NOTHING_GIVEN
 from nmt.convert.importing import import_model
 from nmt.data.model_file import read_pieces, with_pieces
+from tests.convert.conftest import read_certificate
 from tests.convert.peers import WRITERS
 
 

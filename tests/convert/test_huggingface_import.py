@@ -198,6 +198,16 @@ class Harmful:
         return open, (str(self.file), "w")
 
 
+def test_options_of_the_search_that_a_bundle_does_not_keep_are_remarks(folder):
+    assert read(folder).remarks == ()
+    change(folder / "generation_config.json", no_repeat_ngram_size=3, do_sample=False, repetition_penalty=1.2)
+    rest = "which bundles do not keep: translations may differ from those of transformers."
+    assert read(folder).remarks == tuple(
+        f"generation_config.json has {option}, {rest}"
+        for option in ("repetition_penalty: 1.2", "no_repeat_ngram_size: 3")
+    )
+
+
 def test_pickled_code_is_never_run(folder, tmp_path):
     (folder / "model.safetensors").unlink()
     torch.save({SHARED: Harmful(tmp_path / "ran")}, folder / "pytorch_model.bin")
@@ -210,7 +220,7 @@ def test_tensors_larger_than_their_numbers_are_refused(folder):
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     torch.save(tensors | {SHARED: torch.zeros(1, 1).expand(1 << 20, 1 << 20)}, folder / "pytorch_model.bin")
-    with pytest.raises(NmtError, match=rf"{SHARED}' is larger than its numbers"):
+    with pytest.raises(NmtError, match=r"pytorch_model\.bin: is damaged: a tensor is larger than its storage"):
         read(folder)
 
 
@@ -290,7 +300,11 @@ REFUSED = [
     ("config.json", {"decoder_ffn_dim": 4}, "decoder_ffn_dim: 4"),
     ("config.json", {"encoder_layers": 2}, "has 1 encoder layers, but .* says 2"),
     ("config.json", {"d_model": 0}, "d_model: 0, but expected a whole number"),
-    ("config.json", {"encoder_attention_heads": 3, "decoder_attention_heads": 3}, "its sizes do not fit"),
+    (
+        "config.json",
+        {"encoder_attention_heads": 3, "decoder_attention_heads": 3},
+        "settings are damaged.*not a multiple of heads 3",
+    ),
     ("config.json", {"d_model": 16}, "is 49 x 8, but .*config.json says 49 x 16"),
     ("config.json", {"vocab_size": 50}, "vocab.json has 49 pieces, but config.json says 50"),
     ("config.json", {"tie_word_embeddings": "yes"}, 'tie_word_embeddings: "yes", but expected true or false'),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from nmt.checkpoint.bundle import load_bundle
 from nmt.convert.fairseq.reading import read_dictionary, read_fairseq
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
@@ -28,6 +29,7 @@ from tests.convert.peers import (
     write_opennmt_py,
     write_sockeye,
 )
+from tests.convert.unexamined import examine_nothing
 
 READERS = {
     "fairseq": read_fairseq,
@@ -353,3 +355,13 @@ def test_settings_of_tied_embeddings_are_not_believed(tmp_path):
     for expected, writer in tied.items():
         origin = writer(tmp_path / expected, tied=expected)
         assert find_format(origin).read(origin, NOTHING_GIVEN).config.tied_embeddings == expected
+
+
+def test_a_file_of_each_format_is_imported(tmp_path, monkeypatch):
+    examine_nothing(monkeypatch)
+    endings = {"fairseq": "*.pt", "opennmt-py": "*.pt", "joeynmt": "*.ckpt", "sockeye": "params.best"}
+    assert endings.keys() == READERS.keys()
+    for name, ending in endings.items():
+        origin = WRITERS[name](tmp_path / name)
+        import_model(next(origin.glob(ending)), tmp_path / "bundles" / name)
+        assert load_bundle(tmp_path / "bundles" / name).config.data.name == name

@@ -1,5 +1,6 @@
 """Models of Marian: the stored ones were trained by Marian, which also translated (make_marian_oracle.py)."""
 
+import dataclasses
 import json
 import shutil
 import zipfile
@@ -11,13 +12,18 @@ import yaml
 
 import nmt
 from nmt.checkpoint.bundle import load_bundle
+from nmt.config import DecodingConfig
 from nmt.convert.certificate.our_side import OurSide
-from nmt.convert.certificate.record import read_certificate
 from nmt.convert.exporting import export_model
+from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
-from nmt.convert.marian.reading import read_marian, read_npz
+from nmt.convert.marian.reading import find_files, read_marian, read_npz
+from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import read_yaml_pieces, write_yaml_pieces
-from nmt.errors import CheckpointError, NmtError, VocabularyError
+from nmt.convert.marian.writing import MARIAN
+from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
+from tests.convert.conftest import read_certificate
+from tests.convert.unexamined import examine_nothing
 
 DATA = Path(__file__).parent / "data"
 POST_NORM = ["marian-post", "marian-decoder"]
@@ -69,7 +75,7 @@ def test_a_pre_norm_model_is_computed_as_marian_trains_it(imported):
     for ours, pair in zip(scores, stored, strict=True):
         assert -ours.sum() == pytest.approx(pair["cross_entropy"], rel=1e-5, abs=1e-5)
     certificate = read_certificate(imported / "marian-pre")
-    assert any("decodes a pre-norm model otherwise" in remark for remark in certificate.remarks)
+    assert any("decodes pre-norm models differently" in remark for remark in certificate.remarks)
 
 
 @pytest.mark.parametrize("name", POST_NORM)
@@ -168,12 +174,22 @@ def copy(tmp_path):
     return folder
 
 
-def change(folder, settings=None, tensors=None):
-    """Write a model again with other settings, and with tensors changed by a function."""
+def save_array(path):
+    """One array of NumPy, by the name of an archive of several."""
+    with path.open("wb") as stream:
+        np.save(stream, np.ones(2))
+
+
+def change(folder, settings=None, tensors=None, text=""):
+    """Write a model again with other settings, and with tensors changed by a function.
+
+    Args:
+        text: is added to the settings.
+    """
     with np.load(folder / "model.npz") as archive:
         arrays = dict(archive)
     values = yaml.safe_load(arrays["special:model.yml"].tobytes().rstrip(b"\0")) | (settings or {})
-    arrays["special:model.yml"] = np.frombuffer(yaml.safe_dump(values).encode() + b"\0", np.int8)
+    arrays["special:model.yml"] = np.frombuffer(f"{yaml.safe_dump(values)}{text}".encode() + b"\0", np.int8)
     if tensors is not None:
         tensors(arrays)
     np.savez(folder / "model.npz", **arrays)
@@ -192,7 +208,11 @@ def change(folder, settings=None, tensors=None):
         ({"transformer-preprocess": "n"}, "transformer-preprocess: 'n', transformer-postprocess: 'dan'"),
         ({"transformer-ffn-activation": "tanh"}, "transformer-ffn-activation: tanh; nmt has relu, swish, gelu"),
         ({"transformer-disable-position-embeddings": True}, "transformer-disable-position-embeddings: True"),
-        ({"transformer-train-position-embeddings": True}, "transformer-train-position-embeddings"),
+        (
+            {"transformer-train-position-embeddings": True},
+            r"transformer-train-position-embeddings: True.*It would need embeddings that are not multiplied by sqrt",
+        ),
+        ({"transformer-ffn-activation": ["relu"]}, r"transformer-ffn-activation: \['relu'\]; nmt has relu"),
         ({"right-left": True}, "writing from right to left"),
         ({"enc-depth": "six"}, "encoder_layers: expected a whole number, got 'six'"),
         ({"enc-depth": 2}, "encoder_l2_self_Wq"),
@@ -243,13 +263,16 @@ def test_an_older_output_matrix_is_read_the_other_way_round(copy, tmp_path, impo
     [
         (lambda folder: (folder / "model.npz").write_bytes(b"PK\3\4 cut"), "is not an .npz file, or is damaged"),
         (lambda folder: np.savez(folder / "model.npz", a=np.ones(2)), "lacks special:model.yml"),
+        (lambda folder: save_array(folder / "model.npz"), "is not an .npz file, or is damaged"),
         (lambda folder: (folder / "vocab.yml").unlink(), "lacks vocab.yml"),
         (lambda folder: (folder / "vocab.yml").write_text("a: 0\n"), "lacks </s> and <unk>"),
         (lambda folder: (folder / "vocab.yml").write_text("</s>: 0\n<unk>: 1\n"), "has 2 pieces, but Wemb"),
         (lambda folder: (folder / "source.spm").unlink(), "no SentencePiece model lies beside it"),
-        (lambda folder: (folder / "source.spm").write_bytes(b"\x0a\xff"), "a SentencePiece model is damaged"),
+        (lambda folder: (folder / "source.spm").write_bytes(b"\x0a\xff"), r"source\.spm: is not a SentencePiece model"),
         (lambda folder: (folder / "decoder.yml").write_text("[1"), "is not YAML"),
         (lambda folder: (folder / "decoder.yml").write_text("models: [a.npz, b.npz]"), "names 2 models"),
+        (lambda folder: (folder / "decoder.yml").write_text("models: [model.npz]\nsince: 2020-02-26"), "is a date"),
+        (lambda folder: change(folder, text="version: 2020-02-26\n"), "is a date"),
         (lambda folder: (folder / "decoder.yml").write_text("models: [a.npz]"), "names a.npz, which is not there"),
         (
             lambda folder: (folder / "decoder.yml").write_text("models: [model.npz]\nbeam-size: x"),
@@ -264,15 +287,156 @@ def test_damaged_files_are_one_clear_error(damage, message, copy, tmp_path):
     assert not (tmp_path / "bundle").exists()
 
 
-def test_a_damaged_archive_is_refused(tmp_path):
-    (tmp_path / "model.zip").write_bytes(b"PK\3\4")
-    with pytest.raises(CheckpointError, match=r"is damaged, or no \.zip archive"):
-        import_model(tmp_path / "model.zip", tmp_path / "bundle")
+def zipped(folder, path, compression=zipfile.ZIP_DEFLATED):
+    """An archive as macOS makes it."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for file in sorted(folder.iterdir()):
+            archive.write(file, f"model/{file.name}")
+            archive.writestr(f"__MACOSX/model/._{file.name}", b"of macOS")
+    return path
+
+
+def cut(path):
+    path.write_bytes(b"PK\3\4")
+
+
+def overwrite(path):
+    """Damage the middle of the first member that is compressed to more than a few bytes."""
+    content = bytearray(path.read_bytes())
+    content[2000:2400] = bytes(400)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+@pytest.mark.parametrize("damage", [cut, overwrite])
+def test_a_damaged_archive_is_refused(damage, compression, tmp_path):
+    path = zipped(DATA / "marian-post", tmp_path / "model.zip", compression)
+    damage(path)
+    with pytest.raises(CheckpointError, match=r"model\.zip: is damaged, or no \.zip archive"):
+        import_model(path, tmp_path / "bundle")
+
+
+def test_an_archive_of_macos_is_imported(tmp_path, monkeypatch):
+    examine_nothing(monkeypatch)
+    import_model(zipped(DATA / "marian-post", tmp_path / "opus-2020.02.zip"), tmp_path / "bundle")
+    assert load_bundle(tmp_path / "bundle").config.data.name == "opus-2020.02"
+
+
+def test_errors_name_the_archive_not_the_folder_that_it_was_unpacked_to(copy, tmp_path):
+    (copy / "source.spm").unlink()
+    path = zipped(copy, tmp_path / "opus.zip")
+    with pytest.raises(CheckpointError) as caught:
+        import_model(path, tmp_path / "bundle")
+    assert f"Put source.spm and target.spm into {path}, or name them" in str(caught.value)
+    assert str(caught.value).startswith(f"{path}/vocab.yml: has pieces of SentencePiece")
+
+
+@pytest.mark.parametrize("name", ["model.npz", "decoder.yml"])
+def test_a_file_of_the_model_may_be_named(name, imported, tmp_path, monkeypatch):
+    examine_nothing(monkeypatch)
+    import_model(DATA / "marian-post" / name, tmp_path / "bundle")
+    bundle, expected = load_bundle(tmp_path / "bundle"), load_bundle(imported / "marian-post")
+    assert bundle.vocab.fingerprint == expected.vocab.fingerprint
+    assert bundle.config.data.name == "marian-post"
+
+
+@pytest.fixture
+def two(tmp_path):
+    """A model with two vocabularies, and no decoder.yml that says which is the source's."""
+    folder = Path(shutil.copytree(DATA / "marian-decoder", tmp_path / "two"))
+    (folder / "decoder.yml").unlink()
+    for name in ("source", "target"):
+        (folder / f"{name}.yml").rename(folder / f"{name}.kept")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "given"),
+    [
+        (("vocab.source.yml", "vocab.target.yml"), NOTHING_GIVEN),
+        (("opus.vocab.src.yml", "a.vocab.trg.yml"), NOTHING_GIVEN),
+        (("vocab.fra.yml", "vocab.deu.yml"), Given(source_lang="fra", target_lang="deu")),
+    ],
+)
+def test_names_tell_which_vocabulary_is_the_sources(names, given, two):
+    for kept, name in zip(("source.kept", "target.kept"), names, strict=True):
+        (two / kept).rename(two / name)
+    files = find_files(two, given)
+    assert tuple(path.name for path in files.vocabularies) == names
+    expected = read_marian(DATA / "marian-decoder")
+    found = read_marian(two, given)
+    assert (found.source.pieces, found.target.pieces) == (expected.source.pieces, expected.target.pieces)
+
+
+@pytest.mark.parametrize(
+    ("names", "given"),
+    [
+        (("vocab.fra.yml", "vocab.deu.yml"), NOTHING_GIVEN),
+        (("vocab.fra.yml", "vocab.deu.yml"), Given(source_lang="fra")),
+        (("vocab.fra-deu.yml", "vocab.deu.yml"), Given(source_lang="deu", target_lang="fra")),
+        (("resource.vocab.yml", "trg.vocab.yml"), NOTHING_GIVEN),
+    ],
+)
+def test_which_vocabulary_is_the_sources_is_never_guessed(names, given, two):
+    for kept, name in zip(("source.kept", "target.kept"), names, strict=True):
+        (two / kept).rename(two / name)
+    with pytest.raises(CheckpointError, match=r"has 2 vocabularies and no decoder\.yml.*`vocabs: \[SOURCE, TARGET\]`"):
+        find_files(two, given)
+
+
+def test_a_vocabulary_that_is_a_sentencepiece_model_segments_by_itself(copy):
+    (copy / "vocab.spm").write_bytes((copy / "source.spm").read_bytes())
+    (copy / "decoder.yml").write_text("models: [model.npz]\nvocabs: [vocab.yml, vocab.spm]\n")
+    assert find_files(copy).segmenters == (copy / "source.spm", None)
+    with pytest.raises(ConfigError, match=r"vocab\.spm is a SentencePiece model.*Leave out --target-spm"):
+        read_marian(copy, Given(target_spm=copy / "target.spm"))
+
+
+def test_options_of_the_search_that_a_bundle_does_not_keep_are_remarks(copy):
+    assert read_marian(copy).remarks == ()
+    with (copy / "decoder.yml").open("a") as stream:
+        stream.write("\nword-penalty: 0.8\nallow-unk: true\nshortlist: []\n")
+    assert read_marian(copy).remarks == tuple(
+        f"decoder.yml has {option}, which bundles do not keep: translations may differ from those of Marian."
+        for option in ("word-penalty: 0.8", "allow-unk: True")
+    )
+
+
+def test_a_model_without_sentencepiece_models_gets_a_remark(copy):
+    for name in ("source.spm", "target.spm"):
+        (copy / name).unlink()
+    pieces = read_yaml_pieces((copy / "vocab.yml").read_text(), "vocab.yml")
+    (copy / "vocab.yml").write_text(write_yaml_pieces([piece.replace("▁", "_") for piece in pieces]))
+    assert any("separated by spaces" in remark for remark in read_marian(copy).remarks)
+
+
+def test_pieces_in_marians_output_may_hold_any_space_but_the_plain_one():
+    side = object.__new__(MarianSide)
+    side._target_names = {"10\u00a0km": "▁10\u00a0km", "a": "▁a"}
+    line = "0 ||| {} ||| WordScores= {} ||| F0= -1 ||| -1"
+    found = side._hypothesis(line.format("10\u00a0km a", "-1 -2 -3"), 9)
+    assert (found.pieces, found.log_probability, found.is_complete) == (("▁10\u00a0km", "▁a"), -6.0, True)
+    assert side._hypothesis(line.format("", "-1"), 9).pieces == ()
 
 
 def test_a_native_model_that_marian_cannot_express_is_refused_by_name(make_bundle, tmp_path):
     with pytest.raises(NmtError, match=r"positions: sinusoidal, but Marian has only tensor2tensor"):
         export_model(make_bundle().folder, tmp_path / "out", to="marian")
+
+
+@pytest.mark.parametrize(
+    ("decoding", "normalize"),
+    [
+        ({"normalization": "paper", "length_penalty": 0}, 0),
+        ({"normalization": "paper", "length_penalty": 0.8}, 0.6),
+        ({"normalization": "length", "length_penalty": 0.8}, 0.8),
+    ],
+)
+def test_a_search_without_a_length_penalty_stays_one(decoding, normalize, make_bundle, tmp_path):
+    bundle = make_bundle(positions="tensor2tensor", decoder_start="zero")
+    config = bundle.config.model_copy(update={"decoding": DecodingConfig(**decoding)})
+    MARIAN.write(dataclasses.replace(bundle, config=config), tmp_path, "float32")
+    assert yaml.safe_load((tmp_path / "decoder.yml").read_text())["normalize"] == normalize
 
 
 def test_a_native_model_with_marians_settings_is_exported(make_bundle, tmp_path):

@@ -8,11 +8,12 @@ import torch
 
 from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.convert.certificate.examining import ImportJob, certify_copy
-from nmt.convert.given import NOTHING_GIVEN
+from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
 from nmt.convert.own_bundles import OWN
 from nmt.data.vocab import Vocabulary
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError, OutputError
+from tests.convert.unexamined import examine_nothing
 
 OLD = sorted(path for path in (Path(__file__).parents[1] / "bundles").iterdir() if path.is_dir())
 
@@ -24,6 +25,34 @@ def test_a_bundle_of_every_version_is_imported(old, tmp_path):
     before, after = load_bundle(old), load_bundle(tmp_path / "new")
     assert all(torch.equal(after.weights[name], tensor) for name, tensor in before.weights.items())
     assert json.loads((tmp_path / "new" / "notes.json").read_text()) == json.loads((old / "notes.json").read_text())
+
+
+def test_an_average_is_imported_again_in_place_of_the_first(tmp_path, monkeypatch):
+    """It stays an average, which only an average may replace."""
+    examine_nothing(monkeypatch)
+    bundle = load_bundle(OLD[-1])
+    save_bundle(tmp_path / "average", bundle.weights, bundle.config, bundle.vocab, notes={"averaged": ["a", "b"]})
+    for _ in range(2):
+        import_model(tmp_path / "average", tmp_path / "new")
+    assert json.loads((tmp_path / "new" / "notes.json").read_text()) == {"averaged": ["a", "b"]}
+    import_model(OLD[-1], tmp_path / "plain")
+    with pytest.raises(OutputError, match="is a bundle, not an average of checkpoints"):
+        import_model(tmp_path / "average", tmp_path / "plain")
+
+
+@pytest.mark.parametrize("given", [Given(source_lang="xx"), Given(target_spm=Path("target.spm"))])
+def test_options_for_other_toolkits_are_refused(given, tmp_path):
+    with pytest.raises(ConfigError, match=r"--target-spm apply to models of other toolkits.*Leave them out"):
+        import_model(OLD[-1], tmp_path / "new", given=given)
+
+
+def test_a_bundle_never_replaces_itself(tmp_path):
+    bundle = load_bundle(OLD[-1])
+    save_bundle(tmp_path / "run" / "average", bundle.weights, bundle.config, bundle.vocab)
+    (tmp_path / "link").symlink_to(tmp_path / "run" / "average")
+    for path in ("run/average", "run", "link"):
+        with pytest.raises(OutputError, match=r"is the model to import.*Name another folder with --out"):
+            import_model(tmp_path / path, tmp_path / "run" / "average", format=OWN)
 
 
 def test_another_toolkits_folder_given_as_ours_is_no_complete_bundle(tmp_path):

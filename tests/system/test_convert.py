@@ -1,5 +1,6 @@
 """``nmt import`` and ``nmt export``, as typed."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -9,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
+from nmt.convert.certificate.record import Certificate, Check
 
 MARIAN = Path(__file__).parents[1] / "convert" / "data" / "marian-post"
+MARIAN_MT = MARIAN.with_name("marian_mt")
 
 
 def invoke(*arguments):
@@ -63,6 +66,18 @@ def test_inspect_shows_both(folder, nmt):
     assert "model: models/opus  [unchanged]" in exported
 
 
+def test_inspect_knows_an_export_that_has_the_files_of_a_bundle(folder, nmt):
+    """Hugging Face's weights have the name of ours."""
+    shutil.copytree(MARIAN_MT, folder / "mt")
+    imported = nmt("import", "mt", cwd=folder)
+    assert "written: models/mt" in imported.stderr
+    nmt("export", "models/mt", "--to", "huggingface", cwd=folder)
+    exported = nmt("inspect", "models/mt-huggingface", cwd=folder).stdout
+    assert exported.startswith("exported model: models/mt-huggingface  [unchanged]")
+    assert "format: Hugging Face MarianMT" in exported
+    assert "model: models/mt  [unchanged]" in exported
+
+
 def test_inspect_names_a_changed_file_of_an_export(folder, tmp_path):
     shutil.copytree(folder / "models" / "opus-marian", tmp_path / "exported")
     with (tmp_path / "exported" / "vocab.yml").open("a") as stream:
@@ -110,7 +125,6 @@ def test_mistakes_are_one_clear_error(folder, monkeypatch, arguments, message):
 
 def test_a_failed_check_leaves_no_model_but_a_report(folder, tmp_path, monkeypatch):
     from nmt.convert import exporting, importing
-    from nmt.convert.certificate.record import Certificate, Check
 
     failed = Certificate(
         "import", "Marian", None, {}, {}, {}, (Check("forced scores", False, "differ by 3", "x", 3.0, 1e-4),)
@@ -124,3 +138,19 @@ def test_a_failed_check_leaves_no_model_but_a_report(folder, tmp_path, monkeypat
         assert [path.name for path in tmp_path.iterdir()] == ["out.parity.json"]
         assert json.loads((tmp_path / "out.parity.json").read_text())["parity"]["checks"][0]["figure"] == 3.0
         (tmp_path / "out.parity.json").unlink()
+
+
+def test_a_quantization_that_loses_too_much_is_not_a_bug(folder, tmp_path, monkeypatch):
+    from nmt.convert import exporting
+
+    failed = Certificate("export", "x", None, {}, {}, {}, (Check("quantized scores", False, "differ by 3", "x"),))
+    target = exporting.find_target("marian")
+    monkeypatch.setattr(exporting, "examine", lambda job: failed)
+    monkeypatch.setattr(
+        exporting, "find_target", lambda name: dataclasses.replace(target, quantizations=("float32", "int8"))
+    )
+    arguments = ("export", folder / "models" / "opus", "--to", "marian", "--out", tmp_path / "out")
+    found = invoke(*arguments, "--quantization", "int8")
+    assert "choose another --quantization" in " ".join(found.stderr.split())
+    assert "report" not in found.stderr.partition("parity.json")[2]
+    assert "please report this" in " ".join(invoke(*arguments).stderr.split())

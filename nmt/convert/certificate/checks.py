@@ -5,7 +5,8 @@ A check that the other side cannot take part in (it scores no given targets, say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -21,6 +22,7 @@ STATE_LIMIT = 1e-3
 TIE = 1e-3
 """Two pieces whose log-probabilities differ by less are a tie: rounding decides which one a search takes."""
 BEAM = 4
+_FIRST_LINES = 4
 _SEARCHED_SOURCES = 8
 _MAX_SEARCHED = 55
 _MAX_OUTPUT = 40
@@ -137,7 +139,10 @@ COMPARISONS: tuple[Comparison, ...] = (
 
 
 def _searched(ours: OurSide, probes: Probes) -> list[Pieces]:
-    """The sources of searches: the lines that the model has positions for, and random pieces that are not too long."""
+    """The sources of searches: the lines that the model has positions for, and random pieces that are not too long.
+
+    A side that searches few sources gets the first lines and a few random pieces.
+    """
     longest = ours.bundle.config.model.max_positions - 1
     lines = [
         pieces
@@ -145,7 +150,7 @@ def _searched(ours: OurSide, probes: Probes) -> list[Pieces]:
         if 0 < len(pieces) <= longest and "<unk>" not in pieces
     ]
     random = [source for source in probes.sources if len(source) <= _MAX_SEARCHED]
-    return [*lines, *random[:_SEARCHED_SOURCES]]
+    return [*lines[:_FIRST_LINES], *random[:_SEARCHED_SOURCES], *lines[_FIRST_LINES:]]
 
 
 def _as_line(text: str) -> str:
@@ -164,12 +169,9 @@ def _pairs(sources: Sequence[Pieces], hypotheses: Sequence[Sequence[Hypothesis]]
 
 def _worst_per_piece(found: Sequence[tuple[Pieces, Hypothesis]], scored: Sequence[Floats]) -> float:
     """The largest difference between the score of a hypothesis and its forced score, per piece."""
-    return max(
-        (
-            abs(float(score.sum()) - one.log_probability) / len(score)
-            for (_, one), score in zip(found, scored, strict=True)
-        ),
-        default=0.0,
+    return _worst(
+        abs(float(score.sum()) - one.log_probability) / len(score)
+        for (_, one), score in zip(found, scored, strict=True)
     )
 
 
@@ -181,11 +183,15 @@ def _is_tie(ours: OurSide, source: Pieces, a: Pieces, b: Pieces) -> bool:
 
 
 def _largest_difference(found: Sequence[Floats], expected: Sequence[Floats]) -> float:
-    differences = [
+    return _worst(
         float(np.abs(a - b).max()) if a.shape == b.shape else float("inf") for a, b in zip(found, expected, strict=True)
-    ]
-    worst = max(differences, default=0.0)
-    return float("inf") if np.isnan(worst) else worst
+    )
+
+
+def _worst(differences: Iterable[float]) -> float:
+    """The largest difference; infinite if any is not a number, which ``max`` may pass over."""
+    all_of_them = list(differences)
+    return float("inf") if any(map(math.isnan, all_of_them)) else max(all_of_them, default=0.0)
 
 
 def _first_difference(found: Pieces, expected: Pieces) -> str:

@@ -6,6 +6,7 @@ Run as a module, it reads a job as JSON from standard input and writes the certi
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from nmt.convert.certificate.structure import structure, tensor_record
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.formats import Format, find_format
 from nmt.convert.given import Given
+from nmt.convert.installed import not_usable
 from nmt.convert.own_bundles import OWN, same_bundles
 from nmt.convert.targets import find_target
 from nmt.errors import NmtError
@@ -42,6 +44,11 @@ class ImportJob:
     lines: tuple[str, ...] = ()
     """Further lines to compare on."""
 
+    @property
+    def converted(self) -> Path:
+        """What the user converts."""
+        return self.origin
+
 
 @dataclass(frozen=True)
 class ExportJob:
@@ -54,6 +61,11 @@ class ExportJob:
     lines: tuple[str, ...] = ()
     """Further lines to compare on."""
 
+    @property
+    def converted(self) -> Path:
+        """What the user converts."""
+        return self.bundle
+
 
 def examine(job: ImportJob | ExportJob) -> Certificate:
     """The certificate of a conversion, made by another process.
@@ -64,11 +76,17 @@ def examine(job: ImportJob | ExportJob) -> Certificate:
     process = subprocess.run(
         [sys.executable, "-P", "-m", __name__], input=_as_json(job), capture_output=True, check=False
     )
+    messages = process.stderr.decode(errors="replace").strip()
+    if os.environ.get("NMT_DEBUG"):
+        sys.stderr.write(f"{messages}\n")
+    what = f"{job.converted}: the process that compares the models"
+    if process.returncode < 0:
+        raise NmtError(f"{what} was ended by signal {-process.returncode}; is there enough memory?")
     try:
         answer = json.loads(process.stdout)
     except ValueError:
-        last = process.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["without a message"]
-        raise NmtError(f"{job.bundle}: the process that compares the models ended: {last[0]}") from None
+        last = messages.splitlines()[-1] if messages else "it wrote nothing"
+        raise NmtError(f"{what} failed: {last}. Please report this with the output of NMT_DEBUG=1.") from None
     if "error" in answer:
         raise NmtError(answer["error"])
     return certificate_from(answer)
@@ -84,7 +102,8 @@ def certify_import(job: ImportJob) -> Certificate:
     model = form.read(job.origin, job.given)
     ours = OurSide(job.bundle)
     probes = _probes(ours, job.lines)
-    sides = list(_sides_of_origin(form, job.origin, model))
+    toolkit, remark = _toolkit_itself(form, job.origin, model)
+    sides = [ReferenceSide(model), *toolkit]
     return Certificate(
         direction="import",
         toolkit=model.toolkit,
@@ -93,7 +112,7 @@ def certify_import(job: ImportJob) -> Certificate:
         files={name: sha256_of(path) for name, path in model.files.items()},
         tensors=tensor_record(model.tensors),
         checks=(*structure(ours.bundle, model), cached_steps(ours, probes), *_compared(ours, sides, probes)),
-        remarks=(*model.remarks, *(() if len(sides) > 1 else (_not_asked(form),))),
+        remarks=(*model.remarks, *remark),
     )
 
 
@@ -144,7 +163,7 @@ def certify_export(job: ExportJob) -> Certificate:
             cached_steps(ours, probes),
             *compared,
         ),
-        remarks=() if any(target.package in side.software for side in sides) else (_not_installed(target.package),),
+        remarks=() if any(target.package in side.software for side in sides) else (not_usable(target.package),),
     )
 
 
@@ -168,22 +187,14 @@ def _software(sides: Sequence[Side]) -> Mapping[str, str]:
     return {package: version for side in sides for package, version in side.software.items()}
 
 
-def _sides_of_origin(form: Format, origin: Path, model: ForeignModel) -> Iterator[Side]:
-    """What a bundle is compared with: always NumPy in float64, and the toolkit itself where it is installed."""
-    yield ReferenceSide(model)
-    if form.software is not None:
-        try:
-            yield form.software(origin, model)
-        except ImportError:
-            return
-
-
-def _not_asked(form: Format) -> str:
-    return _not_installed(form.package) if form.software is not None else "The toolkit itself was not asked."
-
-
-def _not_installed(package: str) -> str:
-    return f"The package {package} is not installed: the toolkit itself was not asked."
+def _toolkit_itself(form: Format, origin: Path, model: ForeignModel) -> tuple[list[Side], list[str]]:
+    """The toolkit itself as a side, where it can be used; else a remark that says why not."""
+    if form.software is None:
+        return [], ["The model was not compared with the toolkit itself."]
+    try:
+        return [form.software.open(origin, model)], []
+    except ImportError as error:
+        return [], [not_usable(form.software.package, error)]
 
 
 def _as_json(job: ImportJob | ExportJob) -> bytes:
@@ -211,8 +222,16 @@ def _run(job: ImportJob | ExportJob) -> Certificate:
     return certify_copy(job) if job.format == OWN else certify_import(job)
 
 
-if __name__ == "__main__":
+def _main() -> None:
+    answer_to = os.dup(1)
+    os.dup2(2, 1)  # what libraries print must not get among the answer
     try:
-        sys.stdout.buffer.write(_run(_from_json(sys.stdin.buffer.read())).as_json())
+        answer = _run(_from_json(sys.stdin.buffer.read())).as_json()
     except NmtError as error:
-        print(json.dumps({"error": str(error)}))  # noqa: T201
+        answer = json.dumps({"error": str(error)}).encode()
+    with os.fdopen(answer_to, "wb") as stream:
+        stream.write(answer)
+
+
+if __name__ == "__main__":
+    _main()

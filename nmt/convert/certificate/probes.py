@@ -53,7 +53,7 @@ def make_probes(vocab: Vocabulary, longest: int, more_lines: Sequence[str] = ())
     lengths = [length for length in _LENGTHS if length < longest] + [longest]
     tags = [f"{tag} {LINES[0]}" for tag in vocab.language_tags[:3]]
     return Probes(
-        (*LINES, *tags, *more_lines),
+        (*more_lines, *tags, *LINES),  # the first ones are searched by every side
         tuple(_random_pieces(vocab, length, draw) for length in lengths),
         tuple(_random_pieces(vocab.target, length, draw) for length in lengths),
     )

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from nmt.config.documents import parse_json
-
-PARITY_NAME = "parity.json"
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -27,6 +24,20 @@ class Check:
     """The largest difference, or the number of cases that differ."""
     limit: float | None = None
     """The largest figure that passes."""
+
+
+def exact_check(name: str, differing: Sequence[str], detail: str, oracle: str) -> Check:
+    """A check of things that must be equal.
+
+    Args:
+        differing: those that differ.
+        detail: the result if nothing differs.
+        oracle: as :attr:`Check.oracle`.
+    """
+    if differing:
+        more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
+        detail = f"{', '.join(differing[:_SHOWN])}{more} {'differs' if len(differing) == 1 else 'differ'}"
+    return Check(name, not differing, detail, oracle, float(len(differing)), 0.0)
 
 
 @dataclass(frozen=True)
@@ -67,11 +78,3 @@ def certificate_from(values: Mapping[str, Any]) -> Certificate:
     parity = dict(values["parity"])
     checks = [Check(**check) for check in parity.pop("checks")]
     return Certificate(**parity, checks=checks)
-
-
-def read_certificate(folder: Path) -> Certificate | None:
-    """The certificate of a model's folder; None if there is none, or it is damaged."""
-    try:
-        return certificate_from(parse_json((folder / PARITY_NAME).read_bytes()))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.foreign import Array, ForeignModel
 from nmt.convert.vocabulary import build_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import Vocabulary
 
-_SHOWN = 3
+_ORACLE = "the other toolkit's files"
 
 
 def tensor_record(tensors: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
@@ -39,7 +39,7 @@ def _tensors(bundle: Bundle, model: ForeignModel) -> Check:
         if name not in expected or name not in bundle.weights or not _is_equal(expected[name], bundle.weights[name])
     )
     detail = f"{len(model.tensors)} tensors are the bundle's {len(expected)}, number by number"
-    return _check("tensors", differing, detail)
+    return exact_check("tensors", differing, detail, _ORACLE)
 
 
 def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -57,7 +57,7 @@ def _vocabulary(bundle: Bundle, model: ForeignModel) -> Check:
     for side, found, wanted in sides:
         differing += [f"{side} {piece}" for piece in _moved(found, wanted)]
     detail = f"{len(model.source.pieces):,} source and {len(model.target.pieces):,} target pieces have their ids"
-    return _check("vocabulary", differing, detail)
+    return exact_check("vocabulary", differing, detail, _ORACLE)
 
 
 def _moved(found: Vocabulary, wanted: Vocabulary) -> Iterator[str]:
@@ -72,11 +72,5 @@ def _moved(found: Vocabulary, wanted: Vocabulary) -> Iterator[str]:
 def _settings(bundle: Bundle, model: ForeignModel) -> Check:
     expected, found = model.config.model_dump(), bundle.config.model.model_dump()
     differing = [f"{key}: {found[key]}, expected {expected[key]}" for key in expected if found[key] != expected[key]]
-    return _check("settings", differing, f"{len(expected)} settings of the model are those of the other toolkit")
-
-
-def _check(name: str, differing: list[str], detail: str) -> Check:
-    if differing:
-        more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
-        detail = f"{', '.join(differing[:_SHOWN])}{more} differ" + ("s" if len(differing) == 1 else "")
-    return Check(name, not differing, detail, "the other toolkit's files", float(len(differing)), 0.0)
+    detail = f"{len(expected)} settings of the model are those of the other toolkit"
+    return exact_check("settings", differing, detail, _ORACLE)

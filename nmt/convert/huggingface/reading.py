@@ -89,6 +89,7 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target_lang=given.target_lang or _text(names.get("target_lang")),
         settings=dict(settings.values) | {"generation": dict(special.generation.values)},
         ignored=(*without_effect, *tables),
+        remarks=tuple(special.generation.remarks()),
     )
 
 

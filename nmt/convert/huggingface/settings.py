@@ -6,13 +6,15 @@ A setting that we cannot express is refused by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from nmt.config import DecodingConfig, ModelConfig
+from nmt.convert.settings import model_settings, unused_remarks
 from nmt.errors import CheckpointError
 
 NORM_EPSILON = 1e-5
@@ -34,6 +36,16 @@ _EXPECTED: dict[str, tuple[Any, ...]] = {
     "normalize_before": (False,),
     "add_final_layer_norm": (False,),
     "quantization_config": (None,),
+}
+# Options of transformers' search that a bundle does not keep -> the values without effect.
+_SEARCH: dict[str, tuple[Any, ...]] = {
+    "do_sample": (False,),
+    "num_beam_groups": (1,),
+    "repetition_penalty": (1.0,),
+    "encoder_repetition_penalty": (1.0,),
+    "no_repeat_ngram_size": (0,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "min_length": (0,),
 }
 _ARCHITECTURE = "MarianMTModel"
 _LONGEST_SHOWN = 80
@@ -118,24 +130,21 @@ class MarianSettings:
         Raises:
             CheckpointError: a size is missing or impossible.
         """
-        try:
-            return ModelConfig(
-                encoder_layers=self.size("encoder_layers"),
-                decoder_layers=self.size("decoder_layers"),
-                d_model=self.size("d_model"),
-                d_ff=self.size("encoder_ffn_dim"),
-                heads=self.size("encoder_attention_heads"),
-                norm_epsilon=NORM_EPSILON,
-                activation=self.activation,
-                positions=positions,
-                max_positions=self.size("max_position_embeddings"),
-                tied_embeddings=tied,
-                output_bias=True,
-                decoder_start=start,
-            )
-        except ValidationError as error:
-            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise CheckpointError(f"{self.name}: its sizes do not fit: {reason}.") from None
+        return model_settings(
+            self.name,
+            encoder_layers=self.size("encoder_layers"),
+            decoder_layers=self.size("decoder_layers"),
+            d_model=self.size("d_model"),
+            d_ff=self.size("encoder_ffn_dim"),
+            heads=self.size("encoder_attention_heads"),
+            norm_epsilon=NORM_EPSILON,
+            activation=self.activation,
+            positions=positions,
+            max_positions=self.size("max_position_embeddings"),
+            tied_embeddings=tied,
+            output_bias=True,
+            decoder_start=start,
+        )
 
 
 @dataclass(frozen=True)
@@ -180,6 +189,11 @@ class GenerationSettings:
             raise CheckpointError(
                 f"{self.name}: has {key}: {_json(self._get(key, None))}; {error.errors()[0]['msg']}. Change it there."
             ) from None
+
+    def remarks(self) -> Iterator[str]:
+        """What users must know about options of the search that a bundle does not keep."""
+        options = {key: self._get(key, None) for key in _SEARCH}
+        return unused_remarks(options, _SEARCH, Path(self.name).name, "transformers")
 
     def check_suppressed(self, allowed: set[int]) -> None:
         """Check that no piece is suppressed but those that our search never emits either.

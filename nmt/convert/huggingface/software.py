@@ -12,11 +12,10 @@ from torch import Tensor
 
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
 from nmt.convert.foreign import ForeignModel
+from nmt.convert.installed import check_installed
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
-_SOUND_FROM = 5, 3
-"""The first version that runs no code from the settings of a model (CVE-2026-4372)."""
 
 
 class HuggingFaceSide:
@@ -40,9 +39,7 @@ class HuggingFaceSide:
         features_D: Tensor | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        version = metadata.version("transformers")
-        if tuple(map(int, version.split(".")[:2])) < _SOUND_FROM:
-            raise ImportError(f"transformers {version} runs code from the settings of a model")
+        check_installed("transformers")
         from transformers import MarianMTModel, MarianTokenizer
 
         self._model: Any = MarianMTModel.from_pretrained(

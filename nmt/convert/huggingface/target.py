@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
 from nmt.convert.huggingface.names import OUTPUT, SOURCE_EMBEDDING, TARGET_EMBEDDING
@@ -57,17 +57,11 @@ def _check_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]
         for index, piece in enumerate(vocab.pieces(range(vocab.size)))
         if index >= len(found) or found[index] != piece
     ]
-    count = bundle.vocab.size + bundle.vocab.target.size
+    same, count = f"{len(expected)} tensors", bundle.vocab.size + bundle.vocab.target.size
     return [
-        _check("tensors", differing, f"{len(expected)} tensors are the bundle's in {quantization}, number by number"),
-        _check("vocabulary", pieces, f"{count:,} source and target pieces have the bundle's ids"),
+        exact_check("tensors", differing, f"{same} are the bundle's in {quantization}, number by number", _FILES),
+        exact_check("vocabulary", pieces, f"{count:,} source and target pieces have the bundle's ids", _FILES),
     ]
-
-
-def _check(name: str, differing: list[str], detail: str) -> Check:
-    if differing:
-        detail = f"{len(differing):,} differ, the first is {differing[0]}"
-    return Check(name, not differing, detail, _FILES, float(len(differing)), 0.0)
 
 
 def _usage(bundle: Bundle, folder: str) -> str:

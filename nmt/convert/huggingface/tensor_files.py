@@ -1,20 +1,20 @@
 """The tensors of a folder of Hugging Face: safetensors in one or several files, or an older pytorch_model.bin.
 
-No pickled code is run: torch reads a pytorch_model.bin as tensors only.
+No pickled code is run: a pytorch_model.bin is read as those of other toolkits.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from nmt.config.documents import parse_json
 from nmt.convert.foreign import Array
+from nmt.convert.tensors import read_tensors as read_state_dict
+from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError
 
 WEIGHTS, INDEX, PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
@@ -41,9 +41,7 @@ def read_tensors(files: list[Path]) -> dict[str, Array]:
     """
     tensors: dict[str, Array] = {}
     for file in files:
-        read = _read_pickled if file.suffix == ".bin" else _read_safetensors
-        for name, tensor in read(file).items():
-            tensors[name] = _as_array(name, tensor, file)
+        tensors |= _read_pickled(file) if file.suffix == ".bin" else _read_safetensors(file)
     return tensors
 
 
@@ -60,40 +58,31 @@ def _shards(index: Path) -> list[str]:
     return names
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
+def _read_safetensors(path: Path) -> dict[str, Array]:
     try:
         with safe_open(path, "pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path}: cannot be read ({error}). Copy the model again.") from None
+    return {name: _as_array(name, tensor, path) for name, tensor in tensors.items()}
 
 
-def _read_pickled(path: Path) -> dict[str, Tensor]:
+def _read_pickled(path: Path) -> dict[str, Array]:
     try:
-        tensors: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged pickle may raise anything
-        reason = str(error).partition("\n")[0]
+        file = read_torch_file(path)
+    except CheckpointError as error:
         raise CheckpointError(
-            f"{path}: cannot be read as tensors alone ({reason}), and nmt runs no pickled code. Save the model as "
-            "safetensors with transformers (save_pretrained), and import that."
+            f"{error} nmt runs no pickled code: save the model as safetensors with transformers (save_pretrained), and "
+            "import that."
         ) from None
-    if not isinstance(tensors, dict) or not all(isinstance(name, str) for name in tensors):
-        raise CheckpointError(f"{path}: holds {type(tensors).__name__}, not tensors by name. Copy the model again.")
-    return tensors
+    return read_state_dict(file, file.value)
 
 
-def _as_array(name: str, tensor: Any, file: Path) -> Array:
-    if (
-        not isinstance(tensor, Tensor)
-        or tensor.layout != torch.strided
-        or tensor.device.type != "cpu"
-        or not tensor.is_floating_point()
-    ):
+def _as_array(name: str, tensor: Tensor, file: Path) -> Array:
+    if not tensor.is_floating_point():
         raise CheckpointError(
             f"{file}: {name[:80]!a} is not a tensor of floating-point numbers. nmt imports models in float32, "
             "float16 or bfloat16."
         )
-    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
-        raise CheckpointError(f"{file}: {name[:80]!a} is larger than its numbers. Copy the model again.")
-    array: Array = tensor.detach().to(torch.float32).numpy().astype(np.float32, copy=False)
+    array: Array = tensor.to(torch.float32).numpy()
     return array

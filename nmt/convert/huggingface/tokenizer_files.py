@@ -10,7 +10,7 @@ from typing import Any
 
 from sentencepiece import SentencePieceProcessor
 
-from nmt.config.documents import parse_json
+from nmt.convert import exported_files
 from nmt.convert.given import Given
 from nmt.data.model_file import read_pieces
 from nmt.data.vocab import SPECIAL_PIECES
@@ -19,6 +19,7 @@ from nmt.errors import CheckpointError, VocabularyError
 VOCAB, TARGET_VOCAB, CONFIG = "vocab.json", "target_vocab.json", "tokenizer_config.json"
 SEGMENTERS = {"source": "source.spm", "target": "target.spm"}
 UNK = "<unk>"
+_COPY_AGAIN = "Copy the model again."
 _DEFAULTS = {"unk_token": UNK, "eos_token": "</s>", "pad_token": "<pad>"}
 
 
@@ -74,14 +75,9 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: the file cannot be read, or is something else.
     """
-    try:
-        values = parse_json(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}). Copy the model again.") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: {error} Copy the model again.") from None
+    values = exported_files.read_json(path, _COPY_AGAIN)
     if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: expected a mapping, got {type(values).__name__}. Copy the model again.")
+        raise CheckpointError(f"{path}: expected a mapping, got {type(values).__name__}. {_COPY_AGAIN}")
     return values
 
 

@@ -5,8 +5,6 @@ The ids of pieces are ours. So pad, unk, bos and eos are 0 to 3, and the decoder
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +15,7 @@ from torch import Tensor
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
+from nmt.convert.exported_files import write_json
 from nmt.convert.expressible import check_attention
 from nmt.convert.foreign import Part
 from nmt.convert.huggingface.features import sines_first, with_features
@@ -69,12 +68,12 @@ def write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> None:
     vocab = bundle.vocab
     for name, side in zip(SEGMENTERS.values(), (vocab, vocab.target), strict=True):
         write_file(folder / name, plain_segmenter(side))
-    _write_json(folder / VOCAB, _ids(vocab))
+    write_json(folder / VOCAB, _ids(vocab))
     if not vocab.is_shared:
-        _write_json(folder / TARGET_VOCAB, _ids(vocab.target))
-    _write_json(folder / CONFIG, _config(bundle, quantization))
-    _write_json(folder / GENERATION, _generation(bundle))
-    _write_json(folder / TOKENIZER_CONFIG, _tokenizer(bundle))
+        write_json(folder / TARGET_VOCAB, _ids(vocab.target))
+    write_json(folder / CONFIG, _config(bundle, quantization))
+    write_json(folder / GENERATION, _generation(bundle))
+    write_json(folder / TOKENIZER_CONFIG, _tokenizer(bundle))
 
 
 def check_expressible(bundle: Bundle) -> None:
@@ -224,7 +223,3 @@ def _tokenizer(bundle: Bundle) -> dict[str, Any]:
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": False,
     }
-
-
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    write_file(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())

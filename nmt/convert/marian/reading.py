@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from nmt.config import DecodingConfig
 from nmt.convert.completing import files_by_name
@@ -17,12 +19,22 @@ from nmt.convert.foreign import ATTENTION, Array, ForeignModel, Layout, Names, P
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.marian.settings import DECODES_OTHERWISE, model_config
 from nmt.convert.marian.vocabulary import read_vocabulary
-from nmt.convert.segmenters import read_segmenter
-from nmt.convert.settings import parse_yaml_settings, read_yaml_settings, valid_settings
-from nmt.errors import CheckpointError
+from nmt.convert.segmenters import read_segmenter, segmentation_remarks
+from nmt.convert.settings import parse_yaml_settings, plain_settings, read_yaml_settings, unused_remarks, valid_settings
+from nmt.errors import CheckpointError, ConfigError
 
+DECODER_NAME = "decoder.yml"
 _SETTINGS = "special:model.yml"
+_WORD = re.compile(r"[^\W_]+")
 _SEGMENTERS = {"source": ("source.spm", "source.model"), "target": ("target.spm", "target.model")}
+# Options of Marian's search that a bundle does not keep -> the values without effect.
+_SEARCH: dict[str, tuple[Any, ...]] = {
+    "word-penalty": (0,),
+    "allow-unk": (False,),
+    "allow-special": (False,),
+    "output-sampling": ([], False),
+    "shortlist": ([],),
+}
 
 
 @dataclass(frozen=True)
@@ -39,10 +51,10 @@ class MarianFiles:
 
 
 def is_marian(path: Path) -> bool:
-    """Whether a path looks like a model of Marian: an .npz file, or a folder with one."""
+    """Whether a path looks like a model of Marian: an .npz file, a folder with one, or its decoder.yml."""
     if path.is_dir():
         return any(path.glob("*.npz"))
-    return path.suffix == ".npz"
+    return path.suffix == ".npz" or path.name.endswith(DECODER_NAME)
 
 
 def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
@@ -73,7 +85,7 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     found = [files.weights, *files.vocabularies, *filter(None, files.segmenters), *files.scripts]
     return ForeignModel(
         toolkit="Marian",
-        version=settings.get("version"),
+        version=version if isinstance(version := settings.get("version"), str) else None,
         config=config,
         decoding=_decoding(files),
         tensors=tensors,
@@ -85,9 +97,13 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         punctuation=any(b"normalize-punctuation" in script.read_bytes() for script in files.scripts),
         source_lang=given.source_lang or "",
         target_lang=given.target_lang or "",
-        settings=settings,
+        settings=plain_settings(settings),
         ignored=(_SETTINGS,),
-        remarks=(DECODES_OTHERWISE,) if config.norm == "pre" else (),
+        remarks=(
+            *((DECODES_OTHERWISE,) if config.norm == "pre" else ()),
+            *unused_remarks(files.decoder, _SEARCH, DECODER_NAME, "Marian"),
+            *segmentation_remarks(source, target),
+        ),
     )
 
 
@@ -98,7 +114,10 @@ def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         CheckpointError: the file is damaged, no model of Marian, or holds numbers of 8 bits.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, NpzFile):
+            raise ValueError("one array, not an archive of them")
+        with archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, KeyError) as error:
         raise CheckpointError(f"{path}: is not an .npz file, or is damaged ({error}).") from None
@@ -122,16 +141,22 @@ def find_files(path: Path, given: Given = NOTHING_GIVEN) -> MarianFiles:
     """Find the files of a model.
 
     Raises:
-        CheckpointError: the model, or one of its vocabularies, is missing; or there are several.
+        CheckpointError: the model, or one of its vocabularies, is missing; there are several; or it is not known which
+            vocabulary is the source's.
+        ConfigError: a SentencePiece model is given that Marian does not use.
     """
     folder = path if path.is_dir() else path.parent
-    decoder_path = path if path.name.endswith("decoder.yml") else _decoder_file(folder, path)
+    decoder_path = path if path.name.endswith(DECODER_NAME) else _decoder_file(folder, path)
     decoder = {} if decoder_path is None else read_yaml_settings(decoder_path)
     weights = path if path.suffix == ".npz" else _named(decoder.get("models"), folder) or _only(folder, path)
+    source, target = _vocabularies(decoder, folder, weights, given)
     return MarianFiles(
         weights=weights,
-        vocabularies=_vocabularies(decoder, folder, weights),
-        segmenters=(given.source_spm or _segmenter(folder, "source"), given.target_spm or _segmenter(folder, "target")),
+        vocabularies=(source, target),
+        segmenters=(
+            _segmenter(folder, "source", source, given.source_spm),
+            _segmenter(folder, "target", target, given.target_spm),
+        ),
         decoder=decoder,
         scripts=tuple(script for name in ("preprocess.sh",) if (script := folder / name).is_file()),
     )
@@ -168,13 +193,15 @@ def _only(folder: Path, path: Path) -> Path:
     return models[0]
 
 
-def _vocabularies(decoder: Mapping[str, Any], folder: Path, weights: Path) -> tuple[Path, Path]:
+def _vocabularies(decoder: Mapping[str, Any], folder: Path, weights: Path, given: Given) -> tuple[Path, Path]:
     named = decoder.get("vocabs")
     if isinstance(named, list) and len(named) == 2:
         found = [folder / Path(str(name)).name for name in named]
     else:
         found = sorted([*folder.glob("*vocab*.yml"), *folder.glob("*vocab*.spm")])
         found = found * 2 if len(found) == 1 else found
+        if len(found) > 1 and found[0] != found[1]:
+            found = _by_side(found, folder, given)
     missing = [path.name for path in found if not path.is_file()]
     if len(found) != 2 or missing:
         what = f"lacks {', '.join(missing)}" if missing else "has no decoder.yml that names the two vocabularies"
@@ -182,7 +209,30 @@ def _vocabularies(decoder: Mapping[str, Any], folder: Path, weights: Path) -> tu
     return found[0], found[1]
 
 
-def _segmenter(folder: Path, side: str) -> Path | None:
+def _by_side(found: Sequence[Path], folder: Path, given: Given) -> list[Path]:
+    """The vocabularies of source and target text, by words in their names. A guess would exchange them silently."""
+    sides = ({"source", "src", given.source_lang}, {"target", "trg", given.target_lang})
+    of_sides = [[path for path in found if words & set(_WORD.findall(path.name))] for words in sides]
+    match of_sides:
+        case [[source], [target]] if source != target and len(found) == len(sides):
+            return [source, target]
+    raise CheckpointError(
+        f"{folder}: has {len(found)} vocabularies and no decoder.yml that says which is the source's. Add decoder.yml "
+        "with `vocabs: [SOURCE, TARGET]`."
+    )
+
+
+def _segmenter(folder: Path, side: str, vocabulary: Path, given: Path | None) -> Path | None:
+    """The SentencePiece model of one side; None if its vocabulary segments by itself, or there is none."""
+    if vocabulary.suffix == ".spm":
+        if given is not None:
+            raise ConfigError(
+                f"--{side}-spm {given}: {vocabulary.name} is a SentencePiece model, and Marian segments with it. Leave "
+                f"out --{side}-spm."
+            )
+        return None
+    if given is not None:
+        return given
     return next((path for name in _SEGMENTERS[side] if (path := folder / name).is_file()), None)
 
 
@@ -227,7 +277,6 @@ def marian_layout(tensors: Container[str], norm: str) -> Layout:
         target,
         output,
         "decoder_ff_logit_out_b" if "decoder_ff_logit_out_b" in tensors else None,
-        positions={"encoder": "Wpos", "decoder": "Wpos"} if "Wpos" in tensors else {},
         first_layer=1,
         is_transposed=True,
     )

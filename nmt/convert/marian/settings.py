@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Literal
 
 from nmt.config import ModelConfig
+from nmt.convert.settings import MAX_POSITIONS, check_settings, choose, model_settings
 from nmt.errors import CheckpointError
 
 DECODES_OTHERWISE = (
-    "Marian (as of 1.12) decodes a pre-norm model otherwise than it trains it: after the first piece, the decoder's "
-    "self-attention reads keys and values that are not normalised. nmt computes the model as it was trained, so "
-    "translations differ from Marian's."
+    "Marian (as of 1.12) decodes pre-norm models differently from how it trains them: after the first piece, the "
+    "decoder's self-attention reads keys and values that are not normalised. nmt computes the model as it was trained, "
+    "so translations differ from Marian's."
 )
 """A remark on pre-norm models."""
-MAX_POSITIONS = 1024
-"""Marian's sinusoids have no end; its default of ``--max-length`` is 1,000 words."""
 NORM_EPSILON = 1e-6
-_ACTIVATIONS: dict[str, Literal["relu", "swish", "gelu"]] = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
-# Setting -> the values that make no difference to our model.
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
+# Setting -> the values that make no difference to our model. The first one is Marian's default.
 _EXPECTED: dict[str, tuple[Any, ...]] = {
     "type": ("transformer",),
     "transformer-decoder-autoreg": ("self-attention",),
     "transformer-attention-mask": ("default",),
+    # Marian multiplies embeddings by sqrt(dim-emb) only where it adds sinusoids (addPositionalEmbeddings).
+    "transformer-train-position-embeddings": (False,),
     "transformer-disable-position-embeddings": (False,),
     "transformer-alibi-shift": (False,),
     "transformer-no-affine": (False,),
@@ -42,51 +43,41 @@ _EXPECTED: dict[str, tuple[Any, ...]] = {
 _NEEDS = {
     "transformer-decoder-autoreg": "a decoder of another kind (rnn with ssru: students of the Bergamot project)",
     "transformer-attention-mask": "another attention mask",
+    "transformer-train-position-embeddings": "embeddings that are not multiplied by sqrt(d_model)",
     "transformer-tied-layers": "layers that share their weights",
     "transformer-postprocess-emb": "a norm of the embeddings",
     "right-left": "writing from right to left",
 }
 
 
-def model_config(settings: Mapping[str, Any], tensors: Mapping[str, Any], name: str) -> ModelConfig:
+def model_config(settings: Mapping[str, Any], tensors: Container[str], name: str) -> ModelConfig:
     """The settings of a model.
 
     Args:
         settings: those of ``special:model.yml``.
-        tensors: by name; they tell how embeddings are tied.
+        tensors: the names of all tensors, which tell how embeddings are tied.
         name: of the file, for errors.
 
     Raises:
         CheckpointError: a setting is unknown here or missing. The message names it.
     """
-    for key, allowed in _EXPECTED.items():
-        value = settings.get(key, allowed[0])
-        if value not in allowed and not (value is None and allowed[0] in ("", [], False)):
-            needs = f" It would need {_NEEDS[key]}." if key in _NEEDS else ""
-            raise CheckpointError(f"{name}: has {key}: {value}, which nmt does not have.{needs}")
-    try:
-        learned = bool(settings.get("transformer-train-position-embeddings", False))
-        if learned and "Wpos" not in tensors:
-            raise CheckpointError(
-                f"{name}: has transformer-train-position-embeddings, but no tensor Wpos with learned positions."
-            )
-        return ModelConfig(
-            encoder_layers=settings["enc-depth"],
-            decoder_layers=settings["dec-depth"],
-            d_model=settings["dim-emb"],
-            d_ff=settings["transformer-dim-ffn"],
-            heads=settings["transformer-heads"],
-            norm=_norm_place(settings, name),
-            norm_epsilon=NORM_EPSILON,
-            activation=_activation(settings, name),
-            positions="learned" if learned else "tensor2tensor",
-            max_positions=len(tensors.get("Wpos", ())) if learned else MAX_POSITIONS,
-            tied_embeddings=_tied(tensors),
-            output_bias=True,
-            decoder_start="zero",
-        )
-    except KeyError as error:
-        raise CheckpointError(f"{name}: its settings lack {error}: was it written by Marian 1.5 or newer?") from None
+    check_settings(settings, _EXPECTED, _NEEDS, name)
+    return model_settings(
+        name,
+        encoder_layers=settings.get("enc-depth"),
+        decoder_layers=settings.get("dec-depth"),
+        d_model=settings.get("dim-emb"),
+        d_ff=settings.get("transformer-dim-ffn"),
+        heads=settings.get("transformer-heads"),
+        norm=_norm_place(settings, name),
+        norm_epsilon=NORM_EPSILON,
+        activation=choose(settings, "transformer-ffn-activation", "swish", _ACTIVATIONS, name),
+        positions="tensor2tensor",
+        max_positions=MAX_POSITIONS,
+        tied_embeddings=_tied(tensors),
+        output_bias=True,
+        decoder_start="zero",
+    )
 
 
 def _norm_place(settings: Mapping[str, Any], name: str) -> Literal["post", "pre"]:
@@ -106,16 +97,7 @@ def _norm_place(settings: Mapping[str, Any], name: str) -> Literal["post", "pre"
     )
 
 
-def _activation(settings: Mapping[str, Any], name: str) -> Literal["relu", "swish", "gelu"]:
-    activation = settings.get("transformer-ffn-activation", "swish")
-    if activation not in _ACTIVATIONS:
-        raise CheckpointError(
-            f"{name}: has transformer-ffn-activation: {activation}; nmt has {', '.join(_ACTIVATIONS)}."
-        )
-    return _ACTIVATIONS[activation]
-
-
-def _tied(tensors: Mapping[str, Any]) -> Literal["all", "decoder", "none"]:
+def _tied(tensors: Container[str]) -> Literal["all", "decoder", "none"]:
     if "decoder_ff_logit_out_Wt" in tensors:
         return "none"
     return "all" if "Wemb" in tensors else "decoder"

@@ -10,6 +10,7 @@ from typing import Any
 
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
 from nmt.convert.foreign import ForeignModel
+from nmt.convert.given import Given
 from nmt.convert.marian.reading import find_files
 from nmt.convert.vocabulary import piece_names
 
@@ -23,7 +24,7 @@ class MarianSide:
         import pymarian
 
         self._pymarian: Any = pymarian
-        self._files = find_files(path)
+        self._files = find_files(path, Given(source_lang=model.source_lang, target_lang=model.target_lang))
         self._writes_text = any(vocabulary.suffix == ".spm" for vocabulary in self._files.vocabularies)
         self._is_pre_norm = model.config.norm == "pre"
         self._source_pieces = {ours: theirs for theirs, ours in piece_names(model.source, model.start).items()}
@@ -92,7 +93,8 @@ class MarianSide:
     def _hypothesis(self, line: str, max_length: int) -> Hypothesis:
         match = _NBEST.fullmatch(line)
         assert match is not None, line
-        pieces = tuple(self._target_names[piece] for piece in match[2].split())
+        # A piece may hold any space but the plain one, such as a no-break space.
+        pieces = tuple(self._target_names[piece] for piece in match[2].split(" ") if piece)
         scores = [float(score) for score in match[3].split()]
         is_complete = len(scores) == len(pieces) + 1 and len(pieces) <= max_length
         return Hypothesis(pieces[:max_length], sum(scores), is_complete)

@@ -13,7 +13,7 @@ import yaml
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
-from nmt.convert.certificate.record import Check
+from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
 from nmt.convert.expressible import check_attention
@@ -175,13 +175,13 @@ def _settings(model: ModelConfig, source_pieces: int, target_pieces: int) -> dic
 
 def _decoder(bundle: Bundle, vocabularies: Sequence[str]) -> dict[str, Any]:
     decoding = bundle.config.decoding
-    normalizes = decoding.normalization == "length"
+    is_exact = decoding.normalization == "length" or not decoding.length_penalty
     return {
         "relative-paths": True,
         "models": [WEIGHTS_NAME],
         "vocabs": list(vocabularies),
         "beam-size": decoding.beam,
-        "normalize": decoding.length_penalty if normalizes else 0.6,
+        "normalize": decoding.length_penalty if is_exact else 0.6,
         "word-penalty": 0,
         "mini-batch": 16,
         "maxi-batch": 100,
@@ -200,11 +200,12 @@ def _sides(folder: Path, bundle: Bundle) -> list[Side]:
 def _check_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Read the written model again: its settings are the bundle's."""
     found, expected = read_marian(folder).config.model_dump(), bundle.config.model.model_dump()
-    free = {"output_bias", "attention_bias", "max_positions", "dropout", "attention_dropout", "activation_dropout"}
+    free = {
+        "output_bias", "attention_bias", "max_positions", "dropout", "attention_dropout", "activation_dropout", "d_k",
+        "d_v",
+    }  # fmt: skip
     differing = [f"{key}: {found[key]}" for key in expected if key not in free and found[key] != expected[key]]
-    differing = [line for line in differing if not line.startswith(("d_k", "d_v"))]
-    detail = ", ".join(differing) or "the written settings are the bundle's"
-    return [Check("settings", not differing, detail, "the written files", float(len(differing)), 0.0)]
+    return [exact_check("settings", differing, "the written settings are the bundle's", "the written files")]
 
 
 def _usage(bundle: Bundle, name: str) -> str:

@@ -1,0 +1,124 @@
+"""The process that compares two models: what it prints, how it fails, and what is said of packages that are missing."""
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from nmt.convert.certificate import examining
+from nmt.convert.certificate.examining import ExportJob, ImportJob, examine
+from nmt.convert.formats import FORMATS, find_format
+from nmt.convert.given import NOTHING_GIVEN
+from nmt.convert.huggingface.reading import read_huggingface
+from nmt.convert.installed import check_installed, not_usable
+from nmt.errors import NmtError
+from tests.convert.marian_mt import STORED
+
+IMPORT = ImportJob(Path("/tmp/x/bundle"), Path("opus.zip"), "marian", NOTHING_GIVEN)
+EXPORT = ExportJob(Path("runs/mine"), Path("/tmp/x/folder"), "onnx", "float32")
+
+
+def run_instead(monkeypatch, program):
+    """Let another program be the process that compares."""
+    run = subprocess.run
+    monkeypatch.setattr(
+        "nmt.convert.certificate.examining.subprocess.run",
+        lambda command, **options: run([sys.executable, "-c", program], **options),
+    )
+
+
+@pytest.mark.parametrize(("job", "name"), [(IMPORT, "opus.zip"), (EXPORT, "runs/mine")])
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was ended by signal 9; is there enough memory?"),
+        (
+            "import sys; sys.exit('Trace\\nKeyError: 3')",
+            "failed: KeyError: 3. Please report this with the output of NMT_DEBUG=1.",
+        ),
+        ("", "failed: it wrote nothing. Please report this with the output of NMT_DEBUG=1."),
+    ],
+)
+def test_a_process_that_fails_is_one_clear_error(job, name, program, message, monkeypatch, capfd):
+    monkeypatch.delenv("NMT_DEBUG", raising=False)
+    run_instead(monkeypatch, program)
+    with pytest.raises(NmtError) as caught:
+        examine(job)
+    assert str(caught.value) == f"{name}: the process that compares the models {message}"
+    assert capfd.readouterr().err == ""
+
+
+def test_its_messages_are_passed_on_for_debugging(monkeypatch, capfd):
+    monkeypatch.setenv("NMT_DEBUG", "1")
+    run_instead(monkeypatch, "import sys; sys.exit('Trace\\nKeyError: 3')")
+    with pytest.raises(NmtError):
+        examine(IMPORT)
+    assert capfd.readouterr().err == "Trace\nKeyError: 3\n"
+
+
+def test_what_a_library_prints_is_not_taken_for_the_answer():
+    """Printed by Python, and by compiled code past Python's own stdout."""
+    program = (
+        "import os, sys\n"
+        "from nmt.convert.certificate import examining\n"
+        "from nmt.errors import NmtError\n"
+        "def run(job):\n"
+        "    print('of a library', flush=True)\n"
+        "    os.write(1, b'of compiled code')\n"
+        "    raise NmtError('the answer')\n"
+        "examining._run = run\n"
+        "examining._main()\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], input=examining._as_json(IMPORT), capture_output=True, check=True
+    )
+    assert found.stdout == b'{"error": "the answer"}'
+    assert b"of a library" in found.stderr
+    assert b"of compiled code" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("5.2.1", "transformers 5.2.1 is installed, but 5.3 or newer is needed: the model was not compared with it."),
+        ("5.0rc1", "transformers 5.0rc1 is installed, but 5.3 or newer is needed: the model was not compared with it."),
+        (None, "The package transformers is not installed: the model was not compared with it."),
+    ],
+)
+def test_why_a_package_took_no_part(version, message, monkeypatch):
+    have(monkeypatch, version)
+    assert not_usable("transformers") == message
+
+
+@pytest.mark.parametrize("version", ["5.3", "5.3.0rc1", "5.23.1", "6.0"])
+def test_new_versions_are_used(version, monkeypatch):
+    have(monkeypatch, version)
+    check_installed("transformers")
+    error = ImportError("no libx.so")
+    assert not_usable("transformers", error) == (
+        "The package transformers cannot be used (no libx.so): the model was not compared with it."
+    )
+
+
+def have(monkeypatch, version):
+    def installed(package):
+        if version is None:
+            raise metadata.PackageNotFoundError(package)
+        return version
+
+    monkeypatch.setattr("nmt.convert.installed.metadata.version", installed)
+
+
+def test_a_certificate_says_why_the_toolkit_took_no_part(monkeypatch):
+    have(monkeypatch, "5.2")
+    model = read_huggingface(STORED)
+    sides, [remark] = examining._toolkit_itself(find_format(STORED), STORED, model)
+    assert (sides, remark) == ([], not_usable("transformers"))
+    assert "5.2 is installed" in remark
+    [fairseq] = [form for form in FORMATS if form.name == "fairseq"]
+    assert examining._toolkit_itself(fairseq, STORED, model) == (
+        [],
+        ["The model was not compared with the toolkit itself."],
+    )

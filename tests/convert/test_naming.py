@@ -1,0 +1,52 @@
+"""Default names of imported bundles and exported folders."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt.convert.naming import default_bundle, default_folder
+
+FILES = (
+    "opus-2020.02/model.npz",
+    "opus-2020.02/decoder.yml",
+    "opus-2020.02.zip",
+    "runs/old/checkpoints/step-00001000/model.safetensors",
+    "fairseq/checkpoint_best.pt",
+)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A current folder with models of all kinds."""
+    monkeypatch.chdir(tmp_path)
+    for file in FILES:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).touch()
+    Path("runs/old/best").symlink_to("checkpoints/step-00001000")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("opus-2020.02", "opus-2020.02"),
+        ("opus-2020.02/", "opus-2020.02"),
+        ("opus-2020.02/model.npz", "opus-2020.02"),
+        ("opus-2020.02/decoder.yml", "opus-2020.02"),
+        ("opus-2020.02.zip", "opus-2020.02"),
+        ("fairseq/checkpoint_best.pt", "fairseq"),
+        ("runs/old", "old"),
+        ("runs/old/best", "old-best"),
+        ("runs/old/best/model.safetensors", "old-best"),
+        ("runs/old/checkpoints/step-00001000", "old-step-00001000"),
+    ],
+)
+def test_a_model_has_the_name_of_its_folder_or_archive(path, name, here):
+    assert default_bundle(Path(path)) == Path("models") / name
+    assert default_folder(Path(path), "onnx", "int8") == Path("models") / f"{name}-onnx-int8"
+
+
+def test_the_current_folder_has_a_name(here, monkeypatch):
+    monkeypatch.chdir("opus-2020.02")
+    for path in (".", "model.npz", "../opus-2020.02"):
+        assert default_bundle(Path(path)) == Path("models/opus-2020.02")
