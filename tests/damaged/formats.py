@@ -595,7 +595,9 @@ _MARIAN_MT = {
 
 FORMATS: dict[str, Format] = {
     **{
-        f"{file} of {name}": Format(f"marian/{file}", partial(_write_marian, name=name), _read_marian, None, ("marian",))
+        f"{file} of {name}": Format(
+            f"marian/{file}", partial(_write_marian, name=name), _read_marian, None, ("marian",)
+        )
         for name, file in (
             ("marian-post", "model.npz"),
             ("marian-post", "decoder.yml"),
