@@ -46,6 +46,13 @@ def is_exported(folder: Path) -> bool:
     return parity.get("direction") == "export"
 
 
+def is_exported_file(path: Path) -> bool:
+    """Whether a file belongs to a folder that ``nmt export`` wrote; others may lie there too."""
+    parity = mapping_of(mapping_of(read_json(BundleFolder(path.parent).certificate)).get("parity"))
+    names = {BundleFolder(path.parent).certificate.name, _LINEAGE_NAME, *mapping_of(parity.get("files"))}
+    return path.name in names and is_exported(path.parent)
+
+
 def exported_link(folder: Path) -> Link:
     """A folder that ``nmt export`` wrote, compared with its certificate's checksums.
 
