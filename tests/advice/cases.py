@@ -746,6 +746,7 @@ EXCEPTIONS: dict[str, str] = {
         }.items()
         for option in options
     },
+    "cli/score.py: --lowercase": "needs the package of a learned metric: tests/system/test_learned_metrics.py",
     "cli/score.py: --langpair": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
     "cli/score.py: --test-set": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
     "cli/train.py: nmt train --resume {}": _NOTICE + "; tests/system/test_resume.py types it",

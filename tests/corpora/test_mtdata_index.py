@@ -190,9 +190,7 @@ def test_languages_that_mtdata_does_not_know_are_an_error(index, tmp_path, langu
 def test_languages_that_mtdata_cannot_tell_apart_are_an_error(index, monkeypatch):
     """It asserts that a pair is clear: English beside the English of a region is not."""
     index(**{NEWS: {"url": "n.tsv", "ext": "tsv"}})
-    with pytest.raises(
-        DataError, match=r"mul and mul: Multilingual on both side is not supported\. Use codes"
-    ):
+    with pytest.raises(DataError, match=r"mul and mul: Multilingual on both side is not supported\. Use codes"):
         find_in_index(NEWS, "mul", "mul")
 
 
