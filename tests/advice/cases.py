@@ -562,6 +562,10 @@ CASES = [
         ("ownership.py: --out",),
     ),
     # Scoring
+    Case(
+        "inspect runs/r --html taken", "inspect runs/r --html free", ("reports/lineage_page.py: --html",),
+        write("taken", "mine"),
+    ),
     Case("score corpus/c.de", "score --reference corpus/c.de corpus/c.de", ("cli/score.py: --reference",)),
     Case(
         "score --paper-bleu --reference reference corpus/c.de",
