@@ -30,12 +30,13 @@ def require_package(module: str, package: str, *, what: str, advice: str) -> Any
         if error.name == module.partition(".")[0]:
             raise NmtError(f"{what} needs {package}, which is not installed. {advice}") from None
         raise _not_importable(what, package, error, advice) from error
-    except ImportError as error:
+    except Exception as error:  # beside packages of other versions, modules raise AttributeError and others
         raise _not_importable(what, package, error, advice) from error
 
 
-def _not_importable(what: str, package: str, error: ImportError, advice: str) -> NmtError:
-    return NmtError(f"{what} needs {package}, which cannot be imported: {error}. {advice}")
+def _not_importable(what: str, package: str, error: Exception, advice: str) -> NmtError:
+    reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    return NmtError(f"{what} needs {package}, which cannot be imported: {reason.rstrip('.')}. {advice}")
 
 
 def versioned(package: str) -> str:

@@ -17,7 +17,7 @@ from nmt.bench.turns import serve
 from nmt.data.build import build_vocabulary
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
-from nmt.data.shards import SIDES
+from nmt.data.shards import SIDES, token_dtype
 from nmt.writing import open_to_write
 
 DATA, MODEL = "data", "given.model"
@@ -75,6 +75,7 @@ def _in_memory(folder: Path, threads: int) -> Callable[[], Callable[[], int]]:
 def _with_files(folder: Path, threads: int) -> Callable[[], Callable[[], int]]:
     """SentencePiece in a plain loop that reads lines and writes ids."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / MODEL))
+    dtype = token_dtype(processor.get_piece_size())
 
     def encode() -> Callable[[], int]:
         pieces = 0
@@ -82,7 +83,7 @@ def _with_files(folder: Path, threads: int) -> Callable[[], Callable[[], int]]:
             with path.open(encoding="utf-8") as lines, open_to_write(folder / "ids", "wb") as out:
                 while some := [line.rstrip("\n") for line in itertools.islice(lines, _LINES_AT_ONCE)]:
                     for ids in processor.encode(some, num_threads=threads):
-                        out.write(np.array(ids, np.uint16).tobytes())
+                        out.write(np.array(ids, dtype).tobytes())
                         pieces += len(ids)
         return lambda: pieces
 

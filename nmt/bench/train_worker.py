@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from nmt.bench.training_speed import bench_updates
+from nmt.bench.training_speed import bench_learner, bench_updates
 from nmt.bench.turns import serve
 from nmt.config import Config, read_config
 from nmt.device import synchronize
@@ -66,24 +66,12 @@ def _set_up(
 
 def _ours(config: Config) -> _Toolkit:
     from nmt.device import choose_hardware
-    from nmt.kernels.policy import choose_kernels
-    from nmt.model.transformer import Transformer
-    from nmt.training.learner import Learner
     from nmt.training.start.cost import matrix_rate
 
     training = config.training
     product = (config.model.d_model, config.model.d_ff)
     hardware = choose_hardware(training.device, training.precision, training.threads, product=product)
-    model = Transformer(config.model, config.data.vocab_size, choose_kernels(hardware.device, hardware.autocast_dtype))
-    learner = Learner(
-        model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),
-        config.optimizer,
-        hardware,
-        label_smoothing=training.label_smoothing,
-        seed=training.seed,
-        r_drop=training.r_drop,
-        compiled=training.compile,
-    )
+    learner = bench_learner(config, hardware)
 
     def update(planned: PlannedUpdate, number: int) -> None:
         learner.update(planned.batches, update=number, target_tokens=planned.target_tokens, learning_rate=1e-4)
@@ -92,9 +80,9 @@ def _ours(config: Config) -> _Toolkit:
         "device": str(hardware.device),
         "precision": hardware.precision,
         "matrix_flops_per_second": matrix_rate(config, hardware, rows=4_096),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": sum(p.numel() for p in learner.parameters.values()),
     }
-    return _Toolkit(description, hardware.device, not model.takes_sentence_rows, update)
+    return _Toolkit(description, hardware.device, not learner.model.takes_sentence_rows, update)
 
 
 def _transformers(config: Config) -> _Toolkit:

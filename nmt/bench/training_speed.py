@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 from collections.abc import Callable
 from itertools import islice, takewhile
@@ -15,11 +14,18 @@ import torch
 import nmt
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import Config, dump_config
+from nmt.convert.transformers import marian_config
 from nmt.data.shards import ParallelShards
-from nmt.errors import NmtError
+from nmt.device import Hardware
+from nmt.kernels import policy
+from nmt.model.transformer import Transformer
+from nmt.packages import require_package
 from nmt.processor import processor_name
+from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.input.feed import Epochs, PlannedUpdate
-from nmt.training.ranks.exchange import NO_OTHERS
+from nmt.training.learner import Learner
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.start.beginning import check_tied_embeddings, new_learner
 from nmt.training.start.cost import flops_of_pairs
 from nmt.writing import scratch_folder, write_file
 
@@ -52,10 +58,14 @@ def bench_train(
         The result for JSON: target tokens per second (the median over the rounds, and each round), and the ratio.
 
     Raises:
-        NmtError: the other toolkit is not installed, or a process failed.
+        ConfigError: source and target have vocabularies of their own, but the model shares their embeddings.
+        NmtError: the other toolkit is not installed or cannot express the model, or a process failed.
     """
-    if against is not None and importlib.util.find_spec(against) is None:
-        raise NmtError(f"--against {against}: is not installed here. Install it: `pip install transformers`.")
+    check_tied_embeddings(config, load_vocabulary(data))
+    if against is not None:
+        advice = "Install it: `pip install transformers`."
+        require_package(against, against, what=f"--against {against}", advice=advice)
+        marian_config(config.model, config.data.vocab_size, name="the model")
     planned = bench_updates(data, config, updates * (rounds + 1))
     updates = min(updates, len(planned))
     with scratch_folder() as folder:
@@ -93,10 +103,24 @@ def bench_train(
     return result
 
 
-def bench_updates(data: Path, config: Config, count: int, *, pads: bool = True) -> list[PlannedUpdate]:
+def bench_learner(config: Config, hardware: Hardware, ranks: Ranks = NO_OTHERS) -> Learner:
+    """A learner with new weights, as training makes it."""
+    model = Transformer(
+        config.model,
+        config.data.target_pieces,
+        policy.choose_kernels(hardware.device, hardware.autocast_dtype),
+        source_vocab_size=config.data.vocab_size,
+    )
+    return new_learner(model, config, hardware, ranks)
+
+
+def bench_updates(
+    data: Path, config: Config, count: int, *, pads: bool = True, ranks: Ranks = NO_OTHERS
+) -> list[PlannedUpdate]:
     """The first updates of a run, dealt to micro-batches as training deals them; fewer updates if the data is small.
 
     Args:
+        ranks: of which this one gets its share.
         pads: whether the model pads sentences. If it does not, an update is a single micro-batch, unless
             ``batching.micro_batch_tokens`` is set.
     """
@@ -104,5 +128,5 @@ def bench_updates(data: Path, config: Config, count: int, *, pads: bool = True) 
     asked = config.batching.micro_batch_tokens
     size = asked if asked != "auto" else _MICRO_BATCH_TOKENS if pads else _UNLIMITED
     epochs = Epochs(lambda epoch: (shards, None), config.batching, config.training.seed)
-    updates = epochs.updates(0, 0, micro_batch_tokens=lambda: size, ranks=NO_OTHERS, pads=pads)
+    updates = epochs.updates(0, 0, micro_batch_tokens=lambda: size, ranks=ranks, pads=pads)
     return list(takewhile(lambda update: update.epoch == 0, islice(updates, count)))

@@ -165,8 +165,8 @@ def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[
     import ctranslate2
 
     model = folder / ("ctranslate2-int8" if precision.startswith("int8") else "ctranslate2-float32")
-    pieces: list[str] = json.loads((model / "shared_vocabulary.json").read_text("utf-8"))
-    ids = {piece: index for index, piece in enumerate(pieces)}
+    source_pieces, target_pieces = (_ctranslate2_pieces(model, side) for side in ("source", "target"))
+    ids = {piece: index for index, piece in enumerate(target_pieces)}
     translator = ctranslate2.Translator(
         str(model),
         device=job.device,
@@ -177,7 +177,7 @@ def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[
 
     def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
         results = translator.translate_batch(
-            [[pieces[index] for index in source[:-1]] for source in sources],  # CTranslate2 adds eos
+            [[source_pieces[index] for index in source[:-1]] for source in sources],  # CTranslate2 adds eos
             max_batch_size=batch_tokens,
             batch_type="tokens",
             beam_size=search.beam,
@@ -187,7 +187,7 @@ def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[
             max_decoding_length=search.longest + 1,
             max_input_length=0,
             disable_unk=True,
-            suppress_sequences=[[pieces[PAD]], [pieces[BOS]]],
+            suppress_sequences=[[target_pieces[PAD]], [target_pieces[BOS]]],
         )
         return [[ids[piece] for piece in result.hypotheses[0][: search.longest]] for result in results]
 
@@ -198,6 +198,14 @@ def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[
         "threads": workers * max(1, job.threads // workers),
     }
     return description, translate
+
+
+def _ctranslate2_pieces(model: Path, side: str) -> list[str]:
+    """The pieces of a side by id. CTranslate2 writes one file if both sides have the same."""
+    shared = model / "shared_vocabulary.json"
+    path = shared if shared.is_file() else model / f"{side}_vocabulary.json"
+    pieces: list[str] = json.loads(path.read_text("utf-8"))
+    return pieces
 
 
 def _onnxruntime(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import platform
@@ -29,10 +28,12 @@ from nmt.data.vocab import Vocabulary
 from nmt.device import Precision
 from nmt.errors import DataError, NmtError
 from nmt.model.transformer import Transformer
+from nmt.packages import require_package
 from nmt.processor import processor_name
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
 from nmt.text import normalizer, read_lines
+from nmt.training.start.beginning import check_tied_embeddings
 from nmt.writing import scratch_folder, write_file, writing
 
 PEERS = ("ctranslate2", "onnxruntime", "transformers")
@@ -96,8 +97,9 @@ def bench_translate(
     Raises:
         NmtError: a toolkit is not installed or cannot express the model, or a process failed.
     """
-    _check_installed(against)
     _check_onnxruntime(against, beam, device)
+    for peer in against:
+        require_package(peer, peer, what=f"--against {peer}", advice=f"Install it: `pip install {peer}`.")
     bundle = load_bundle(model)
     sources = source_pieces(bundle, data, sentences)
     limit = bundle.config.model.max_positions - 1
@@ -147,9 +149,15 @@ def bench_translate(
 
 
 def save_random_bundle(folder: Path, config: Config, vocab: Vocabulary) -> None:
-    """Write a bundle of an untrained model. If output lengths are forced, it is as fast as a trained one."""
+    """Write a bundle of an untrained model. If output lengths are forced, it is as fast as a trained one.
+
+    Raises:
+        ConfigError: source and target have vocabularies of their own, but the model shares their embeddings.
+    """
+    check_tied_embeddings(config, vocab)
     torch.manual_seed(config.training.seed)
-    save_bundle(folder, Transformer(config.model, vocab.size).state_dict(), config, vocab)
+    model = Transformer(config.model, vocab.target.size, source_vocab_size=vocab.size)
+    save_bundle(folder, model.state_dict(), config, vocab)
 
 
 def source_pieces(bundle: Bundle, data: Path, sentences: int) -> list[list[int]]:
@@ -174,12 +182,6 @@ def source_pieces(bundle: Bundle, data: Path, sentences: int) -> list[list[int]]
     if not pieces:
         raise DataError(f"{path}: has no sentences to translate.")
     return pieces
-
-
-def _check_installed(against: Sequence[str]) -> None:
-    for peer in against:
-        if importlib.util.find_spec(peer) is None:
-            raise NmtError(f"--against {peer}: is not installed here. Install it: `pip install {peer}`.")
 
 
 def _check_onnxruntime(against: Sequence[str], beam: int, device: str) -> None:

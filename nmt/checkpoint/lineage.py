@@ -69,18 +69,18 @@ def data_lineage(folder: Path) -> dict[str, Any]:
     }
 
 
-def vocabulary_origin(model: Path) -> dict[str, Any] | None:
+def vocabulary_origin(folder: Path, sha256: str) -> dict[str, Any] | None:
     """The lineage of the data set that a vocabulary was trained on; None if it is not known.
 
     Args:
-        model: a vocabulary in the folder of a data set or of a bundle.
+        folder: where the vocabulary lies: that of a data set or of a bundle.
+        sha256: of the vocabulary, which is its fingerprint. Its file is not read: a pipe can be read only once.
     """
     entries: list[Any] = []
     with suppress(DataError):
-        entries.append(data_lineage(model.parent))
-    of_bundle = (lineage_of(model.parent) or {}).get("data")
+        entries.append(data_lineage(folder))
+    of_bundle = (lineage_of(folder) or {}).get("data")
     entries += of_bundle if isinstance(of_bundle, list) else []
-    sha256 = sha256_of(model)
     for entry in entries:
         vocabulary = entry.get("vocabulary") if isinstance(entry, dict) else None
         if not isinstance(vocabulary, dict) or vocabulary.get("sha256") != sha256:

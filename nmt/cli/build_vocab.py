@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -100,7 +101,7 @@ def build_vocab(
         size=size,
         model_type=model_type,
         existing=vocab,
-        existing_origin=vocabulary_origin(vocab) if vocab is not None else None,
+        existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
         character_coverage=character_coverage,
         normalization=normalization,
         source_normalization=source_normalization,

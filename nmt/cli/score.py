@@ -99,6 +99,7 @@ def score(
     from nmt.evaluation import paper_bleu as score_as_paper
     from nmt.evaluation import score as score_text
     from nmt.evaluation import score_sheet as make_sheet
+    from nmt.evaluation.learned_metrics import LEARNED, check_one_reference, model_records
     from nmt.text import read_lines
 
     if (test_set is None) == (not reference):
@@ -121,6 +122,8 @@ def score(
     for name, model in models.items():
         if model is not None and name not in chosen:
             raise ConfigError(f"--{name}-model needs --metric {name} or --sheet: no other score uses that model.")
+    if lowercase and not sheet and set(names) <= set(LEARNED):
+        raise ConfigError("--lowercase: COMET and BLEURT never ignore case. Add another metric, or leave it out.")
     if with_sentences and not as_json:
         raise ConfigError("--sentence-scores needs --json: the scores of sentences are printed in JSON alone.")
     source_lines = None if source is None else list(read_lines(source))
@@ -130,6 +133,8 @@ def score(
         source_lines = found.source if source_lines is None else source_lines
     else:
         references = [list(read_lines(path)) for path in reference or []]
+    for name in chosen:
+        check_one_reference(name.upper(), len(references))
     language = target_lang or (
         langpair.partition("-")[2] if langpair is not None else reference_language((reference or [])[0])
     )
@@ -154,9 +159,15 @@ def score(
         from nmt.lineage.outputs import score_lineage
         from nmt.lineage.script import score_options
 
-        used = {"comet-model": comet_model, "bleurt-model": bleurt_model, "source": source if chosen else None}
+        used = {"comet-model": comet_model, "bleurt-model": bleurt_model}
         options = score_options(names, sheet, paper_bleu, tokenize, lowercase, target_lang, used)
-        lineage = score_lineage(hypothesis, reference or [], options)
+        lineage = score_lineage(
+            hypothesis,
+            reference or [],
+            options,
+            source=source if "comet" in chosen else None,
+            models=model_records(learned),
+        )
     if sheet:
         made = make_sheet(systems, references, references_name=_named(test_set, langpair, reference or []), **how)
         for message in tokenizer_warnings(references, _tokenizer_of(made.signatures["BLEU"])):

@@ -25,6 +25,7 @@ from nmt.convert.weights import layer_tensors
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
 from nmt.model.positions import fixed_positions
+from nmt.packages import require_package
 
 _NEVER_EMITTED = [Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]
 
@@ -62,12 +63,8 @@ def marian_config(model: ModelConfig, vocab_size: int, *, name: str, **more: Any
         NmtError: transformers is not installed, or MarianMT cannot express this model.
     """
     _check(model, name)
-    try:
-        import transformers
-    except ImportError:
-        raise NmtError(
-            "Hugging Face transformers is not installed here. Install it: `pip install transformers`."
-        ) from None
+    advice = "Install it: `pip install transformers`."
+    transformers = require_package("transformers", "Hugging Face transformers", what="MarianMT", advice=advice)
     return transformers.MarianConfig(
         vocab_size=vocab_size,
         d_model=model.d_model,

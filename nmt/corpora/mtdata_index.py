@@ -1,20 +1,22 @@
 """Data sets of the index of mtdata (Gowda et al. 2021), by their identifiers: ``Statmt-news_commentary-14-deu-eng``.
 
 mtdata says where the text is, how it is stored and how its authors ask to cite it, and its parsers read the text. The
-files are fetched by our own downloader: it verifies and resumes, and knows mirrors and ``--offline``.
+files are fetched by our own downloader: it verifies and resumes, and knows mirrors and ``--offline``. Archives are
+unpacked by us too: mtdata would follow links in them, and leave what it unpacks in the cache.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from nmt.addresses import file_name
 from nmt.config import did_you_mean
-from nmt.corpora.archive import Budget
+from nmt.corpora.archive import Budget, member_names, unpack
 from nmt.corpora.pair_file import ReadPair
 from nmt.corpora.transfer import RemoteFile
 from nmt.errors import DataError
@@ -42,17 +44,19 @@ class IndexedText:
     entry: Any
     """mtdata's own description."""
 
-    def pairs(self, paths: list[Path]) -> Iterator[ReadPair | None]:
+    def pairs(self, paths: list[Path], scratch: Path) -> Iterator[ReadPair | None]:
         """Yield the pairs, and None for a unit without text in one of the languages.
 
         Args:
             paths: the fetched files.
+            scratch: a folder for members of an archive; the caller removes it.
 
         Raises:
             DataError: mtdata cannot read them.
+            DownloadError: an archive is damaged.
         """
         budget = Budget(paths[0])
-        rows = self._rows(paths)
+        rows = self._rows(self._members(paths[0], scratch) if self.entry.is_archive else paths)
         while True:
             # A parser of mtdata raises whatever its libraries do.
             try:
@@ -70,15 +74,30 @@ class IndexedText:
             else:
                 yield ReadPair(*(reversed(sides) if self.is_swapped else sides))
 
+    def _members(self, archive: Path, scratch: Path) -> list[Path]:
+        """Unpack the members that the index names by patterns."""
+        names = member_names(archive)
+        return unpack(archive, [self._member(archive, names, pattern) for pattern in self.entry.in_paths], scratch)
+
+    def _member(self, archive: Path, names: Sequence[str], pattern: str) -> str:
+        pattern = str(PurePosixPath(pattern))
+        found = [name for name in names if fnmatchcase(name, pattern)]
+        # In a zip archive mtdata's star matches a slash, in a tar archive it does not.
+        if len(found) > 1:
+            found = [name for name in found if name.count("/") == pattern.count("/")]
+        if len(found) != 1:
+            raise DataError(
+                f"{PREFIX}{self.identifier}: the index of mtdata names {pattern} in {archive}, which matches "
+                f"{', '.join(found) or 'no member'}; expected one. Unpack it yourself, then name its files with "
+                "--train-source and --train-target."
+            )
+        return found[0]
+
     def _rows(self, paths: list[Path]) -> Iterator[Any]:
         with silence():
-            from mtdata.cache import Cache
             from mtdata.parser import Parser
 
-            read: Any = paths
-            if self.entry.is_archive:
-                read = Cache(paths[0].parent).get_local_in_paths(path=paths[0], entry=self.entry)
-            parser = Parser(read, ext=self.entry.in_ext or self.entry.ext, ent=self.entry)
+            parser = Parser(paths, ext=self.entry.in_ext or self.entry.ext, ent=self.entry)
         yield from parser.read_segs(show_pbar=False)
 
 
@@ -114,7 +133,14 @@ def find_in_index(identifier: str, source_lang: str, target_lang: str) -> Indexe
         entry = index[wanted]
         fits, is_swapped = False, False
         if len(entry.did.langs) == 2:
-            fits, is_swapped = BCP47Tag.check_compat_swap((bcp47(source_lang), bcp47(target_lang)), entry.did.langs)
+            try:
+                wanted_langs = bcp47(source_lang), bcp47(target_lang)
+                fits, is_swapped = BCP47Tag.check_compat_swap(wanted_langs, entry.did.langs)
+            except Exception as error:  # ValueError, and AssertionError if a code is too general
+                raise DataError(
+                    f"{what}: mtdata does not know the languages {source_lang} and {target_lang}: "
+                    f"{str(error).rstrip('.')}. Use codes such as deu or pt_BR."
+                ) from None
         citation = "\n".join(index.ref_db.get_bibtex(key).strip() for key in entry.cite or ())
     if not fits:
         raise DataError(

@@ -86,7 +86,8 @@ class Sources:
             )
         elif isinstance(corpus, IndexedCorpus):
             text, paths = self.indexed[corpus.id]
-            yield from text.pairs(paths)
+            yield from text.pairs(paths, self.scratch)
+            shutil.rmtree(self.scratch, ignore_errors=True)  # there is none without an archive
         else:
             yield from itertools.starmap(ReadPair, self._parallel(corpus, split, invalid))
 

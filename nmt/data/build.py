@@ -80,7 +80,7 @@ def build_joint_vocabulary(
     size: int | None = None,
     model_type: ModelType = "bpe",
     existing: Path | None = None,
-    existing_origin: dict[str, Any] | None = None,
+    existing_origin: Callable[[str], dict[str, Any] | None] = lambda fingerprint: None,
     character_coverage: float = 1.0,
     normalization: NormalizationRule = "identity",
     source_normalization: NormalizationRule | None = None,
@@ -98,7 +98,8 @@ def build_joint_vocabulary(
     Args:
         size: number of pieces; by default the recipe's, if there is one data set, or chosen by the size of the corpora.
         existing: a SentencePiece model to use.
-        existing_origin: the lineage of the data set that it was trained on, for the index.
+        existing_origin: gives the lineage of the data set that it was trained on, by its fingerprint, for the index;
+            None if it is not known.
         normalization: the vocabulary's own rule, which changes both sides.
         source_normalization: the rule for source text, here and in translation. By default that of the data set whose
             folder holds ``existing``, or none.
@@ -117,10 +118,11 @@ def build_joint_vocabulary(
     """
     check_temperature(sampling_temperature)
     texts = _texts(data)
-    trained = recorded = None
+    trained = recorded = origin = None
     sampled: dict[str, int] = {}
     if existing is not None:
         vocab = Vocabulary.load(existing)
+        origin = existing_origin(vocab.fingerprint)
         for text in texts:
             check_derived_replaceable(text.data, vocab=vocab)
         rule = source_normalization or _rule_of_data_set(existing.parent, vocab)
@@ -139,7 +141,7 @@ def build_joint_vocabulary(
             sampled = language_samples(texts, sampling_temperature) if len(texts) > 1 else {}
         else:
             vocab = trained_before
-    built = _encode_all(texts, vocab, recorded, existing_origin, rule, max_length, threads)
+    built = _encode_all(texts, vocab, recorded, origin, rule, max_length, threads)
     return [replace(each, trained=trained, sampled=sampled) for each in built]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from nmt.data.shards import (
     Side,
     SplitStatistics,
     index_text,
+    token_dtype,
 )
 from nmt.data.vocab import Vocabulary
 from nmt.files import replacing_folder, replacing_folders
@@ -190,7 +191,7 @@ def _encode_into(
         chunk_pairs: pairs per chunk.
     """
     manifest = read_manifest(data)
-    dtype: Literal["uint16", "uint32"] = "uint16" if vocab.larger_size <= 1 << 16 else "uint32"
+    dtype = token_dtype(vocab.larger_size)
     is_byte: dict[Side, NDArray[np.bool_]] = {"source": _are_bytes(vocab), "target": _are_bytes(vocab.target)}
     written = {}
     for split in splits:

@@ -44,6 +44,11 @@ _LARGEST = 2**62
 _Count = Annotated[int, Field(ge=0, le=_LARGEST)]
 
 
+def token_dtype(pieces: int) -> Literal["uint16", "uint32"]:
+    """The smallest type that holds every id of a vocabulary with so many pieces."""
+    return "uint16" if pieces <= 1 << 16 else "uint32"
+
+
 def _is_our_shards(folder: Path) -> bool:
     """Whether a folder holds shards, possibly damaged; they are recognised by the names of their files."""
     if any(folder.glob("*.tokens")) or any(folder.glob("*.offsets")):

@@ -136,10 +136,11 @@ def examine(
         exchange = _exchange(hardware, report, left_out)
         scaling: list[ScalingSpeed] = []
         if with_speeds:
-            scaling = _scaling(data, hardware, report, left_out)
+            # Before training on several GPUs, which takes minutes on a fast machine too.
             if peers and time.perf_counter() - begin > _SECONDS_BEFORE_PEERS:
                 left_out.append(f"{', '.join(peers)}: this machine is too slow to measure them within five minutes")
                 peers = ()
+            scaling = _scaling(data, hardware, report, left_out)
             training = _training(data, products, peers, report, left_out)
             translating = _translating(data, scratch, hardware, products, peers, report, left_out)
     return Examination(
@@ -194,11 +195,7 @@ def _scaling(data: Path, hardware: Hardware, report: Report, left_out: list[str]
     if not numbers:
         return []
     report(f"training on {', '.join(map(str, numbers))} GPUs")
-    try:
-        return scaling_speeds(data, numbers)
-    except (NmtError, OSError, ValueError) as error:
-        left_out.append(f"training on several GPUs: {error}")
-        return []
+    return scaling_speeds(data, numbers, left_out)
 
 
 def _training(

@@ -65,7 +65,7 @@ def tables(found: Examination) -> list[Table]:
         ),
         Table(
             "Training on several GPUs",
-            ["preset", "tokens per update", "GPUs", "target tokens/s", "per GPU, of one alone"],
+            ["preset", "tokens per update", "GPUs", "target tokens/s", "efficiency (speed per GPU / speed of 1 GPU)"],
             [
                 [
                     s.preset,

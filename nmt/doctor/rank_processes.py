@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
 
 from nmt.errors import NmtError
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
+from nmt.writing import writing
 
 _POLL_SECONDS = 0.05
 
@@ -19,31 +23,44 @@ def output_of_main_rank(arguments: Sequence[str], ranks: int, *, seconds: float)
 
     Raises:
         NmtError: a rank failed, or they took longer than ``seconds``. The message says why.
+        WriteError: the system refused to write temporary files.
     """
     command = [sys.executable, "-P", "-m", *arguments]
     with private_rendezvous() as rendezvous, contextlib.ExitStack() as stack:
-        processes = []
+        processes, outputs = [], []
         for rank in range(ranks):
             environment = environment_of_rank(rank, ranks, rendezvous)
-            process = subprocess.Popen(
-                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
+            # Files, because a pipe that nobody reads fills up and stops the rank.
+            output, errors = (stack.enter_context(_temporary_file()) for _ in range(2))
+            process = subprocess.Popen(command, env=environment, stdout=output, stderr=errors)
             stack.callback(process.kill)
             processes.append(process)
+            outputs.append((output, errors))
         deadline = time.monotonic() + seconds
         while any(process.poll() is None for process in processes):
             if any(process.poll() for process in processes) or time.monotonic() > deadline:
                 break  # the others would wait for it
             time.sleep(_POLL_SECONDS)
-        for process in processes:
+        for process, (_, errors) in zip(processes, outputs, strict=True):
             if process.poll():
-                _, errors = process.communicate()
-                raise NmtError(last_line(errors, process.returncode))
+                raise NmtError(last_line(_content(errors), process.returncode))
         if any(process.poll() is None for process in processes):
             raise NmtError(f"no result within {seconds:.0f} s")
-        printed, _ = processes[0].communicate()
+        printed = _content(outputs[0][0])
+    if not printed:
+        raise NmtError("the main rank printed nothing")
     # NCCL may print its own lines before.
     return printed.splitlines()[-1]
+
+
+def _temporary_file() -> IO[str]:
+    with writing(Path(tempfile.gettempdir())):
+        return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+
+
+def _content(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
 
 
 def last_line(errors: str, code: int) -> str:

@@ -11,6 +11,7 @@ import torch
 
 from nmt.device import Hardware
 from nmt.doctor.rank_processes import output_of_main_rank
+from nmt.errors import NmtError
 
 _UPDATES = 10
 _SECONDS = 300.0
@@ -27,8 +28,8 @@ class ScalingSpeed:
     """Target tokens per update, over all ranks."""
     ranks: int
     tokens_per_second: float
-    efficiency: float
-    """The speed, divided by that of one rank and by the number of ranks."""
+    efficiency: float | None
+    """The speed per rank, divided by the speed of one rank; None if that could not be measured."""
 
 
 def numbers_of_gpus(hardware: Hardware) -> list[int]:
@@ -41,26 +42,32 @@ def numbers_of_gpus(hardware: Hardware) -> list[int]:
 def scaling_speeds(
     data: Path,
     numbers: Sequence[int],
+    left_out: list[str],
     *,
     device: str = "cuda",
     updates: int = _UPDATES,
     tasks: Sequence[tuple[str, int]] = tuple(_TASKS),
 ) -> list[ScalingSpeed]:
-    """Train with each number of ranks.
+    """Train with each number of ranks. If it fails with one number, the others are measured all the same.
 
     Args:
         numbers: of ranks, beginning with 1.
+        left_out: a line is added for each number with which it failed.
         tasks: presets, and target tokens per update.
-
-    Raises:
-        NmtError: a rank failed.
     """
     words = [f"{preset}:{tokens}" for preset, tokens in tasks]
     speeds: list[ScalingSpeed] = []
-    alone: dict[tuple[str, int], float] = {}
+    rate_of_one: dict[tuple[str, int], float] = {}
+    arguments = ["nmt.doctor.scaling_worker", str(data), device, str(updates), *words]
     for ranks in numbers:
-        arguments = ["nmt.doctor.scaling_worker", str(data), device, str(updates), *words]
-        for preset, tokens, rate in json.loads(output_of_main_rank(arguments, ranks, seconds=_SECONDS)):
-            one = alone.setdefault((preset, tokens), rate)
-            speeds.append(ScalingSpeed(preset, tokens, ranks, rate, rate / one / ranks))
+        try:
+            measured = json.loads(output_of_main_rank(arguments, ranks, seconds=_SECONDS))
+        except (NmtError, OSError, ValueError) as error:
+            left_out.append(f"training on {ranks} {'GPU' if ranks == 1 else 'GPUs'}: {error}")
+            continue
+        for preset, tokens, rate in measured:
+            if ranks == 1:
+                rate_of_one[preset, tokens] = rate
+            one = rate_of_one.get((preset, tokens))
+            speeds.append(ScalingSpeed(preset, tokens, ranks, rate, None if one is None else rate / one / ranks))
     return speeds

@@ -12,7 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.bench.training_speed import bench_train
-from nmt.bench.translating_speed import PEERS, bench_translate, save_random_bundle
+from nmt.bench.translating_speed import bench_translate, save_random_bundle
 from nmt.config import Config, load_preset, parse_config
 from nmt.device import Hardware, Precision, choose_hardware
 from nmt.doctor.rates import BEAM, ProductRate
@@ -30,6 +30,8 @@ _UPDATE_TOKENS = {"tiny": 2_000, "small": 1_000, "base": 3_600}
 PRESETS = tuple(_UPDATE_TOKENS)
 COMPARED = "small"
 """The preset whose training is measured in each precision, to see whether the right one is chosen."""
+# ONNX Runtime has no beam search.
+_PEERS = ("ctranslate2", "transformers")
 PEER_OF_TRAINING = "transformers"
 """The toolkit that training can be measured beside."""
 
@@ -63,7 +65,7 @@ class TranslatingSpeed:
 
 def installed_peers() -> list[str]:
     """The other toolkits that can be measured beside ours."""
-    return [name for name in PEERS if importlib.util.find_spec(name) is not None]
+    return [name for name in _PEERS if importlib.util.find_spec(name) is not None]
 
 
 def hardware_of_preset(preset: str) -> Hardware:

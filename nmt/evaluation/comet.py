@@ -40,7 +40,8 @@ class Comet:
             raise refused_without_model("comet", "--comet-model", _FETCH)
         if source is None:
             raise ConfigError("--metric comet needs the source text: --source FILE, or a --test-set.")
-        self.weights = model / _CHECKPOINT if model.is_dir() else model
+        # The folder of a bare file name is known from the absolute path alone.
+        self.weights = model / _CHECKPOINT if model.is_dir() else model.absolute()
         self.model = self.weights.parent.parent
         for path in (self.weights, self.model / "hparams.yaml"):
             if not path.is_file():

@@ -79,14 +79,34 @@ def _learned_metric(
             scorer = Bleurt(bleurt_model)
         case _:
             assert_never(name)
+    checked = CheckedScores(scorer)
     signature = {
         "nrefs": 1,
         "model": model_name(scorer.model),
-        "sha256": sha256_of(scorer.weights)[:12],
+        "sha256": checked.sha256[:12],
         "scale": SCALE,
         "version": scorer.package,
     }
-    return SegmentMean(scorer.name, signature, CheckedScores(scorer))
+    return SegmentMean(scorer.name, signature, checked)
+
+
+def check_one_reference(name: str, references: int) -> None:
+    """Check the number of references of a learned metric, before its model is loaded.
+
+    Args:
+        name: of the metric, such as ``COMET``.
+
+    Raises:
+        DataError: there is more than one.
+    """
+    if references != 1:
+        raise DataError(f"{name} compares with one reference, but {references} are given. Give one.")
+
+
+def model_records(learned: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The models of learned metrics, for the record of a score: by metric, ``path`` and ``sha256`` of the weights."""
+    checked = {name: metric.segment_scores for name, metric in learned.items()}
+    return {name: {"path": str(each.weights), "sha256": each.sha256} for name, each in checked.items()}
 
 
 def model_name(folder: Path) -> str:
@@ -101,8 +121,12 @@ class CheckedScores:
     """The scores of a scorer times :data:`SCALE`, checked. Those of the same texts are computed once."""
 
     def __init__(self, scorer: SegmentScorer) -> None:
+        self.weights = scorer.weights.absolute()
+        """The file of the model's weights."""
+        self.sha256 = sha256_of(scorer.weights)
+        """Of that file, in hexadecimal."""
         self._scorer = scorer
-        self._known: dict[tuple[str, ...], list[float]] = {}
+        self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], list[float]] = {}
 
     def __call__(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
         """One score per segment.
@@ -111,11 +135,8 @@ class CheckedScores:
             DataError: there is more than one reference.
             NmtError: the model gave another number of scores, or one that is not finite.
         """
-        if len(references) != 1:
-            raise DataError(
-                f"{self._scorer.name} compares with one reference, but {len(references)} are given. Give one."
-            )
-        key = tuple(hypotheses)
+        check_one_reference(self._scorer.name, len(references))
+        key = tuple(hypotheses), tuple(references[0])
         if key not in self._known:
             values = [float(value) for value in self._scorer.segment_scores(hypotheses, references[0])]
             if len(values) != len(hypotheses) or not all(map(math.isfinite, values)):

@@ -11,7 +11,7 @@ from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.run_folder import bundle_to_use, is_run
 from nmt.data.data_folder import DataFolder
 from nmt.errors import DataError
-from nmt.lineage.conversions import exported_link, imported_link, is_exported
+from nmt.lineage.conversions import exported_link, imported_link, is_exported, is_exported_file
 from nmt.lineage.link import Link
 from nmt.lineage.models import bundle_link, data_folder_link
 from nmt.lineage.outputs import is_score, score_link, translation_link
@@ -22,7 +22,8 @@ def chain(path: Path) -> Link:
     """What lies at a path, and all that it was made from.
 
     Args:
-        path: the JSON of a score, a translation, a run, a bundle, an exported model, a data set or its vocabulary.
+        path: the JSON of a score, a translation, a run, a bundle, an exported model, a file of these two, a data set
+            or its vocabulary.
 
     Raises:
         DataError: there is nothing, or nothing that nmt wrote; or a record is damaged.
@@ -49,13 +50,15 @@ def _chain(path: Path) -> Link:
         return translation_link(path)
     elif path in (DataFolder(path.parent).vocab, DataFolder(path.parent).manifest) and _has_manifest(path.parent):
         return data_folder_link(path.parent)
+    elif is_exported_file(path):
+        return exported_link(path.parent)
     elif is_bundle(path.parent):
-        return bundle_link(path.parent)
+        return imported_link(path.parent)
     elif is_score(record := read_json(path)):
         return score_link(path, record)
     raise DataError(
         f"{path}: has no lineage. Name the JSON of a score, an output file of nmt translate with its record "
-        "(.NAME.nmt.json) beside it, a run, a bundle, or a data set."
+        "(.NAME.nmt.json) beside it, a run, a bundle, an exported model, or a data set."
     )
 
 

@@ -53,6 +53,13 @@ def is_exported(folder: Path) -> bool:
     return _parity(folder).get("direction") == "export"
 
 
+def is_exported_file(path: Path) -> bool:
+    """Whether a file belongs to a folder that ``nmt export`` wrote; others may lie there too."""
+    parity = _parity(path.parent)
+    names = {BundleFolder(path.parent).certificate.name, ORIGIN_NAME, *mapping_of(parity.get("files"))}
+    return path.name in names and is_exported(path.parent)
+
+
 def exported_link(folder: Path) -> Link:
     """A folder that ``nmt export`` wrote, compared with its certificate's checksums.
 

@@ -24,19 +24,28 @@ _ABOUT_FILES = ("model", "input", "prefix", "score_target")
 
 
 def score_lineage(
-    hypotheses: Sequence[Path], references: Sequence[Path], options: Sequence[str] = ()
+    hypotheses: Sequence[Path],
+    references: Sequence[Path],
+    options: Sequence[str] = (),
+    *,
+    source: Path | None = None,
+    models: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Any]:
     """For the JSON of a score: checksums of its files, and the records of translations that nmt wrote.
 
     Args:
         hypotheses, references: files; ``-`` is standard input, of which nothing is known.
-        options: of the command that computed it.
+        options: of the command that computed it, but for the texts.
+        source: the file of the source, if the score depends on it.
+        models: ``path`` and ``sha256`` of the weights of each learned metric, by its name.
     """
     return {
         "record": SCORE,
         "options": list(options),
         "hypotheses": [_file_record(path) | {"translation": recorded_output(path)} for path in hypotheses],
         "references": [_file_record(path) for path in references],
+        "sources": [] if source is None else [_file_record(source)],
+        "models": [{"metric": name, **model} for name, model in (models or {}).items()],
     }
 
 
@@ -59,7 +68,9 @@ def score_link(path: Path, record: Mapping[str, Any]) -> Link:
             made_from.append(translation_link(Path(str(entry["path"])), translation))
         else:
             made_from.append(_text_link(entry, "hypothesis"))
-    made_from += [_text_link(entry, "reference") for entry in entries_of(lineage.get("references"))]
+    for role in ("reference", "source"):
+        made_from += [_text_link(entry, role) for entry in entries_of(lineage.get(f"{role}s"))]
+    made_from += map(_metric_link, entries_of(lineage.get("models")))
     facts: dict[str, str | Fact] = {}
     for system in entries_of(record.get("systems")):
         name = str(system.get("hypothesis") or system.get("system"))
@@ -94,6 +105,14 @@ def translation_link(path: Path, record: Mapping[str, Any] | None = None) -> Lin
     for name, file in mapping_of(origin.get("files")).items():
         made_from.append(_text_link({"path": file, "sha256": made.get(name)}, name))
     return Link("translation", str(path), facts, state, change, tuple(made_from), record)
+
+
+def _metric_link(entry: Mapping[str, Any]) -> Link:
+    """The weights of a learned metric."""
+    path, sha256 = str(entry["path"]), str(entry["sha256"])
+    state, change = state_of({Path(path): sha256})
+    facts = {"role": f"model of {str(entry['metric']).upper()}", "sha256": sha256}
+    return Link("file", path, facts, state, change, (), entry)
 
 
 def _text_link(entry: Mapping[str, Any], role: str) -> Link:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,10 +94,12 @@ def _data_steps(entry: Mapping[str, Any]) -> Iterator[str]:
     vocabulary = mapping_of(entry.get("vocabulary"))
     settings = mapping_of(vocabulary.get("trained_with"))
     manifests = [Manifest.model_validate(each["manifest"]) for each in joint_entries(settings)] or [manifest]
-    if len({each.name for each in manifests}) < len(manifests):
-        raise DataError(
-            f"{manifest.name}: shares its vocabulary with a data set of the same name, which a script cannot."
-        )
+    for name, count in Counter(each.name for each in manifests).items():
+        if count > 1:
+            raise DataError(
+                f"{name}: two data sets of this name share a vocabulary. A script would make both in data/{name}; "
+                "prepare one under another name."
+            )
     for each in manifests:
         yield _preparing(each)
     if settings:
@@ -144,7 +147,13 @@ def _encoding(manifest: Manifest, vocabulary: Mapping[str, Any]) -> str:
             f"{manifest.name}: was encoded with a given vocabulary (sha256 {vocabulary.get('sha256')}). What that was "
             "trained on is not recorded: it is no vocabulary of a data set or of a bundle of nmt."
         )
-    given = f"{_data_folder(Manifest.model_validate(origin['manifest']))}/vocab.model"
+    trained_on = Manifest.model_validate(origin["manifest"])
+    if trained_on.name == manifest.name and trained_on.fingerprint != manifest.fingerprint:
+        raise DataError(
+            f"{manifest.name}: its vocabulary was trained on another data set of the same name; a script cannot make "
+            f"both in data/{manifest.name}. Prepare one of them under another name."
+        )
+    given = f"{_data_folder(trained_on)}/vocab.model"
     command = _command(
         "build-vocab", "--data", folder, "--vocab", given,
         "--source-normalization", vocabulary["source_normalization"], "--max-length", str(vocabulary["max_length"]),
@@ -285,17 +294,22 @@ def _score_step(link: Link) -> str:
     others = [part for part in link.made_from if part.kind == "text" and part.facts.get("role") == "hypothesis"]
     if others:
         raise DataError(f"{others[0].name}: was not written by nmt translate, so it cannot be made again.")
-    options: list[str] = []
+    lines, options = [], list[str]()
     for part in link.made_from:
+        sha256 = part.record.get("sha256")
         if part.kind == "text":
-            sha256 = part.record.get("sha256")
+            role = part.facts["role"]
             if not isinstance(sha256, str):
-                raise DataError(f"{link.name}: its reference came through a pipe, which cannot be read again.")
-            options += ["--reference", _text_file(link, part.name, sha256)]
+                raise DataError(f"{link.name}: its {role} came through a pipe, which cannot be read again.")
+            place = _text_file(link, part.name, sha256)
+            lines.append(_same(sha256, place))
+            options += [f"--{role}", place]
+        elif part.kind == "file":  # the weights of a learned metric, which an option names
+            lines.append(_same(sha256, part.name))
     if link.record.get("test_set"):
         options += ["--test-set", str(link.record["test_set"]), "--langpair", str(link.record.get("langpair"))]
     options += [str(word) for word in mapping_of(link.record.get("lineage")).get("options", [])]
-    return _command("score", *options, *map(_output_file, hypotheses)) + "\n"
+    return "\n".join([*lines, _command("score", *options, *map(_output_file, hypotheses))]) + "\n"
 
 
 def score_options(

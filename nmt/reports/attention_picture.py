@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import logging
 import warnings
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import NmtError
+from nmt.packages import require_package
 from nmt.reports.labelled_attention import AttentionName, LabelledAttention, labelled
 from nmt.translation.attention_maps import AttentionMaps
 
@@ -36,16 +36,13 @@ _FONTS = (
 
 
 def check_matplotlib() -> None:
-    """Check that matplotlib is installed.
+    """Check that matplotlib is installed and works.
 
     Raises:
-        NmtError: matplotlib is not installed.
+        NmtError: it is not, or does not.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise NmtError(
-            "PNG pictures need matplotlib, which is not installed: `pip install matplotlib`, or write an HTML page, "
-            "which does not need it."
-        )
+    advice = "Install it: `pip install matplotlib`, or write an HTML page, which does not need it."
+    require_package("matplotlib.figure", "matplotlib", what="A PNG picture", advice=advice)
 
 
 def attention_picture(

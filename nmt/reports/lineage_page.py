@@ -36,7 +36,7 @@ def check_lineage_page(path: Path) -> None:
     Raises:
         OutputError: something else exists at ``path``.
     """
-    check_replaceable(path, LINEAGE_PAGE)
+    check_replaceable(path, LINEAGE_PAGE, option="--html")
 
 
 def write_lineage(link: Link, path: Path) -> None:

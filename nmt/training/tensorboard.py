@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint.run_folder import RunFolder
-from nmt.errors import ConfigError
+from nmt.packages import require_package
 from nmt.writing import writing
 
 # These numbers say when a record was made, so they are not drawn as curves.
@@ -15,16 +14,20 @@ _POSITIONS = ("update", "epoch", "seconds")
 
 
 def check_tensorboard() -> None:
-    """Check that TensorBoard is installed.
+    """Check that TensorBoard is installed and works.
 
     Raises:
-        ConfigError: TensorBoard is not installed.
+        NmtError: it is not, or does not.
     """
-    if importlib.util.find_spec("tensorboard") is None:
-        raise ConfigError(
-            "logging.tensorboard is true, but TensorBoard is not installed: `pip install tensorboard`, or leave the "
-            "setting out. metrics.jsonl and `nmt report` do not need it."
-        )
+    _require("tensorboard")
+
+
+def _require(module: str) -> Any:
+    advice = (
+        "Install it: `pip install tensorboard`, or leave the setting out. metrics.jsonl and `nmt report` do not need "
+        "it."
+    )
+    return require_package(module, "TensorBoard", what="logging.tensorboard=true", advice=advice)
 
 
 class TensorBoardFile:
@@ -34,14 +37,13 @@ class TensorBoardFile:
         """Continue after an update. Points of later updates, which will be repeated, are hidden.
 
         Raises:
-            ConfigError: TensorBoard is not installed.
+            NmtError: TensorBoard is not installed, or does not work.
         """
         check_tensorboard()
-        from torch.utils.tensorboard import SummaryWriter
-
+        summary_writer = _require("torch.utils.tensorboard").SummaryWriter
         self._folder = RunFolder(run).tensorboard
         with writing(self._folder):
-            self._writer = SummaryWriter(str(self._folder), purge_step=update + 1)
+            self._writer = summary_writer(str(self._folder), purge_step=update + 1)
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record.

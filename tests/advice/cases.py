@@ -568,6 +568,10 @@ CASES = [
         ("ownership.py: --out",),
     ),
     # Scoring
+    Case(
+        "inspect runs/r --html taken", "inspect runs/r --html free", ("reports/lineage_page.py: --html",),
+        write("taken", "mine"),
+    ),
     Case("score corpus/c.de", "score --reference corpus/c.de corpus/c.de", ("cli/score.py: --reference",)),
     Case(
         "score --paper-bleu --reference reference corpus/c.de",
@@ -752,6 +756,7 @@ EXCEPTIONS: dict[str, str] = {
         }.items()
         for option in options
     },
+    "cli/score.py: --lowercase": "needs the package of a learned metric: tests/system/test_learned_metrics.py",
     "cli/score.py: --langpair": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
     "cli/score.py: --test-set": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
     "cli/train.py: nmt train --resume {}": _NOTICE + "; tests/system/test_resume.py types it",

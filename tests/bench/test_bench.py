@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 
 from nmt.bench.train_worker import _set_up
-from nmt.bench.training_speed import bench_train, bench_updates
+from nmt.bench.training_speed import bench_learner, bench_train, bench_updates
 from nmt.bench.turns import contestants, measure_in_turn
 from nmt.config import dump_config
 from nmt.data.shards import ParallelShards
-from nmt.errors import NmtError
+from nmt.device import choose_hardware
+from nmt.errors import ConfigError, NmtError
 from nmt.kernels import policy
+from nmt.model.transformer import Transformer
 from nmt.training.input.feed import Epochs
 from nmt.training.learner import Learner
-from nmt.training.ranks.exchange import NO_OTHERS
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.start.setup import resolve_config
+from tests.bench.conftest import separate_data_set
 from tests.policies import POLICIES
 from tests.training.conftest import SETTINGS, complete, make_data_set
 
@@ -96,9 +99,44 @@ def test_a_peer_is_measured_in_the_same_run(data, config):
 
 
 def test_a_peer_that_is_not_installed_is_told(data, config, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(NmtError, match="pip install"):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(NmtError, match=r"--against transformers needs transformers, which is not installed\..*pip"):
         bench_train(data, config, against="transformers")
+
+
+@pytest.fixture(scope="module")
+def separate(tmp_path_factory):
+    """A data set whose target has a vocabulary of its own, with more pieces."""
+    return separate_data_set(tmp_path_factory.mktemp("separate") / "reversed")
+
+
+def test_a_model_with_two_vocabularies_is_measured(separate, tmp_path):
+    (tmp_path / "quick.yaml").write_text(complete(SETTINGS))
+    data = [(separate, 1.0)]
+    config, _ = resolve_config(data, config_file=tmp_path / "quick.yaml", settings=["model.tied_embeddings=decoder"])
+    assert config.data.vocab_size < config.data.target_pieces
+    result = bench_train(separate, config, rounds=1, updates=1)
+    model = Transformer(config.model, config.data.target_pieces, source_vocab_size=config.data.vocab_size)
+    assert result["nmt"]["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    tied, _ = resolve_config(data, config_file=tmp_path / "quick.yaml")
+    with pytest.raises(ConfigError, match="source and target have vocabularies of their own"):
+        bench_train(separate, tied, rounds=1, updates=1)
+
+
+def test_each_rank_gets_its_share_of_the_updates(data, config):
+    whole = bench_updates(data, config, 3)
+    shares = [bench_updates(data, config, 3, ranks=Ranks(rank, 2)) for rank in range(2)]
+    for number, update in enumerate(whole):
+        batches = [batch for share in shares for batch in share[number].batches]
+        assert sum(len(batch.source_BS) for batch in batches) == len(update.pairs)
+        assert {share[number].target_tokens for share in shares} == {update.target_tokens}
+
+
+def test_the_learner_is_that_of_a_run(data, config):
+    changed = config.training.model_copy(update={"ema_decay": 0.9, "r_drop": 2.0, "label_smoothing": 0.3})
+    learner = bench_learner(config.model_copy(update={"training": changed}), choose_hardware("cpu", "fp32", 1))
+    assert learner.average is not None
+    assert (learner._batch_losses.keywords, learner._label_smoothing) == ({"weight": 2.0}, 0.3)
 
 
 def test_a_worker_that_fails_is_an_error_with_its_last_words(data, config, monkeypatch):

@@ -16,6 +16,7 @@ from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
+from tests.bench.conftest import separate_data_set
 from tests.training.conftest import SETTINGS, complete, make_data_set
 
 
@@ -73,6 +74,25 @@ def test_a_peer_is_measured_in_the_same_run_and_agrees(peer, model, data):
         }  # fmt: skip
 
 
+@pytest.mark.parametrize("peer", ["", "ctranslate2", "onnxruntime"])
+def test_a_model_with_two_vocabularies_is_measured(peer, tmp_path):
+    if peer:
+        pytest.importorskip(peer, reason="the extras `bench` and `onnx` are not installed")
+    data = separate_data_set(tmp_path / "reversed")
+    (tmp_path / "quick.yaml").write_text(complete(SETTINGS))
+    settings = ["model.tied_embeddings=decoder"]
+    config, _ = resolve_config([(data, 1.0)], config_file=tmp_path / "quick.yaml", settings=settings)
+    save_random_bundle(tmp_path / "bundle", config, load_vocabulary(data))
+    result = bench_translate(
+        tmp_path / "bundle", data, against=[peer] if peer else [], precisions=["fp32"], threads=1, rounds=1,
+        sentences=5, length=4, has_random_weights=True, beam=1 if peer == "onnxruntime" else 4,
+    )  # fmt: skip
+    assert result["contestants"]["nmt fp32"]["beam"]["target_tokens_per_second"] > 0
+    for agreement in result["agreement"].values():
+        assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 5
+    assert bool(result["agreement"]) == bool(peer)
+
+
 @pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
 def test_outputs_that_rounding_changes_are_counted(model, data):
     result = bench_translate(model, data, precisions=["fp32", "int8"], threads=1, rounds=1, sentences=9, length=5)
@@ -83,13 +103,12 @@ def test_outputs_that_rounding_changes_are_counted(model, data):
 
 
 def test_a_peer_that_is_not_installed_is_told(model, data, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(NmtError, match="pip install ctranslate2"):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(NmtError, match=r"--against ctranslate2 needs ctranslate2, .*pip install ctranslate2"):
         bench_translate(model, data, against=["ctranslate2"], precisions=["fp32"], threads=1)
 
 
-def test_onnx_runtime_has_no_beam(model, data, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+def test_onnx_runtime_has_no_beam(model, data):
     with pytest.raises(NmtError, match="--beam 1"):
         bench_translate(model, data, against=["onnxruntime"], precisions=["fp32"], threads=1, beam=2)
 

@@ -4,11 +4,13 @@ import gzip
 import io
 import json
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from nmt.corpora.mtdata_index import find_in_index
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe
 from nmt.data.manifest import read_manifest
@@ -49,8 +51,8 @@ def rows(pairs=PAIRS) -> bytes:
     return "".join(f"{first}\t{second}\n" for first, second in pairs).encode()
 
 
-def prepared(identifier, tmp_path, **options):
-    recipe = own_recipe("own", source_lang="en", target_lang="de", train=[f"mtdata:{identifier}"])
+def prepared(identifier, tmp_path, source_lang="en", target_lang="de", **options):
+    recipe = own_recipe("own", source_lang=source_lang, target_lang=target_lang, train=[f"mtdata:{identifier}"])
     return prepare(recipe, tmp_path / "own", cache=tmp_path / "cache", workers=1, **options)
 
 
@@ -121,6 +123,75 @@ def test_members_of_an_archive_at_an_address_without_a_name(index, tmp_path, fil
     prepared("ELRC-web-1-deu-eng", tmp_path)
     assert written(tmp_path) == set(PAIRS)
     assert read_manifest(tmp_path / "own").sources[0].file == "ELRC-web-1-deu-eng.zip"
+
+
+def tar_of(files, links=()) -> bytes:
+    with tarfile.open(fileobj=(buffer := io.BytesIO()), mode="w:gz") as archive:
+        for name, text in files.items():
+            (member := tarfile.TarInfo(name)).size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+        for name, target in links:
+            (link := tarfile.TarInfo(name)).type, link.linkname = tarfile.SYMTYPE, target
+            archive.addfile(link)
+    return buffer.getvalue()
+
+
+SIDES = [b"".join(f"{pair[side]}\n".encode() for pair in PAIRS) for side in (0, 1)]
+IN_TAR = {"url": "dev.tgz", "ext": "tgz", "in_ext": "txt", "in_paths": ["*/text.de", "*/text.en"]}
+
+
+def test_members_of_a_tar_archive_are_unpacked_by_us_and_not_into_the_cache(index, tmp_path, file_server):
+    """A star of the index stays within a folder, links are not followed, and a new archive is read anew."""
+    index(**{"A-tar-1-deu-eng": dict(IN_TAR)})
+    german, english = SIDES
+    deeper = {"./dev/old/text.de": b"veraltet\n", "./dev/old/text.en": b"outdated\n"}
+    links = [("dev/leads.away", str(tmp_path)), ("dev/leads.up", "../..")]
+    first = {"./dev/text.de": german.replace(b"Hund", b"Kater"), "./dev/text.en": english}
+    file_server.files["dev.tgz"] = tar_of(deeper | first, links)
+    prepared("A-tar-1-deu-eng", tmp_path)
+    assert written(tmp_path) == {(de.replace("Hund", "Kater"), en) for de, en in PAIRS}
+    [cached] = (tmp_path / "cache").rglob("dev.tgz")
+    assert sorted(path.name for path in cached.parent.iterdir()) == ["dev.tgz", "dev.tgz.sha256"]
+    for path in list(cached.parent.iterdir()):
+        path.unlink()
+    file_server.files["dev.tgz"] = tar_of({"dev/text.de": german, "dev/text.en": english})
+    prepared("A-tar-1-deu-eng", tmp_path, force=True)
+    assert written(tmp_path) == set(PAIRS)
+    assert [path.name for path in (tmp_path / "own").iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "message"),
+    [
+        (["dev/text.de"], DataError, r"names \*/text\.en in .*dev\.tgz, which matches no member; expected one\. Unp"),
+        (["a/text.de", "b/text.de", "a/text.en"], DataError, r"which matches a/text\.de, b/text\.de; expected one"),
+        (["dev/text.de", "dev/text.en", "../out"], DownloadError, r"dev\.tgz: refused, since its member .*\.\./out"),
+    ],
+)
+def test_an_archive_that_does_not_fit_the_index_is_an_error(index, tmp_path, file_server, members, error, message):
+    index(**{"A-tar-1-deu-eng": dict(IN_TAR)})
+    file_server.files["dev.tgz"] = tar_of(dict.fromkeys(members, b"text\n"))
+    with pytest.raises(error, match=message):
+        prepared("A-tar-1-deu-eng", tmp_path)
+    assert not list(tmp_path.rglob("out"))
+
+
+@pytest.mark.parametrize(("languages", "unknown"), [(("tlh", "de"), "tlh"), (("en", "de-Xxxx"), "de-Xxxx")])
+def test_languages_that_mtdata_does_not_know_are_an_error(index, tmp_path, languages, unknown):
+    index(**{NEWS: {"url": "n.tsv", "ext": "tsv"}})
+    with pytest.raises(DataError) as error:
+        prepared(NEWS, tmp_path, *languages)
+    assert str(error.value) == (
+        f"mtdata:{NEWS}: mtdata does not know the languages {languages[0]} and {languages[1]}: Unable to recognize "
+        f"{unknown}; Unknown language. Use codes such as deu or pt_BR."
+    )
+
+
+def test_languages_that_mtdata_cannot_tell_apart_are_an_error(index, monkeypatch):
+    """It asserts that a pair is clear: English beside the English of a region is not."""
+    index(**{NEWS: {"url": "n.tsv", "ext": "tsv"}})
+    with pytest.raises(DataError, match=r"mul and mul: Multilingual on both side is not supported\. Use codes"):
+        find_in_index(NEWS, "mul", "mul")
 
 
 def test_no_line_of_a_data_set_breaks_in_two(index, tmp_path, file_server):

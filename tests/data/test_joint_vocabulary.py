@@ -1,6 +1,7 @@
 """One vocabulary for several data sets: balanced, up to date, and all or nothing."""
 
 import random
+from functools import partial
 
 import pytest
 
@@ -172,16 +173,26 @@ def test_the_source_rule_changes_sources_alone(tmp_path):
     assert "²" in pieces and "2" in pieces
 
 
+def origin_of(model):
+    return vocabulary_origin(model.parent, sha256_of(model))
+
+
 def test_origins_of_given_vocabularies_are_found(sets, tmp_path):
     build_vocabulary(sets[0], size=60, threads=1)
-    origin = vocabulary_origin(sets[0] / "vocab.model")
+    origin = origin_of(sets[0] / "vocab.model")
     assert origin["manifest"]["name"] == "big" and origin["vocabulary"]["trained_with"]["size"] == 60
-    build_joint_vocabulary([sets[1]], existing=sets[0] / "vocab.model", existing_origin=origin, threads=1)
+    build_joint_vocabulary(
+        [sets[1]],
+        existing=sets[0] / "vocab.model",
+        existing_origin=partial(vocabulary_origin, sets[0]),
+        threads=1,
+    )
     assert read_index(sets[1]).vocabulary is None
-    assert vocabulary_origin(sets[1] / "vocab.model") == origin  # passed on
+    assert origin_of(sets[1] / "vocab.model") == origin  # passed on
     build(sets)
-    origin = vocabulary_origin(sets[2] / "vocab.model")
+    origin = origin_of(sets[2] / "vocab.model")
     members = [entry["manifest"]["name"] for entry in joint_entries(origin["vocabulary"]["trained_with"])]
     assert members == ["big", "middle", "small"]
     (tmp_path / "away.model").write_bytes((sets[2] / "vocab.model").read_bytes())
-    assert vocabulary_origin(tmp_path / "away.model") is None
+    assert origin_of(tmp_path / "away.model") is None
+    assert vocabulary_origin(sets[2], "0" * 64) is None

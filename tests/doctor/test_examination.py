@@ -1,5 +1,7 @@
 """The order of an examination, and what happens when a part of it fails."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from nmt.doctor import examination
@@ -30,7 +32,7 @@ def parts(monkeypatch, tmp_path):
         calls.append(("translating", peers))
         return [TranslatingSpeed("nmt fp32", "fp32", 1.0, 1.0, 1.0, 1, 0.5)]
 
-    monkeypatch.setattr(examination, "scaling_speeds", lambda data, numbers: [])
+    monkeypatch.setattr(examination, "scaling_speeds", lambda data, numbers, left_out: [])
     monkeypatch.setattr(examination, "training_speed", training)
     monkeypatch.setattr(examination, "translating_speeds", translating)
     return calls
@@ -70,6 +72,20 @@ def test_peers_are_left_out_of_a_slow_examination(parts, monkeypatch):
     found = examine(peers=["transformers"])
     assert found.left_out == ["transformers: this machine is too slow to measure them within five minutes"]
     assert parts[-1] == ("translating", None)
+
+
+def test_the_time_on_several_gpus_leaves_peers_in(parts, monkeypatch):
+    clock = [0.0]
+
+    def scaling(data, hardware, report, left_out):
+        clock[0] += 10 * examination._SECONDS_BEFORE_PEERS
+        return []
+
+    monkeypatch.setattr(examination, "_scaling", scaling)
+    monkeypatch.setattr(examination, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    found = examine(peers=["transformers"])
+    assert found.left_out == []
+    assert parts[-1] == ("translating", ("transformers",))
 
 
 def test_a_check_that_fails_with_an_error_is_a_finding(parts, monkeypatch):

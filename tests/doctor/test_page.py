@@ -81,6 +81,10 @@ def test_the_exchange_is_told_as_what_each_rank_sends():
 def test_training_on_several_gpus_is_told_as_a_share_of_one():
     [table] = [table for table in tables(FOUND) if table.title == "Training on several GPUs"]
     assert table.rows == [["base", "25,000", "1", "200,000", "100%"], ["base", "25,000", "2", "380,000", "95%"]]
+    assert table.header[-1] == "efficiency (speed per GPU / speed of 1 GPU)"
+    without_one = replace(FOUND, scaling=[ScalingSpeed("base", 25_000, 2, 380_000.0, None)])
+    [table] = [table for table in tables(without_one) if table.title == "Training on several GPUs"]
+    assert table.rows == [["base", "25,000", "2", "380,000", "–"]]
 
 
 def test_tables_without_rows_are_left_out():

@@ -70,6 +70,13 @@ def _two_libraries_for_int8(monkeypatch):
     monkeypatch.setattr("nmt.doctor.choices.fastest_int8_product", lambda *size: FbgemmProduct)
 
 
+def test_peers_are_those_that_search_with_a_beam(monkeypatch, tmp_path):
+    """Whatever is installed: beside ONNX Runtime, which has no beam search, nothing could be measured."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    assert speeds.installed_peers() == ["ctranslate2", "transformers"]
+    assert speeds.PEER_OF_TRAINING in speeds.installed_peers()
+
+
 def test_the_choice_for_each_size_is_its_own():
     small, base = choose_hardware("cpu", "fp32", 1), choose_hardware("cpu", "bf16", 1)
     taken = [choice.taken for choice in choices(small, base, {}, {}, [], [])]

@@ -5,6 +5,7 @@ What the doubles cannot show is that a real model gives the scores of its author
 
 import logging
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,6 +108,22 @@ def test_the_sheet_has_both_and_each_text_is_scored_once(learned, monkeypatch):
     assert 0 < comet[1].p_bootstrap <= 1
     assert 0 < comet[1].p_randomization <= 1
     assert len(calls) == 2
+
+
+def test_scores_of_one_reference_are_not_those_of_another(learned):
+    for name in ("comet", "bleurt"):
+        same, other = (score(name, GOOD, [lines], learned=learned).value for lines in (GOOD, BAD))
+        assert same == pytest.approx(100)
+        assert other < same
+
+
+def test_a_bare_file_name_is_found_in_the_current_folder(doubles, tmp_path, monkeypatch):
+    model = comet_model(tmp_path / "wmt22")
+    monkeypatch.chdir(model / "checkpoints")
+    learned = learned_metrics(["comet"], comet_model=Path("model.ckpt"), source=SOURCE)
+    assert score("comet", GOOD, [REFERENCE], learned=learned).signature.startswith("nrefs:1|model:wmt22|")
+    with pytest.raises(NmtError, match=r"--comet-model other\.ckpt: .*other\.ckpt does not exist"):
+        learned_metrics(["comet"], comet_model=Path("other.ckpt"), source=SOURCE)
 
 
 def test_the_packages_notes_stay_off_the_terminal_and_logging_works_afterwards(learned, capfd, caplog):

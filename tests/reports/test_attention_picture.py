@@ -3,6 +3,7 @@
 import importlib.util
 import logging
 import struct
+import sys
 import warnings
 
 import pytest
@@ -72,8 +73,8 @@ def test_what_the_model_lacks_is_named(make_maps, chosen, name):
 
 
 def test_a_missing_matplotlib_is_named(make_maps, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
-        NmtError, match=r"PNG pictures need matplotlib, which is not installed: `pip install matplotlib`"
+        NmtError, match=r"A PNG picture needs matplotlib, which is not installed\. Install it: `pip install matplotlib`"
     ):
         attention_picture(make_maps(), "encoder")

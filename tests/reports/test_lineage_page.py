@@ -46,6 +46,12 @@ def test_states_are_counted_and_told_by_more_than_colour(parsed):
     assert "Changes" not in parsed(lineage_page(ARCHIVE)).text
 
 
+def test_the_advice_names_the_option_of_the_page(tmp_path):
+    (tmp_path / "mine.html").write_text("mine")
+    with pytest.raises(OutputError, match=r"name another file with --html, or move it away\."):
+        write_lineage(CHAIN, tmp_path / "mine.html")
+
+
 def test_nothing_breaks_out_of_the_page(parsed):
     evil = Link("model", EVIL, {EVIL: EVIL}, "changed", EVIL, (Link("file", EVIL),))
     content = lineage_page(evil)

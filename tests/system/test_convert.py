@@ -78,6 +78,21 @@ def test_inspect_knows_an_export_that_has_the_files_of_a_bundle(folder, nmt):
     assert "model: models/mt  [unchanged]" in exported
 
 
+def test_inspect_takes_the_files_of_both(folder, nmt):
+    assert (
+        nmt("inspect", "models/opus/model.safetensors", cwd=folder).stdout
+        == nmt("inspect", "models/opus", cwd=folder).stdout
+    )
+    exported = nmt("inspect", "models/opus-marian", cwd=folder).stdout
+    for name in ("model.npz", "vocab.yml", "parity.json", "lineage.json"):
+        assert nmt("inspect", f"models/opus-marian/{name}", cwd=folder).stdout == exported
+    (folder / "models" / "opus-marian" / "mine.txt").write_text("mine\n")
+    other = nmt("inspect", "models/opus-marian/mine.txt", cwd=folder, check=False)
+    (folder / "models" / "opus-marian" / "mine.txt").unlink()
+    assert other.returncode == 2
+    assert "has no lineage. Name the JSON of a score" in other.stderr
+
+
 def test_inspect_names_a_changed_file_of_an_export(folder, tmp_path):
     shutil.copytree(folder / "models" / "opus-marian", tmp_path / "exported")
     with (tmp_path / "exported" / "vocab.yml").open("a") as stream:

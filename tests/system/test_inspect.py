@@ -338,6 +338,40 @@ def test_a_vocabulary_from_elsewhere_cannot_be_made_again(own_sets, nmt):
     )
 
 
+def test_two_data_sets_of_one_name_have_no_script(own_sets, nmt):
+    nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
+    languages = ("--source-lang", "en", "--target-lang", "fr")
+    nmt("prepare-data", "large", "--train", "little.tsv", "--out", "other", *languages, cwd=own_sets)
+    nmt("build-vocab", "--data", "other", "--vocab", "data/large/vocab.model", cwd=own_sets)
+    refused = nmt("inspect", "--reproduce", "other", cwd=own_sets, check=False)
+    assert refused.returncode == 2
+    assert (
+        "error: large: its vocabulary was trained on another data set of the same name; a script cannot make both in "
+        "data/large. Prepare one of them under another name." in refused.stderr
+    )
+    both = ("--data", "data/large", "--data", "other", "--data", "data/little")
+    nmt("build-vocab", *both, "--size", "90", cwd=own_sets)
+    refused = nmt("inspect", "--reproduce", "data/little", cwd=own_sets, check=False)
+    assert refused.returncode == 2
+    assert (
+        "error: large: two data sets of this name share a vocabulary. A script would make both in data/large; prepare "
+        "one under another name." in refused.stderr
+    )
+
+
+def test_a_vocabulary_from_a_pipe_is_read_once(own_sets, nmt):
+    nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
+    model = own_sets / "data/large/vocab.model"
+    os.mkfifo(own_sets / "piped.model")
+    with subprocess.Popen(["sh", "-c", "exec cat data/large/vocab.model > piped.model"], cwd=own_sets) as writer:
+        nmt("build-vocab", "--data", "data/little", "--vocab", "piped.model", cwd=own_sets)
+        assert writer.wait() == 0
+    assert sha256_of(own_sets / "data/little/vocab.model") == sha256_of(model)
+    missing = nmt("build-vocab", "--data", "data/little", "--vocab", "missing.model", cwd=own_sets, check=False)
+    assert missing.returncode == 2
+    assert missing.stderr.endswith("error: missing.model: cannot be read (No such file or directory).\n")
+
+
 EVIL = "x\nEND OF FILE\ntouch evil\n"
 
 

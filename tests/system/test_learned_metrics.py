@@ -2,9 +2,15 @@
 
 import json
 import os
+import shlex
+from pathlib import Path
 
 import pytest
 
+from nmt.errors import DataError
+from nmt.hashing import sha256_of
+from nmt.lineage.outputs import score_link
+from nmt.lineage.script import _score_step
 from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
 
 LINES = {
@@ -41,10 +47,91 @@ def test_the_command_scores_by_comet_and_bleurt(files, nmt, path_with_doubles):
     assert record["comparisons"][0]["systems"][1]["p_value"] <= 1
     options = record["lineage"]["options"]
     assert options[options.index("--comet-model") + 1] == str(files / "wmt22")
-    assert options[options.index("--source") + 1] == str(files / "test.en")
+    [source] = record["lineage"]["sources"]
+    assert source == {"path": "test.en", "sha256": sha256_of(files / "test.en")}
     assert result.stderr == ""
     sheet = nmt("score", "--sheet", "--bleurt-model", "BLEURT-20", *words, cwd=files, PYTHONPATH=path_with_doubles)
     assert sheet.stdout.splitlines()[2].split()[-2:] == ["COMET", "BLEURT"]
+
+
+@pytest.fixture
+def scored(files, nmt, path_with_doubles, fake_translation):
+    """The JSON of a score by both, of a file with the record of a translation."""
+    words = ["--metric", "comet", "--metric", "bleurt", "--comet-model", "wmt22", "--bleurt-model", "BLEURT-20"]
+    texts = ["--source", "test.en", "--reference", "test.de", "good.de"]
+    result = nmt("score", "--json", *words, *texts, cwd=files, PYTHONPATH=path_with_doubles)
+    (files / "score.json").write_text(result.stdout)
+    return files
+
+
+@pytest.fixture
+def fake_translation(files):
+    """What ``nmt translate`` writes beside a translation, by a model that is not here."""
+    record = {
+        "version": 1, "made_with": {"input": sha256_of(files / "test.en"), "beam": 4, "length_penalty": 0.6},
+        "bytes": (files / "good.de").stat().st_size, "sha256": sha256_of(files / "good.de"),
+        "origin": {"models": [], "files": {"input": "test.en"}},
+    }  # fmt: skip
+    (files / ".good.de.nmt.json").write_text(json.dumps(record))
+
+
+LEARNED_FILES = {
+    "test.en": "text: test.en",
+    "wmt22/checkpoints/model.ckpt": "file: {}/wmt22/checkpoints/model.ckpt",
+    "BLEURT-20/model.safetensors": "file: {}/BLEURT-20/model.safetensors",
+}
+
+
+@pytest.mark.parametrize(("file", "link"), LEARNED_FILES.items())
+def test_a_source_or_model_that_changed_is_named(scored, nmt, file, link):
+    link = link.format(scored)
+    assert f"{link}  [unchanged]" in nmt("inspect", "score.json", cwd=scored).stdout
+    with (scored / file).open("ab") as stream:
+        stream.write(b" ")
+    result = nmt("inspect", "score.json", cwd=scored, check=False)
+    assert result.returncode == 1
+    assert f"{link}  [CHANGED]" in result.stdout
+    assert f"{file} is {sha256_of(scored / file)}" in result.stderr
+
+
+def test_the_script_compares_sources_and_models(scored, nmt):
+    link = score_link(Path("score.json"), json.loads((scored / "score.json").read_text()))
+    step = _score_step(link).splitlines()
+    command = shlex.split(step.pop())
+    assert command == [
+        "nmt", "score", "--reference", str(Path("test.de").absolute()), "--source", str(Path("test.en").absolute()),
+        "--metric", "comet", "--metric", "bleurt", "--comet-model", str(scored / "wmt22"), "--bleurt-model",
+        str(scored / "BLEURT-20"), "./good.de",
+    ]  # fmt: skip
+    files = ["test.de", "test.en", "wmt22/checkpoints/model.ckpt", "BLEURT-20/model.safetensors"]
+    assert [shlex.split(line)[:2] for line in step] == [["same", sha256_of(scored / file)] for file in files]
+    assert "role: model of COMET" in nmt("inspect", "score.json", cwd=scored).stdout
+
+
+def test_a_source_from_a_pipe_cannot_be_read_again(scored, nmt):
+    record = json.loads((scored / "score.json").read_text())
+    record["lineage"]["sources"] = [{"path": "/dev/fd/63", "sha256": None}]
+    link = score_link(Path("score.json"), record)
+    with pytest.raises(DataError, match="its source came through a pipe"):
+        _score_step(link)
+
+
+def test_several_references_are_refused_before_a_model_is_loaded(files, nmt, path_with_doubles):
+    (files / "wmt22" / "checkpoints" / "model.ckpt").write_bytes(b"damaged")
+    words = ["--metric", "comet", "--comet-model", "wmt22", "--source", "test.en"]
+    references = ["--reference", "test.de", "--reference", "bad.de"]
+    result = nmt("score", *words, *references, "good.de", cwd=files, check=False, PYTHONPATH=path_with_doubles)
+    assert result.returncode == 2
+    assert "error: COMET compares with one reference, but 2 are given. Give one." in result.stderr
+
+
+def test_case_is_never_ignored_by_learned_metrics_alone(files, nmt, path_with_doubles):
+    words = ["--reference", "test.de", "--bleurt-model", "BLEURT-20", "--lowercase", "good.de"]
+    result = nmt("score", "--metric", "bleurt", *words, cwd=files, check=False, PYTHONPATH=path_with_doubles)
+    assert result.returncode == 2
+    assert "--lowercase: COMET and BLEURT never ignore case. Add another metric, or leave it out." in result.stderr
+    both = nmt("score", "--metric", "bleurt", "--metric", "chrf", *words, cwd=files, PYTHONPATH=path_with_doubles)
+    assert "case:lc" in both.stdout
 
 
 def test_the_command_refuses_models_that_nothing_uses(files, nmt):

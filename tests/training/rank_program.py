@@ -5,8 +5,8 @@
 update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batch does not fit), ``exchange`` and
 ``step`` (memory ends in the exchange of gradients, or in Adam's step), ``bucket-N`` (memory ends in the backward pass
 when N buckets were sent), ``full`` (no file may grow any more), ``stop`` (SIGSTOP), ``sleep`` (it is busy for longer
-than a rank may give no sign of life), or, from that update on, ``poison`` (gradients are NaN). With ``FAST_BEATS`` in
-the environment, a rank is lost after five seconds without a sign of life. With ``LIKE_NCCL``, ranks exchange as between
+than a rank may send no heartbeat), or, from that update on, ``poison`` (gradients are NaN). With ``FAST_BEATS`` in
+the environment, a rank is lost after five seconds without a heartbeat. With ``LIKE_NCCL``, ranks exchange as between
 GPUs, gradients in buckets of a few parameters.
 """
 

@@ -13,8 +13,8 @@ from nmt.config import ModelConfig
 from nmt.convert.exported_segmenters import pieces_of, write_segmenters
 from nmt.convert.expressible import check_attention
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
-from nmt.errors import NmtError
 from nmt.model.positions import fixed_positions
+from nmt.packages import require_package
 from nmt.writing import writing
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16", "int16")
@@ -61,20 +61,16 @@ def model_settings(model: ModelConfig) -> dict[str, object]:
 
 
 def _specification(bundle: Bundle) -> Any:
-    try:
-        from ctranslate2.specs import TransformerSpec, common_spec
-    except ImportError:
-        raise NmtError(
-            "CTranslate2 is not installed here. Install it: `pip install ctranslate2` (the extra `ctranslate2`)."
-        ) from None
+    advice = "Install it: `pip install ctranslate2` (the extra `ctranslate2`)."
+    specs = require_package("ctranslate2.specs", "ctranslate2", what="Writing a model of CTranslate2", advice=advice)
     model, vocab = bundle.config.model, bundle.vocab
     # Copies, because CTranslate2 quantizes in place.
     weights = {name: weight.clone() for name, weight in bundle.weights.items()}
-    spec = TransformerSpec.from_config(
+    spec = specs.TransformerSpec.from_config(
         (model.encoder_layers, model.decoder_layers),
         model.heads,
         pre_norm=model.norm == "pre",
-        activation=common_spec.Activation[_ACTIVATIONS[model.activation]],
+        activation=specs.common_spec.Activation[_ACTIVATIONS[model.activation]],
     )
     for name, value in model_settings(model).items():
         setattr(spec.config, name, value)

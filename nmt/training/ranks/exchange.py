@@ -38,7 +38,7 @@ _ALL_GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_t
 
 EXCHANGE_TIMEOUT = timedelta(minutes=30)
 """How long ranks wait for a busy rank, which validates or encodes. A rank that has died is noticed at once, and one
-whose machine has vanished by its missing signs of life (nmt/training/ranks/heartbeat.py)."""
+whose machine has vanished by its missing heartbeats (nmt/training/ranks/heartbeat.py)."""
 _SECONDS_UNTIL_ENDED = 40
 _POLL_SECONDS = 1.0
 
@@ -204,7 +204,7 @@ def joined(ranks: Ranks, device: torch.device, is_stopping: Callable[[], bool] =
 
 @contextmanager
 def _watching_other_machines(ranks: Ranks) -> Iterator[None]:
-    """End this process if a rank gives no more signs of life. Its machine may have vanished.
+    """End this process if a rank sends no more heartbeats. Its machine may have vanished.
 
     Raises:
         LostPeerError: the launcher's store does not answer.
@@ -213,7 +213,7 @@ def _watching_other_machines(ranks: Ranks) -> Iterator[None]:
     def end(silent: list[int]) -> None:
         seconds = heartbeat.BEAT_SECONDS * heartbeat.MISSED_BEATS
         error = LostPeerError(
-            f"rank {ranks.rank}: no sign of life from rank {', '.join(map(str, silent))} for {seconds:.0f} seconds. "
+            f"rank {ranks.rank}: no heartbeat from rank {', '.join(map(str, silent))} for {seconds:.0f} seconds. "
             "A machine or its network has probably failed."
         )
         _report_to_torchrun(error)

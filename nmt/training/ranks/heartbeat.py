@@ -1,4 +1,4 @@
-"""Signs of life between ranks on several machines.
+"""Heartbeats between ranks on several machines.
 
 A machine that vanishes, by a power cut or without its network, closes no connection. Whoever exchanges with it would
 wait until the exchange gives up, after half an hour. So a thread of each rank counts up a number in the store that all
@@ -20,7 +20,7 @@ from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined
 
 BEAT_SECONDS = 5.0
 MISSED_BEATS = 12
-"""A rank that gives no sign for so many beats is lost."""
+"""A rank that misses so many beats is lost."""
 _CONNECTING = timedelta(seconds=60)
 
 
@@ -39,16 +39,16 @@ def store_of_launcher() -> Counters:
         RuntimeError: the store does not answer.
     """
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store: Counters = PrefixStore("nmt signs of life", TCPStore(address, port, timeout=_CONNECTING))
+    store: Counters = PrefixStore("nmt heartbeats", TCPStore(address, port, timeout=_CONNECTING))
     return store
 
 
 @contextmanager
 def watching_others(rank: int, size: int, store: Counters, lost: Callable[[list[int]], None]) -> Iterator[None]:
-    """Give signs of life, and look for those of the other ranks, while the body runs.
+    """Send heartbeats, and look for those of the other ranks, while the body runs.
 
     Args:
-        lost: called once, in a thread, with the ranks that give no more signs. If the store does not answer, these are
+        lost: called once, in a thread, with the ranks that send no more. If the store does not answer, these are
             all others.
     """
     others = [other for other in range(size) if other != rank]

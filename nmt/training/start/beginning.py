@@ -153,19 +153,7 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
             _check_fit(bundle, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
     freeze(model, config.training.freeze)
-    learner = Learner(
-        model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),
-        config.optimizer,
-        hardware,
-        label_smoothing=config.training.label_smoothing,
-        seed=config.training.seed,
-        ranks=ranks,
-        ema_decay=config.training.ema_decay,
-        r_drop=config.training.r_drop,
-        compiled=config.training.compile,
-        bucket_bytes=config.training.bucket_megabytes * 1e6,
-        shards_optimizer=config.training.shard_optimizer,
-    )
+    learner = new_learner(model, config, hardware, ranks)
     learner.micro_batch_limit = progress.micro_batch_limit
     if progress.loss_scale is not None and hardware.precision == "fp16":
         learner.loss_scale = LossScale(progress.loss_scale, progress.loss_scale_good_updates)
@@ -174,15 +162,46 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
     return learner
 
 
+def new_learner(model: Transformer, config: Config, hardware: Hardware, ranks: Ranks) -> Learner:
+    """A learner of a model, which is moved to its device, with an optimiser that has seen no gradient."""
+    training = config.training
+    return Learner(
+        model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),
+        config.optimizer,
+        hardware,
+        label_smoothing=training.label_smoothing,
+        seed=training.seed,
+        ranks=ranks,
+        ema_decay=training.ema_decay,
+        r_drop=training.r_drop,
+        compiled=training.compile,
+        bucket_bytes=training.bucket_megabytes * 1e6,
+        shards_optimizer=training.shard_optimizer,
+    )
+
+
 def build_model(config: Config, vocab: Vocabulary, kernels: Kernels) -> Transformer:
-    """A new model, whose weights depend only on the seed."""
+    """A new model, whose weights depend only on the seed.
+
+    Raises:
+        ConfigError: as :func:`check_tied_embeddings`.
+    """
+    check_tied_embeddings(config, vocab)
     torch.manual_seed(derived_seed(config.training.seed, -1))
+    return Transformer(config.model, vocab.target.size, kernels, source_vocab_size=vocab.size)
+
+
+def check_tied_embeddings(config: Config, vocab: Vocabulary) -> None:
+    """Check that embeddings are shared by sides with one vocabulary alone.
+
+    Raises:
+        ConfigError: source and target have vocabularies of their own.
+    """
     if config.model.tied_embeddings == "all" and not vocab.is_shared:
         raise ConfigError(
             "model.tied_embeddings is all, but source and target have vocabularies of their own: set "
             "model.tied_embeddings=decoder or none, or train from a bundle of this vocabulary (--init-from)."
         )
-    return Transformer(config.model, vocab.target.size, kernels, source_vocab_size=vocab.size)
 
 
 def freeze(model: Transformer, patterns: Sequence[str]) -> None:

@@ -49,7 +49,9 @@ def belongs_to_weights(key: str) -> bool:
 
 
 def _belongs_to_encoding(key: str) -> bool:
-    return key in ("data.vocab_fingerprint", "data.vocab_size", "data.source_normalization")
+    return key in (
+        "data.vocab_fingerprint", "data.vocab_size", "data.target_vocab_size", "data.source_normalization"
+    )  # fmt: skip
 
 
 def _can_be_accepted(key: str) -> bool:

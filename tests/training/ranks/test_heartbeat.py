@@ -1,4 +1,4 @@
-"""A rank that gives no more signs of life is noticed, though it keeps its connections open; a busy one is not."""
+"""A rank that sends no more heartbeats is noticed, though it keeps its connections open; a busy one is not."""
 
 import threading
 import time
@@ -83,7 +83,7 @@ def test_when_a_rank_is_stopped_all_others_end_and_name_it(settings, tmp_path, r
         stopped.finish()
     assert [rank.process.returncode for rank in (main, third)] == [1, 1]
     for error, rank in zip(errors, (0, 2), strict=True):
-        assert f"rank {rank}: no sign of life from rank 1 for 5 seconds." in error
+        assert f"rank {rank}: no heartbeat from rank 1 for 5 seconds." in error
         assert "Traceback" not in error
 
 

@@ -9,10 +9,12 @@ import sys
 import pytest
 
 from nmt.checkpoint.run_folder import checkpoints
-from nmt.config import Config, changeable_on_resume, flatten
+from nmt.config import Config, changeable_on_resume, flatten, read_config
 from nmt.data.build import build_vocabulary
 from nmt.data.manifest import read_manifest, write_manifest
 from nmt.errors import ConfigError
+from nmt.training.start.changes import refuse_changes
+from tests.bench.conftest import separate_data_set
 
 CHANGES = {
     "model.encoder_layers": 2, "model.decoder_layers": 2, "model.d_model": 32, "model.d_ff": 16, "model.heads": 4,
@@ -112,6 +114,21 @@ def test_another_vocabulary_cannot_be_accepted_and_the_advice_brings_the_runs_ba
     assert "--accept-changes" not in str(error.value)
     build_vocabulary(data, existing=run / "last" / "vocab.model", threads=1)
     assert run_training(run, data=data).progress.update == 20
+
+
+def test_a_target_vocabulary_of_its_own_cannot_be_accepted(run_training, begun, tmp_path):
+    """All that is said of it is how to bring the run's vocabulary back."""
+    run = tmp_path / "run"
+    shutil.copytree(begun, run, symlinks=True)
+    data = separate_data_set(tmp_path / "reversed")
+    with pytest.raises(ConfigError, match=r"data\.target_vocab_size: null -> 44") as error:
+        run_training(run, data=data, accept_changes=True)
+    assert f"`nmt build-vocab --data {data} --vocab {run}`" in str(error.value)
+    others = read_config(run / "config.yaml")
+    changed = others.model_copy(update={"data": others.data.model_copy(update={"target_vocab_size": 7})})
+    with pytest.raises(ConfigError, match=r"data\.target_vocab_size: null -> 7") as error:
+        refuse_changes(run, changed, [data], accept_changes=True)
+    assert "--accept-changes" not in str(error.value)
 
 
 def test_another_source_normalization_cannot_be_accepted_and_the_advice_brings_the_runs_back(
