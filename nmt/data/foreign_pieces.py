@@ -45,8 +45,11 @@ class ForeignPieces:
         return [self._ids.get(tag, self._unk)] if tag else []
 
     def find(self, line: str, ids: list[int]) -> list[int]:
-        """The ids of a line, with unknown pieces replaced by the foreign ones of the same characters."""
-        ids = self.known(ids)
+        """The ids of a line, with unknown pieces replaced by the foreign ones of the same characters.
+
+        Args:
+            ids: those that SentencePiece gives.
+        """
         if self._unk not in ids:
             return ids
         pieces: list[str] = self._processor.encode(line, out_type=str)
