@@ -249,8 +249,8 @@ class Translator:
                 continue
             for segment in segments:
                 if taken := self._unknown.take_out(segment.text, segment.pieces):
-                    [pieces] = self._vocab.encode([taken.text])
-                    segment.text, segment.pieces, segment.taken = taken.text, pieces, taken
+                    [pieces] = self._vocab.encode([taken.source])
+                    segment.text, segment.pieces, segment.taken = taken.source, pieces, taken
 
     def _put_back_unknown(self, segments: list[Segment]) -> None:
         for segment in segments:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import nmt
 from nmt.convert.fairseq.reading import read_dictionary, read_fairseq
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
@@ -17,7 +18,7 @@ from nmt.convert.opennmt_py.reading import read_opennmt_py
 from nmt.convert.sockeye.reading import read_sockeye
 from nmt.convert.vocabulary import build_vocabulary
 from nmt.data.vocab import train_vocabulary
-from nmt.errors import CheckpointError, NmtError, VocabularyError
+from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from tests.convert.peers import (
     D_MODEL,
     POSITIONS,
@@ -113,6 +114,30 @@ def test_several_unknown_words_stay_several_pieces(tmp_path):
     pieces = [vocab.pieces(ids) for ids in vocab.encode(["the  Q W boat E", "", "x@@ y@@ z"])]
     assert pieces == [["▁the", "<unk>", "<unk>", "▁boat", "<unk>"], [], ["▁x@@", "▁y@@", "▁z"]]
     assert vocab.decode(vocab.encode(["x@@ y@@ z the"])) == ["x@@ y@@ z the"]
+
+
+def test_a_line_with_a_word_that_the_model_lacks_is_translated(tmp_path):
+    """Characters of segmented text are no pieces, so none is copied for want of one."""
+    import_model(write(tmp_path, "fairseq"), tmp_path / "bundle")
+    model = nmt.load(tmp_path / "bundle", device="cpu", threads=1)
+    line = "the boat leaves at Zanzibar tomorrow"
+    [found] = model.translate([line], beam=1)
+    assert found.source_pieces == ("▁the", "▁boat", "▁leaves", "▁at", "<unk>", "▁tomorrow")
+    assert found.text != line
+    [left] = model.translate([line], beam=1, copy_unknown=False)
+    assert found.text == left.text
+    with pytest.raises(ConfigError, match="copy_unknown: "):
+        model.translate([line], copy_unknown=True)
+
+
+def test_targets_are_scored_with_the_models_own_normalization(tmp_path):
+    import_model(write(tmp_path, "fairseq"), tmp_path / "bundle")
+    model = nmt.load(tmp_path / "bundle", device="cpu", threads=1)
+    [own], [length], [papers] = (
+        model.score(["the boat leaves"], ["a b c the"], normalization=kind) for kind in (None, "length", "paper")
+    )
+    assert own.score == length.score == pytest.approx(own.log_probability / 5)
+    assert papers.score == pytest.approx(own.log_probability / (10 / 6))
 
 
 def test_subword_nmt_is_told(tmp_path):
