@@ -247,7 +247,7 @@ def test_an_older_output_matrix_is_read_the_other_way_round(copy, tmp_path, impo
         (lambda folder: (folder / "vocab.yml").write_text("a: 0\n"), "lacks </s> and <unk>"),
         (lambda folder: (folder / "vocab.yml").write_text("</s>: 0\n<unk>: 1\n"), "has 2 pieces, but Wemb"),
         (lambda folder: (folder / "source.spm").unlink(), "no SentencePiece model lies beside it"),
-        (lambda folder: (folder / "source.spm").write_bytes(b"\x0a\xff"), "a SentencePiece model is damaged"),
+        (lambda folder: (folder / "source.spm").write_bytes(b"\x0a\xff"), r"source\.spm: is not a SentencePiece model"),
         (lambda folder: (folder / "decoder.yml").write_text("[1"), "is not YAML"),
         (lambda folder: (folder / "decoder.yml").write_text("models: [a.npz, b.npz]"), "names 2 models"),
         (lambda folder: (folder / "decoder.yml").write_text("models: [a.npz]"), "names a.npz, which is not there"),
