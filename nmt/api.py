@@ -144,7 +144,7 @@ class Model:
         targets: Iterable[str],
         *,
         length_penalty: float | None = None,
-        normalization: Normalization = "paper",
+        normalization: Normalization | None = None,
         alignment: bool = False,
         batch_tokens: int = 2_048,
     ) -> list[ScoredTarget]:
@@ -154,7 +154,8 @@ class Model:
             lines: texts of one line each.
             targets: one translation per line.
             length_penalty: alpha of the length penalty; the model's default if not given.
-            normalization: the divisor of scores: the paper's penalty, or length^alpha.
+            normalization: the divisor of scores: the paper's penalty, or length^alpha; the model's default if not
+                given.
             alignment: align each piece of a target with a source piece.
             batch_tokens: padded pieces of the longer side per batch.
 

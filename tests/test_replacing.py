@@ -25,12 +25,12 @@ from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.cli.app import app
 from nmt.convert.importing import import_model
 from nmt.data.manifest import read_manifest
-from nmt.data.shard_writing import write_shards
 from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
 from nmt.ownership import Kind, check_replaceable
 from nmt.reports.run_report import write_run_report
 from tests.convert.unexamined import examine_nothing
+from tests.data.one_data_set import write_shards
 from tests.doctor.conftest import measure_nothing
 from tests.training.conftest import SETTINGS, make_data_set
 from tests.trees import contents

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from nmt.bench.turns import serve
+from nmt.special_ids import BOS, EOS, PAD, UNK
 from nmt.translation.batches import batches_of
 
-# The same as in nmt.data.vocab, which would import further libraries.
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
 _LENGTH_PENALTY = 0.6
 
 

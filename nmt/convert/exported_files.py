@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,18 @@ def read_json(path: Path, advice: str = _EXPORT_AGAIN) -> Any:
         return parse_json(read_bytes(path, advice))
     except ValueError as error:
         raise CheckpointError(f"{path}: is damaged: {error} {advice}") from None
+
+
+def settings_check(path: Path, wanted: Mapping[str, Any]) -> Check:
+    """Compare a JSON file of settings with those of the bundle; further settings of the file do not count.
+
+    Raises:
+        CheckpointError: the file cannot be read.
+    """
+    found = read_json(path)
+    values: dict[str, Any] = found if isinstance(found, dict) else {}
+    differing = [f"{name}: {values.get(name)}" for name in wanted if values.get(name) != wanted[name]]
+    return file_check("settings", differing, f"{len(wanted)} settings of {path.name} are the bundle's")
 
 
 def file_check(name: str, differing: Sequence[str], detail: str) -> Check:

@@ -6,7 +6,6 @@ is unknown. That is also how pieces come about that only the translation model h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -18,6 +17,7 @@ from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Language, Pieces
 from nmt.convert.exported_files import file_check, read_bytes, read_json
 from nmt.convert.vocabulary import plain_segmenter
+from nmt.data.foreign_pieces import LANGUAGE_TAG
 from nmt.data.model_file import read_pieces
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import CheckpointError
@@ -25,7 +25,6 @@ from nmt.writing import write_file
 
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 _NAMES: dict[Language, str] = {"source": SOURCE_MODEL, "target": TARGET_MODEL}
-_TAG = re.compile(r">>[^<>]+<<")
 _SPACE = "▁"
 _UNK = SPECIAL_PIECES[Vocabulary.UNK]
 
@@ -76,8 +75,8 @@ class Segmenters:
         return [text.replace(_SPACE, " ").replace("\n", " ") for text in decoded]
 
     def _pieces(self, line: str, language: Language) -> list[str]:
-        tag = _TAG.match(line)
-        if tag is None or not any(map(_TAG.fullmatch, self._known[language])):
+        tag = LANGUAGE_TAG.match(line)
+        if tag is None or not any(map(LANGUAGE_TAG.fullmatch, self._known[language])):
             pieces: list[str] = self._processors[language].encode(line, out_type=str)
             return pieces
         return [tag[0], *self._processors[language].encode(line[tag.end() :], out_type=str)]

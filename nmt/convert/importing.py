@@ -25,8 +25,8 @@ from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.naming import model_name
 from nmt.convert.own_bundles import OWN, behind_link, is_own
-from nmt.convert.soundness import check_whole
-from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.soundness import check_tensors
+from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError, ConfigError, OutputError
@@ -96,8 +96,8 @@ def _import(path: Path, folder: Path, out: Path, format: str | None, given: Give
         model = form.read(folder, given)
     except ValidationError as error:
         raise CheckpointError(f"{path}: a setting cannot be used: {first_mistake(error)}") from None
-    check_whole(model, str(path))
-    vocab = build_vocabulary(model)
+    check_tensors(model, str(path))
+    vocab = our_vocabulary(model)
     weights = our_weights(model)
     certifying = _Certifying(ImportJob(out, folder, form.name, given, tuple(lines)), path, out)
     save_bundle(out, weights, _config(model, path, vocab), vocab, notes=_notes(model), examine=certifying)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,13 +53,14 @@ def segmented_vocabulary(
     Raises:
         VocabularyError: pieces are missing or double, or the SentencePiece model is damaged or missing.
     """
-    if len(set(pieces)) != len(pieces):
-        double = next(piece for index, piece in enumerate(pieces) if piece in pieces[:index])
+    counts = Counter(pieces)
+    if len(counts) != len(pieces):
+        double = next(piece for piece in pieces if counts[piece] > 1)
         raise VocabularyError(f"{name}: has the piece '{shown(double)}' twice.")
     broken = next((piece for piece in pieces if not piece or not _is_text(piece)), None)
     if broken is not None:
         raise VocabularyError(f"{name}: has the piece '{shown(broken)}', which is not text.")
-    missing = [piece for piece in (unk, eos if needs_eos else None, pad) if piece and piece not in pieces]
+    missing = [piece for piece in (unk, eos if needs_eos else None, pad) if piece and piece not in counts]
     if missing:
         raise VocabularyError(f"{name}: lacks {' and '.join(map(shown, missing))}.")
     if segmenter is None and any(_SPACE in piece for piece in pieces):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ _Section = TypeVar("_Section", ModelConfig, DecodingConfig)
 MAX_POSITIONS = 1024
 """The maximum length where a toolkit's sinusoids have no end, or one beyond what models are trained for."""
 _LONGEST_LIST = 50
+_LANGUAGE_CODE = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _LARGEST_FILE = 256 * 2**10
 
 
@@ -164,6 +166,14 @@ def _is_plain_value(value: Any) -> bool:
     if isinstance(value, str):
         return value.isprintable() and len(value) <= 1_000
     return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def language_code(value: Any) -> str:
+    """The code of a language in a file's settings; no text where it is none.
+
+    It becomes part of the names of files, so it names no folder.
+    """
+    return value if isinstance(value, str) and _LANGUAGE_CODE.fullmatch(value) else ""
 
 
 def positions_of_tables(tensors: Mapping[str, Array], tables: Sequence[str], kind: str) -> int:

@@ -10,7 +10,7 @@ from nmt.errors import CheckpointError
 _SHOWN = 3
 
 
-def check_whole(model: ForeignModel, name: str) -> None:
+def check_tensors(model: ForeignModel, name: str) -> None:
     """Refuse a model that lacks tensors, or has some of other sizes or without a place in ours.
 
     Args:
@@ -35,11 +35,12 @@ def check_whole(model: ForeignModel, name: str) -> None:
             "that nmt does not have; please report it with the settings of the model."
         )
     for tensor, size in expected.items():
-        found = tuple(axis for axis in model.tensors[tensor].shape if axis != 1)
-        if found != tuple(axis for axis in size if axis != 1):
+        found = model.tensors[tensor].shape
+        is_row = len(size) == 1 and found == (1, *size)  # as Marian stores vectors
+        if found != size and not is_row:
             raise CheckpointError(
-                f"{name}: {tensor} is {_size(model.tensors[tensor].shape)}, expected {_size(size)}. Its files belong "
-                "to different models, or are damaged."
+                f"{name}: {tensor} is {_size(found)}, expected {_size(size)}. Its files belong to different models, or "
+                "are damaged."
             )
 
 
@@ -52,7 +53,8 @@ def _expected(model: ForeignModel) -> Iterator[tuple[str, tuple[int, ...]]]:
     if layout.output_bias is not None:
         yield layout.output_bias, (len(model.target.pieces),)
     for tensor in layout.positions.values():
-        yield tensor, (len(model.tensors.get(tensor, ())) or config.max_positions, config.d_model)
+        rows = model.tensors[tensor].shape[0] if tensor in model.tensors and model.tensors[tensor].ndim else 0
+        yield tensor, (rows or config.max_positions, config.d_model)
     layers: dict[Part, int] = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
     for part, count in layers.items():
         for layer in range(count):

@@ -1,19 +1,18 @@
-"""Checks that the tensors of another toolkit's model are those that its settings promise: no fewer, no more."""
+"""The tensors of another toolkit's model as its file holds them: which are equal, and what tables of positions tell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
-from nmt.convert.foreign import LINEARS, NORMS, Array, ForeignModel, ForeignVocabulary, Layout, Names, Part
+from nmt.convert.foreign import Array, ForeignModel, ForeignVocabulary, Layout
 from nmt.convert.pickled import shown
 from nmt.convert.torch_files import StoredTensor, TorchFile
 from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions
 
-_PARTS: tuple[Part, ...] = ("encoder", "decoder")
 _COMPARED_POSITIONS = 256
 _POSITION_LIMIT = 1e-3
 """The largest difference in a table of sinusoids: toolkits compute them in fp32 or fp16."""
@@ -59,33 +58,6 @@ def check_layer_counts(tensors: Mapping[str, Array], layers: Sequence[object], n
             )
 
 
-def check_tensors(model: ForeignModel, name: str) -> None:
-    """Check that a model has exactly the tensors of its layout, in the shapes of its settings.
-
-    Args:
-        name: of the file, for errors.
-
-    Raises:
-        CheckpointError: a tensor is missing, unknown, or has another shape. The message names it.
-    """
-    expected = dict(_expected(model))
-    for tensor, shape in expected.items():
-        if tensor not in model.tensors:
-            raise CheckpointError(
-                f"{name}: lacks {tensor}: is it a Transformer of {model.toolkit}, with these settings?"
-            )
-        found = model.tensors[tensor].shape
-        if not _fits(found, shape):
-            raise CheckpointError(f"{name}: {tensor} is {_size(found)}, but its settings need {_size(shape)}.")
-    _check_tables(model, name)
-    unknown = sorted(model.tensors.keys() - expected.keys() - set(model.ignored))
-    if unknown:
-        more = f" and {len(unknown) - 1:,} more tensors" if len(unknown) > 1 else ""
-        raise CheckpointError(
-            f"{name}: has {shown(unknown[0])}{more}, for which nmt has no place: the model is another."
-        )
-
-
 def tied_embeddings(
     tensors: Mapping[str, Array], layout: Layout, source: ForeignVocabulary, target: ForeignVocabulary
 ) -> Literal["all", "decoder", "none"]:
@@ -99,47 +71,15 @@ def tied_embeddings(
     return "all" if is_shared else "decoder"
 
 
-def _expected(model: ForeignModel) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Name and shape of each tensor of the layout; -1 for any size."""
-    config, layout = model.config, model.layout
-    layers: dict[Part, int] = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
-    shapes = {
-        "feed_forward.inner": (config.d_ff, config.d_model),
-        "feed_forward.output": (config.d_model, config.d_ff),
-    }
-    for part in _PARTS:
-        for layer in range(layers[part]):
-            for site in LINEARS[part]:
-                shape = shapes.get(site, (config.d_model, config.d_model))
-                names = layout.linears[part, site].of_layer(layer + layout.first_layer)
-                yield names.weight, shape[::-1] if layout.is_transposed else shape
-                if names.bias is not None:
-                    yield names.bias, (shape[0],)
-            for site in NORMS[part]:
-                yield from _norm(layout.norms[part, site].of_layer(layer + layout.first_layer), config.d_model)
-        if config.norm == "pre":
-            yield from _norm(layout.norms[part, "norm"], config.d_model)
-    yield layout.source_embedding, (len(model.source.pieces), config.d_model)
-    yield layout.target_embedding, (len(model.target.pieces), config.d_model)
-    yield layout.output, (len(model.target.pieces), config.d_model)
-    if layout.output_bias is not None:
-        yield layout.output_bias, (len(model.target.pieces),)
-    for name in layout.positions.values():
-        yield name, (-1, config.d_model)
+def check_position_tables(model: ForeignModel, name: str) -> None:
+    """Check tables of sinusoids, where a file has them: they prove how the toolkit numbers and orders positions.
 
+    Args:
+        name: of the file, for errors.
 
-def _norm(names: Names, size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for name in (names.weight, names.bias):
-        if name is not None:
-            yield name, (size,)
-
-
-def _fits(found: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    return len(found) == len(shape) and all(a == b or b == -1 for a, b in zip(found, shape, strict=True))
-
-
-def _check_tables(model: ForeignModel, name: str) -> None:
-    """Check tables of sinusoids, where a file has them: they prove how the toolkit numbers and orders positions."""
+    Raises:
+        CheckpointError: a table holds other positions than the settings promise.
+    """
     ours = fixed_positions(model.config)
     if ours is None:
         return
@@ -153,7 +93,3 @@ def _check_tables(model: ForeignModel, name: str) -> None:
                 f"{name}: {table} holds other positions than {model.config.positions} from "
                 f"{model.config.first_position}, which nmt does not have."
             )
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return " x ".join("any" if size == -1 else str(size) for size in shape) or "a single number"

@@ -66,7 +66,7 @@ def piece_names(vocabulary: ForeignVocabulary, start: str | None) -> dict[str, s
     return names | {piece: ours for piece, ours in special if piece is not None}
 
 
-def build_vocabulary(model: ForeignModel) -> Vocabulary:
+def our_vocabulary(model: ForeignModel) -> Vocabulary:
     """The vocabulary of a bundle: that of source text, with that of target text within if they differ.
 
     Raises:

@@ -293,7 +293,7 @@ def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
     """
     text = DataSetText(built.data, read_manifest(built.data), {})
     vocab, rule, trained_with = built.vocab, built.index.source_normalization, built.index.vocabulary
-    sides = [side for side in SIDES if vocab.is_normalizing or (side == "source" and rule != "identity")]
+    sides = [side for side in SIDES if vocab.of(side).is_normalizing or (side == "source" and rule != "identity")]
     source_rule = source_normalizer(rule)
     steps: dict[Side, Callable[[str], str]] = {
         "source": lambda line: vocab.normalize(source_rule(line)),

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from sentencepiece import SentencePieceProcessor
 
-_TAG = re.compile(r">>[^<>]+<<")
+LANGUAGE_TAG = re.compile(r">>[^<>]+<<")
+"""The piece that names a target language, such as ``>>deu<<``."""
 _FIRST = 4
 _SPACE = "▁"
 
@@ -26,7 +27,7 @@ class ForeignPieces:
         self._ids = {pieces[index]: index for index in range(_FIRST, len(pieces)) if processor.is_control(index)}
         self._foreign = frozenset(self._ids.values())
         self._lacks_pieces = len(pieces) < processor.get_piece_size()
-        self.tags = tuple(piece for piece in self._ids if _TAG.fullmatch(piece))
+        self.tags = tuple(piece for piece in self._ids if LANGUAGE_TAG.fullmatch(piece))
         """The pieces that name a language, such as ``>>deu<<``."""
 
     def __bool__(self) -> bool:
@@ -37,7 +38,7 @@ class ForeignPieces:
 
         Without tags in the vocabulary there is none in a line.
         """
-        match = _TAG.match(line) if self.tags else None
+        match = LANGUAGE_TAG.match(line) if self.tags else None
         return ("", line) if match is None else (match[0], line[match.end() :])
 
     def tag_ids(self, tag: str) -> list[int]:
@@ -45,8 +46,11 @@ class ForeignPieces:
         return [self._ids.get(tag, self._unk)] if tag else []
 
     def find(self, line: str, ids: list[int]) -> list[int]:
-        """The ids of a line, with unknown pieces replaced by the foreign ones of the same characters."""
-        ids = self.known(ids)
+        """The ids of a line, with unknown pieces replaced by the foreign ones of the same characters.
+
+        Args:
+            ids: those that SentencePiece gives.
+        """
         if self._unk not in ids:
             return ids
         pieces: list[str] = self._processor.encode(line, out_type=str)

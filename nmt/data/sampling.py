@@ -48,8 +48,8 @@ def write_sampled_shards(
 
     def encode(lines: Sequence[str], side: Side, chunk: int) -> Rows:
         # The final 1 keeps it distinct from shorter seeds, such as that of the epoch's plan: NumPy pads seeds with 0.
-        of_side = vocab if side == "source" else vocab.target
-        return Rows.of(of_side.encode_sampled(lines, dropout=dropout, seed=[seed, epoch, SIDES.index(side), chunk, 1]))
+        seeds = [seed, epoch, SIDES.index(side), chunk, 1]
+        return Rows.of(vocab.of(side).encode_sampled(lines, dropout=dropout, seed=seeds))
 
     index = read_index(data)
     return write_encoded(

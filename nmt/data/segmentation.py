@@ -8,7 +8,7 @@ repeated. Here all randomness comes from the caller's generator, and many words 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,17 @@ class SegmentationSampler:
     piece with a character that is not itself a piece) is one symbol, and is never merged.
     """
 
-    def __init__(self, processor: SentencePieceProcessor) -> None:
+    def __init__(self, processor: SentencePieceProcessor, known: int | None = None) -> None:
+        """Prepare to draw.
+
+        Args:
+            known: how many pieces, from the first, may be drawn; all if None. Others are split into characters that may
+                be drawn, and stay as they are where a character may not.
+        """
         size = processor.get_piece_size()
+        known = size if known is None else known
         pieces: list[str] = processor.id_to_piece(list(range(size)))
-        normal = {
+        segmenting = {
             piece: index
             for index, piece in enumerate(pieces)
             if not (
@@ -45,9 +52,10 @@ class SegmentationSampler:
                 or processor.is_byte(index)
             )
         }
+        normal = {piece: index for piece, index in segmenting.items() if index < known}
         symbols = [
             [normal[character] for character in piece]
-            if piece in normal and all(character in normal for character in piece)
+            if piece in segmenting and all(character in normal for character in piece)
             else [index]
             for index, piece in enumerate(pieces)
         ]
@@ -61,7 +69,8 @@ class SegmentationSampler:
         # SentencePiece does not expose the type of its model. In a BPE model, a score is the negated rank of the merge;
         # in a unigram model, it is a log-probability.
         is_bpe = all(float(scores[index]).is_integer() for index in normal.values())
-        self._model: _Merges | _Lattice = _Merges(normal, scores) if is_bpe else _Lattice(symbols, scores)
+        spelt = {index: ids for index, ids in enumerate(symbols) if index < known or ids == [index]}
+        self._model: _Merges | _Lattice = _Merges(normal, scores) if is_bpe else _Lattice(spelt, scores)
 
     def sample(self, encoded: Sequence[Sequence[int]], amount: float, random: np.random.Generator) -> list[list[int]]:
         """Draw a new segmentation of each line.
@@ -195,12 +204,13 @@ class _Lattice:
     Forward filtering and backward sampling, as in Kudo 2018, section 3.2.
     """
 
-    def __init__(self, symbols: list[list[int]], scores: NDArray[np.float64]) -> None:
+    def __init__(self, symbols: Mapping[int, list[int]], scores: NDArray[np.float64]) -> None:
+        """``symbols``: those of each piece."""
         self._scores = scores
         # The trie of all pieces: a map from a node and a symbol to the next node.
         nodes: dict[tuple[int, int], int] = {}
         pieces = [-1]
-        for index, ids in enumerate(symbols):
+        for index, ids in symbols.items():
             node = 0
             for symbol in ids:
                 following = nodes.setdefault((node, symbol), len(pieces))
@@ -211,7 +221,7 @@ class _Lattice:
         self._nodes = _PairTable(nodes, len(scores), missing=-1)
         self._pieces = np.array([*pieces, -1], dtype=np.int32)
         """The piece that ends at each node, or -1. The last entry is for index -1: no node."""
-        self._longest = max(map(len, symbols))
+        self._longest = max(map(len, symbols.values()))
 
     def segment(
         self, symbols: Ids, lengths: Integers, alpha: float, random: np.random.Generator

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nmt.data.arrays import Rows
 from nmt.data.data_folder import DataFolder
-from nmt.data.encoded_text import TextFile, check_unchanged, examine_text
+from nmt.data.encoded_text import TextFile, check_unchanged
 from nmt.data.encoding import ChunkEncoder, Encode, EncodedChunk, chunks_of, map_ahead
 from nmt.data.manifest import Manifest, read_manifest
 from nmt.data.shard_checks import checksums, file_names
@@ -44,44 +44,6 @@ _SMALL_CHUNK_PAIRS = 2_000
 _MAX_SENTENCES = 20
 
 
-def write_shards(
-    data: Path,
-    vocab: Vocabulary,
-    *,
-    max_length: int = 256,
-    threads: int | None = None,
-    source_normalization: NormalizationRule = "identity",
-    vocabulary: dict[str, Any] | None = None,
-    text: Mapping[str, TextFile] | None = None,
-    once_complete: Callable[[], object] = lambda: None,
-) -> ShardIndex:
-    """Encode train and valid; the shards are replaced only when the new ones are complete.
-
-    Pairs with a side of more than ``max_length`` pieces are left out and counted. In valid, this affects only the
-    loss: BLEU is measured on its text, which is never filtered.
-
-    Args:
-        source_normalization: the rule that is applied to source text first.
-        vocabulary: the settings that the vocabulary was trained with, for the index.
-        text: the state of the encoded files, if they have been read already.
-        once_complete: called when the new shards are complete, just before they replace the earlier ones.
-
-    Raises:
-        DataError: a file of the data set cannot be read, or changed meanwhile, or the two sides are not parallel.
-        OutputError: the place of the shards holds something else.
-    """
-    [index] = write_shards_together(
-        {data: text or examine_text(data, read_manifest(data), ENCODED_SPLITS)},
-        vocab,
-        max_length=max_length,
-        threads=threads,
-        source_normalization=source_normalization,
-        vocabulary=vocabulary,
-        once_complete=once_complete,
-    )
-    return index
-
-
 def write_shards_together(
     data: Mapping[Path, Mapping[str, TextFile]],
     vocab: Vocabulary,
@@ -93,16 +55,26 @@ def write_shards_together(
     vocabulary_origin: dict[str, Any] | None = None,
     once_complete: Callable[[], object],
 ) -> list[ShardIndex]:
-    """Encode several data sets; their shards are replaced together, when all are complete.
+    """Encode train and valid of data sets. Their shards are replaced together, when all new ones are complete.
+
+    Pairs with a side of more than ``max_length`` pieces are left out and counted. In valid, this affects only the
+    loss: BLEU is measured on its text, which is never filtered.
 
     Args:
         data: the state of the encoded files of each data set.
+        threads: the vocabulary's number if None.
+        source_normalization: the rule that is applied to source text first.
+        vocabulary: the settings that the vocabulary was trained with, for the index.
         vocabulary_origin: where a given vocabulary comes from, for the index.
-        others: as for :func:`write_shards`, which says what is raised.
+        once_complete: called when the new shards are complete, just before they replace the earlier ones.
+
+    Raises:
+        DataError: a file of a data set cannot be read, or changed meanwhile, or the two sides are not parallel.
+        OutputError: the place of the shards holds something else.
     """
 
     def encode(lines: Sequence[str], side: Side, chunk: int) -> Rows:
-        return (vocab if side == "source" else vocab.target).encode_rows(lines)
+        return vocab.of(side).encode_rows(lines)
 
     with replacing_folders([DataFolder(folder).shards for folder in data], SHARDS) as temporaries:
         indices = [
@@ -192,7 +164,7 @@ def _encode_into(
     """
     manifest = read_manifest(data)
     dtype = token_dtype(vocab.larger_size)
-    is_byte: dict[Side, NDArray[np.bool_]] = {"source": _are_bytes(vocab), "target": _are_bytes(vocab.target)}
+    is_byte: dict[Side, NDArray[np.bool_]] = {side: _are_bytes(vocab.of(side)) for side in SIDES}
     written = {}
     for split in splits:
         encoder = ChunkEncoder(

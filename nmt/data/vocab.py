@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor, SentencePieceTrainer
 
+from nmt import special_ids
 from nmt.cores import usable_cores
 from nmt.data.arrays import Rows
 from nmt.data.foreign_pieces import ForeignPieces
@@ -46,7 +47,7 @@ class Vocabulary:
     A file may hold two models: one for source text, and within it one for target text (:attr:`target`).
     """
 
-    PAD, UNK, BOS, EOS = 0, 1, 2, 3
+    PAD, UNK, BOS, EOS = special_ids.PAD, special_ids.UNK, special_ids.BOS, special_ids.EOS
 
     def __init__(self, model_bytes: bytes, *, name: str = "vocabulary") -> None:
         """Read a serialised SentencePiece model.
@@ -62,7 +63,8 @@ class Vocabulary:
             self._processor = SentencePieceProcessor(model_proto=model_bytes)
             self._size = min(self._processor.get_piece_size(), known_pieces(model_bytes) or 1 << 32)
             self._pieces: list[str] = self._processor.id_to_piece(list(range(self._size)))
-            self._is_segmented = reads_segmented_text(model_bytes)
+            self.is_segmented = reads_segmented_text(model_bytes)
+            """Whether text comes as pieces separated by spaces."""
         except (RuntimeError, ValueError):  # ValueError: the error message or the pieces are not UTF-8.
             raise VocabularyError(f"{name}: is not a SentencePiece model.") from None
         processor = self._processor
@@ -100,6 +102,10 @@ class Vocabulary:
         """Number of pieces, the four special ones included."""
         return self._size
 
+    def of(self, side: Literal["source", "target"]) -> Vocabulary:
+        """The vocabulary of one side."""
+        return self if side == "source" else self.target
+
     @property
     def is_shared(self) -> bool:
         """Whether source and target have the same pieces, by id."""
@@ -121,16 +127,22 @@ class Vocabulary:
         Args:
             threads: number of threads; :attr:`threads` if None.
         """
-        if self._is_segmented:
-            return [[self._words.get(word, self.UNK) for word in line.split(" ") if word] for line in lines]
+        encoded = self._segment(lines, threads or self.threads)
+        return [self._foreign.known(ids) for ids in encoded] if self._foreign else encoded
+
+    def _segment(self, lines: Sequence[str], threads: int) -> list[list[int]]:
+        """The ids of each line's pieces; those from :attr:`size` on are of pieces that the translation model lacks."""
+        if self.is_segmented:
+            return [[self._words.get(word, self.UNK) for word in line.split(self._separator) if word] for line in lines]
         tags, untagged = self._split_tags(lines)
         prepared, stand_ins = self._hidden(untagged)
-        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads or self.threads)
+        encoded: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
+        if self._foreign:  # before stand-ins are replaced, which changes the number of pieces
+            encoded = [self._foreign.find(line, ids) for line, ids in zip(prepared, encoded, strict=True)]
         for index, of_line in stand_ins.items():
             encoded[index] = self._reserved.restore(encoded[index], of_line)
-        if self._foreign:
-            for index, (tag, line) in enumerate(zip(tags, prepared, strict=True)):
-                encoded[index] = self._foreign.tag_ids(tag) + self._foreign.find(line, encoded[index])
+        if self.language_tags:
+            encoded = [self._foreign.tag_ids(tag) + ids for tag, ids in zip(tags, encoded, strict=True)]
         return encoded
 
     def encode_rows(self, lines: Sequence[str]) -> Rows:
@@ -138,7 +150,7 @@ class Vocabulary:
 
         SentencePiece lets other threads of Python run meanwhile, so several threads encode several times as fast.
         """
-        if self._foreign or self._is_segmented:
+        if self._foreign or self.is_segmented:
             return Rows.of(self.encode(lines, threads=1))
         prepared, stand_ins = self._hidden(lines)
         encoded = self._processor.encode(prepared, num_threads=1, return_type="numpy")
@@ -178,10 +190,9 @@ class Vocabulary:
         """
         if not 0 <= dropout <= 1:
             raise VocabularyError(f"the dropout of the segmentation is {dropout:g}: give a number from 0 to 1.")
-        encoded = self.encode(lines, threads=threads)
         if dropout == 0:
-            return encoded
-        sampled = self._sampler.sample(encoded, dropout, np.random.default_rng(seed))
+            return self.encode(lines, threads=threads)
+        sampled = self._sampler.sample(self._segment(lines, threads), dropout, np.random.default_rng(seed))
         return [self._foreign.known(ids) for ids in sampled] if self._foreign else sampled
 
     def normalize(self, line: str) -> str:
@@ -217,6 +228,14 @@ class Vocabulary:
         return {self._pieces[index].removeprefix("▁"): index for index in range(self.EOS + 1, self._size)}
 
     @functools.cached_property
+    def _separator(self) -> str | None:
+        """What separates pieces in segmented text: spaces if a piece holds other white space, else any white space.
+
+        fairseq and Sockeye split text at any white space. JoeyNMT splits words at spaces, so a word may hold another.
+        """
+        return " " if any(map(str.isspace, "".join(self._words))) else None
+
+    @functools.cached_property
     def _foreign(self) -> ForeignPieces:
         return ForeignPieces(self._processor, self._pieces, self.UNK)
 
@@ -235,7 +254,7 @@ class Vocabulary:
 
     @functools.cached_property
     def _sampler(self) -> SegmentationSampler:
-        return SegmentationSampler(self._processor)
+        return SegmentationSampler(self._processor, self._size)
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row of ids, as one line: a line end among its bytes becomes a space."""
@@ -255,7 +274,7 @@ class Vocabulary:
     def ids(self, pieces: Iterable[str]) -> list[int]:
         """The ids of pieces; that of unk for strings that are not pieces."""
         ids: list[int] = self._processor.piece_to_id(list(pieces))
-        return ids
+        return self._foreign.known(ids)
 
 
 @dataclass(frozen=True)

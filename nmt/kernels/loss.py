@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.kernels.packing import PAD
+from nmt.special_ids import PAD
 
 # Numbers per chunk: on a CPU few, to stay in the cache; on other devices many, to launch few kernels.
 _CHUNK_ON_CPU, _CHUNK_ELSEWHERE = 1 << 19, 1 << 26

@@ -17,8 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-PAD = 0
-
 Lengths = Sequence[int] | NDArray[np.int64]
 """Pieces of each sentence of a batch, on the host."""
 

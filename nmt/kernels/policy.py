@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.int8 import may_use_onednn
-from nmt.kernels.packing import PAD, Lengths, Packing, PiecesOnly
+from nmt.kernels.packing import Lengths, Packing, PiecesOnly
 from nmt.kernels.sentence_rows import SentenceAttention, SentenceRows, flash_attention_if_possible
+from nmt.special_ids import PAD
 
 # On a GPU.
 _STEPS_PER_LOOK = 8

@@ -16,10 +16,9 @@ from nmt.config import ModelConfig
 from nmt.kernels.linear import PrepackedWeight, prepacked
 from nmt.kernels.working_weights import MakeCopy
 from nmt.model.positions import fixed_positions
+from nmt.special_ids import BOS
 
 ROWS_MULTIPLE = 8
-BOS = 2
-"""The id of the piece that begins every target."""
 
 
 class TokenEmbedding(nn.Module):

@@ -40,7 +40,7 @@ def choose_activation(config: ModelConfig) -> Sublayer:
 
 
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2, at each position separately (equation 2)."""
+    """f(x W1 + b1) W2 + b2, at each position separately (equation 2, where f is relu)."""
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()

@@ -18,12 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.kernels.packing import PAD
 from nmt.kernels.policy import AttentionKernel
 from nmt.kernels.sentence_rows import SentenceAttention, SentenceRows
+from nmt.special_ids import EOS, PAD
 
-EOS = 3
-"""The id of the piece that ends every source."""
 MIN_BLOCK = 32
 """Smaller blocks save scores, but their products are too small for the processor."""
 

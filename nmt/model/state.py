@@ -44,7 +44,7 @@ class Encoded:
     memory_MD: Tensor
     packing: Packing
     mask_B11S: Tensor
-    """0 at pieces, -inf at padding."""
+    """0 at pieces, -inf at padding and at an eos that the model does not see."""
 
 
 @dataclass(frozen=True)

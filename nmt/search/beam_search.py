@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.short_lists import ShortLists
-from nmt.data.vocab import Vocabulary
 from nmt.errors import NmtError
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
@@ -24,11 +23,10 @@ from nmt.search.candidates import Candidates
 from nmt.search.diverse import choose_by_group
 from nmt.search.next_pieces import RandomNumbers, largest, repeating_pieces, sample
 from nmt.search.settings import Normalization, SearchSettings
+from nmt.special_ids import BOS, EOS, PAD, UNK
 
 # Live places are packed from this share of empty places on, because packing also takes time.
 _WORTH_PACKING = 0.1
-
-PAD, UNK, BOS, EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
 
 
 @dataclass(frozen=True)

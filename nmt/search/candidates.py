@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.short_lists import ShortLists
-from nmt.data.vocab import Vocabulary
 from nmt.model.masks import additive_mask
+from nmt.special_ids import EOS, PAD
 
 # A copy of a larger share of the projection takes longer than a search gains.
 _MAX_SHARE = 0.4
 # The special pieces are the first candidates of every sentence, so their columns are their ids.
-_SPECIAL = Vocabulary.EOS + 1
+_SPECIAL = EOS + 1
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _projected(lists: Sequence[NDArray[np.int64]], vocab_size: int) -> NDArray[n
 
 
 def _padded(pieces: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.pad(pieces, (0, _rounded_up(len(pieces)) - len(pieces)), constant_values=Vocabulary.PAD)
+    return np.pad(pieces, (0, _rounded_up(len(pieces)) - len(pieces)), constant_values=PAD)
 
 
 def _without_special(row: list[int]) -> NDArray[np.int64]:

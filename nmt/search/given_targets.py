@@ -20,8 +20,9 @@ from nmt.device import Hardware
 from nmt.errors import ConfigError
 from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import BOS, EOS, PAD, length_penalty, never_emitted
+from nmt.search.beam_search import length_penalty, never_emitted
 from nmt.search.settings import Normalization
+from nmt.special_ids import BOS, EOS, PAD
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.kernels.loss import smoothed_cross_entropy
-from nmt.kernels.packing import PAD
+from nmt.special_ids import PAD
 
 
 class Losses(NamedTuple):

@@ -77,10 +77,10 @@ class LineSplitter:
         tag, text = self._split_tag(line)
         found = self.sentences(text)
         if len(found) > 1 and self._splits(len(found), length, whole):
-            return _tagged(self._of_sentences(found), tag)
+            return _tagged(self._of_sentences(found, self._limit_after(tag)), tag)
         if length <= self._limit:
             return [Part(line)]
-        return _tagged(_spaced(split(text, self._limit, self._measure), ""), tag)
+        return _tagged(_spaced(split(text, self._limit_after(tag), self._measure), ""), tag)
 
     def sentences(self, line: str) -> list[str]:
         """The sentences of a line, each with the white space after it."""
@@ -89,7 +89,11 @@ class LineSplitter:
     def each_sentence(self, line: str) -> list[Part]:
         """Divide a line into sentences. Sentences that are longer than the limit are divided further."""
         tag, text = self._split_tag(line)
-        return _tagged(self._of_sentences(self.sentences(text)), tag)
+        return _tagged(self._of_sentences(self.sentences(text), self._limit_after(tag)), tag)
+
+    def _limit_after(self, tag: str) -> int:
+        """The maximum length of a part without its tag, which is one piece."""
+        return max(1, self._limit - bool(tag))
 
     def _splits(self, count: int, length: int, whole: bool) -> bool:
         if self._mode == "always":
@@ -102,12 +106,12 @@ class LineSplitter:
             or length > min(self._limit, _MUCH_LONGER * self._pieces.p999)
         )
 
-    def _of_sentences(self, found: Sequence[str]) -> list[Part]:
+    def _of_sentences(self, found: Sequence[str], limit: int) -> list[Part]:
         texts = [sentence.strip() for sentence in found]
         parts: list[Part] = []
         before = ""
         for sentence, text, length in zip(found, texts, self._measure(texts), strict=True):
-            pieces = [text] if length <= self._limit else split(text, self._limit, self._measure)
+            pieces = [text] if length <= limit else split(text, limit, self._measure)
             parts += _spaced(pieces, before)
             before = _LINE_END.sub(" ", sentence[len(sentence.rstrip()) :]) or " "
         return parts

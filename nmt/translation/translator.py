@@ -20,10 +20,11 @@ from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.option_fields import Option
-from nmt.search.beam_search import EOS, PAD, beam_search
+from nmt.search.beam_search import beam_search
 from nmt.search.given_targets import alignment_layer, score_targets
 from nmt.search.search_memory import BATCH_TOKENS, SearchMemory, Watch
 from nmt.search.settings import SearchSettings
+from nmt.special_ids import EOS, PAD
 from nmt.text import normalizer, parallel
 from nmt.translation.batches import batches_of
 from nmt.translation.ensemble import Ensemble
@@ -248,8 +249,8 @@ class Translator:
                 continue
             for segment in segments:
                 if taken := self._unknown.take_out(segment.text, segment.pieces):
-                    [pieces] = self._vocab.encode([taken.text])
-                    segment.text, segment.pieces, segment.taken = taken.text, pieces, taken
+                    [pieces] = self._vocab.encode([taken.source])
+                    segment.text, segment.pieces, segment.taken = taken.source, pieces, taken
 
     def _put_back_unknown(self, segments: list[Segment]) -> None:
         for segment in segments:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from nmt.config.sections import LineStatistics
 from nmt.data.vocab import Vocabulary
+from nmt.errors import ConfigError
 from nmt.translation.long_lines import belong_together
 from nmt.translation.results import TranslatedText, one_line
 
@@ -63,12 +64,19 @@ class Taken:
     """A line without its runs of unknown characters, and these runs."""
 
     text: str
-    """The known text, for the model; empty if the line is to be copied unchanged."""
+    """The known text; empty if the line is to be copied unchanged."""
     first: str
     """The run at the beginning of the line, if any. The whole line if it is to be copied unchanged."""
     inner: tuple[Run, ...]
     last: str
     """The run at the end of the line, if any."""
+    tag: str = ""
+    """The language tag of the line, which belongs to no run."""
+
+    @property
+    def source(self) -> str:
+        """The text for the model: the known text after the language tag."""
+        return f"{self.tag} {self.text}" if self.tag and self.text else self.text
 
 
 def take_out(line: str, is_unknown: IsUnknown) -> Taken | None:
@@ -292,13 +300,21 @@ class UnknownCharacters:
         Args:
             lines: statistics of the model's training lines.
             copy: copy all characters without a piece (True) or none (False). None copies byte pieces only if the model
-                has rarely seen them.
+                has rarely seen them. A model that reads segmented text copies none: few characters are pieces of it.
+
+        Raises:
+            ConfigError: ``copy`` is True, and the model reads segmented text.
         """
+        if vocab.is_segmented and copy is True:
+            raise ConfigError(
+                "copy_unknown: this model reads pieces separated by spaces, so characters cannot be copied. Leave it "
+                "out."
+            )
         self._vocab = vocab
         seen = lines.source.byte_pieces if lines is not None else None
         knows_bytes = copy is None and seen is not None and seen > _MIN_BYTE_SHARE
         self._ids: frozenset[int] = frozenset()
-        if copy is not False:
+        if copy is not False and not vocab.is_segmented:
             self._ids = frozenset([vocab.UNK]) | (frozenset() if knows_bytes else vocab.byte_ids)
 
     def take_out(self, text: str, ids: Sequence[int]) -> Taken | None:
@@ -307,18 +323,24 @@ class UnknownCharacters:
         Args:
             ids: the text's pieces.
         """
-        return None if self._ids.isdisjoint(ids) else take_out(text, self._are_unknown)
+        if self._ids.isdisjoint(ids):
+            return None
+        tag, rest = self._vocab.split_tag(text)
+        taken = take_out(rest.lstrip() if tag else rest, self._are_unknown)
+        return replace(taken, tag=tag) if taken is not None else None
 
     def put_back(self, taken: Taken, source_ids: Sequence[int], candidate: TranslatedText) -> TranslatedText:
         """Put the unknown characters into the text of a translation. Its pieces do not change.
 
         Args:
-            source_ids: the pieces of ``taken.text``.
+            source_ids: the pieces of ``taken.source``.
             candidate: the translation, with its alignment if there are inner runs.
         """
-        source_ends = _ends(self._vocab, source_ids)
+        before = 1 if taken.tag else 0  # the piece of the tag, to which no run belongs
+        source_ends = _ends(self._vocab, source_ids[before:])
         target_ends = _ends(self._vocab.target, self._vocab.target.ids(candidate.pieces))
-        text = put_back(taken, candidate.text, source_ends, target_ends, candidate.alignment)
+        alignment = [None if i is None or i < before else i - before for i in candidate.alignment or ()]
+        text = put_back(taken, candidate.text, source_ends, target_ends, alignment)
         return replace(candidate, text=one_line(text))
 
     def _are_unknown(self, texts: Sequence[str]) -> list[bool]:

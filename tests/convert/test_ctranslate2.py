@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
+from nmt.config import DecodingConfig
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.quantized import quantized_checks
 from nmt.convert.ctranslate2 import writing as ctranslate2_writing
@@ -54,9 +56,9 @@ def test_the_lines_of_its_readme_translate(quantization, settings, make_bundle, 
     (tmp_path / "model").mkdir()
     write_ctranslate2(bundle, tmp_path / "model", quantization)
     usage = ctranslate2_usage(bundle, "model").replace("beam_size=4", "beam_size=1")
-    lines = ["ba do ki", "lu me", "ba " * 30]
+    lines = ["ba do ki", "lu me", "", "ba " * 30]
     if bundle.vocab.language_tags:
-        lines = [f">>deu<< {line}" for line in lines]
+        lines = [f">>deu<< {line}" if line else line for line in lines] + ["ba"]
     result = subprocess.run(
         [sys.executable, "-c", usage], input="\n".join(lines), cwd=tmp_path, capture_output=True, text=True, check=True
     )
@@ -65,7 +67,8 @@ def test_the_lines_of_its_readme_translate(quantization, settings, make_bundle, 
     outputs = [best.pieces for [best] in side.search(ours.segment(lines[:2], "source"), 1, 100)]
     found = result.stdout.splitlines()
     assert found[:2] == [text.strip() for text in ours.text(outputs)]
-    assert len(found) == 3  # too long a line is cut off
+    assert found[2] == ""
+    assert len(found) == len(lines)  # too long a line is cut off
 
 
 WRONG = {
@@ -177,5 +180,18 @@ def test_without_ctranslate2_the_extra_is_named(make_bundle, monkeypatch, tmp_pa
     assert TARGET.sides(tmp_path, make_bundle()) == []
 
 
+def remarks_of(bundle, **decoding):
+    config = bundle.config.model_copy(update={"decoding": DecodingConfig(**decoding)})
+    return ctranslate2_remarks(replace(bundle, config=config))
+
+
 def test_other_scores_of_hypotheses_are_told(make_bundle):
-    assert "length penalty" in ctranslate2_remarks(make_bundle())["decoding.normalization"]
+    bundle = make_bundle()
+    assert "length penalty" in ctranslate2_remarks(bundle)["decoding.normalization"]
+    for same in ({"normalization": "length"}, {"length_penalty": 0}):
+        assert "decoding.normalization" not in remarks_of(bundle, **same)
+
+
+def test_another_limit_of_outputs_is_told(make_bundle):
+    remark = ctranslate2_remarks(make_bundle())["max_extra_length"]
+    assert remark == "Outputs end after 24 pieces, whatever the length of the source."

@@ -22,7 +22,7 @@ from nmt.convert.exporting import export_model, exported_kind
 from nmt.convert.huggingface.features import sines_first, with_features
 from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.huggingface.target import HUGGINGFACE
-from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import NmtError
@@ -96,7 +96,7 @@ def test_the_folder_computes_what_the_bundle_does(settings, random_bundle, tmp_p
 def test_an_export_that_is_imported_again_translates_the_same(settings, random_bundle, tmp_path):
     bundle = random_bundle(**settings)
     model = read_huggingface(written(bundle, tmp_path / "out"))
-    vocab = build_vocabulary(model)
+    vocab = our_vocabulary(model)
     assert vocab.pieces(range(vocab.size)) == bundle.vocab.pieces(range(bundle.vocab.size))
     save_bundle(tmp_path / "again", our_weights(model), Config(model=model.config), vocab)
     before, after = OurSide(bundle.folder), OurSide(tmp_path / "again")

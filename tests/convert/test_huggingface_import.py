@@ -17,8 +17,8 @@ from nmt.convert.formats import find_format
 from nmt.convert.given import Given
 from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.importing import import_model
-from nmt.convert.soundness import check_whole
-from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.soundness import check_tensors
+from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.model_file import read_pieces, with_pieces
 from nmt.data.vocab import Vocabulary
@@ -60,12 +60,12 @@ def change_tensors(folder, **tensors):
 def read(folder):
     """The model in a folder, as an import reads it."""
     model = read_huggingface(folder)
-    check_whole(model, str(folder))
+    check_tensors(model, str(folder))
     return model
 
 
 def bundle_of(model, folder):
-    vocab = build_vocabulary(model)
+    vocab = our_vocabulary(model)
     save_bundle(folder, our_weights(model), Config(model=model.config), vocab)
     return folder
 
@@ -101,7 +101,7 @@ def test_settings_and_languages_are_read():
     assert (model.source_lang, model.target_lang) == ("eng", "deu")
     assert find_format(STORED).name == "huggingface"
     assert read_huggingface(STORED, Given(source_lang="en")).source_lang == "en"
-    assert build_vocabulary(model).language_tags == (">>deu<<",)
+    assert our_vocabulary(model).language_tags == (">>deu<<",)
 
 
 def flipped(weights, config, vocab):

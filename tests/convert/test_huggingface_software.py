@@ -16,8 +16,8 @@ from nmt.convert.given import NOTHING_GIVEN
 from nmt.convert.huggingface.reading import read_huggingface
 from nmt.convert.huggingface.target import HUGGINGFACE
 from nmt.convert.importing import import_model
-from nmt.convert.soundness import check_whole
-from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.soundness import check_tensors
+from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import train_vocabulary
 from nmt.model.transformer import Transformer
@@ -60,8 +60,8 @@ def software_checks(certificate):
 def imported(origin, folder):
     """The bundle of a model, without its certificate."""
     model = read_huggingface(origin)
-    check_whole(model, str(origin))
-    save_bundle(folder, our_weights(model), Config(model=model.config), build_vocabulary(model))
+    check_tensors(model, str(origin))
+    save_bundle(folder, our_weights(model), Config(model=model.config), our_vocabulary(model))
     return folder
 
 

@@ -8,17 +8,22 @@ import numpy as np
 import pytest
 import torch
 
+import nmt
 from nmt.checkpoint.bundle import load_bundle
+from nmt.convert.certificate.reference_side import ReferenceSide
+from nmt.convert.completing import files_by_name
 from nmt.convert.fairseq.reading import read_dictionary, read_fairseq
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
 from nmt.convert.joeynmt.reading import read_joeynmt
 from nmt.convert.opennmt_py.reading import read_opennmt_py
+from nmt.convert.settings import language_code
 from nmt.convert.sockeye.reading import read_sockeye
-from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.soundness import check_tensors
+from nmt.convert.vocabulary import our_vocabulary
 from nmt.data.vocab import train_vocabulary
-from nmt.errors import CheckpointError, NmtError, VocabularyError
+from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from tests.convert.peers import (
     D_MODEL,
     POSITIONS,
@@ -111,10 +116,34 @@ def test_pieces_that_pad_a_dictionary_are_kept(tmp_path):
 
 
 def test_several_unknown_words_stay_several_pieces(tmp_path):
-    vocab = build_vocabulary(read_fairseq(write(tmp_path, "fairseq")))
+    vocab = our_vocabulary(read_fairseq(write(tmp_path, "fairseq")))
     pieces = [vocab.pieces(ids) for ids in vocab.encode(["the  Q W boat E", "", "x@@ y@@ z"])]
     assert pieces == [["▁the", "<unk>", "<unk>", "▁boat", "<unk>"], [], ["▁x@@", "▁y@@", "▁z"]]
     assert vocab.decode(vocab.encode(["x@@ y@@ z the"])) == ["x@@ y@@ z the"]
+
+
+def test_a_line_with_a_word_that_the_model_lacks_is_translated(tmp_path):
+    """Characters of segmented text are no pieces, so none is copied for want of one."""
+    import_model(write(tmp_path, "fairseq"), tmp_path / "bundle")
+    model = nmt.load(tmp_path / "bundle", device="cpu", threads=1)
+    line = "the boat leaves at Zanzibar tomorrow"
+    [found] = model.translate([line], beam=1)
+    assert found.source_pieces == ("▁the", "▁boat", "▁leaves", "▁at", "<unk>", "▁tomorrow")
+    assert found.text != line
+    [left] = model.translate([line], beam=1, copy_unknown=False)
+    assert found.text == left.text
+    with pytest.raises(ConfigError, match="copy_unknown: "):
+        model.translate([line], copy_unknown=True)
+
+
+def test_targets_are_scored_with_the_models_own_normalization(tmp_path):
+    import_model(write(tmp_path, "fairseq"), tmp_path / "bundle")
+    model = nmt.load(tmp_path / "bundle", device="cpu", threads=1)
+    [own], [length], [papers] = (
+        model.score(["the boat leaves"], ["a b c the"], normalization=kind) for kind in (None, "length", "paper")
+    )
+    assert own.score == length.score == pytest.approx(own.log_probability / 5)
+    assert papers.score == pytest.approx(own.log_probability / (10 / 6))
 
 
 def test_subword_nmt_is_told(tmp_path):
@@ -177,12 +206,16 @@ REFUSED = [
     ("fairseq", {"encoder_attention_heads": 3, "decoder_attention_heads": 3}, "not a multiple of heads 3"),
     ("fairseq", {"encoder_layers": 10**9}, "1,000,000,000 layers"),
     ("fairseq", {"encoder_layers": 3}, r"lacks encoder\.layers\.2\.self_attn\.q_proj\.weight"),
-    ("fairseq", {"encoder_layers": 1}, r"has encoder\.layers\.1\..* more tensors, for which nmt has no place"),
+    ("fairseq", {"encoder_layers": 1}, r"holds encoder\.layers\.1\..* more, which have no place in our model"),
     ("fairseq", {"encoder_layers": None}, "do not tell encoder_layers"),
-    ("fairseq", {"encoder_ffn_embed_dim": 8, "decoder_ffn_embed_dim": 8}, "fc1.weight is 24 x 16.* need 8 x 16"),
-    ("fairseq", {"state": with_nonsense("encoder.layers.0.w_attn")}, r"has encoder\.layers\.0\.w_attn, for which"),
+    ("fairseq", {"encoder_ffn_embed_dim": 8, "decoder_ffn_embed_dim": 8}, "fc1.weight is 24 x 16, expected 8 x 16"),
+    (
+        "fairseq",
+        {"state": with_nonsense("encoder.layers.0.w_attn")},
+        r"holds encoder\.layers\.0\.w_attn, which have no place",
+    ),
     ("fairseq", {"state": with_nonsense("encoder.layers.0.fc1.packed", torch.zeros(3, dtype=torch.int8))}, "quantised"),
-    ("fairseq", {"words": (*WORDS, "the")}, "has the piece 'the' twice"),
+    ("fairseq", {"words": (*WORDS, "z", "the")}, "has the piece 'the' twice"),
     ("fairseq", {"state": lambda state: [1]}, "no tensors by name"),
     ("fairseq", {"state": lambda state: {"a": 1}}, "a of the model is not a tensor"),
     ("opennmt-py", {"max_relative_positions": 20}, "max_relative_positions: 20"),
@@ -228,7 +261,7 @@ REFUSED = [
         {"state": with_nonsense("encoder.layers.0.self_attention.ff_in.weight")},
         "does not hold 3 projections",
     ),
-    ("sockeye", {"state": with_nonsense("nvs.project.weight")}, r"has nvs\.project\.weight, for which"),
+    ("sockeye", {"state": with_nonsense("nvs.project.weight")}, r"holds nvs\.project\.weight, which have no place"),
 ]
 
 
@@ -238,7 +271,15 @@ REFUSED = [
 def test_what_cannot_be_expressed_is_refused_by_its_name(tmp_path, name, options, message):
     origin = write(tmp_path, name, **options)
     with pytest.raises(NmtError, match=message):
-        READERS[name](origin)
+        check_tensors(READERS[name](origin), str(origin))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (24, 1), (1, 1, 24), (1, 24, 16)])
+def test_a_tensor_of_another_shape_is_refused_even_if_it_has_the_numbers(tmp_path, shape):
+    bias = "encoder.layers.0.fc1.weight" if len(shape) == 3 and shape[2] == 16 else "encoder.layers.0.fc1.bias"
+    model = read_fairseq(write(tmp_path, "fairseq", state=lambda state: state | {bias: torch.zeros(shape)}))
+    with pytest.raises(CheckpointError, match=rf"{bias} is .*, expected 24"):
+        check_tensors(model, "theirs")
 
 
 def test_gpu_halves_are_read(tmp_path):
@@ -351,10 +392,77 @@ def test_a_file_within_the_folder_may_be_named(tmp_path, name):
 
 def test_settings_of_tied_embeddings_are_not_believed(tmp_path):
     """What is stored says which matrices are the same."""
-    tied = {"all": write_sockeye, "decoder": write_joeynmt, "none": write_opennmt_py}
-    for expected, writer in tied.items():
-        origin = writer(tmp_path / expected, tied=expected)
-        assert find_format(origin).read(origin, NOTHING_GIVEN).config.tied_embeddings == expected
+    joeynmt = write_joeynmt(tmp_path / "joeynmt", tied="decoder")
+    text = (joeynmt / "config.yaml").read_text()
+    assert "tied_embeddings: false" in text
+    (joeynmt / "config.yaml").write_text(text.replace("tied_embeddings: false", "tied_embeddings: true"))
+    assert read_joeynmt(joeynmt).config.tied_embeddings == "decoder"
+
+    sockeye = write_sockeye(tmp_path / "sockeye", tied="none")
+    assert "weight_tying_type: src_trg_softmax" in (sockeye / "config").read_text()
+    assert read_sockeye(sockeye).config.tied_embeddings == "none"
+
+    says_tied = {"share_decoder_embeddings": True, "share_embeddings": True}
+    opennmt = write_opennmt_py(tmp_path / "opennmt-py", tied="none", **says_tied)
+    assert read_opennmt_py(opennmt).config.tied_embeddings == "none"
+    says_untied = {"share_decoder_embeddings": False, "share_embeddings": False}
+    opennmt = write_opennmt_py(tmp_path / "tied", tied="all", **says_untied)
+    assert read_opennmt_py(opennmt).config.tied_embeddings == "all"
+
+
+def joeynmt_vocabulary(spm, folder, words, lines):
+    """How an imported JoeyNMT with these pieces and a SentencePiece model segments lines."""
+    origin = write_joeynmt(folder / "theirs", words=words)
+    (origin / "spm.model").write_bytes(spm.model_bytes)
+    model = read_joeynmt(origin)
+    ours, theirs = our_vocabulary(model), ReferenceSide(model).segment(lines, "source")
+    found = [ours.pieces(ids) for ids in ours.encode(lines)]
+    assert found == theirs
+    return found
+
+
+SEGMENTED = {
+    "bpe": ["▁t he ▁b oat ▁leaves ▁at ▁no on", "▁nobody ▁heard ▁t he ▁b ell", "▁t he ▁b o <unk> t"],
+    "unigram": [
+        "▁ t he ▁ bo a t ▁ l ea v e s ▁ a t ▁no o n",
+        "▁no bo d y ▁ he a r d ▁ t he ▁b e l l",
+        "▁ t he ▁ bo <unk> t",
+    ],
+}
+"""What SentencePiece 0.2.0 makes of the lines after ``SetVocabulary``, which later versions do not offer."""
+
+
+@pytest.mark.parametrize("model_type", SEGMENTED)
+def test_pieces_that_joeynmt_lacks_are_split_further(tmp_path, model_type):
+    """JoeyNMT tells SentencePiece which pieces its vocabulary has."""
+    lines = ["the boat leaves at noon", "nobody heard the bell", "the bell", "boat noon"]
+    trained = train_vocabulary(lines * 3, size=50 if model_type == "bpe" else 32, model_type=model_type).vocab
+    pieces, lacked = trained.pieces(range(4, trained.size)), ("▁the", "▁bell", "▁boat", "▁noon")
+    assert set(lacked) & set(pieces)
+    kept = tuple(piece for piece in pieces if piece not in lacked)
+    found = joeynmt_vocabulary(trained, tmp_path, kept, [*lines[:2], "the boät"])
+    assert [" ".join(row) for row in found] == SEGMENTED[model_type]
+    assert import_model(tmp_path / "theirs", tmp_path / "bundle").failed == []
+
+
+@pytest.mark.parametrize("lang", ["../secret", "../../secret", "/secret", "a/b"])
+def test_the_language_of_a_downloaded_model_names_no_folder(tmp_path, lang):
+    origin = write_joeynmt(tmp_path / "a" / "theirs", data={"src": {"lang": lang, "level": "bpe"}})
+    for folder in (tmp_path, tmp_path / "a"):
+        (folder / "secret.spm").write_bytes(train_vocabulary(["the boat"], size=12).vocab.model_bytes)
+    model = read_joeynmt(origin)
+    assert (model.source_lang, model.source.segmenter) == ("", None)
+    assert language_code("pt_BR") == "pt_BR"
+
+
+def test_files_of_one_name_are_all_recorded(tmp_path):
+    paths = [tmp_path / name for name in ("x/en/spm.model", "x/de/spm.model", "y/de/spm.model", "model.pt")]
+    assert files_by_name([*paths, None, paths[0]]) == {
+        "spm.model": paths[0],
+        "de/spm.model": paths[1],
+        "y/de/spm.model": paths[2],
+        "model.pt": paths[3],
+    }
 
 
 def test_a_file_of_each_format_is_imported(tmp_path, monkeypatch):

@@ -1,14 +1,18 @@
 """ONNX Runtime, given our models, computes and writes what we do."""
 
+import io
 import shutil
 import subprocess
 import sys
+import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nmt.checkpoint.bundle import Bundle
+from nmt.config import DecodingConfig
 from nmt.convert.certificate.checks import COMPARISONS
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.onnx.usage import onnx_remarks, onnx_usage
@@ -171,9 +175,9 @@ def test_the_lines_of_its_readme_translate(settings, make_bundle, onnx, tmp_path
     bundle = make_bundle(**settings)
     (tmp_path / "model").mkdir()
     write_onnx(bundle, tmp_path / "model")
-    lines = ["ba do ki", "lu me", "ba " * 30]
+    lines = ["ba do ki", "lu me", "", "ba " * 30]
     if bundle.vocab.language_tags:
-        lines = [f">>deu<< {line}" for line in lines]
+        lines = [f">>deu<< {line}" if line else line for line in lines] + ["ba"]
     program = onnx_usage(bundle, "model")
     result = subprocess.run(
         [sys.executable, "-c", program],
@@ -187,7 +191,25 @@ def test_the_lines_of_its_readme_translate(settings, make_bundle, onnx, tmp_path
     outputs = [best.pieces for [best] in ours.search(ours.segment(lines[:2], "source"), 1, 100)]
     found = result.stdout.splitlines()
     assert found[:2] == [text.strip() for text in ours.text(outputs)]
-    assert len(found) == 3  # too long a line is cut off
+    assert found[2] == ""
+    assert len(found) == len(lines)  # too long a line is cut off
+
+
+def test_an_output_of_its_readme_ends_at_our_limit(make_bundle, onnx, monkeypatch, tmp_path):
+    bundle = make_bundle(output_bias=True)
+    endless = {"embedding.output_bias": bundle.weights["embedding.output_bias"].clone()}
+    endless["embedding.output_bias"][bundle.vocab.EOS] = -1e9
+    settings = bundle.config.model_copy(update={"decoding": DecodingConfig(max_extra_length=2)})
+    bundle = replace(bundle, weights=bundle.weights | endless, config=settings)
+    (tmp_path / "model").mkdir()
+    write_onnx(bundle, tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    program = {}
+    exec(onnx_usage(bundle, "model"), program)
+    longest = bundle.config.model.max_positions - 1
+    for source in ([5, 6, 7], [5] * (longest - 1)):
+        assert len(program["translate"](source)) == min(len(source) + 2, longest)
 
 
 def test_int8_is_smaller_and_close(exported, onnx, tmp_path):
@@ -231,8 +253,10 @@ def test_a_damaged_file_is_one_error_or_a_failed_check(name, content, exported, 
 @pytest.mark.parametrize("quantization", QUANTIZATIONS)
 @pytest.mark.parametrize("package", ["onnx", "onnxscript"])
 def test_without_a_package_the_extra_is_named(package, quantization, make_bundle, monkeypatch, tmp_path):
+    if package == "onnxscript":
+        monkeypatch.setitem(sys.modules, "onnx", types.ModuleType("onnx"))
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(NmtError, match="the extra `onnx`"):
+    with pytest.raises(NmtError, match=rf"needs {package}, which is not installed\..*the extra `onnx`"):
         write_onnx(make_bundle(), tmp_path, quantization)
 
 

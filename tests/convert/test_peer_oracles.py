@@ -16,7 +16,7 @@ from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN
-from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from tests.convert.peers import WRITERS
 
@@ -31,7 +31,7 @@ def test_every_toolkit_was_asked():
 def test_scores_are_those_of_the_toolkit(oracle, tmp_path):
     origin = WRITERS[oracle["format"]](tmp_path / "theirs", **oracle["options"])
     model = find_format(origin).read(origin, NOTHING_GIVEN)
-    vocab = build_vocabulary(model)
+    vocab = our_vocabulary(model)
     save_bundle(tmp_path / "bundle", our_weights(model), Config(model=model.config), vocab)
     sources, targets = (
         [[f"▁{piece}" for piece in case[side]] for case in oracle["cases"]] for side in ("source", "target")

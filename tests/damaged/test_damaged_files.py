@@ -97,6 +97,15 @@ def test_what_was_a_traceback_is_an_error(reader, name, content):
     assert outcome.error is not None
 
 
+@pytest.mark.parametrize(
+    "content", [b"\n" * 100_000, b" " * 100_000, b"- " * 50_000, b"-" * 100_000, b"\t" * 100_000 + b"!a"]
+)
+def test_settings_of_sockeye_without_an_end_are_refused_at_once(reader, content):
+    outcome = reader.read("config of sockeye", content)
+    assert (outcome.fault, outcome.error is None) == (None, False)
+    assert outcome.seconds < LONGEST
+
+
 @pytest.mark.parametrize(("name", "content"), TOLERATED, ids=lambda value: str(value)[:40])
 def test_what_nobody_needs_may_be_damaged(reader, name, content):
     outcome = reader.read(name, content)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from nmt.data import shard_writing
 from nmt.data.arrays import Rows
 from nmt.data.encoding import map_ahead
-from nmt.data.shard_writing import write_shards
 from nmt.data.shards import SIDES
 from nmt.data.vocab import train_vocabulary
 from nmt.data.word_counts import count_words
 from nmt.errors import DataError
 from nmt.sentences import sentences
 from nmt.text import sentence_length
+from tests.data.one_data_set import write_shards
 
 # Reserved characters, white space of all kinds, lines without pieces.
 SOURCE = ["one two. Three.", "", "a\u2581b\0c", "\u3000two\xa0 three ", "tab\there", "one " * 30, "é ½ é", " "] * 5

@@ -2,7 +2,15 @@
 
 import pytest
 
-from nmt.data.model_file import Piece, PieceKind, read_pieces, with_pieces
+from nmt.data.model_file import (
+    Piece,
+    PieceKind,
+    for_segmented_text,
+    read_pieces,
+    with_known_pieces,
+    with_pieces,
+    with_target_model,
+)
 from nmt.data.vocab import Vocabulary, train_vocabulary
 
 PLAIN = train_vocabulary(["ba do ki", "ki ki do", "do bado kiba", "doki ba"] * 5, size=14).vocab
@@ -71,3 +79,60 @@ def test_bytes_beside_foreign_pieces_are_decoded():
 def test_special_pieces_beside_foreign_ones_are_decoded_as_sentencepiece_does():
     assert VOCAB.decode([[FIRST + 1, 1]]) == ["schön ⁇ "]
     assert VOCAB.decode([[FIRST + 1, 0, 2, 3]]) == ["schön"]
+
+
+def lacking(vocab: Vocabulary, *missing: str) -> Vocabulary:
+    """The vocabulary of a translation model that lacks some pieces of the SentencePiece model."""
+    pieces = read_pieces(vocab.model_bytes)
+    ordered = sorted(pieces, key=lambda piece: piece.text in missing)
+    return Vocabulary(with_known_pieces(with_pieces(vocab.model_bytes, ordered), len(pieces) - len(missing)))
+
+
+LACKED = "▁doki"
+
+
+@pytest.mark.parametrize("line", ["doki ▁ ba", "\0", "ba\0▁doki do", "▁▁doki"])
+def test_reserved_characters_are_spelt_in_bytes_beside_pieces_that_the_model_lacks(line):
+    vocab, whole = lacking(LARGE, LACKED), LARGE.encode([line])
+    [pieces] = map(LARGE.pieces, whole)
+    expected = ["<unk>" if piece == LACKED else piece for piece in pieces]
+    assert [vocab.pieces(ids) for ids in vocab.encode([line])] == [expected]
+    assert vocab.encode_rows([line]).values.tolist() == vocab.encode([line])[0]
+
+
+def test_reserved_characters_are_spelt_in_bytes_beside_foreign_pieces():
+    foreign = [Piece(text, kind=PieceKind.CONTROL) for text in FOREIGN]
+    vocab = Vocabulary(with_pieces(LARGE.model_bytes, [*read_pieces(LARGE.model_bytes), *foreign]))
+    assert vocab.encode([">>deu<< ba▁ki"]) == [[LARGE.size, *LARGE.encode([" ba▁ki"])[0]]]
+
+
+def test_a_piece_that_the_model_lacks_has_the_id_of_unk():
+    vocab = lacking(LARGE, LACKED)
+    assert LARGE.ids([LACKED])[0] > Vocabulary.EOS
+    assert vocab.ids([LACKED, "▁ba", "nonsense"]) == [1, vocab.pieces(range(vocab.size)).index("▁ba"), 1]
+
+
+def test_each_side_has_its_vocabulary():
+    vocab = Vocabulary(with_target_model(PLAIN.model_bytes, LARGE.model_bytes))
+    assert vocab.of("source") is vocab
+    assert vocab.of("target").size == LARGE.size
+    assert PLAIN.of("target") is PLAIN
+
+
+def segmented(*pieces: str) -> Vocabulary:
+    """A vocabulary whose text comes as pieces separated by spaces."""
+    special = read_pieces(PLAIN.model_bytes)[: Vocabulary.EOS + 1]
+    model = with_pieces(PLAIN.model_bytes, [*special, *(Piece(f"▁{piece}") for piece in pieces)])
+    return Vocabulary(for_segmented_text(model))
+
+
+def test_segmented_text_is_split_at_any_white_space():
+    vocab = segmented("boat", "at", "noon")
+    assert vocab.is_segmented
+    assert not PLAIN.is_segmented
+    assert vocab.encode(["boat at\u00a0noon", " noon\u2009\tboat\r"]) == [[4, 5, 6], [6, 4]]
+
+
+def test_segmented_text_is_split_at_spaces_if_a_piece_holds_other_white_space():
+    vocab = segmented("boat", "at", "noon", "at\u00a0noon")
+    assert vocab.encode(["boat  at\u00a0noon at\tnoon"]) == [[4, 7, 1]]

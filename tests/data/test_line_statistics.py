@@ -1,8 +1,8 @@
 """What the lines of a training text are like: of one data set, and of several together."""
 
 from nmt.data.line_statistics import line_statistics
-from nmt.data.shard_writing import write_shards
 from nmt.data.vocab import train_vocabulary
+from tests.data.one_data_set import write_shards
 
 # The words a and b are a piece each.
 VOCAB = train_vocabulary(["a b c d . x"] * 9, size=14, normalization="identity").vocab

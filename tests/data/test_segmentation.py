@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 
 import nmt.data.segmentation
+from nmt.data.model_file import read_pieces, with_known_pieces, with_pieces
 from nmt.data.segmentation import SegmentationSampler
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.errors import VocabularyError
@@ -58,6 +59,34 @@ def test_the_text_stays_whatever_the_pieces(vocab, lines, dropout, seed):
     sampled = vocab.encode_sampled(lines, dropout=dropout, seed=seed)
     assert vocab.decode(sampled) == vocab.decode(encoded)
     assert [ids.count(vocab.UNK) for ids in sampled] == [ids.count(vocab.UNK) for ids in encoded]
+
+
+def lacking(vocab: Vocabulary, missing: set[str]) -> Vocabulary:
+    """The vocabulary of a translation model that lacks some pieces of the SentencePiece model."""
+    pieces = read_pieces(vocab.model_bytes)
+    ordered = sorted(pieces, key=lambda piece: piece.text in missing)
+    return Vocabulary(with_known_pieces(with_pieces(vocab.model_bytes, ordered), len(pieces) - len(missing)))
+
+
+@BOTH
+@pytest.mark.parametrize("dropout", [0.01, 0.5, 1])
+def test_pieces_that_the_model_lacks_are_spelt_in_smaller_ones(vocab, dropout):
+    [pieces] = map(vocab.pieces, vocab.encode(["banana ananas bananas"]))
+    missing = {piece for piece in pieces if len(piece) > 1}
+    made = lacking(vocab, missing)
+    assert missing and made.UNK in made.encode(["banana ananas bananas"])[0]
+    sampled = made.encode_sampled(["banana ananas bananas"] * 20, dropout=dropout, seed=3)
+    assert set(made.decode(sampled)) == {"banana ananas bananas"}
+    assert max(map(max, sampled)) < made.size
+
+
+@BOTH
+def test_characters_that_the_model_lacks_stay_unknown(vocab):
+    made = lacking(vocab, {piece for piece in vocab.pieces(range(4, vocab.size)) if "n" in piece})
+    assert made.size < vocab.size
+    [sampled] = made.encode_sampled(["nab abba"], dropout=1, seed=3)
+    assert made.UNK in sampled
+    assert made.decode([sampled])[0].endswith("abba")
 
 
 def drawn(vocab: Vocabulary, word: str, dropout: float, count: int = 40_000) -> dict[tuple[str, ...], float]:

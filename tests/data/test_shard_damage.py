@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.build import build_vocabulary
-from nmt.data.shard_writing import write_shards
 from nmt.data.shards import SHARDS, ParallelShards, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError, NmtError
+from tests.data.one_data_set import write_shards
 
 WORDS = ["river", "bridge", "stone", "water", "light", "under", "over"]
 SOURCE = [" ".join(WORDS[(line * step) % 7] for step in range(1, 6)) for line in range(400)]

@@ -9,10 +9,11 @@ import pytest
 from nmt.data.batching import collate
 from nmt.data.build import build_vocabulary, normalization_changes, warnings
 from nmt.data.line_statistics import line_statistics
-from nmt.data.shard_writing import write_shards
+from nmt.data.model_file import with_target_model
 from nmt.data.shards import ParallelShards, are_current, read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import DataError
+from tests.data.one_data_set import write_shards
 
 SOURCE = ["one two", "three", "one two three four five six seven eight", "two"]
 TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
@@ -96,6 +97,17 @@ def test_only_a_normaliser_that_was_chosen_is_reported(data_set, tmp_path):
     assert {side: found.changed for side, found in changes.items()} == {"source": 4, "target": 0}
     other = data_set(tmp_path / "other", source=["x"] * 4, target=["½ m"] * 4)
     assert list(normalization_changes(build_vocabulary(other, existing=data / "vocab.model"))) == ["target"]
+
+
+def test_each_side_is_asked_for_its_own_normaliser(data_set, tmp_path):
+    plain, normalizing = (
+        train_vocabulary(["½ m² a b"], size=20, normalization=rule).vocab for rule in ("identity", "nmt_nfkc")
+    )
+    for source, target, side in ((normalizing, plain, "source"), (plain, normalizing, "target")):
+        path = tmp_path / f"{side}.model"
+        path.write_bytes(with_target_model(source.model_bytes, target.model_bytes))
+        data = data_set(tmp_path / side, source=["½ m²"] * 4, target=["½ m²"] * 4)
+        assert list(normalization_changes(build_vocabulary(data, existing=path))) == [side]
 
 
 def test_bytes_are_counted(data_set, tmp_path):

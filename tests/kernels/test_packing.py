@@ -9,9 +9,10 @@ from nmt.config import ModelConfig
 from nmt.device import choose_hardware
 from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
 from nmt.kernels.linear import prepack
-from nmt.kernels.packing import PAD, Packing, PiecesOnly, rounded_up
+from nmt.kernels.packing import Packing, PiecesOnly, rounded_up
 from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
 from nmt.model.transformer import Transformer
+from nmt.special_ids import PAD
 from nmt.training.loss import label_smoothed_loss
 
 LENGTHS = ((4, 2), (1, 5), (3, 3), (6, 1))

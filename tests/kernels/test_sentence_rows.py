@@ -10,7 +10,6 @@ import torch
 from nmt.config import ModelConfig
 from nmt.data.rows import as_rows
 from nmt.kernels import private, sentence_rows
-from nmt.kernels.packing import PAD
 from nmt.kernels.policy import Kernels, choose_kernels
 from nmt.kernels.sentence_rows import (
     SentenceRows,
@@ -21,6 +20,7 @@ from nmt.kernels.sentence_rows import (
 )
 from nmt.model.attention import attention
 from nmt.model.transformer import Transformer
+from nmt.special_ids import PAD
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.loss import label_smoothed_loss
 from tests.policies import POLICIES

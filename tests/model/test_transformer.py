@@ -9,11 +9,12 @@ from torch.nn import functional as F
 
 from nmt.config import ModelConfig
 from nmt.kernels.linear import prepack
-from nmt.kernels.packing import PAD, Packing
+from nmt.kernels.packing import Packing
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.masks import AdditiveMask
 from nmt.model.observing import AttentionObserver, ObservedMask
 from nmt.model.transformer import Transformer
+from nmt.special_ids import PAD
 from nmt.training.start.setup import parameter_counts
 
 BOS, EOS = 2, 3

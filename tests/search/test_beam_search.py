@@ -11,9 +11,10 @@ import torch
 from nmt.config import ModelConfig
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import BOS, EOS, Hypothesis, _Search, beam_search, length_penalty
+from nmt.search.beam_search import Hypothesis, _Search, beam_search, length_penalty
 from nmt.search.next_pieces import largest
 from nmt.search.settings import Sampling, SearchSettings
+from nmt.special_ids import BOS, EOS
 from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY

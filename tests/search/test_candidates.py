@@ -10,9 +10,10 @@ from nmt.config import ModelConfig
 from nmt.data.short_lists import ShortLists
 from nmt.kernels.linear import prepack
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import BOS, EOS, PAD, beam_search
+from nmt.search.beam_search import beam_search
 from nmt.search.candidates import _rounded_up
 from nmt.search.settings import Sampling, SearchSettings
+from nmt.special_ids import BOS, EOS, PAD
 from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY

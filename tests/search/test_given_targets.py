@@ -11,9 +11,10 @@ from nmt.device import choose_hardware
 from nmt.errors import ConfigError
 from nmt.model.observing import AttentionObserver
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import BOS, EOS, PAD, UNK, beam_search
+from nmt.search.beam_search import beam_search
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
+from nmt.special_ids import BOS, EOS, PAD, UNK
 from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY

@@ -30,7 +30,15 @@ def test_a_line_that_is_too_long_gets_its_tag_in_every_part():
     parts = splitter("never", limit=4).parts(">>fra<< a b c d e f g", 8)
     assert len(parts) > 1
     assert all(part.text.startswith(">>fra<< ") and part.is_cut for part in parts)
+    assert all(len(part.text.split()) <= 4 for part in parts)
     assert " ".join(part.text.removeprefix(">>fra<< ") for part in parts) == "a b c d e f g"
+
+
+@pytest.mark.parametrize("line", [">>deu<< A b c d e f g. Another one.", ">>deu<< A b c d."])
+def test_the_tag_of_a_part_counts_as_a_piece(line):
+    for parts in (splitter(limit=4).parts(line, len(line.split())), splitter(limit=4).each_sentence(line)):
+        assert all(len(part.text.split()) <= 4 for part in parts)
+    assert [part.text for part in splitter(limit=1).each_sentence(">>deu<< A b.")] == [">>deu<< A", ">>deu<< b."]
 
 
 @pytest.mark.parametrize("line", ["One sentence.", ">>deu<< One sentence."])

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
 from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
-from nmt.data.vocab import train_vocabulary
+from nmt.data.model_file import Piece, PieceKind, for_segmented_text, read_pieces, with_pieces
+from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
+from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
 from nmt.search.settings import Sampling, search_settings
 from nmt.translation.ensemble import Ensemble
@@ -201,6 +203,63 @@ def test_pieces_are_counted_in_characters_of_the_text():
     # A translation that says the same, its pieces aligned one to one.
     found = TranslatedText(taken.text, tuple(VOCAB.pieces(source)), -1.0, -1.0, None, (), tuple(range(len(source))))
     assert unknown.put_back(taken, source, found).text == line
+
+
+def tagged(*, has_angle_brackets: bool) -> Vocabulary:
+    """A vocabulary with a language tag, and without bytes."""
+    text = ["ein hund und ein mann", *(["<a>"] if has_angle_brackets else [])]
+    model = train_vocabulary(text * 9, size=30, byte_fallback=False).vocab.model_bytes
+    return Vocabulary(with_pieces(model, [*read_pieces(model), Piece(">>deu<<", kind=PieceKind.CONTROL)]))
+
+
+@pytest.mark.parametrize("has_angle_brackets", [False, True])
+@pytest.mark.parametrize(
+    ("line", "source", "first", "last"),
+    [
+        (">>deu<< ein ☃ hund", ">>deu<< ein hund", "", ""),
+        (">>deu<<ein ☃ hund", ">>deu<< ein hund", "", ""),
+        (">>deu<< ☃ ein hund ☃", ">>deu<< ein hund", "☃ ", " ☃"),
+        (">>deu<< ☃☃", "", "☃☃", ""),
+    ],
+)
+def test_a_language_tag_is_not_taken_out(has_angle_brackets, line, source, first, last):
+    vocab = tagged(has_angle_brackets=has_angle_brackets)
+    taken = UnknownCharacters(vocab, None, None).take_out(line, vocab.encode([line])[0])
+    assert (taken.source, taken.first, taken.last) == (source, first, last)
+
+
+@pytest.mark.parametrize("line", [">>deu<< ein hund", ">>xxx<< ein hund", ">>xxx<<"])
+def test_a_line_in_which_only_the_tag_may_be_unknown_stays_whole(line):
+    vocab = tagged(has_angle_brackets=False)
+    assert UnknownCharacters(vocab, None, None).take_out(line, vocab.encode([line])[0]) is None
+
+
+def test_runs_of_a_line_with_a_tag_follow_the_alignment():
+    vocab = tagged(has_angle_brackets=False)
+    unknown = UnknownCharacters(vocab, None, None)
+    line = ">>deu<< ein hund ☃ und ein mann"
+    taken = unknown.take_out(line, vocab.encode([line])[0])
+    [source] = vocab.encode([taken.source])
+    target = vocab.encode(["ein hund und ein mann"])[0]
+    assert len(source) == len(target) + 1
+    # Each target piece is aligned to the source piece that it copies, or all of them to the tag.
+    for alignment, text in (
+        (range(1, len(source)), "ein hund ☃ und ein mann"),
+        ([0] * len(target), "ein hund und ein mann ☃"),
+    ):
+        pieces = tuple(vocab.pieces(target))
+        found = TranslatedText("ein hund und ein mann", pieces, -1.0, -1.0, None, (), tuple(alignment))
+        assert unknown.put_back(taken, source, found).text == text
+
+
+def test_segmented_text_is_not_copied():
+    vocab = Vocabulary(for_segmented_text(VOCAB.model_bytes))
+    line = "hund Zanzibar"
+    assert vocab.UNK in vocab.encode([line])[0]
+    for copy in (None, False):
+        assert UnknownCharacters(vocab, None, copy).take_out(line, vocab.encode([line])[0]) is None
+    with pytest.raises(ConfigError, match=r"copy_unknown: .* pieces separated by spaces"):
+        UnknownCharacters(vocab, None, True)
 
 
 CONFIG = Config(model=ModelConfig(encoder_layers=1, decoder_layers=2, d_model=16, d_ff=16, heads=2, max_positions=64))

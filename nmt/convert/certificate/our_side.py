@@ -48,7 +48,7 @@ class OurSide:
 
     def segment(self, lines: Sequence[str], language: Language) -> list[list[str]]:
         """As :meth:`Side.segment`."""
-        vocab = self.bundle.vocab if language == "source" else self.bundle.vocab.target
+        vocab = self.bundle.vocab.of(language)
         return [vocab.pieces(ids) for ids in vocab.encode(lines)]
 
     def text(self, pieces: Sequence[Pieces]) -> list[str]:

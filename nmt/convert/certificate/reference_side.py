@@ -16,6 +16,8 @@ from nmt.convert.vocabulary import piece_names
 
 _TAG = re.compile(r">>[^<>]+<<")
 _SPACE = "▁"
+_OTHER_SPACE = re.compile(r"[^\S ]")
+"""White space that a piece may hold where spaces alone separate pieces."""
 _MAX_OUTPUT = 20
 """Maximum pieces of a searched output: each step decodes the whole of it again."""
 _UNKNOWN = "⁇"
@@ -70,7 +72,8 @@ class ReferenceSide:
 
     def _pieces(self, line: str, vocabulary: ForeignVocabulary) -> list[str]:
         if vocabulary.segmenter is None:
-            return [word for word in line.split(" ") if word]
+            is_at_spaces = _OTHER_SPACE.search("".join(vocabulary.pieces)) is not None
+            return [word for word in line.split(" " if is_at_spaces else None) if word]
         tag = _TAG.match(line) if any(map(_TAG.fullmatch, vocabulary.pieces)) else None
         first, rest = ([], line) if tag is None else ([tag[0]], line[tag.end() :])
         pieces: list[str] = self._segmenters[vocabulary.segmenter].encode(rest, out_type=str)

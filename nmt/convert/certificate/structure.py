@@ -11,7 +11,7 @@ import torch
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.foreign import Array, ForeignModel
-from nmt.convert.vocabulary import build_vocabulary
+from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.data.vocab import Vocabulary
 
@@ -49,7 +49,7 @@ def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _vocabulary(bundle: Bundle, model: ForeignModel) -> Check:
     """Each piece has the vector of the other toolkit's piece of that name."""
     differing: list[str] = []
-    expected = build_vocabulary(model)
+    expected = our_vocabulary(model)
     sides: tuple[tuple[str, Vocabulary, Vocabulary], ...] = (
         ("source", bundle.vocab, expected),
         ("target", bundle.vocab.target, expected.target),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
 from nmt.convert.ctranslate2.writing import model_settings
-from nmt.convert.exported_files import file_check, read_json
+from nmt.convert.exported_files import settings_check
 from nmt.convert.exported_segmenters import check_segmenters, check_vocabulary, read_pieces_list
 
 HOLDS = ("model.bin", "config.json", "*_vocabulary.json", "*.spm")
@@ -29,11 +28,8 @@ def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
 
 def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare settings, vocabularies and SentencePiece models with those of the bundle."""
-    return [_settings(folder, bundle), check_vocabulary(vocabularies(folder), bundle), check_segmenters(folder, bundle)]
-
-
-def _settings(folder: Path, bundle: Bundle) -> Check:
-    wanted, found = model_settings(bundle.config.model), read_json(folder / "config.json")
-    values: dict[str, Any] = found if isinstance(found, dict) else {}
-    differing = [f"{name}: {values.get(name)}" for name in wanted if values.get(name) != wanted[name]]
-    return file_check("settings", differing, f"{len(wanted)} settings of config.json are the bundle's")
+    return [
+        settings_check(folder / "config.json", model_settings(bundle.config.model)),
+        check_vocabulary(vocabularies(folder), bundle),
+        check_segmenters(folder, bundle),
+    ]

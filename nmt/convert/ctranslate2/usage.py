@@ -44,8 +44,8 @@ def _segmenting(bundle: Bundle) -> str:
     if not bundle.vocab.language_tags:
         return '    pieces = source.encode(line.rstrip("\\n"), out_type=str)'
     return (
-        f'    tag, text = line.rstrip("\\n").split(" ", 1)  # {bundle.vocab.language_tags[0]} and the like\n'
-        "    pieces = [tag, *source.encode(text, out_type=str)]"
+        f'    tag, _, text = line.rstrip("\\n").partition(" ")  # {bundle.vocab.language_tags[0]} and the like\n'
+        "    pieces = [tag, *source.encode(text, out_type=str)] if line.strip() else []"
     )
 
 
@@ -56,8 +56,10 @@ def ctranslate2_remarks(bundle: Bundle) -> Mapping[str, str]:
         "suppress_sequences in each call, as above.",
         "max_positions": "CTranslate2 cuts longer sources off and fails at longer outputs, unless max_input_length and "
         "max_decoding_length are passed as above.",
+        "max_extra_length": f"Outputs end after {bundle.config.model.max_positions} pieces, whatever the length of the "
+        "source.",
     }
-    if bundle.config.decoding.normalization == "paper":
+    if bundle.config.decoding.normalization == "paper" and bundle.config.decoding.length_penalty:
         found["decoding.normalization"] = (
             "CTranslate2 divides scores by length^length_penalty, not by the paper's length penalty. A beam search "
             "may choose other hypotheses; a greedy search does not."

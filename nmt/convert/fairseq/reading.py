@@ -15,7 +15,7 @@ from nmt.convert.foreign import Array, ForeignModel, LayerModules, Layout, Part
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.pickled import Instance
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import only_file, plain_settings
+from nmt.convert.settings import language_code, only_file, plain_settings
 from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import TorchFile, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
@@ -67,8 +67,8 @@ def read_fairseq(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     config = model_config(settings, tensors, name)
     check_layer_counts(tensors, [config.encoder_layers, config.decoder_layers], name)
     languages = [
-        given.source_lang or _language(settings.get("source_lang")),
-        given.target_lang or _language(settings.get("target_lang")),
+        given.source_lang or language_code(settings.get("source_lang")),
+        given.target_lang or language_code(settings.get("target_lang")),
     ]
     dictionaries = [_dictionary(weights.parent, language) for language in languages]
     segmenters = find_segmenters(weights.parent, given, *languages)
@@ -116,10 +116,6 @@ def _values(part: Any) -> dict[str, Any]:
     if isinstance(part, Instance):
         return part.attributes
     return {key: value for key, value in part.items() if isinstance(key, str)} if isinstance(part, dict) else {}
-
-
-def _language(value: Any) -> str:
-    return value if isinstance(value, str) and re.fullmatch(r"[\w.-]{1,40}", value, re.ASCII) else ""
 
 
 def _dictionary(folder: Path, language: str) -> Path:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nmt.convert.completing import completed, files_by_name
 from nmt.convert.foreign import ForeignModel, ForeignVocabulary, LayerModules, Layout
 from nmt.convert.given import NOTHING_GIVEN, Given
-from nmt.convert.joeynmt.settings import TABLES, check_text, decoding_config, model_config, with_part
+from nmt.convert.joeynmt.settings import TABLES, check_text, decoding_config, model_config, part_settings, with_part
 from nmt.convert.pickled import shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import check_settings, only_file, plain_settings, read_yaml_settings
+from nmt.convert.settings import check_settings, language_code, only_file, plain_settings, read_yaml_settings
 from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import read_torch_file
+from nmt.data.model_file import PieceKind, read_pieces, with_pieces
 from nmt.errors import CheckpointError, VocabularyError
 
 _CONFIG = "config.yaml"
@@ -61,7 +63,8 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     config = model_config(model_part, tensors, str(folder / _CONFIG))
     check_layer_counts(tensors, [config.encoder_layers, config.decoder_layers], name)
     sides = [_side(data, side) for side in ("src", "trg")]
-    languages = [given.source_lang or _language(sides[0]), given.target_lang or _language(sides[1])]
+    named = [language_code(side.get("lang")) for side in sides]
+    languages = [given.source_lang or named[0], given.target_lang or named[1]]
     source_spm, target_spm = find_segmenters(folder, given, *languages)
     segmenters = [source_spm or _named_model(folder, sides[0]), target_spm or _named_model(folder, sides[1])]
     special = _special(data, str(folder / _CONFIG))
@@ -86,9 +89,7 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         files=files_by_name([weights, folder / _CONFIG, *vocabularies, *segmenters]),
         source_lang=languages[0],
         target_lang=languages[1],
-        settings={
-            part: plain_settings(with_part(model_part.get(part), "embeddings")) for part in ("encoder", "decoder")
-        },
+        settings={part: plain_settings(part_settings(model_part, part)) for part in ("encoder", "decoder")},
         ignored=layout.position_tables,
     )
     return completed(model, name)
@@ -107,10 +108,6 @@ def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:
     """The settings of source or target text. In JoeyNMT 1, both share them, and a side is only the language's code."""
     values = data.get(side)
     return with_part(values if isinstance(values, dict) else {**data, "lang": values}, "tokenizer_cfg")
-
-
-def _language(side: Mapping[str, Any]) -> str:
-    return _text(side.get("lang"))
 
 
 def _named_model(folder: Path, side: Mapping[str, Any]) -> Path | None:
@@ -143,7 +140,7 @@ def _read_vocabulary(path: Path, segmenter: Path | None, special: Mapping[str, s
         raise VocabularyError(f"{path}: cannot be read ({error.strerror}).") from None
     except ValueError:
         raise VocabularyError(f"{path}: is not UTF-8 text.") from None
-    return segmented_vocabulary(
+    vocabulary = segmented_vocabulary(
         list(dict.fromkeys([*special.values(), *listed])),
         segmenter,
         str(path),
@@ -151,6 +148,23 @@ def _read_vocabulary(path: Path, segmenter: Path | None, special: Mapping[str, s
         eos=special["eos_token"],
         pad=special["pad_token"],
     )
+    return replace(vocabulary, segmenter=_restricted(vocabulary.segmenter, vocabulary.pieces))
+
+
+def _restricted(segmenter: bytes | None, known: Collection[str]) -> bytes | None:
+    """The SentencePiece model as JoeyNMT sets it up (``SetVocabulary``).
+
+    A piece of several characters that the vocabulary lacks is not used, so its text is split further.
+    """
+    if segmenter is None:
+        return None
+    kept, kinds = frozenset(known), (PieceKind.NORMAL, PieceKind.UNUSED)
+    pieces = read_pieces(segmenter)
+    used = [
+        replace(piece, kind=kinds[len(piece.text) > 1 and piece.text not in kept]) if piece.kind in kinds else piece
+        for piece in pieces
+    ]
+    return segmenter if used == pieces else with_pieces(segmenter, used)
 
 
 def _layout() -> Layout:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.record import Check
-from nmt.convert.exported_files import file_check, read_bytes, read_json
+from nmt.convert.exported_files import file_check, read_bytes, settings_check
 from nmt.convert.exported_segmenters import (
     SOURCE_MODEL,
     TARGET_MODEL,
@@ -54,7 +54,7 @@ def _pieces(listed: Path, model: Path) -> list[str]:
 def check_onnx_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]:
     """Compare weights, settings, vocabularies and SentencePiece models with those of the bundle."""
     checks = [
-        _settings(folder, bundle),
+        settings_check(folder / CONFIG_NAME, model_settings(bundle)),
         check_vocabulary(vocabularies(folder), bundle),
         check_segmenters(folder, bundle),
     ]
@@ -91,10 +91,3 @@ def _stored(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
             yield tensor.name.removeprefix(_PREFIX), onnx.numpy_helper.to_array(tensor)
     except (DecodeError, ValueError) as error:
         raise CheckpointError(f"{path}: is damaged ({error}). Export the model again.") from None
-
-
-def _settings(folder: Path, bundle: Bundle) -> Check:
-    wanted, found = model_settings(bundle), read_json(folder / CONFIG_NAME)
-    values = found if isinstance(found, dict) else {}
-    differing = [f"{name}: {values.get(name)}" for name in wanted if values.get(name) != wanted[name]]
-    return file_check("settings", differing, f"{len(wanted)} settings of {CONFIG_NAME} are the bundle's")

@@ -39,7 +39,7 @@ def translate(ids):
     mask, past, written = np.ones_like(ids), {{}}, []
     states = run(encoder, input_ids=ids, attention_mask=mask)["last_hidden_state"]
     found = run(decoder, input_ids=np.array([[BOS]]), encoder_hidden_states=states, encoder_attention_mask=mask)
-    while len(written) < min(ids.size + {extra}, {limit} - 1):
+    while len(written) < min(ids.size - 1 + {extra}, {limit} - 1):
         past |= {{name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}}
         logits = found["logits"][0, -1]
         logits[[PAD, UNK, BOS]] = -np.inf
@@ -57,8 +57,8 @@ for line in sys.stdin:
     print({text} if ids else "")
 """
 _VOCABULARIES = """\
-source_ids = {{piece: index for index, piece in enumerate(json.load(open("{name}/{source_pieces}")))}}
-target_pieces = json.load(open("{name}/{target_pieces}"))
+source_ids = {{piece: index for index, piece in enumerate(json.load(open("{name}/{source_pieces}", "rb")))}}
+target_pieces = json.load(open("{name}/{target_pieces}", "rb"))
 """
 _TEXT_FROM_LIST = 'target.decode([target_pieces[index] for index in translate(ids)]).replace("▁", " ").strip()'
 
@@ -90,8 +90,9 @@ def _ids_from_list(bundle: Bundle) -> str:
     if not tags:
         return "    ids = [source_ids.get(piece, UNK) for piece in source.encode(line, out_type=str)]"
     return (
-        f'    tag, text = line.split(" ", 1)  # {tags[0]} and the like\n'
-        "    ids = [source_ids.get(piece, UNK) for piece in [tag, *source.encode(text, out_type=str)]]"
+        f'    tag, _, text = line.partition(" ")  # {tags[0]} and the like\n'
+        "    pieces = [tag, *source.encode(text, out_type=str)] if line.strip() else []\n"
+        "    ids = [source_ids.get(piece, UNK) for piece in pieces]"
     )
 
 

@@ -104,8 +104,8 @@ def _check_installed(quantization: str) -> None:
             import onnxruntime.quantization  # noqa: F401
     except ImportError as error:
         raise NmtError(
-            f"{error.name} is not installed here, which exports to ONNX need. Install the extra `onnx`: "
-            "`pip install onnx onnxscript onnxruntime`."
+            f"Export to ONNX needs {error.name}, which is not installed. Install it: "
+            "`pip install onnx onnxscript onnxruntime` (the extra `onnx`)."
         ) from None
 
 

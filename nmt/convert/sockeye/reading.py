@@ -37,7 +37,8 @@ _CONFIG, _VERSION = "config", "version"
 _VOCABULARIES = ("vocab.src.0.json", "vocab.trg.0.json")
 _PARAMETERS = ("params.best",)
 _LARGEST_CONFIG = 256 * 2**10
-_TAG = re.compile(r"^(\s*(?:- )*(?:[\w-]+:)?\s*)!{1,2}[\w/.:]+", re.MULTILINE)
+# Possessive, so that a long line of white space takes linear time.
+_TAG = re.compile(r"^([ \t]*+(?:- )*(?:[\w-]++:)?[ \t]*+)!{1,2}[\w/.:]+", re.MULTILINE)
 _LENGTH_RATIO = "length_ratio."
 """Tensors that predict the length of outputs, beside the model."""
 

@@ -89,11 +89,11 @@ def _norm(settings: Mapping[str, Any], name: str) -> Literal["pre", "post"]:
         tuple(str(settings.get(f"{part}.{place}process_sequence", default)) for place, default in _DEFAULT_STEPS)
         for part in _PARTS
     ]
-    match {tuple(step.replace("d", "") for step in of_part) for of_part in steps}:
-        case places if places == {("n", "r")}:
-            return "pre"
-        case places if places == {("", "rn")}:
-            return "post"
+    places = {tuple(step.replace("d", "") for step in of_part) for of_part in steps}
+    if places == {("n", "r")}:
+        return "pre"
+    if places == {("", "rn")}:
+        return "post"
     listed = ", ".join(
         f"{part}.{place}process_sequence: '{shown(step)}'"
         for part, of_part in zip(_PARTS, steps, strict=True)
