@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nmt.convert.foreign import ATTENTION, LINEARS, NORMS, ForeignModel, Part
+from nmt.convert.foreign import LINEARS, NORMS, ForeignModel, Part, features
 from nmt.errors import CheckpointError
 
 _SHOWN = 3
@@ -66,28 +66,13 @@ def _of_layer(model: ForeignModel, part: Part, layer: int) -> Iterator[tuple[str
     layout, number = model.layout, layer + model.layout.first_layer
     for site in LINEARS[part]:
         names = layout.linears[part, site].of_layer(number)
-        out_features, in_features = _features(model, site)
+        out_features, in_features = features(model.config, site)
         yield names.weight, (in_features, out_features) if layout.is_transposed else (out_features, in_features)
         if names.bias is not None:
             yield names.bias, (out_features,)
     for site in NORMS[part]:
         names = layout.norms[part, site].of_layer(number)
         yield from ((tensor, (model.config.d_model,)) for tensor in (names.weight, names.bias) if tensor is not None)
-
-
-def _features(model: ForeignModel, site: str) -> tuple[int, int]:
-    """Features out and in of a matrix."""
-    config = model.config
-    if site == "feed_forward.inner":
-        return config.d_ff, config.d_model
-    if site == "feed_forward.output":
-        return config.d_model, config.d_ff
-    query, key, value, output = ATTENTION
-    sizes = {query: config.key_size, key: config.key_size, value: config.value_size}
-    name = site.split(".")[1]
-    if name == output:
-        return config.d_model, config.heads * config.value_size
-    return config.heads * sizes[name], config.d_model
 
 
 def _listed(names: list[str]) -> str:

@@ -7,7 +7,17 @@ from typing import Literal
 
 import numpy as np
 
-from nmt.convert.foreign import LINEARS, NORMS, Array, ForeignModel, ForeignVocabulary, Layout, Names, Part
+from nmt.convert.foreign import (
+    LINEARS,
+    NORMS,
+    Array,
+    ForeignModel,
+    ForeignVocabulary,
+    Layout,
+    Names,
+    Part,
+    features,
+)
 from nmt.convert.pickled import shown
 from nmt.convert.torch_files import StoredTensor, TorchFile
 from nmt.errors import CheckpointError
@@ -103,14 +113,10 @@ def _expected(model: ForeignModel) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Name and shape of each tensor of the layout; -1 for any size."""
     config, layout = model.config, model.layout
     layers: dict[Part, int] = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
-    shapes = {
-        "feed_forward.inner": (config.d_ff, config.d_model),
-        "feed_forward.output": (config.d_model, config.d_ff),
-    }
     for part in _PARTS:
         for layer in range(layers[part]):
             for site in LINEARS[part]:
-                shape = shapes.get(site, (config.d_model, config.d_model))
+                shape = features(config, site)
                 names = layout.linears[part, site].of_layer(layer + layout.first_layer)
                 yield names.weight, shape[::-1] if layout.is_transposed else shape
                 if names.bias is not None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from nmt.config.documents import parse_json
 from nmt.convert.foreign import Array
+from nmt.convert.safetensors_files import as_arrays, read_safetensors
 from nmt.errors import CheckpointError
 
 WEIGHTS, INDEX, PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
@@ -39,12 +38,9 @@ def read_tensors(files: list[Path]) -> dict[str, Array]:
     Raises:
         CheckpointError: a file is damaged, needs pickled code to be run, or holds numbers that are not floating-point.
     """
-    tensors: dict[str, Array] = {}
-    for file in files:
-        read = _read_pickled if file.suffix == ".bin" else _read_safetensors
-        for name, tensor in read(file).items():
-            tensors[name] = _as_array(name, tensor, file)
-    return tensors
+    if files and files[0].suffix == ".bin":
+        return as_arrays(_read_pickled(files[0]), files[0])
+    return read_safetensors(files)
 
 
 def _shards(index: Path) -> list[str]:
@@ -60,14 +56,6 @@ def _shards(index: Path) -> list[str]:
     return names
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        with safe_open(path, "pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}). Copy the model again.") from None
-
-
 def _read_pickled(path: Path) -> dict[str, Tensor]:
     try:
         tensors: Any = torch.load(path, map_location="cpu", weights_only=True)
@@ -80,20 +68,3 @@ def _read_pickled(path: Path) -> dict[str, Tensor]:
     if not isinstance(tensors, dict) or not all(isinstance(name, str) for name in tensors):
         raise CheckpointError(f"{path}: holds {type(tensors).__name__}, not tensors by name. Copy the model again.")
     return tensors
-
-
-def _as_array(name: str, tensor: Any, file: Path) -> Array:
-    if (
-        not isinstance(tensor, Tensor)
-        or tensor.layout != torch.strided
-        or tensor.device.type != "cpu"
-        or not tensor.is_floating_point()
-    ):
-        raise CheckpointError(
-            f"{file}: {name[:80]!a} is not a tensor of floating-point numbers. nmt imports models in float32, "
-            "float16 or bfloat16."
-        )
-    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
-        raise CheckpointError(f"{file}: {name[:80]!a} is larger than its numbers. Copy the model again.")
-    array: Array = tensor.detach().to(torch.float32).numpy().astype(np.float32, copy=False)
-    return array

@@ -10,8 +10,8 @@ from typing import Any
 
 from sentencepiece import SentencePieceProcessor
 
-from nmt.config.documents import parse_json
 from nmt.convert.given import Given
+from nmt.convert.json_files import read_json
 from nmt.data.model_file import read_pieces
 from nmt.data.vocab import SPECIAL_PIECES
 from nmt.errors import CheckpointError, VocabularyError
@@ -66,23 +66,6 @@ def read_tokenizer(folder: Path, given: Given) -> TokenizerFiles:
         settings,
         (*found, folder / CONFIG) if settings else tuple(found),
     )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The mapping of a JSON file.
-
-    Raises:
-        CheckpointError: the file cannot be read, or is something else.
-    """
-    try:
-        values = parse_json(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}). Copy the model again.") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: {error} Copy the model again.") from None
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: expected a mapping, got {type(values).__name__}. Copy the model again.")
-    return values
 
 
 def _token(settings: Mapping[str, Any], key: str, path: Path) -> str:
