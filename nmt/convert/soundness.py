@@ -24,17 +24,18 @@ def check_whole(model: ForeignModel, name: str) -> None:
         raise CheckpointError(
             f"{name}: its settings say {layers:,} layers, but it holds {len(model.tensors):,} tensors."
         )
-    expected = dict(_expected(model))
-    missing = [tensor for tensor in expected if tensor not in model.tensors]
+    expected = list(_expected(model))
+    names = dict.fromkeys(tensor for tensor, _ in expected)
+    missing = [tensor for tensor in names if tensor not in model.tensors]
     if missing:
         raise CheckpointError(f"{name}: lacks {_listed(missing)}: the file is not whole, or its settings are wrong.")
-    left_over = sorted(model.tensors.keys() - expected.keys() - set(model.ignored))
+    left_over = sorted(model.tensors.keys() - names.keys() - set(model.ignored))
     if left_over:
         raise CheckpointError(
             f"{name}: holds {_listed(left_over)}, which have no place in our model. It may be a kind of Transformer "
             "that nmt does not have; please report it with the settings of the model."
         )
-    for tensor, size in expected.items():
+    for tensor, size in expected:
         found = tuple(axis for axis in model.tensors[tensor].shape if axis != 1)
         if found != tuple(axis for axis in size if axis != 1):
             raise CheckpointError(

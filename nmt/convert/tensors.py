@@ -78,8 +78,8 @@ def check_tensors(model: ForeignModel, name: str) -> None:
     Raises:
         CheckpointError: a tensor is missing, unknown, or has another shape. The message names it.
     """
-    expected = dict(_expected(model))
-    for tensor, shape in expected.items():
+    expected = list(_expected(model))  # a tensor that stands for two matrices has two sizes, which must be the same
+    for tensor, shape in expected:
         if tensor not in model.tensors:
             raise CheckpointError(
                 f"{name}: lacks {tensor}: is it a Transformer of {model.toolkit}, with these settings?"
@@ -88,7 +88,7 @@ def check_tensors(model: ForeignModel, name: str) -> None:
         if not _fits(found, shape):
             raise CheckpointError(f"{name}: {tensor} is {_size(found)}, but its settings need {_size(shape)}.")
     _check_tables(model, name)
-    unknown = sorted(model.tensors.keys() - expected.keys() - set(model.ignored))
+    unknown = sorted(model.tensors.keys() - {tensor for tensor, _ in expected} - set(model.ignored))
     if unknown:
         more = f" and {len(unknown) - 1:,} more tensors" if len(unknown) > 1 else ""
         raise CheckpointError(

@@ -1,4 +1,4 @@
-"""The importers of fairseq, OpenNMT-py, JoeyNMT and Sockeye: variants that they read, and models that they refuse."""
+"""The importers of fairseq, OpenNMT-py, JoeyNMT, Sockeye and Eole: what they read, and what they refuse by its name."""
 
 import collections
 import sys
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from nmt.convert.eole.reading import read_eole
 from nmt.convert.fairseq.reading import read_dictionary, read_fairseq
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
@@ -34,7 +35,10 @@ READERS = {
     "opennmt-py": read_opennmt_py,
     "joeynmt": read_joeynmt,
     "sockeye": read_sockeye,
+    "eole": read_eole,
 }
+PICKLED = READERS.keys() - {"eole"}
+"""Those that keep their tensors in one pickle."""
 
 
 def write(folder, name, **options):
@@ -81,6 +85,8 @@ def test_positions_of_fairseq_begin_after_padding(tmp_path):
         ("opennmt-py", 1e-5, {"norm_eps": 1e-5}),
         ("joeynmt", 1e-6, {}),
         ("sockeye", 1e-6, {}),
+        ("eole", 1e-5, {}),
+        ("eole", 1e-6, {"model": {"norm_eps": 1e-6}}),
     ],
 )
 def test_the_epsilon_of_norms_is_the_toolkits(tmp_path, name, epsilon, options):
@@ -336,7 +342,7 @@ def test_lower_case_before_sentencepiece_is_refused(tmp_path):
         read_joeynmt(origin)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", sorted(PICKLED))
 def test_a_file_within_the_folder_may_be_named(tmp_path, name):
     origin = write(tmp_path, name)
     [weights] = [path for path in origin.iterdir() if path.suffix in (".pt", ".ckpt") or path.name == "params.best"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from nmt.convert.tensors import check_layer_counts
 CONFIG, VOCABULARY, SHARDS = "config.json", "vocab.json", "model.*.safetensors"
 _SCALAR = re.compile(r"decoder\.transformer_layers\.\d+\.layer_scalar")
 """A factor that only layers with norms around the feed-forward network apply."""
+_UNSURE = "final_linear"
+"""A projection that has no bias in some files whose settings say that it has one: Eole sets it after it is built."""
 _LAYERS = LayerModules(
     layers={"encoder": "encoder.transformer_layers.{layer}", "decoder": "decoder.transformer_layers.{layer}"},
     attentions={
@@ -78,7 +80,7 @@ def read_eole(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         config=config,
         decoding=decoding_config(settings),
         tensors={**stored, **embeddings.made},
-        layout=_layout(settings, embeddings),
+        layout=_layout(settings, stored, embeddings),
         source=source,
         target=target,
         start=vocabulary.start,
@@ -100,11 +102,14 @@ def _remarks(values: Mapping[str, Any], epsilon: Epsilon, embeddings: Embeddings
     yield from text_remarks(values)
 
 
-def _layout(settings: EoleSettings, embeddings: Embeddings) -> Layout:
+def _layout(settings: EoleSettings, tensors: Container[str | None], embeddings: Embeddings) -> Layout:
     def linear(module: str) -> Names:
         part: Part = "encoder" if module.startswith("encoder") else "decoder"
-        names = weight_and_bias(module)
-        return names if settings.has_bias(part, module.rpartition(".")[-1]) else Names(names.weight, None)
+        names, projection = weight_and_bias(module), module.rpartition(".")[-1]
+        has_bias = settings.has_bias(part, projection)
+        if projection == _UNSURE:
+            has_bias &= names.of_layer(0).bias in tensors
+        return names if has_bias else Names(names.weight, None)
 
     return Layout(
         _LAYERS.linears(linear),
