@@ -48,7 +48,7 @@ class ModelConfig(Section):
     )
     output_bias: bool = Field(False, description="a bias on the logits; none in the paper")
     source_eos: bool = Field(
-        True, description="whether the encoder attends to the end of the source; not in OpenNMT-py"
+        True, description="whether the encoder attends to the end of the source; not in OpenNMT-py and Eole"
     )
     decoder_start: Literal["bos", "zero"] = Field(
         "bos", description="embedding that the decoder reads first: that of bos, or zeros"

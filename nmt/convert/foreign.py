@@ -37,6 +37,20 @@ NORMS: dict[Part, tuple[str, ...]] = {
 """The norms of a layer, as sites that every toolkit has."""
 
 
+def features(config: ModelConfig, site: str) -> tuple[int, int]:
+    """Features out and in of a matrix of :data:`LINEARS`."""
+    if site == "feed_forward.inner":
+        return config.d_ff, config.d_model
+    if site == "feed_forward.output":
+        return config.d_model, config.d_ff
+    query, key, value, output = ATTENTION
+    sizes = {query: config.key_size, key: config.key_size, value: config.value_size}
+    name = site.split(".")[1]
+    if name == output:
+        return config.d_model, config.heads * config.value_size
+    return config.heads * sizes[name], config.d_model
+
+
 @dataclass(frozen=True)
 class Names:
     """The names of a tensor and of its bias, with ``{layer}`` for the number of the layer."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.convert.certificate.side import Side
+from nmt.convert.eole.reading import is_eole, read_eole
 from nmt.convert.fairseq.reading import is_fairseq, read_fairseq
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.given import Given
@@ -51,6 +52,12 @@ FORMATS = (
         is_marian,
         read_marian,
         Software("pymarian", marian_side),
+    ),
+    Format(
+        "eole",  # before formats whose files end with .pt, as its optimizer.pt does
+        "a folder with config.json, vocab.json and model.NN.safetensors",
+        is_eole,
+        read_eole,
     ),
     Format(
         "fairseq",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nmt.convert.foreign import ATTENTION, LINEARS, NORMS, ForeignModel, Part
+from nmt.convert.foreign import LINEARS, NORMS, ForeignModel, Part, features
 from nmt.errors import CheckpointError
 
 _SHOWN = 3
@@ -24,17 +24,18 @@ def check_tensors(model: ForeignModel, name: str) -> None:
         raise CheckpointError(
             f"{name}: its settings say {layers:,} layers, but it holds {len(model.tensors):,} tensors."
         )
-    expected = dict(_expected(model))
-    missing = [tensor for tensor in expected if tensor not in model.tensors]
+    expected = list(_expected(model))
+    names = dict.fromkeys(tensor for tensor, _ in expected)
+    missing = [tensor for tensor in names if tensor not in model.tensors]
     if missing:
         raise CheckpointError(f"{name}: lacks {_listed(missing)}: the file is not whole, or its settings are wrong.")
-    left_over = sorted(model.tensors.keys() - expected.keys() - set(model.ignored))
+    left_over = sorted(model.tensors.keys() - names.keys() - set(model.ignored))
     if left_over:
         raise CheckpointError(
             f"{name}: holds {_listed(left_over)}, which have no place in our model. It may be a kind of Transformer "
             "that nmt does not have; please report it with the settings of the model."
         )
-    for tensor, size in expected.items():
+    for tensor, size in expected:
         found = model.tensors[tensor].shape
         is_row = len(size) == 1 and found == (1, *size)  # as Marian stores vectors
         if found != size and not is_row:
@@ -68,28 +69,13 @@ def _of_layer(model: ForeignModel, part: Part, layer: int) -> Iterator[tuple[str
     layout, number = model.layout, layer + model.layout.first_layer
     for site in LINEARS[part]:
         names = layout.linears[part, site].of_layer(number)
-        out_features, in_features = _features(model, site)
+        out_features, in_features = features(model.config, site)
         yield names.weight, (in_features, out_features) if layout.is_transposed else (out_features, in_features)
         if names.bias is not None:
             yield names.bias, (out_features,)
     for site in NORMS[part]:
         names = layout.norms[part, site].of_layer(number)
         yield from ((tensor, (model.config.d_model,)) for tensor in (names.weight, names.bias) if tensor is not None)
-
-
-def _features(model: ForeignModel, site: str) -> tuple[int, int]:
-    """Features out and in of a matrix."""
-    config = model.config
-    if site == "feed_forward.inner":
-        return config.d_ff, config.d_model
-    if site == "feed_forward.output":
-        return config.d_model, config.d_ff
-    query, key, value, output = ATTENTION
-    sizes = {query: config.key_size, key: config.key_size, value: config.value_size}
-    name = site.split(".")[1]
-    if name == output:
-        return config.d_model, config.heads * config.value_size
-    return config.heads * sizes[name], config.d_model
 
 
 def _listed(names: list[str]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from safetensors.torch import save_file
 
 D_MODEL, D_FF, HEADS = 16, 24, 2
 LAYERS = {"encoder": 2, "decoder": 1}
@@ -279,6 +280,102 @@ def write_opennmt_py(
     return folder
 
 
+def write_eole(
+    folder: Path,
+    *,
+    tied: str = "all",
+    positions: str = "SinusoidalInterleaved",
+    rows: int = POSITIONS,
+    dtype: str = "float32",
+    start: str = "<s>",
+    specials: bool = True,
+    words: tuple[str, ...] = WORDS,
+    source_words: tuple[str, ...] | None = None,
+    state: Callable[[State], Any] = lambda state: state,
+    model: dict[str, Any] | None = None,
+    embeddings: dict[str, Any] | None = None,
+    encoder: dict[str, Any] | None = None,
+    decoder: dict[str, Any] | None = None,
+    **sections: Any,
+) -> Path:
+    """A folder of Eole, with tensors in two files. Settings may be added to the sections of config.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    special = ["<unk>", "<blank>", "<s>", "</s>"]
+    source_pieces, target_pieces = [*special, *(source_words or words)], [*special, *words]
+    model = {
+        "architecture": "transformer", "hidden_size": D_MODEL, "heads": HEADS, "transformer_ff": D_FF,
+        "share_embeddings": tied == "all", "share_decoder_embeddings": tied != "none",
+    } | (model or {})  # fmt: skip
+    weights = Weights()
+    _eole_layers(weights, model)
+    for side, pieces in (("src", source_pieces), ("tgt", target_pieces)):
+        weights.matrix(f"{side}_emb.embeddings.weight", len(pieces), D_MODEL)
+        if positions == "Learned":
+            weights.matrix(f"{side}_emb.pe.weight", rows, D_MODEL)
+        else:
+            concatenated = positions == "SinusoidalConcat"
+            table = tensor2tensor_sinusoids(rows) if concatenated else interleaved_sinusoids(rows)
+            weights.state[f"{side}_emb.pe.pe"] = table[:, None].float()
+    weights.linear("generator", len(target_pieces), D_MODEL, model.get("generator_bias", True))
+    for name in {"all": ("tgt_emb.embeddings", "generator"), "decoder": ("generator",), "none": ()}[tied]:
+        del weights.state[f"{name}.weight"]
+    tensors = {name: tensor.to(getattr(torch, dtype)) for name, tensor in state(weights.state).items()}
+    encoders = {name: tensor for name, tensor in tensors.items() if name.startswith("encoder")}
+    others = {name: tensor for name, tensor in tensors.items() if name not in encoders}
+    for number, shard in enumerate((encoders, others)):
+        contiguous = {name: tensor.contiguous() for name, tensor in shard.items()}
+        save_file(contiguous, folder / f"model.{number:02}.safetensors")
+    config = {
+        "src_vocab": "vocab.src",
+        "tgt_vocab": "vocab.tgt",
+        "share_vocab": source_pieces == target_pieces,
+        "transforms": [],
+        "training": {"model_path": "model", "compute_dtype": "torch.float32"},
+        "model": model
+        | {
+            "embeddings": {"position_encoding_type": positions, "word_vec_size": D_MODEL}
+            | ({"n_positions": rows} if positions == "Learned" else {})
+            | (embeddings or {}),
+            "encoder": {"encoder_type": "transformer", "layers": LAYERS["encoder"]} | (encoder or {}),
+            "decoder": {"decoder_type": "transformer", "layers": LAYERS["decoder"], "with_cross_attn": True}
+            | (decoder or {}),
+        },
+    } | sections
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    names = {"unk_token": "<unk>", "pad_token": "<blank>", "bos_token": "<s>", "eos_token": "</s>"}
+    vocabulary = {"src": source_pieces, "tgt": target_pieces, "decoder_start_token": start}
+    vocabulary |= {"specials": names} if specials else {}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
+    return folder
+
+
+def _eole_layers(weights: Weights, model: dict[str, Any]) -> None:
+    attentions = {
+        "encoder": {"self_attn": "input_layernorm"},
+        "decoder": {"self_attn": "input_layernorm", "context_attn": "precontext_layernorm"},
+    }
+    bias = model.get("add_qkvbias", False)
+    biases = {
+        "linear_keys": model.get("add_key_bias", bias), "linear_values": bias, "linear_query": bias,
+        "final_linear": model.get("add_final_linear_bias", bias),
+    }  # fmt: skip
+    inner = HEADS * model.get("head_dim", D_MODEL // HEADS)
+    for part, sites in attentions.items():
+        for number in range(LAYERS[part]):
+            layer = f"{part}.transformer_layers.{number}"
+            for attention, norm in sites.items():
+                for name, has_bias in biases.items():
+                    sizes = (D_MODEL, inner) if name == "final_linear" else (inner, D_MODEL)
+                    weights.linear(f"{layer}.{attention}.{name}", *sizes, has_bias)
+                weights.norm(f"{layer}.{norm}")
+            weights.linear(f"{layer}.mlp.gate_up_proj", D_FF, D_MODEL, model.get("add_ffnbias", False))
+            weights.linear(f"{layer}.mlp.down_proj", D_MODEL, D_FF, model.get("add_ffnbias", False))
+            weights.norm(f"{layer}.post_attention_layernorm")
+            if part == "decoder":
+                weights.state[f"{layer}.layer_scalar"] = torch.ones(1)
+        weights.norm(f"{part}.layer_norm")
+
+
 def write_marian(folder: Path, *, tied: str = "all", pre: bool = False) -> Path:
     """A model of Marian as OPUS-MT publishes it."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -433,6 +530,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "marian": write_marian,
     "fairseq": write_fairseq,
     "opennmt-py": write_opennmt_py,
+    "eole": write_eole,
     "joeynmt": write_joeynmt,
     "sockeye": write_sockeye,
 }

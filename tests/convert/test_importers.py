@@ -1,4 +1,4 @@
-"""The importers of fairseq, OpenNMT-py, JoeyNMT and Sockeye: variants that they read, and models that they refuse."""
+"""The importers of fairseq, OpenNMT-py, JoeyNMT, Sockeye and Eole: what they read, and what they refuse by its name."""
 
 import collections
 import sys
@@ -12,6 +12,7 @@ import nmt
 from nmt.checkpoint.bundle import load_bundle
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.completing import files_by_name
+from nmt.convert.eole.reading import read_eole
 from nmt.convert.fairseq.reading import read_dictionary, read_fairseq
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
@@ -41,7 +42,10 @@ READERS = {
     "opennmt-py": read_opennmt_py,
     "joeynmt": read_joeynmt,
     "sockeye": read_sockeye,
+    "eole": read_eole,
 }
+PICKLED = READERS.keys() - {"eole"}
+"""Those that keep their tensors in one pickle."""
 
 
 def write(folder, name, **options):
@@ -88,6 +92,8 @@ def test_positions_of_fairseq_begin_after_padding(tmp_path):
         ("opennmt-py", 1e-5, {"norm_eps": 1e-5}),
         ("joeynmt", 1e-6, {}),
         ("sockeye", 1e-6, {}),
+        ("eole", 1e-5, {}),
+        ("eole", 1e-6, {"model": {"norm_eps": 1e-6}}),
     ],
 )
 def test_the_epsilon_of_norms_is_the_toolkits(tmp_path, name, epsilon, options):
@@ -379,7 +385,7 @@ def test_lower_case_before_sentencepiece_is_refused(tmp_path):
         read_joeynmt(origin)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", sorted(PICKLED))
 def test_a_file_within_the_folder_may_be_named(tmp_path, name):
     origin = write(tmp_path, name)
     [weights] = [path for path in origin.iterdir() if path.suffix in (".pt", ".ckpt") or path.name == "params.best"]
@@ -468,7 +474,7 @@ def test_files_of_one_name_are_all_recorded(tmp_path):
 def test_a_file_of_each_format_is_imported(tmp_path, monkeypatch):
     examine_nothing(monkeypatch)
     endings = {"fairseq": "*.pt", "opennmt-py": "*.pt", "joeynmt": "*.ckpt", "sockeye": "params.best"}
-    assert endings.keys() == READERS.keys()
+    assert endings.keys() == READERS.keys() - {"eole"}  # a folder always
     for name, ending in endings.items():
         origin = WRITERS[name](tmp_path / name)
         import_model(next(origin.glob(ending)), tmp_path / "bundles" / name)

@@ -543,6 +543,9 @@ _PEERS: tuple[tuple[str, str, dict[str, object], str | None], ...] = (
     ("sockeye", "config", {}, None),
     ("sockeye", "version", {}, None),
     ("sockeye", "vocab.src.0.json", {}, "json"),
+    ("eole", "model.01.safetensors", {}, "safetensors"),
+    ("eole", "config.json", {}, "json"),
+    ("eole", "vocab.json", {}, "json"),
 )
 """Format, file, options of what writes it, and its tree."""
 

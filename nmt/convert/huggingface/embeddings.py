@@ -13,6 +13,7 @@ import numpy as np
 from nmt.convert.foreign import Array
 from nmt.convert.huggingface.names import OUTPUT, SHARED, SOURCE_EMBEDDING, TARGET_EMBEDDING
 from nmt.convert.huggingface.settings import MarianSettings
+from nmt.convert.unscaled import divided, exact_scale, scaled_name
 from nmt.errors import CheckpointError
 
 
@@ -81,14 +82,13 @@ def unscaled(
     Raises:
         CheckpointError: the division would round.
     """
-    scale = math.sqrt(settings.size("d_model"))
-    if math.frexp(scale)[0] != 0.5:
+    d_model = settings.size("d_model")
+    if (scale := exact_scale(d_model)) is None:
         raise settings.refused(
             "scale_embedding",
             False,
-            f"nmt multiplies embeddings by sqrt(d_model) = {scale:g}, which is no power of two",
+            f"nmt multiplies embeddings by sqrt(d_model) = {math.sqrt(d_model):g}, which is no power of two",
         )
-    divided = {name: f"{name} / {scale:g}" for name in (embeddings.source, embeddings.target)}
-    more = {new: tensors[name] / np.float32(scale) for name, new in divided.items()}
-    source, target = divided[embeddings.source], divided[embeddings.target]
+    more = divided(tensors, (embeddings.source, embeddings.target), scale)
+    source, target = scaled_name(embeddings.source, scale), scaled_name(embeddings.target, scale)
     return {**tensors, **more}, Embeddings(source, target, embeddings.output, "none")

@@ -24,10 +24,10 @@ from nmt.convert.huggingface.tokenizer_files import (
     UNK,
     VOCAB,
     TokenizerFiles,
-    read_json,
     read_tokenizer,
     renamed,
 )
+from nmt.convert.json_files import read_json
 from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions
 

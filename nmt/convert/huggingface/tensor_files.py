@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
-
 from nmt.config.documents import parse_json
 from nmt.convert.foreign import Array
+from nmt.convert.safetensors_files import read_safetensors
 from nmt.convert.tensors import read_tensors as read_state_dict
 from nmt.convert.torch_files import read_torch_file
 from nmt.errors import CheckpointError
@@ -39,10 +36,8 @@ def read_tensors(files: list[Path]) -> dict[str, Array]:
     Raises:
         CheckpointError: a file is damaged, needs pickled code to be run, or holds numbers that are not floating-point.
     """
-    tensors: dict[str, Array] = {}
-    for file in files:
-        tensors |= _read_pickled(file) if file.suffix == ".bin" else _read_safetensors(file)
-    return tensors
+    pickled = [file for file in files if file.suffix == ".bin"]
+    return _read_pickled(pickled[0]) if pickled else read_safetensors(files)
 
 
 def _shards(index: Path) -> list[str]:
@@ -58,15 +53,6 @@ def _shards(index: Path) -> list[str]:
     return names
 
 
-def _read_safetensors(path: Path) -> dict[str, Array]:
-    try:
-        with safe_open(path, "pt") as file:
-            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}). Copy the model again.") from None
-    return {name: _as_array(name, tensor, path) for name, tensor in tensors.items()}
-
-
 def _read_pickled(path: Path) -> dict[str, Array]:
     try:
         file = read_torch_file(path)
@@ -76,13 +62,3 @@ def _read_pickled(path: Path) -> dict[str, Array]:
             "import that."
         ) from None
     return read_state_dict(file, file.value)
-
-
-def _as_array(name: str, tensor: Tensor, file: Path) -> Array:
-    if not tensor.is_floating_point():
-        raise CheckpointError(
-            f"{file}: {name[:80]!a} is not a tensor of floating-point numbers. nmt imports models in float32, "
-            "float16 or bfloat16."
-        )
-    array: Array = tensor.to(torch.float32).numpy()
-    return array

@@ -10,8 +10,8 @@ from typing import Any
 
 from sentencepiece import SentencePieceProcessor
 
-from nmt.convert import exported_files
 from nmt.convert.given import Given
+from nmt.convert.json_files import read_json
 from nmt.data.model_file import read_pieces
 from nmt.data.vocab import SPECIAL_PIECES
 from nmt.errors import CheckpointError, VocabularyError
@@ -19,7 +19,6 @@ from nmt.errors import CheckpointError, VocabularyError
 VOCAB, TARGET_VOCAB, CONFIG = "vocab.json", "target_vocab.json", "tokenizer_config.json"
 SEGMENTERS = {"source": "source.spm", "target": "target.spm"}
 UNK = "<unk>"
-_COPY_AGAIN = "Copy the model again."
 _DEFAULTS = {"unk_token": UNK, "eos_token": "</s>", "pad_token": "<pad>"}
 
 
@@ -67,18 +66,6 @@ def read_tokenizer(folder: Path, given: Given) -> TokenizerFiles:
         settings,
         (*found, folder / CONFIG) if settings else tuple(found),
     )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The mapping of a JSON file.
-
-    Raises:
-        CheckpointError: the file cannot be read, or is something else.
-    """
-    values = exported_files.read_json(path, _COPY_AGAIN)
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: expected a mapping, got {type(values).__name__}. {_COPY_AGAIN}")
-    return values
 
 
 def _token(settings: Mapping[str, Any], key: str, path: Path) -> str:

@@ -1,0 +1,402 @@
+"""The importer of Eole: settings that its files leave out, matrices that it stores once, and models that it refuses."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from nmt.convert.eole import reading
+from nmt.convert.formats import find_format
+from nmt.convert.given import NOTHING_GIVEN, Given
+from nmt.convert.importing import import_model
+from nmt.convert.soundness import check_tensors
+from nmt.convert.weights import our_weights
+from nmt.data.vocab import train_vocabulary
+from nmt.errors import CheckpointError, NmtError
+from tests.convert import peers
+from tests.convert.marian_mt import STORED as MARIAN_MT
+from tests.convert.peers import D_MODEL, POSITIONS, WORDS, write_eole, write_opennmt_py
+
+VERSION_0_0_1 = {
+    "specials": False,
+    "embeddings": {"position_encoding": True},
+    "model": {"max_relative_positions": 0},
+}
+"""As Eole 0.0.1 writes a model, but for :func:`without_hints`."""
+
+
+def read_eole(origin, given=NOTHING_GIVEN):
+    """A model, read and checked as an import does."""
+    model = reading.read_eole(origin, given)
+    check_tensors(model, str(origin))
+    return model
+
+
+def change_config(folder, change):
+    values = json.loads((folder / "config.json").read_text())
+    change(values)
+    (folder / "config.json").write_text(json.dumps(values))
+    return folder
+
+
+def without_hints(folder):
+    """A folder that does not tell which version wrote it."""
+    change_config(folder, lambda values: values["model"]["decoder"].pop("with_cross_attn"))
+    shard = folder / "model.01.safetensors"
+    save_file({name: tensor for name, tensor in load_file(shard).items() if "layer_scalar" not in name}, shard)
+    return folder
+
+
+def test_folders_are_told_from_others_with_the_same_file_names(tmp_path):
+    origin = write_eole(tmp_path / "theirs")
+    (origin / "optimizer.pt").write_bytes((write_opennmt_py(tmp_path / "onmt") / "model_step_10.pt").read_bytes())
+    for path in (origin, origin / "config.json", origin / "model.01.safetensors"):
+        assert find_format(path).name == "eole"
+        assert read_eole(path).config == read_eole(origin).config
+    assert find_format(tmp_path / "onmt").name == "opennmt-py"
+    assert find_format(MARIAN_MT).name == "huggingface"
+    assert (MARIAN_MT / "config.json").is_file()
+    assert (MARIAN_MT / "vocab.json").is_file()
+    assert import_model(origin, tmp_path / "bundle").toolkit == "Eole"
+    with pytest.raises(CheckpointError, match="holds no model that can be imported"):
+        find_format(tmp_path / "bundle")
+
+
+def test_an_archive_of_a_folder_is_read(tmp_path):
+    archive = shutil.make_archive(str(tmp_path / "theirs"), "zip", write_eole(tmp_path / "folder"))
+    assert import_model(tmp_path / archive, tmp_path / "bundle").failed == []
+
+
+def test_tensors_of_several_files_are_one_model(tmp_path):
+    origin = write_eole(tmp_path)
+    shards = [load_file(origin / f"model.0{number}.safetensors") for number in (0, 1)]
+    assert set(read_eole(origin).tensors) == shards[0].keys() | shards[1].keys()
+    assert read_eole(origin).files.keys() == {
+        "config.json", "vocab.json", "model.00.safetensors", "model.01.safetensors",
+    }  # fmt: skip
+    twice = next(iter(shards[0]))
+    save_file(shards[1] | {twice: shards[0][twice]}, origin / "model.01.safetensors")
+    with pytest.raises(CheckpointError, match=r"model\.01\.safetensors: holds 'encoder.*another file of the model"):
+        read_eole(origin)
+    (origin / "model.00.safetensors").unlink()
+    save_file(shards[1], origin / "model.01.safetensors")
+    with pytest.raises(CheckpointError, match=r"lacks encoder\.transformer_layers\.0"):
+        read_eole(origin)
+
+
+def test_parts_take_over_what_the_model_sets_and_they_do_not(tmp_path):
+    origin = write_eole(tmp_path, model={"heads": 4, "layers": 7}, encoder={"heads": 2}, decoder={"heads": 2})
+    config = read_eole(origin).config
+    assert (config.heads, config.encoder_layers, config.decoder_layers) == (2, 2, 1)
+    del_heads = change_config(origin, lambda values: [values["model"][part].pop("heads") for part in peers.LAYERS])
+    assert read_eole(del_heads).config.heads == 4
+
+
+def test_what_no_section_sets_has_the_default_of_eole(tmp_path, monkeypatch):
+    monkeypatch.setattr(peers, "D_MODEL", 512)
+    monkeypatch.setattr(peers, "D_FF", 2048)
+    origin = write_eole(tmp_path)
+
+    def unset(values):
+        for key in ("hidden_size", "heads", "transformer_ff"):
+            del values["model"][key]
+        values["model"] |= {"hidden_size": -1, "layers": -1}
+        del values["model"]["encoder"]["layers"]
+        del values["model"]["embeddings"]["position_encoding_type"]
+
+    config = read_eole(change_config(origin, unset)).config
+    assert (config.d_model, config.heads, config.d_ff, config.encoder_layers) == (512, 8, 2048, 2)
+    assert (config.norm, config.activation, config.positions) == ("pre", "relu", "sinusoidal")
+
+
+@pytest.mark.parametrize(
+    ("options", "epsilon", "is_told"),
+    [
+        ({}, 1e-5, True),  # has with_cross_attn, as since 0.5
+        ({"model": {"norm_eps": 1e-4}}, 1e-4, True),
+        ({"encoder": {"norm_eps": 1e-4}, "decoder": {"norm_eps": 1e-4}}, 1e-4, True),
+        ({"model": {"eole_version": "0.1.2"}}, 1e-6, True),
+        ({"model": {"eole_version": "0.2.0"}}, 1e-5, True),
+        ({"specials": False}, 1e-6, True),
+    ],
+)
+def test_the_epsilon_is_that_of_the_version(tmp_path, options, epsilon, is_told):
+    model = read_eole(write_eole(tmp_path, **options))
+    assert model.config.norm_epsilon == epsilon
+    assert any("norm_eps" in remark for remark in model.remarks) is not is_told
+
+
+def test_an_epsilon_that_nothing_tells_is_remarked_on(tmp_path):
+    origin = without_hints(write_eole(tmp_path / "theirs"))
+    assert read_eole(origin).config.norm_epsilon == 1e-5
+    assert any("norm_eps" in remark for remark in import_model(origin, tmp_path / "bundle").remarks)
+    told = change_config(origin, lambda values: values["model"].update(norm_eps=1e-6))
+    assert read_eole(told).config.norm_epsilon == 1e-6
+    assert not any("norm_eps" in remark for remark in read_eole(told).remarks)
+
+
+def test_eole_0_0_1_has_positions_only_if_asked(tmp_path):
+    origin = without_hints(write_eole(tmp_path, **VERSION_0_0_1))
+    assert read_eole(origin).config.positions == "sinusoidal"
+    shard = origin / "model.01.safetensors"
+    save_file({name: tensor for name, tensor in load_file(shard).items() if not name.endswith("pe.pe")}, shard)
+    with pytest.raises(CheckpointError, match=r"position_encoding: False.*no positions"):
+        read_eole(origin)
+
+
+def test_sinusoids_need_no_table_since_then(tmp_path):
+    """Models that Eole converted from Hugging Face have none."""
+    origin = write_eole(tmp_path, positions="SinusoidalConcat")
+    shard = origin / "model.01.safetensors"
+    save_file({name: tensor for name, tensor in load_file(shard).items() if not name.endswith("pe.pe")}, shard)
+    config = read_eole(origin).config
+    assert (config.positions, config.max_positions) == ("tensor2tensor", 1024)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_positions_of_16_bits_are_taken_as_they_are(tmp_path, dtype):
+    """Eole computes with the stored ones, too."""
+    model = read_eole(write_eole(tmp_path / "theirs", dtype=dtype, rows=300))
+    stored = load_file(tmp_path / "theirs" / "model.01.safetensors")["tgt_emb.pe.pe"][:, 0].float()
+    assert (model.config.positions, model.config.max_positions) == ("learned", 300)
+    assert torch.equal(our_weights(model)["target_positions.weight"], stored)
+    certificate = import_model(tmp_path / "theirs", tmp_path / "bundle")
+    assert certificate.failed == []
+    assert any("as learned positions" in remark for remark in certificate.remarks)
+
+
+def test_one_table_of_16_bits_alone_is_refused(tmp_path):
+    origin = write_eole(tmp_path, dtype="bfloat16")
+    shard = origin / "model.01.safetensors"
+    save_file({name: tensor for name, tensor in load_file(shard).items() if name != "tgt_emb.pe.pe"}, shard)
+    with pytest.raises(CheckpointError, match=r"lacks tgt_emb\.pe\.pe, but holds src_emb\.pe\.pe"):
+        read_eole(origin)
+
+
+def test_embeddings_beside_learned_positions_are_brought_to_our_scale(tmp_path):
+    origin = write_eole(tmp_path / "theirs", positions="Learned", embeddings={"position_shift": 2})
+    model, stored = read_eole(origin), load_file(origin / "model.01.safetensors")
+    assert (model.config.positions, model.config.max_positions) == ("learned", POSITIONS - 2)
+    assert model.config.tied_embeddings == "none"
+    weights = our_weights(model)
+    assert torch.equal(weights["source_positions.weight"], stored["src_emb.pe.weight"][2:])
+    pieces = list(model.target.pieces)
+    boat, ours = pieces.index("boat"), 4 + [piece for piece in pieces if piece in WORDS].index("boat")
+    embedding = stored["src_emb.embeddings.weight"][boat]  # all matrices are this one
+    assert torch.equal(weights["embedding.weight"][ours] * D_MODEL**0.5, embedding)
+    assert torch.equal(weights["embedding.output_weight"][ours], embedding)
+    assert import_model(origin, tmp_path / "bundle").failed == []
+
+
+def test_normalized_positions_are_multiplied_instead(tmp_path):
+    origin = write_eole(tmp_path / "theirs", positions="Learned", embeddings={"normalize": True})
+    model, stored = read_eole(origin), load_file(origin / "model.01.safetensors")
+    assert model.config.tied_embeddings == "all"
+    positions = our_weights(model)["source_positions.weight"]
+    assert torch.equal(positions, stored["src_emb.pe.weight"] * D_MODEL**0.5)
+    assert import_model(origin, tmp_path / "bundle").failed == []
+
+
+@pytest.mark.parametrize("options", [{}, {"normalize": True}])
+def test_a_scale_that_rounds_is_refused(tmp_path, monkeypatch, options):
+    monkeypatch.setattr(peers, "D_MODEL", 24)
+    origin = write_eole(tmp_path, positions="Learned", embeddings=options)
+    with pytest.raises(CheckpointError, match=r"position_encoding_type: Learned.*sqrt\(hidden_size\) = 4.89898"):
+        read_eole(origin)
+
+
+def test_a_bias_that_the_settings_promise_may_be_missing_in_the_projection_of_outputs(tmp_path):
+    """Eole 0.6 trains encoders without it if only add_qkvbias is set, and then writes settings that say otherwise."""
+
+    def trained(state):
+        return {name: tensor for name, tensor in state.items() if not name.endswith("final_linear.bias")}
+
+    full = write_eole(tmp_path / "full", model={"add_qkvbias": True})
+    missing = write_eole(tmp_path / "missing", model={"add_qkvbias": True}, state=trained)
+    bias = "encoder.transformer_layers.0.self_attn.final_linear.bias"
+    assert bias in read_eole(full).tensors
+    assert bias not in read_eole(missing).tensors
+    assert not our_weights(read_eole(missing))["encoder.0.self_attention.output.bias"].any()
+    assert import_model(missing, tmp_path / "bundle").failed == []
+    with pytest.raises(CheckpointError, match=r"holds decoder\..*final_linear\.bias and 1 more, which have no place"):
+        read_eole(change_config(full, lambda values: values["model"].update(add_final_linear_bias=False)))
+
+
+def test_any_other_missing_bias_is_an_error(tmp_path):
+    origin = write_eole(tmp_path)
+    for setting in ("add_qkvbias", "add_ffnbias"):
+        change_config(origin, lambda values, setting=setting: values["model"].update({setting: True}))
+        with pytest.raises(CheckpointError, match=r"lacks encoder\.transformer_layers\.0\..*\.bias"):
+            read_eole(origin)
+        change_config(origin, lambda values, setting=setting: values["model"].pop(setting))
+
+
+def test_matrices_of_one_vocabulary_must_be_one(tmp_path):
+    origin = write_eole(tmp_path, tied="none")
+    for setting, names in (
+        ("share_embeddings", "src_emb.embeddings.weight and tgt_emb"),
+        ("share_decoder_embeddings", "tgt_emb.embeddings.weight and generator.weight"),
+    ):
+        changed = change_config(origin, lambda values, setting=setting: values["model"].update({setting: True}))
+        with pytest.raises(CheckpointError, match=f"{names}.* differ, but model.{setting}"):
+            read_eole(changed)
+        change_config(origin, lambda values, setting=setting: values["model"].update({setting: False}))
+    change_config(write_eole(tmp_path / "tied"), lambda values: values["model"].update(share_embeddings=False))
+    with pytest.raises(CheckpointError, match=r"lacks tgt_emb\.embeddings\.weight"):
+        read_eole(tmp_path / "tied")
+
+
+def test_a_vocabulary_of_another_model_is_an_error(tmp_path):
+    """Even where one matrix serves both sides, and fits one of them."""
+    origin = write_eole(tmp_path)
+    values = json.loads((origin / "vocab.json").read_text())
+    for side in ("src", "tgt"):
+        more = values | {side: [*values[side], "more"]}
+        (origin / "vocab.json").write_text(json.dumps(more))
+        with pytest.raises(CheckpointError, match=r"embeddings\.weight is 24 x 16, expected 25 x 16"):
+            read_eole(origin)
+
+
+def test_heads_of_another_size_are_read(tmp_path):
+    model = read_eole(write_eole(tmp_path / "theirs", model={"head_dim": 6}))
+    assert (model.config.d_k, model.config.d_v) == (6, 6)
+    assert import_model(tmp_path / "theirs", tmp_path / "bundle").failed == []
+    assert read_eole(write_eole(tmp_path / "usual", model={"head_dim": 8, "attn_scaling": 8})).config.d_k is None
+
+
+def test_outputs_may_start_with_their_end(tmp_path):
+    origin = write_eole(tmp_path / "theirs", start="</s>", tied="decoder", model={"generator_bias": False})
+    model = read_eole(origin)
+    assert (model.start, model.config.source_eos) == ("</s>", False)
+    assert our_weights(model)["embedding.output_bias"][2] == -100
+    assert import_model(origin, tmp_path / "bundle").failed == []
+    with pytest.raises(CheckpointError, match="starts with 'nowhere', which is not a target piece"):
+        read_eole(write_eole(tmp_path / "damaged", start="nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("inference", "expected"),
+    [
+        ({}, (5, "length", 1)),
+        ({"beam_size": 3, "alpha": 0.7}, (3, "length", 0.7)),
+        ({"length_penalty": "wu", "alpha": 0.6}, (5, "paper", 0.6)),
+        ({"length_penalty": "none", "alpha": 0.6}, (5, "length", 0)),
+    ],
+)
+def test_the_search_is_that_of_the_folder(tmp_path, inference, expected):
+    decoding = read_eole(write_eole(tmp_path, inference=inference)).decoding
+    assert (decoding.beam, decoding.normalization, decoding.length_penalty) == expected
+
+
+@pytest.mark.parametrize("section", ["sentencepiece", "onmt_tokenize"])
+def test_sentencepiece_models_are_those_that_transforms_name(tmp_path, section):
+    trained = train_vocabulary(["the boat leaves at noon", "nobody heard the bell"] * 3, size=30).vocab
+    other = train_vocabulary(["the boat leaves at noon", "nobody heard the bell"] * 3, size=31).vocab
+    options = {"src_subword_type": "sentencepiece", "src_subword_model": "${MODEL_PATH}/joint.bpe.model"}
+    words = tuple(trained.pieces(range(4, trained.size)))
+    origin = write_eole(tmp_path / "theirs", words=words, transforms=[section], transforms_configs={section: options})
+    (origin / "joint.bpe.model").write_bytes(trained.model_bytes)
+    (origin / "spm.model").write_bytes(other.model_bytes)  # which would be taken if none were named
+    model = read_eole(origin)
+    assert model.source.segmenter == model.target.segmenter == trained.model_bytes
+    assert "joint.bpe.model" in model.files
+    assert any("pyonmttok" in remark for remark in model.remarks) is (section == "onmt_tokenize")
+    assert import_model(origin, tmp_path / "bundle").failed == []
+    given = read_eole(origin, Given(source_spm=origin / "spm.model"))
+    assert (given.source.segmenter, given.target.segmenter) == (other.model_bytes, trained.model_bytes)
+    options |= {"src_onmttok_kwargs": {"mode": "aggressive"}} if section == "onmt_tokenize" else {}
+    options |= {"tgt_subword_model": "/elsewhere/spm.model"}
+    change_config(origin, lambda values: values.update(transforms_configs={section: options}))
+    expected = trained if section == "sentencepiece" else other
+    assert read_eole(origin).source.segmenter == expected.model_bytes
+    assert read_eole(origin).target.segmenter == other.model_bytes
+
+
+def test_transforms_that_change_text_are_told(tmp_path):
+    corpora = {"corpus": {"transforms": ["prefix", "suffix"]}, "valid": {"transforms": ["filtertoolong"]}}
+    origin = write_eole(tmp_path / "theirs", transforms=["onmt_tokenize", "normalize"], data=corpora)
+    remarks = " ".join(import_model(origin, tmp_path / "bundle").remarks)
+    assert "does not apply: normalize, prefix, suffix." in remarks
+    assert "pyonmttok" in remarks
+    assert "transforms" not in " ".join(read_eole(write_eole(tmp_path / "plain", transforms=["bpe"])).remarks)
+
+
+REFUSED = [
+    ({"positions": "Rotary"}, "position_encoding_type: Rotary.*rotary positions"),
+    ({"positions": "Relative"}, "position_encoding_type: Relative.*relative positions"),
+    ({"positions": "Alibi"}, "position_encoding_type: Alibi.*ALiBi"),
+    ({"positions": None}, "position_encoding_type: None.*no positions"),
+    ({"model": {"max_relative_positions": -1}}, "max_relative_positions: -1.*rotary"),
+    ({"decoder": {"relative_positions_buckets": 32}}, "decoder.relative_positions_buckets: 32.*relative"),
+    ({"embeddings": {"normalize": True}}, "normalize: True.*sinusoids that are multiplied"),
+    ({"embeddings": {"embedding_layer_norm": True}}, "embedding_layer_norm: True.*norm of the embeddings"),
+    ({"positions": "Learned", "embeddings": {"position_shift": -1}}, "position_shift: -1"),
+    ({"positions": "Learned", "embeddings": {"position_shift": POSITIONS}}, "max_positions: must be at least 2"),
+    ({"model": {"layer_norm": "rms"}}, "model.encoder.layer_norm: rms.*RMSNorm"),
+    ({"model": {"mlp_activation_fn": "gated-silu"}}, "mlp_activation_fn: gated-silu.*gated feed-forward"),
+    ({"model": {"mlp_activation_fn": "gelu-tanh"}}, "mlp_activation_fn: gelu-tanh.*another activation"),
+    ({"decoder": {"mlp_activation_fn": "gelu"}}, "mlp_activation_fn: relu.*mlp_activation_fn: gelu.*two activations"),
+    ({"decoder": {"shared_layer_norm": True}}, "decoder.shared_layer_norm: True.*share a norm"),
+    ({"decoder": {"parallel_residual": True}}, "decoder.parallel_residual: True.*side by side"),
+    ({"model": {"ffn_layernorm": True}}, "ffn_layernorm: True.*both sides"),
+    ({"encoder": {"encoder_layer_style": "postnorm"}}, "encoder_layer_style: postnorm.*post-norm encoder"),
+    ({"encoder": {"final_encoder_layer_norm": False}}, "final_encoder_layer_norm: False.*final norm"),
+    ({"decoder": {"heads_kv": 1}}, "decoder.heads_kv: 1.*share keys and values"),
+    ({"model": {"attn_scaling": 4}}, "attn_scaling: 4.*another scale"),
+    ({"decoder": {"heads": 4}}, "model.encoder.heads: 2, model.decoder.heads: 4.*numbers of heads"),
+    ({"decoder": {"head_dim": 4}}, "head size of encoder: 8, head size of decoder: 4"),
+    ({"decoder": {"hidden_size": 32}}, "encoder.hidden_size: 16, model.decoder.hidden_size: 32.*different sizes"),
+    ({"decoder": {"norm_eps": 1e-3}}, "encoder.norm_eps: 1e-05, model.decoder.norm_eps: 0.001.*two epsilons"),
+    ({"model": {"sliding_window": 16}}, "sliding_window: 16.*attention to a window"),
+    ({"model": {"num_experts": 8}}, "num_experts: 8.*experts"),
+    ({"model": {"query_norm": True}}, "query_norm: True.*norms of queries"),
+    ({"decoder": {"layer_types": ["linear_attention"]}}, "layer_types: .'linear_attention'.*several kinds"),
+    ({"decoder": {"num_mtp_heads": 2}}, "num_mtp_heads: 2.*several output layers"),
+    ({"decoder": {"decoder_type": "rnn"}}, "decoder_type: rnn.*another decoder"),
+    ({"model": {"architecture": "transformer_lm"}}, "architecture: transformer_lm.*decoder without an encoder"),
+    ({"model": {"architecture": "whisper"}}, "architecture: whisper.*speech"),
+    ({"model": {"generator_function": "sparsemax"}}, "generator_function: sparsemax.*another softmax"),
+    ({"model": {"add_estimator": True}}, "add_estimator: True.*estimator of quality"),
+    ({"model": {"left_pad": True}}, "left_pad: True.*padding before"),
+    ({"training": {"quant_type": "awq_gemm", "quant_layers": ["up_proj"]}}, "training.quant_type: awq_gemm.*quantised"),
+    ({"training": {"lora_layers": ["linear_query"]}}, "training.lora_layers: .'linear_query'.*merge"),
+    ({"training": {"lora_embedding": True}}, "training.lora_embedding: True.*merge"),
+    ({"model": {"heads": 0}}, "settings are damaged|do not tell"),
+    ({"model": {"transformer_ff": 99}}, "gate_up_proj.weight is 24 x 16, expected 99 x 16"),
+    ({"encoder": {"layers": 10**9}}, "1,000,000,000 layers"),
+    ({"model": {"of_the_future": 5}}, "model.of_the_future: 5, which nmt does not know"),
+    ({"encoder": {"of_the_future": 5}}, "model.encoder.of_the_future: 5, which nmt does not know"),
+    ({"inference": {"length_penalty": "squared"}}, "inference.length_penalty: squared; nmt has avg"),
+    ({"inference": {"beam_size": 0}}, "impossible options in inference.*beam"),
+    (
+        {"state": lambda state: state | {"estimator.weight": torch.zeros(3)}},
+        "holds estimator.weight, which have no place",
+    ),
+    ({"state": lambda state: state | {"tgt_emb.qweight": torch.zeros(3)}, "dtype": "int8"}, "not a tensor of floating"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED, ids=[f"{message}"[:50] for _, message in REFUSED])
+def test_what_cannot_be_expressed_is_refused_by_its_name(tmp_path, options, message):
+    origin = write_eole(tmp_path, **options)
+    with pytest.raises(NmtError, match=message):
+        read_eole(origin)
+
+
+def test_a_model_without_an_encoder_is_refused(tmp_path):
+    origin = write_eole(tmp_path, model={"architecture": "custom"})
+    assert read_eole(origin).config.d_model == D_MODEL
+    change_config(origin, lambda values: values["model"].update(encoder=None))
+    with pytest.raises(CheckpointError, match=r"model\.encoder: None.*decoder without an encoder"):
+        read_eole(origin)
+    change_config(origin, lambda values: values.pop("model"))
+    with pytest.raises(CheckpointError, match="has no settings of a model: is it a model of Eole"):
+        read_eole(origin)
+
+
+def test_halves_are_read_as_floats(tmp_path):
+    model = read_eole(write_eole(tmp_path, dtype="bfloat16"))
+    assert {array.dtype for array in model.tensors.values()} == {np.dtype(np.float32)}
