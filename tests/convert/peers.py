@@ -359,7 +359,7 @@ def _eole_layers(weights: Weights, model: dict[str, Any]) -> None:
         "linear_keys": model.get("add_key_bias", bias), "linear_values": bias, "linear_query": bias,
         "final_linear": model.get("add_final_linear_bias", bias),
     }  # fmt: skip
-    inner = HEADS * model.get("head_dim", D_MODEL // HEADS)
+    inner = HEADS * (model.get("head_dim") or D_MODEL // HEADS)
     for part, sites in attentions.items():
         for number in range(LAYERS[part]):
             layer = f"{part}.transformer_layers.{number}"

@@ -147,13 +147,36 @@ def test_eole_0_0_1_has_positions_only_if_asked(tmp_path):
         read_eole(origin)
 
 
-def test_sinusoids_need_no_table_since_then(tmp_path):
-    """Models that Eole converted from Hugging Face have none."""
-    origin = write_eole(tmp_path, positions="SinusoidalConcat")
+def test_what_eole_converts_from_hugging_face_is_read(tmp_path):
+    """As it writes an M2M-100: all settings, many of them without effect, and no tables of sinusoids."""
+    rope = {"rotary_interleave": False, "rotary_theta": 10_000, "rotary_dim": 8}
+    model = {
+        "mlp_activation_fn": "relu", "layer_norm": "standard", "norm_eps": 1e-5, "add_qkvbias": True,
+        "add_final_linear_bias": True, "add_ffnbias": True, "generator_bias": False, "adapter_bias": False,
+        "left_pad": False,
+        "shared_layer_norm": False, "parallel_residual": False, "sliding_window": 0, "max_position_embeddings": 1024,
+        "heads_kv": None, "head_dim": None, "attn_scaling": None, "moe_transformer_ff": None, "num_experts": 0,
+        "num_shared_experts": 0, "first_k_dense_replace": 0, "num_experts_per_tok": 0, "rope_config": rope,
+        "position_encoding_type": "SinusoidalConcat", "huggingface_model": "tiny/m2m100", "layers": 2,
+    }  # fmt: skip
+    origin = write_eole(
+        tmp_path / "theirs",
+        positions="SinusoidalConcat",
+        start="</s>",
+        tied="decoder",
+        model=model,
+        embeddings={"n_positions": 1024, "src_word_vec_size": D_MODEL, "tgt_word_vec_size": D_MODEL},
+        encoder={"rope_config": rope},
+        data=None,
+        transforms=["onmt_tokenize", "filtertoolong"],
+        transforms_configs={"onmt_tokenize": {"src_subword_type": "bpe", "mapped_tokens": []}},
+        inference={"optional_eos": [], "max_length": 200, "chat_template": None},
+    )
     shard = origin / "model.01.safetensors"
     save_file({name: tensor for name, tensor in load_file(shard).items() if not name.endswith("pe.pe")}, shard)
     config = read_eole(origin).config
     assert (config.positions, config.max_positions) == ("tensor2tensor", 1024)
+    assert config.attention_bias
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
