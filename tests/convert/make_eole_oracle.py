@@ -65,8 +65,8 @@ class Eole:
         source_ids = torch.tensor([[self._vocabs["src"][piece] for piece in source]])
         target_ids = torch.tensor([[self._vocabs["tgt"][piece] for piece in (start, *target, end, end)]])
         # The last piece is not read. One more is, since Eole takes a single one for a cached step.
-        states = self._model(source_ids, target_ids, torch.tensor([len(source)])).dec_out[0, :-1]
-        found = self._model.generator(states).log_softmax(-1).gather(1, target_ids[0, 1:-1, None])[:, 0]
+        [states], *_ = self._model(source_ids, target_ids, torch.tensor([len(source)]))
+        found = self._model.generator(states[:-1]).log_softmax(-1).gather(1, target_ids[0, 1:-1, None])[:, 0]
         return [round(score, 6) for score in found.tolist()]
 
 
