@@ -183,7 +183,8 @@ def positions_of_tables(tensors: Mapping[str, Array], tables: Sequence[str], kin
         tables: the names of the tables of encoder and decoder.
         kind: ``learned``, or one of our kinds of sinusoids.
     """
-    rows = [tensors[name].size // tensors[name].shape[-1] for name in tables if name in tensors and tensors[name].size]
+    found = [tensors[name] for name in tables if name in tensors]
+    rows = [table.size // table.shape[-1] for table in found if table.ndim and table.size]
     return min(rows, default=0) if kind == "learned" else min([MAX_POSITIONS, *rows])
 
 

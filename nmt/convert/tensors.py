@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmt.convert.foreign import Array, ForeignModel, ForeignVocabulary, Layout
 from nmt.convert.pickled import shown
@@ -86,10 +87,16 @@ def check_position_tables(model: ForeignModel, name: str) -> None:
     for table in model.layout.position_tables:
         if table not in model.tensors:
             continue
-        theirs_TD = model.tensors[table].reshape(-1, model.tensors[table].shape[-1])[:_COMPARED_POSITIONS]
-        ours_TD = ours[: len(theirs_TD)].numpy()
-        if theirs_TD.shape != ours_TD.shape or not np.abs(theirs_TD - ours_TD).max(initial=0) < _POSITION_LIMIT:
+        stored = model.tensors[table]
+        has_width = stored.ndim > 0 and stored.shape[-1] == ours.shape[-1]
+        theirs_TD = stored.reshape(-1, ours.shape[-1])[:_COMPARED_POSITIONS] if has_width else None
+        ours_TD = ours[:_COMPARED_POSITIONS].numpy()
+        if theirs_TD is None or not _are_near(theirs_TD, ours_TD[: len(theirs_TD)]):
             raise CheckpointError(
                 f"{name}: {table} holds other positions than {model.config.positions} from "
                 f"{model.config.first_position}, which nmt does not have."
             )
+
+
+def _are_near(theirs_TD: Array, ours_TD: NDArray[np.float64]) -> bool:
+    return theirs_TD.shape == ours_TD.shape and bool(np.abs(theirs_TD - ours_TD).max(initial=0) < _POSITION_LIMIT)

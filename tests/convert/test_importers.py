@@ -288,6 +288,25 @@ def test_a_tensor_of_another_shape_is_refused_even_if_it_has_the_numbers(tmp_pat
         check_tensors(model, "theirs")
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (24, 0), (3, 24)])
+@pytest.mark.parametrize(
+    ("name", "table"), [("opennmt-py", "encoder.embeddings.make_embedding.pe.pe"), ("joeynmt", "encoder.pe.pe")]
+)
+def test_a_table_of_positions_of_any_shape_is_refused(name, table, shape, tmp_path):
+    origin = write(tmp_path, name, state=lambda state: state | {table: torch.zeros(shape)})
+    with pytest.raises(CheckpointError, match=r"holds other positions|max_positions: must be"):
+        READERS[name](origin)
+
+
+def test_learned_positions_without_axes_are_refused(tmp_path):
+    table = "encoder.embed_positions.weight"
+    with pytest.raises(CheckpointError):
+        model = read_fairseq(
+            write(tmp_path, "fairseq", learned=True, state=lambda state: state | {table: torch.tensor(1.0)})
+        )
+        check_tensors(model, "theirs")
+
+
 def test_gpu_halves_are_read(tmp_path):
     model = read_sockeye(write(tmp_path, "sockeye", state=lambda state: {n: t.half() for n, t in state.items()}))
     assert {array.dtype for array in model.tensors.values()} == {np.dtype(np.float32)}

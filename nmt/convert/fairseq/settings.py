@@ -111,4 +111,4 @@ def _max_positions(settings: Mapping[str, Any]) -> int:
 
 def _learned_positions(tensors: Mapping[str, Array]) -> int:
     tables = [tensors.get(f"{part}.embed_positions.weight") for part in ("encoder", "decoder")]
-    return min((len(table) - FIRST_POSITION for table in tables if table is not None), default=0)
+    return min((len(table) - FIRST_POSITION for table in tables if table is not None and table.ndim), default=0)
