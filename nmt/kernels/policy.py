@@ -15,6 +15,7 @@ from nmt.kernels.attention import cpu_attention, fused_attention, two_product_at
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.int8 import may_use_onednn
 from nmt.kernels.packing import Lengths, Packing, PiecesOnly
+from nmt.kernels.recording import Recorder, cuda_recorder_if_possible
 from nmt.kernels.sentence_rows import SentenceAttention, SentenceRows, flash_attention_if_possible
 from nmt.special_ids import PAD
 
@@ -40,6 +41,8 @@ class Kernels:
     """Whether the number of rows is rounded up; see :class:`~nmt.kernels.packing.Packing`."""
     steps_per_look: int = 1
     """Steps of a search after which the host looks at its pieces; it waits for the device then."""
+    recorder: Callable[[], Recorder] | None = None
+    """Makes a recorder of work that the device then runs whole; None if the device has none."""
 
     def packing(self, tokens_BT: Tensor, lengths_B: Lengths | SentenceRows | None = None) -> Packing:
         """The rows of a batch that is padded on the right, or of a single line of many sentences.
@@ -91,4 +94,5 @@ def choose_kernels(
         fused_attention if is_fused else two_product_attention,
         sentence_attention=flash_attention_if_possible(device, products) if is_fused else None,
         steps_per_look=_STEPS_PER_LOOK,
+        recorder=cuda_recorder_if_possible(device) if device.type == "cuda" else None,
     )

@@ -9,7 +9,7 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.data.rows import as_rows
-from nmt.kernels import private, sentence_rows
+from nmt.kernels import private, recording, sentence_rows
 from nmt.kernels.policy import Kernels, choose_kernels
 from nmt.kernels.sentence_rows import (
     SentenceRows,
@@ -92,6 +92,7 @@ def test_only_a_gpu_that_has_flash_attention_takes_it(monkeypatch, changes):
 
     monkeypatch.setattr(sentence_rows, "varlen", given["varlen"])
     monkeypatch.setattr(sentence_rows, "_try_flash_attention", tried)
+    monkeypatch.setattr(recording, "_try_to_record", lambda device: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
     assert flash_attention_if_possible(GPU, given["products"]) is expected
     assert choose_kernels(GPU, given["products"]).sentence_attention is expected
