@@ -16,39 +16,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.short_lists import ShortLists
-from nmt.errors import NmtError
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 from nmt.search.candidates import Candidates
 from nmt.search.diverse import choose_by_group
-from nmt.search.next_pieces import RandomNumbers, largest, repeating_pieces, sample
-from nmt.search.settings import Normalization, SearchSettings
-from nmt.special_ids import BOS, EOS, PAD, UNK
+from nmt.search.hypotheses import Hypotheses, Hypothesis
+from nmt.search.next_pieces import RandomNumbers, largest, never_emitted, repeating_pieces, sample
+from nmt.search.settings import SearchSettings
+from nmt.special_ids import BOS, EOS, PAD
 
 # Live places are packed from this share of empty places on, because packing also takes time.
 _WORTH_PACKING = 0.1
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A finished translation."""
-
-    pieces: tuple[int, ...]
-    """The ids of the pieces, without eos."""
-    log_probability: float
-    """The log-probability of the pieces and eos, in nats."""
-    score: float
-    """The log-probability divided by the length penalty. Hypotheses are ranked by their scores."""
-
-
-def never_emitted(allow_unk: bool) -> list[int]:
-    """The special pieces that outputs never contain."""
-    return [PAD, BOS] if allow_unk else [PAD, UNK, BOS]
-
-
-def length_penalty(length: int, alpha: float, normalization: Normalization = "paper") -> float:
-    """The length penalty: lp(Y) = ((5 + |Y|) / 6)^alpha, or |Y|^alpha, where |Y| counts eos."""
-    return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
 
 
 def beam_search(
@@ -86,11 +64,11 @@ def beam_search(
         before_step(len(source_BS), 0)
     with torch.inference_mode():
         search = _Search.begin(models, source_BS, settings, prefixes, numbers, short_lists)
-        while search.sentences:
+        while search.hypotheses.sentences:
             if before_step is not None and search.length:
-                before_step(len(search.sentences), search.length)
+                before_step(len(search.hypotheses.sentences), search.length)
             search.extend()
-    return [sorted(found, key=lambda hypothesis: -hypothesis.score)[: settings.nbest] for found in search.finished]
+    return search.hypotheses.ranked()
 
 
 @dataclass
@@ -104,12 +82,8 @@ class _Search:
 
     models: Sequence[Transformer]
     settings: SearchSettings
-    finished: list[list[Hypothesis]]
-    """Finished hypotheses, by sentence of the whole batch."""
-    sentences: list[int]
-    """The index in the whole batch of each sentence (B) in the tensors below."""
-    limits: list[int]
-    """The maximum pieces of an output, per sentence."""
+    hypotheses: Hypotheses
+    """What the host knows. It lacks the unseen steps."""
     states: list[DecodingState]
     tokens_BW: Tensor
     """The last piece of each hypothesis."""
@@ -119,10 +93,6 @@ class _Search:
     """The places of each group minus its finished hypotheses."""
     penalties_BW: Tensor
     """The diversity penalty of each hypothesis so far, if there are several groups."""
-    pieces_BWT: NDArray[np.int64]
-    """The pieces of each hypothesis so far."""
-    prefixes: Sequence[Sequence[int]]
-    """The prefixes, by sentence of the whole batch."""
     random_numbers: RandomNumbers | None
     """The random numbers for sampling; None if the search does not sample."""
     candidates: Candidates | None
@@ -141,13 +111,8 @@ class _Search:
         short_lists: ShortLists | None,
     ) -> _Search:
         count, groups, device = source_BS.shape[0], settings.diverse_groups, source_BS.device
-        longest = min(model.config.max_positions for model in models) - 1
-        if settings.max_length is not None:
-            longest = min(longest, settings.max_length)
         source_lengths = (source_BS != PAD).sum(dim=1).tolist()
-        limits = [min(length - 1 + settings.max_extra_length, longest) for length in source_lengths]
-        if prefixes is not None:
-            limits = [max(limit, len(prefix)) for limit, prefix in zip(limits, prefixes, strict=True)]
+        max_positions = min(model.config.max_positions for model in models)
         candidates = None
         if short_lists is not None:
             candidates = Candidates.of(short_lists, source_BS, prefixes, models[0].vocab_size)
@@ -156,16 +121,12 @@ class _Search:
         return _Search(
             models,
             settings,
-            finished=[[] for _ in range(count)],
-            sentences=list(range(count)),
-            limits=limits,
+            Hypotheses.begin(settings, source_lengths, prefixes, max_positions=max_positions, places=1),
             states=[model.start(model.encode(source_BS, source_lengths), projected_C) for model in models],
             tokens_BW=torch.full((count, 1), BOS, device=device),
             scores_BW=torch.zeros(count, 1, device=device),
             places_BG=torch.full((count, groups), settings.beam // groups, device=device),
             penalties_BW=torch.zeros(count, 1, device=device),
-            pieces_BWT=np.empty((count, 1, 0), dtype=np.int64),
-            prefixes=prefixes if prefixes is not None else [()] * count,
             random_numbers=RandomNumbers(settings.sampling.seed, range(count) if numbers is None else numbers)
             if settings.sampling is not None
             else None,
@@ -190,12 +151,10 @@ class _Search:
 
         # 3. Finished sentences leave the batch; the states of the others follow the hypotheses' parents.
         kept_B = None
-        staying = self._look() if self._must_look() else range(len(self.sentences))
-        if len(staying) < len(self.sentences):
+        staying = self._look() if self._must_look() else range(len(best_BW))
+        if len(staying) < len(best_BW):
             kept_B = torch.tensor(staying, dtype=torch.long, device=best_BW.device)
-            self.sentences = [self.sentences[row] for row in staying]
-            self.pieces_BWT = self.pieces_BWT[staying]
-            self.limits = [self.limits[row] for row in staying]
+            self.hypotheses.keep(staying)
             self.places_BG, self.penalties_BW = self.places_BG[kept_B], self.penalties_BW[kept_B]
             self.candidates = self.candidates.select(kept_B) if self.candidates is not None else None
             live_BW, parents_BW, tokens_BW = live_BW[kept_B], parents_BW[kept_B], tokens_BW[kept_B]
@@ -231,13 +190,13 @@ class _Search:
         """
         assert self.settings.sampling is not None
         logits_NV, normalizer_N1 = self._allowed_logits()
-        sentences, beam = len(self.sentences), self.settings.beam
+        sentences, beam = len(self.tokens_BW), self.settings.beam
         parents_W = torch.arange(beam, device=logits_NV.device).clamp_(max=self.tokens_BW.shape[1] - 1)
         parents_BW = parents_W.expand(sentences, -1)
         rows_N = (
             torch.arange(sentences, device=logits_NV.device)[:, None] * self.tokens_BW.shape[1] + parents_BW
         ).flatten()
-        uniform_N = torch.from_numpy(random_numbers.draw(self.sentences, beam)).flatten()
+        uniform_N = torch.from_numpy(random_numbers.draw(self.hypotheses.sentences, beam)).flatten()
         values_N1, pieces_N1 = sample(logits_NV[rows_N], self.settings.sampling, uniform_N)
         if isinstance(normalizer_N1, Tensor):
             normalizer_N1 = normalizer_N1[rows_N]
@@ -247,7 +206,11 @@ class _Search:
     def _allowed_logits(self) -> tuple[Tensor, Tensor | float]:
         """Like :meth:`_next_logits`, but with -inf for pieces that are not allowed."""
         logits_NV, normalizer_N1 = self._next_logits()
-        forced = {row: piece for row in range(len(self.sentences)) if (piece := self._forced_piece(row)) is not None}
+        forced = {
+            row: piece
+            for row in range(len(self.tokens_BW))
+            if (piece := self.hypotheses.forced_piece(row, self.length)) is not None
+        }
         if not forced:
             self._forbid(logits_NV)
             return logits_NV, normalizer_N1
@@ -255,7 +218,7 @@ class _Search:
         if self.candidates is not None:
             columns = self.candidates.columns(rows, columns)
         rows_F, pieces_F = (torch.from_numpy(part).to(logits_NV.device, non_blocking=True) for part in (rows, columns))
-        logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
+        logits_BWV = logits_NV.view(len(self.tokens_BW), -1, logits_NV.shape[1])
         forced_FW = logits_BWV[rows_F, :, pieces_F]
         self._forbid(logits_NV)
         logits_BWV[rows_F] = -torch.inf
@@ -269,21 +232,15 @@ class _Search:
         for piece in [*never_emitted(self.settings.allow_unk), *([EOS] if is_too_early else [])]:
             logits_NV[:, piece] = -torch.inf
         if self.settings.no_repeat_ngram:
-            rows, columns = repeating_pieces(self.pieces_BWT, self.settings.no_repeat_ngram)
+            pieces_BWT = self.hypotheses.pieces_BWT
+            rows, columns = repeating_pieces(pieces_BWT, self.settings.no_repeat_ngram)
             if self.candidates is not None:  # a piece that was written is one
-                columns = self.candidates.columns(rows // self.pieces_BWT.shape[1], columns)
+                columns = self.candidates.columns(rows // pieces_BWT.shape[1], columns)
             logits_NV[torch.from_numpy(rows), torch.from_numpy(columns)] = -torch.inf
         if self.settings.no_repeat_ngram or (is_too_early and self.candidates is not None):
             # A hypothesis without any allowed piece may end, even below the minimum length.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
             logits_NV[ending_N, EOS] = eos_N[ending_N]
-
-    def _forced_piece(self, row: int) -> int | None:
-        """The only allowed next piece: the prefix's, or eos at the limit; None if there are others."""
-        prefix = self.prefixes[self.sentences[row]]
-        if self.length < len(prefix):
-            return prefix[self.length]
-        return EOS if self.length >= self.limits[row] else None
 
     def _next_logits(self) -> tuple[Tensor, Tensor | float]:
         """Logits (N, V) of the next piece of each hypothesis, and what to subtract to get log-probabilities."""
@@ -310,57 +267,15 @@ class _Search:
 
     def _must_look(self) -> bool:
         """Whether the host needs to know the pieces, or which sentences are finished."""
-        all_are_finished = self.length > max(self.limits)
+        all_are_finished = self.length > max(self.hypotheses.limits)
         is_time = len(self.unseen) >= self._steps_per_look
         return is_time or all_are_finished or bool(self.settings.no_repeat_ngram)
 
     def _look(self) -> list[int]:
-        """Record the unseen steps; return the rows of the sentences that are not finished."""
-        best_live: list[float] = []
-        for best, parents, tokens in _to_host(self.unseen):
-            best_live = self._record(best, parents.astype(np.int64), tokens.astype(np.int64))
+        """Let the host record the unseen steps; return the rows of the sentences that are not finished."""
+        staying = self.hypotheses.look(_to_host(self.unseen))
         self.unseen = []
-        return [row for row, best in enumerate(best_live) if self._may_improve(row, best)]
-
-    def _record(self, best: NDArray[np.float64], parents: NDArray[np.int64], tokens: NDArray[np.int64]) -> list[float]:
-        """Record the extensions and finished hypotheses of a step; return the best live log-probability of each row.
-
-        A row may have been finished in an earlier unseen step. What it finds after that is worse than what it returns.
-        """
-        if np.isnan(best).any():
-            raise NmtError(
-                "the model's outputs are not finite: its training has diverged, or --precision is too low for it. "
-                "Use another checkpoint, or --precision fp32."
-            )
-        followed = np.take_along_axis(self.pieces_BWT, parents[:, :, None], axis=1)
-        self.pieces_BWT = np.concatenate([followed, tokens[:, :, None]], axis=2)
-        ended = (tokens == EOS) & (best > -np.inf)
-        penalty = self._penalty(self.pieces_BWT.shape[2])
-        for row, place in zip(*ended.nonzero(), strict=True):
-            log_probability, pieces = float(best[row, place]), tuple(followed[row, place].tolist())
-            found = self.finished[self.sentences[row]]
-            # Several groups may find the same output, which counts once. Equal samples all count.
-            if self.settings.diverse_groups == 1 or all(pieces != hypothesis.pieces for hypothesis in found):
-                found.append(Hypothesis(pieces, log_probability, log_probability / penalty))
-        best_live: list[float] = np.where(ended, -np.inf, best).max(axis=1).tolist()
-        return best_live
-
-    def _may_improve(self, row: int, best_live: float) -> bool:
-        """Whether a live hypothesis could still be returned. All samples are returned.
-
-        Log-probabilities only fall, and the penalty is largest at the maximum length (eos included). So the score of a
-        live hypothesis cannot exceed its current log-probability divided by that penalty.
-        """
-        if best_live == -math.inf:
-            return False
-        found = self.finished[self.sentences[row]]
-        if len(found) < self.settings.nbest or self.random_numbers is not None:
-            return True
-        bound = best_live / self._penalty(self.limits[row] + 1)
-        return bound > sorted((hypothesis.score for hypothesis in found), reverse=True)[self.settings.nbest - 1]
-
-    def _penalty(self, length: int) -> float:
-        return length_penalty(length, self.settings.length_penalty, self.settings.normalization)
+        return staying
 
 
 def _to_host(steps: Sequence[Tensor]) -> list[NDArray[np.float64]]:

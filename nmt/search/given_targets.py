@@ -20,7 +20,8 @@ from nmt.device import Hardware
 from nmt.errors import ConfigError
 from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import length_penalty, never_emitted
+from nmt.search.hypotheses import length_penalty
+from nmt.search.next_pieces import never_emitted
 from nmt.search.settings import Normalization
 from nmt.special_ids import BOS, EOS, PAD
 

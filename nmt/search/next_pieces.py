@@ -14,8 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.search.settings import Sampling
+from nmt.special_ids import BOS, PAD, UNK
 
 _BLOCK = 64
+
+
+def never_emitted(allow_unk: bool) -> list[int]:
+    """The special pieces that outputs never contain."""
+    return [PAD, BOS] if allow_unk else [PAD, UNK, BOS]
 
 
 def largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:

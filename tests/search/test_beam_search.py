@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +10,8 @@ import torch
 from nmt.config import ModelConfig
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import Hypothesis, _Search, beam_search, length_penalty
+from nmt.search.beam_search import beam_search
+from nmt.search.hypotheses import Hypotheses, Hypothesis, length_penalty
 from nmt.search.next_pieces import largest
 from nmt.search.settings import Sampling, SearchSettings
 from nmt.special_ids import BOS, EOS
@@ -86,11 +86,10 @@ def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
 def test_the_bound_of_a_live_hypothesis_counts_its_end_at_the_limit(log_probability, may_improve):
     """With at most 4 pieces and eos it may be divided by 5: -1.4 / 5 is better than -0.3, -1.4 / 4 is not."""
     settings = SearchSettings(beam=2, length_penalty=1.0, normalization="length")
-    search = SimpleNamespace(
-        settings=settings, sentences=[0], limits=[4], random_numbers=None, finished=[[Hypothesis((5,), -0.6, -0.3)]],
-        _penalty=lambda length: length_penalty(length, 1.0, "length"),
-    )  # fmt: skip
-    assert _Search._may_improve(search, 0, log_probability) == may_improve
+    hypotheses = Hypotheses.begin(settings, [5], None, max_positions=5, places=1)
+    hypotheses.finished[0].append(Hypothesis((5,), -0.6, -0.3))
+    step = torch.tensor([[[log_probability]], [[0.0]], [[6.0]]]).double().numpy()
+    assert hypotheses.look([step]) == ([0] if may_improve else [])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

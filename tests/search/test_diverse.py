@@ -9,9 +9,10 @@ import torch
 from nmt.config import ModelConfig
 from nmt.device import choose_hardware
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import beam_search, length_penalty
+from nmt.search.beam_search import beam_search
 from nmt.search.diverse import choose_by_group
 from nmt.search.given_targets import score_targets
+from nmt.search.hypotheses import length_penalty
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import BOS, EOS
 from tests.policies import EVERY_POLICY, chosen

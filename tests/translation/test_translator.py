@@ -17,7 +17,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise_chrf
 from nmt.kernels.linear import prepack
 from nmt.model.transformer import Transformer
-from nmt.search.beam_search import Hypothesis
+from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import Sampling, SearchSettings, search_settings
 from nmt.text import encode_line, read_lines
 from nmt.translation.ensemble import Ensemble
