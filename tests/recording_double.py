@@ -11,6 +11,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from nmt.kernels.recording import without_cached_casts
+
 FORBIDDEN = {
     "aten._local_scalar_dense": "the host reads a number",
     "aten.nonzero": "the host waits for a size",
@@ -25,11 +27,13 @@ class DoubleOfRecorder:
     def __init__(self, device: torch.device | None = None) -> None:
         self.recordings: list[Recording] = []
         self.replays = 0
+        self.failure: str | None = None
 
     def record(self, work: Any) -> Any:
-        work()
-        with Recording() as recording:
+        with without_cached_casts():
             work()
+            with Recording() as recording:
+                work()
         recording.undo()
         self.recordings.append(recording)
 

@@ -126,7 +126,7 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
     from nmt.translation.workers import Workers
 
     hardware = choose_hardware(job.device, precision, job.threads)  # type: ignore[arg-type]
-    models = load_ensemble([folder / "bundle"], hardware).models
+    ensemble = load_ensemble([folder / "bundle"], hardware)
     searchers = Workers(hardware)
 
     def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
@@ -141,7 +141,7 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
         def searched(batch: list[int]) -> dict[int, list[int]]:
             source_BS = torch.tensor(_padded([sources[index] for index in batch])).to(hardware.device)
             with hardware.autocast():
-                found = beam_search(models, source_BS, settings)
+                found = beam_search(ensemble.models, source_BS, settings, recorded_steps=ensemble.recorded_steps)
             return {index: list(best.pieces) for index, [best, *_] in zip(batch, found, strict=True)}
 
         outputs: dict[int, list[int]] = {}

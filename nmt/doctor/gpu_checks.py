@@ -1,4 +1,4 @@
-"""Checks of a GPU: flash attention, results that are the same in every run, and a host that hardly waits."""
+"""Checks of a GPU: flash attention, equal results in every run, a host that hardly waits, and recorded searches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,10 +20,13 @@ from nmt.device import Hardware
 from nmt.doctor.checks import VOCAB_SIZE, Check, random_batch, small_config
 from nmt.doctor.rank_checks import SECONDS_TO_START
 from nmt.doctor.rank_processes import last_line
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import Kernels, choose_kernels
+from nmt.kernels.recording import Recorder
 from nmt.kernels.sentence_rows import SentenceRows, masked_attention
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
+from nmt.search.hypotheses import Hypothesis
+from nmt.search.recorded_steps import RecordedSteps
 from nmt.search.settings import SearchSettings
 from nmt.training.learner import Learner
 
@@ -42,6 +46,7 @@ def check_gpu(hardware: Hardware, data: Path, scratch: Path) -> list[Check]:
         *check_sentence_attention(hardware),
         check_deterministic(hardware, data, scratch),
         *check_host_reads(hardware),
+        *check_recorded_search(hardware),
     ]
 
 
@@ -114,11 +119,13 @@ def check_host_reads(hardware: Hardware) -> list[Check]:
     model.eval()
     source_BS = torch.as_tensor(batch.source_BS).to(hardware.device)
 
+    recorded = RecordedSteps(model)
+
     def search() -> None:
         with torch.inference_mode(), hardware.autocast():
-            beam_search([model], source_BS, SearchSettings(beam=4), before_step=count)
+            beam_search([model], source_BS, SearchSettings(beam=4), before_step=count, recorded_steps=recorded)
 
-    search()
+    search()  # the first one records its steps
     steps = 0
     of_search = _waits(search)
     allowed = 1 + math.ceil(steps / _STEPS_PER_LOOK)
@@ -130,6 +137,49 @@ def check_host_reads(hardware: Hardware) -> list[Check]:
             f"{of_search} times in {steps} steps; allowed {allowed}",
         ),
     ]
+
+
+def check_recorded_search(hardware: Hardware) -> list[Check]:
+    """A search whose steps are recorded finds what a search kernel by kernel finds."""
+    kernels = choose_kernels(hardware.device, hardware.autocast_dtype)
+    if kernels.recorder is None:
+        return [Check("steps of a search are recorded", False, "this GPU or its driver cannot record work")]
+    make_recorder, recorders = kernels.recorder, list[Recorder]()
+
+    def noted() -> Recorder:
+        recorders.append(make_recorder())
+        return recorders[-1]
+
+    recorded, plain = replace(kernels, recorder=noted), replace(kernels, recorder=None)
+    with hardware.autocast():
+        _search_of(recorded, torch.float32, hardware.device)
+    # In float64, hypotheses do not change places where kernels round differently.
+    found, expected = (_search_of(chosen, torch.float64, hardware.device) for chosen in (recorded, plain))
+    failures = [recorder.failure for recorder in recorders if recorder.failure is not None]
+    pairs = [
+        (one, other)
+        for ones, others in zip(found, expected, strict=True)
+        for one, other in zip(ones, others, strict=False)
+    ]
+    same = sum(one.pieces == other.pieces for one, other in pairs)
+    return [
+        Check("steps of a search are recorded", bool(recorders) and not failures, "; ".join(failures) or "all sizes"),
+        Check(
+            "a recorded search finds what a search kernel by kernel finds",
+            same == len(pairs) and list(map(len, found)) == list(map(len, expected)),
+            f"{same} of {len(pairs)} hypotheses are equal",
+        ),
+    ]
+
+
+def _search_of(kernels: Kernels, dtype: torch.dtype, device: torch.device) -> list[list[Hypothesis]]:
+    """Search with a model of random weights, decided ones: its hypotheses have scores far apart."""
+    torch.manual_seed(1)
+    model = Transformer(small_config().model, VOCAB_SIZE, kernels)
+    torch.nn.init.normal_(model.embedding.weight, std=6 * model.config.d_model**-0.5)
+    model = model.to(device, dtype).eval()
+    source_BS = torch.as_tensor(random_batch(40, 20).source_BS).to(device)
+    return beam_search([model], source_BS, SearchSettings(beam=4, nbest=4, max_extra_length=40))
 
 
 def _waits(compute: Callable[[], object]) -> int:

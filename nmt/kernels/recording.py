@@ -6,7 +6,8 @@ than the GPU needs to run them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
@@ -17,6 +18,9 @@ Work = Callable[[], None]
 
 class Recorder(Protocol):
     """Records work on one device."""
+
+    failure: str | None
+    """Why work could not be recorded; None if all was. Work that cannot be recorded is run again kernel by kernel."""
 
     def record(self, work: Work) -> Work:
         """Run work, and return a function that runs it again.
@@ -34,6 +38,7 @@ class CudaRecorder:
     """Records work on a CUDA GPU. All recordings share memory, so one runs at a time."""
 
     def __init__(self, device: torch.device) -> None:
+        self.failure: str | None = None
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
@@ -41,18 +46,41 @@ class CudaRecorder:
     def record(self, work: Work) -> Work:
         """As :meth:`Recorder.record`."""
         current = torch.cuda.current_stream(self._device)
-        # Libraries prepare themselves in the first run, which cannot be recorded. It takes the stream of the recording:
-        # autograd runs a gradient on the stream on which it was run first.
         self._stream.wait_stream(current)
-        with torch.cuda.stream(self._stream):
-            work()
-        current.wait_stream(self._stream)
+        with without_cached_casts():
+            # Libraries prepare themselves in the first run, which cannot be recorded. It takes the stream of the
+            # recording: autograd runs a gradient on the stream on which it was run first.
+            with torch.cuda.stream(self._stream):
+                work()
+            current.wait_stream(self._stream)
+            try:
+                replay: Work = self._recorded(work)
+            except RuntimeError as error:
+                if isinstance(error, torch.OutOfMemoryError):
+                    raise
+                self.failure = str(error)
+                return work
+        return replay
+
+    def _recorded(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
         # Other threads, which prepare batches, may use the device meanwhile.
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             work()
         replay: Work = graph.replay
         return replay
+
+
+@contextmanager
+def without_cached_casts() -> Iterator[None]:
+    """Let autocast cast weights anew in each product: casts that it keeps are gone when the work runs again."""
+    was_enabled = torch.is_autocast_cache_enabled()
+    torch.clear_autocast_cache()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(was_enabled)
 
 
 def cuda_recorder_if_possible(device: torch.device) -> Callable[[], Recorder] | None:
@@ -74,7 +102,7 @@ def _try_to_record(device: torch.device) -> None:
     def count() -> None:
         number.add_(1)
 
-    replay = CudaRecorder(device).record(count)
-    replay()
-    if number.item() != 2:
+    recorder = CudaRecorder(device)
+    recorder.record(count)()
+    if recorder.failure is not None or number.item() != 2:
         raise RuntimeError("recorded work does not repeat what it did")

@@ -11,9 +11,9 @@ together, H heads, K size of a head's queries and keys, V size of a head's value
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -34,6 +34,33 @@ class Past(Protocol):
 
     def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """Keys and values of the encoded source, and their mask."""
+        ...
+
+
+class SearchState(Protocol):
+    """The state of a search: the input of :meth:`Transformer.step` beside the next pieces."""
+
+    @property
+    def position(self) -> int | Tensor:
+        """The position of the pieces that a step reads."""
+        ...
+
+    @property
+    def project(self) -> Callable[[Tensor], Tensor] | None:
+        """The output projection to some pieces only; None projects to all."""
+        ...
+
+    def begin_step(self, beam: int, neighbours: int | None) -> tuple[Sequence[Past], Self]:
+        """What each layer attends to in a step, and the state after it but for the pieces that the layers write.
+
+        Args:
+            beam: hypotheses per sentence.
+            neighbours: how many steps back a piece attends; None if to all.
+        """
+        ...
+
+    def end_step(self, pasts: Sequence[Any]) -> Self:
+        """The state after a step, with what its layers wrote."""
         ...
 
 
@@ -130,6 +157,24 @@ class DecodingState:
             mask_B11S, past_BWX = mask_B11S.index_select(0, sentences_B), past_BWX.index_select(0, sentences_B)
         past_BWX = past_BWX.gather(1, parents_BW[:, :, None].expand(-1, -1, past_BWX.shape[2]))
         return replace(self, layers=layers, memory_mask_B11S=mask_B11S, past_BWX=past_BWX)
+
+    @property
+    def position(self) -> int:
+        """As :attr:`SearchState.position`."""
+        return self.length
+
+    def begin_step(self, beam: int, neighbours: int | None) -> tuple[list[StepPast], DecodingState]:
+        """As :meth:`SearchState.begin_step`."""
+        recent = self.recent(neighbours)
+        past_BWX = recent.past_and_present(beam)
+        past_mask, memory_mask = AdditiveMask(past_BWX[:, None]), AdditiveMask(self.memory_mask_B11S)
+        pasts = [StepPast(layer, past_mask, memory_mask) for layer in self.layers]
+        beams = (*recent.beams, beam)
+        return pasts, replace(self, length=self.length + 1, past_BWX=past_BWX, beams=beams)
+
+    def end_step(self, pasts: Sequence[StepPast]) -> DecodingState:
+        """As :meth:`SearchState.end_step`."""
+        return replace(self, layers=tuple(past.layer for past in pasts))
 
     def recent(self, steps: int | None) -> DecodingState:
         """The state in which hypotheses attend to the last steps alone (restricted self-attention); to all if None."""

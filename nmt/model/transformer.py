@@ -7,7 +7,7 @@ beam); N target and M source rows, one per position of a batch or per hypothesis
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,9 @@ from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
 from nmt.model.masks import AdditiveMask, Mask, SentenceMask, additive_mask, source_mask, target_mask, unseen_source
 from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
-from nmt.model.state import DecodingState, Encoded, LayerState, Past, StepPast, WholeTarget
+from nmt.model.state import DecodingState, Encoded, LayerState, Past, SearchState, WholeTarget
+
+State = TypeVar("State", bound=SearchState)
 
 
 class Transformer(nn.Module):
@@ -154,9 +156,7 @@ class Transformer(nn.Module):
         project = None if pieces_C is None else self.embedding.projection_to(pieces_C)
         return DecodingState(0, layers, encoded.mask_B11S, past_BWX, project=project)
 
-    def step(
-        self, tokens_BW: Tensor, state: DecodingState, live_BW: Tensor | None = None
-    ) -> tuple[Tensor, DecodingState]:
+    def step(self, tokens_BW: Tensor, state: State, live_BW: Tensor | None = None) -> tuple[Tensor, State]:
         """Read one more piece per hypothesis; returns logits (B · W, V) of the next piece, and the state after it.
 
         Args:
@@ -164,17 +164,11 @@ class Transformer(nn.Module):
             live_BW: the hypotheses that are still searched; all if None. The logits of the others are 0.
         """
         packing = self.kernels.packing_of_hypotheses(tokens_BW, live_BW)
-        beam = tokens_BW.shape[1]
-        state = state.recent(self.config.target_neighbours)
-        past_BWX = state.past_and_present(beam)
-        past_mask, memory_mask = AdditiveMask(past_BWX[:, None]), AdditiveMask(state.memory_mask_B11S)
-        pasts = [StepPast(layer, past_mask, memory_mask) for layer in state.layers]
-        vectors_ND = self.target_positions(self.embedding.target(tokens_BW.view(-1, 1)), state.length)
+        pasts, after = state.begin_step(tokens_BW.shape[1], self.config.target_neighbours)
+        vectors_ND = self.target_positions(self.embedding.target(tokens_BW.view(-1, 1)), state.position)
         x_ND = self._through_decoder(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)), pasts, packing)
         logits_NV = packing.pad((state.project or self.embedding.project)(x_ND)).flatten(0, 1)
-        layers = tuple(past.layer for past in pasts)
-        beams = (*state.beams, beam)
-        return logits_NV, replace(state, length=state.length + 1, layers=layers, past_BWX=past_BWX, beams=beams)
+        return logits_NV, after.end_step(pasts)
 
     def _sentence_mask(self, queries: Packing, keys: Packing, *, is_causal: bool = False) -> Mask | None:
         """The mask of sentences that lie one after the other; None if they are padded."""

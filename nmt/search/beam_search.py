@@ -19,9 +19,11 @@ from nmt.data.short_lists import ShortLists
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 from nmt.search.candidates import Candidates
+from nmt.search.device_search import device_search, suits_device_search
 from nmt.search.diverse import choose_by_group
 from nmt.search.hypotheses import Hypotheses, Hypothesis
 from nmt.search.next_pieces import RandomNumbers, largest, never_emitted, repeating_pieces, sample
+from nmt.search.recorded_steps import RecordedSteps
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import BOS, EOS, PAD
 
@@ -38,6 +40,7 @@ def beam_search(
     numbers: Sequence[int] | None = None,
     short_lists: ShortLists | None = None,
     before_step: Callable[[int, int], None] | None = None,
+    recorded_steps: RecordedSteps | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch of sentences.
 
@@ -56,6 +59,8 @@ def beam_search(
         short_lists: search among the pieces of each sentence's list only; their probabilities sum to 1.
         before_step: called before each step with the number of sentences left and the pieces of each hypothesis so
             far. An exception that it raises ends the search.
+        recorded_steps: what earlier searches with the one model recorded, where its device records steps; by default
+            nothing.
 
     Returns:
         The ``nbest`` hypotheses of each sentence, best first; fewer if the beam finished fewer different ones.
@@ -63,6 +68,9 @@ def beam_search(
     if before_step is not None:  # before the encoder too, which may need more memory than the first step
         before_step(len(source_BS), 0)
     with torch.inference_mode():
+        if suits_device_search(models, settings, has_short_lists=short_lists is not None):
+            with (recorded_steps or RecordedSteps(models[0])).reserved() as steps:
+                return device_search(models[0], source_BS, settings, steps, prefixes=prefixes, before_step=before_step)
         search = _Search.begin(models, source_BS, settings, prefixes, numbers, short_lists)
         while search.hypotheses.sentences:
             if before_step is not None and search.length:
@@ -206,15 +214,12 @@ class _Search:
     def _allowed_logits(self) -> tuple[Tensor, Tensor | float]:
         """Like :meth:`_next_logits`, but with -inf for pieces that are not allowed."""
         logits_NV, normalizer_N1 = self._next_logits()
-        forced = {
-            row: piece
-            for row in range(len(self.tokens_BW))
-            if (piece := self.hypotheses.forced_piece(row, self.length)) is not None
-        }
-        if not forced:
+        forced_B = self.hypotheses.forced_pieces(self.length, self.length + 1)[:, 0]
+        [rows] = (forced_B >= 0).nonzero()
+        if len(rows) == 0:
             self._forbid(logits_NV)
             return logits_NV, normalizer_N1
-        rows, columns = np.array(list(forced)), np.array(list(forced.values()))
+        columns = forced_B[rows]
         if self.candidates is not None:
             columns = self.candidates.columns(rows, columns)
         rows_F, pieces_F = (torch.from_numpy(part).to(logits_NV.device, non_blocking=True) for part in (rows, columns))

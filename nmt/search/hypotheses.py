@@ -89,13 +89,15 @@ class Hypotheses:
         length: int = self.pieces_BWT.shape[2]
         return length
 
-    def forced_piece(self, row: int, length: int) -> int | None:
-        """The only piece that may follow ``length`` pieces: the prefix's, or eos at the limit; None if there are
-        others."""
-        prefix = self.prefixes[self.sentences[row]]
-        if length < len(prefix):
-            return prefix[length]
-        return EOS if length >= self.limits[row] else None
+    def forced_pieces(self, begin: int, end: int) -> NDArray[np.int64]:
+        """The only piece (B, end - begin) that may follow ``begin`` to ``end`` - 1 pieces: the prefix's, or eos at the
+        limit; -1 where there are others."""
+        is_over = np.arange(begin, end) >= np.array(self.limits, dtype=np.int64)[:, None]
+        forced = np.where(is_over, EOS, -1)
+        for row, sentence in enumerate(self.sentences):
+            pieces = self.prefixes[sentence][begin:end]
+            forced[row, : len(pieces)] = pieces
+        return forced
 
     def look(self, steps: Sequence[NDArray[np.float64]]) -> list[int]:
         """Record steps; return the rows of the sentences that are not finished.

@@ -15,7 +15,9 @@ import torch
 from nmt.device import is_out_of_memory, memory_for_use, memory_in_use, release_memory, total_memory
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
+from nmt.search.device_search import suits_device_search
 from nmt.search.settings import SearchSettings
+from nmt.search.step_buffers import Size
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -56,13 +58,19 @@ class SearchMemory:
         """
         beam = settings.beam if length > 1 else 1
         written, vocabulary = beam * length, self._models[0].vocab_size
+        reserved = 2 * beam * source_pieces
+        if suits_device_search(self._models, settings, has_short_lists=False):
+            size = Size.of(sentences, settings.beam, source_pieces).for_length(length)
+            sentences, beam, source_pieces = size.sentences, size.beam, size.source
+            written = size.beam * size.room
+            reserved = written  # a copy of all, while the search moves to another size
         numbers = 0
         for model in self._models:
-            layers, size = model.config.decoder_layers, model.config.d_model
+            layers, d_model = model.config.decoder_layers, model.config.d_model
             neighbours = model.config.target_neighbours
             attended = written if neighbours is None else min(written, beam * (neighbours + 1))
             # Keys and values of the pieces so far, with room reserved for more, and of the source.
-            numbers += 2 * layers * size * (written + 2 * beam * source_pieces + source_pieces)
+            numbers += 2 * layers * d_model * (written + reserved + source_pieces)
             # The masks of each hypothesis's past, before and after the step; a layer's scores before and after softmax.
             numbers += (3 + 2 * model.config.heads) * beam * attended + 2 * beam * beam
             if model.config.attention == "additive":  # a vector for each pair of query and key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from nmt.checkpoint.bundle import Bundle, load_bundle
@@ -13,6 +14,7 @@ from nmt.data.vocab import Vocabulary
 from nmt.device import BASE_PRODUCT, Hardware
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.transformer import Transformer
+from nmt.search.recorded_steps import RecordedSteps
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,11 @@ class Ensemble:
     vocab: Vocabulary
     config: Config
     """The settings of the first model."""
+
+    @cached_property
+    def recorded_steps(self) -> RecordedSteps:
+        """What searches with the model recorded on a GPU, for later ones; searches with several models do not."""
+        return RecordedSteps(self.models[0])
 
 
 def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Verification | None = None) -> Ensemble:

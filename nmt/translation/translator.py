@@ -121,6 +121,7 @@ class Translator:
         self.language_tags = self._vocab.language_tags
         """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, settings.copy_unknown)
+        self._recorded_steps = ensemble.recorded_steps
         self._workers = Workers(hardware, workers)
         self._memory = SearchMemory(ensemble.models, hardware.device)
         self._memory.check_beam(self._search_settings)
@@ -364,6 +365,7 @@ class Translator:
                 numbers=[segment.number for segment in batch],
                 short_lists=self._short_lists,
                 before_step=before_step,
+                recorded_steps=self._recorded_steps,
             )
         texts = iter(self._vocab.target.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
         return [

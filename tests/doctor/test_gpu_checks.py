@@ -16,6 +16,7 @@ from nmt.doctor.generated_text import generated_data_set
 from nmt.kernels.policy import Kernels
 from nmt.kernels.sentence_rows import masked_attention
 from nmt.training.learner import Learner
+from tests.recording_double import DoubleOfRecorder
 
 CPU = choose_hardware("cpu", "fp32", 1)
 
@@ -88,3 +89,45 @@ def test_attention_over_sentences_is_compared_with_float64(monkeypatch, factor, 
 
 def test_nothing_is_compared_where_sentences_are_padded():
     assert gpu_checks.check_sentence_attention(CPU) == []
+
+
+def test_a_recorded_search_is_compared_with_one_kernel_by_kernel(monkeypatch):
+    kernels = Kernels(steps_per_look=8, recorder=DoubleOfRecorder)
+    monkeypatch.setattr(gpu_checks, "choose_kernels", lambda device, products: kernels)
+    recorded, same = gpu_checks.check_recorded_search(CPU)
+    assert recorded.passed
+    assert same.passed
+    assert same.detail == "160 of 160 hypotheses are equal"
+
+
+def test_recorded_steps_that_compute_something_else_are_noticed(monkeypatch):
+    class Wrong(DoubleOfRecorder):
+        """Repeats work as it was before the search."""
+
+        def record(self, work):
+            super().record(work)
+            return lambda: None
+
+    kernels = Kernels(steps_per_look=8, recorder=Wrong)
+    monkeypatch.setattr(gpu_checks, "choose_kernels", lambda device, products: kernels)
+    recorded, same = gpu_checks.check_recorded_search(CPU)
+    assert recorded.passed
+    assert not same.passed
+
+
+def test_work_that_cannot_be_recorded_is_a_failed_check(monkeypatch):
+    class Unable(DoubleOfRecorder):
+        def record(self, work):
+            self.failure = "CUDA error: operation not permitted when stream is capturing"
+            work()
+            return work
+
+    kernels = Kernels(steps_per_look=8, recorder=Unable)
+    monkeypatch.setattr(gpu_checks, "choose_kernels", lambda device, products: kernels)
+    recorded, same = gpu_checks.check_recorded_search(CPU)
+    assert not recorded.passed
+    assert "not permitted when stream is capturing" in recorded.detail
+    assert same.passed
+    monkeypatch.setattr(gpu_checks, "choose_kernels", lambda device, products: Kernels())
+    [recorded] = gpu_checks.check_recorded_search(CPU)
+    assert not recorded.passed

@@ -5,7 +5,7 @@ import torch
 
 from nmt.kernels import recording
 from nmt.kernels.policy import choose_kernels
-from nmt.kernels.recording import CudaRecorder, cuda_recorder_if_possible
+from nmt.kernels.recording import CudaRecorder, cuda_recorder_if_possible, without_cached_casts
 
 GPU = torch.device("cuda", 0)
 
@@ -60,3 +60,24 @@ def test_a_recorded_backward_pass_is_the_one_that_is_not():
     for seed, wanted in zip((1, 2), expected, strict=True):
         for found, one in zip(gradients(replay, seed), wanted, strict=True):
             torch.testing.assert_close(found, one)
+
+
+def test_weights_are_cast_in_each_run_of_recorded_work():
+    weight = torch.zeros(4, 4, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16), without_cached_casts():
+        before = torch.ones(1, 4) @ weight
+        with torch.no_grad():
+            weight.fill_(1.0)
+        after = torch.ones(1, 4) @ weight
+    assert before.sum() == 0
+    assert after.sum() == 16
+    assert torch.is_autocast_cache_enabled()
+
+
+def test_autocast_keeps_casts_otherwise():
+    weight = torch.zeros(4, 4, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.ones(1, 4) @ weight
+        with torch.no_grad():
+            weight.fill_(1.0)
+        assert (torch.ones(1, 4) @ weight).sum() == 0

@@ -1,0 +1,251 @@
+"""A search in recorded steps finds what a search step by step finds; it records few sizes, each once."""
+
+import dataclasses
+import itertools
+import threading
+
+import pytest
+import torch
+
+from nmt.config import ModelConfig
+from nmt.kernels.policy import choose_kernels
+from nmt.model.transformer import Transformer
+from nmt.search import recorded_steps as recorded_steps_module
+from nmt.search.beam_search import beam_search
+from nmt.search.recorded_steps import RecordedSteps
+from nmt.search.search_memory import SearchMemory
+from nmt.search.settings import Sampling, SearchSettings
+from nmt.search.step_buffers import DecoderShape, Size, bytes_of, layout
+from nmt.special_ids import EOS
+from tests.recording_double import DoubleOfRecorder
+
+VOCABULARY = 30
+STEP_BY_STEP = choose_kernels(torch.device("cuda"))
+
+
+@pytest.fixture
+def recorders():
+    """All recorders that were made."""
+    return []
+
+
+@pytest.fixture
+def kernels(recorders):
+    def made():
+        recorders.append(DoubleOfRecorder())
+        return recorders[-1]
+
+    return dataclasses.replace(STEP_BY_STEP, recorder=made)
+
+
+def model_of(kernels, seed=1, dtype=torch.float64, **changes):
+    sizes = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 16, "d_ff": 16, "heads": 2, "max_positions": 150}
+    torch.manual_seed(seed)
+    model = Transformer(ModelConfig(**(sizes | changes)), VOCABULARY, kernels).to(dtype).eval()
+    torch.nn.init.normal_(model.embedding.weight, std=0.75)  # decided models: scores far apart
+    return model
+
+
+def sources(count, longest=12, seed=5):
+    generator = torch.Generator().manual_seed(seed)
+    batch = torch.zeros(count, longest + 1, dtype=torch.long)
+    for row in range(count):
+        length = int(torch.randint(1, longest, (1,), generator=generator))
+        batch[row, :length] = torch.randint(4, VOCABULARY, (length,), generator=generator)
+        batch[row, length] = EOS
+    return batch
+
+
+def recorded(recorders):
+    """How often a step was recorded."""
+    return sum(len(recorder.recordings) for recorder in recorders)
+
+
+def both(kernels, source_BS, settings, prefixes=None, **changes):
+    """What a search in recorded steps finds, and one step by step."""
+    return [
+        beam_search([model_of(chosen, **changes)], source_BS, settings, prefixes=prefixes)
+        for chosen in (kernels, STEP_BY_STEP)
+    ]
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert [hypothesis.pieces for hypothesis in one] == [hypothesis.pieces for hypothesis in other]
+        for found_one, expected_one in zip(one, other, strict=True):
+            assert found_one.log_probability == pytest.approx(expected_one.log_probability, abs=1e-5)
+            assert found_one.score == pytest.approx(expected_one.score, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam": 1}, {"beam": 4}, {"beam": 5, "nbest": 5}, {"beam": 3, "min_length": 7}, {"beam": 2, "max_length": 3},
+        {"beam": 4, "allow_unk": True}, {"beam": 4, "length_penalty": 0.0}, {"beam": 4, "normalization": "length"},
+        {"beam": 2, "max_length": 0}, {"beam": 40},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("has_prefixes", [False, True])
+def test_finds_what_a_search_step_by_step_finds(kernels, recorders, options, has_prefixes):
+    prefixes = [(4,) * (row % 4) for row in range(24)] if has_prefixes else None
+    settings = SearchSettings(**({"max_extra_length": 20} | options))
+    assert_same(*both(kernels, sources(24), settings, prefixes))
+    assert recorded(recorders)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm": "pre"}, {"positions": "learned"}, {"positions": "tensor2tensor"}, {"attention": "additive"},
+        {"attention": "dot_product"}, {"d_v": 5}, {"tied_embeddings": "none"}, {"output_bias": True},
+        {"source_eos": False}, {"decoder_start": "zero"}, {"activation": "gelu"}, {"dtype": torch.float32},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_model_is_searched(kernels, recorders, changes):
+    assert_same(*both(kernels, sources(9), SearchSettings(beam=4, nbest=4, max_extra_length=12), **changes))
+    assert recorded(recorders)
+
+
+def test_outputs_that_need_more_room_than_reserved(kernels, recorders):
+    settings = SearchSettings(beam=3, nbest=3, max_extra_length=120, min_length=90)
+    assert_same(*both(kernels, sources(3), settings))
+    assert recorded(recorders) >= 3  # of 32, 64 and 128 steps
+
+
+def test_the_batch_shrinks_as_its_sentences_end(kernels, recorders):
+    settings = SearchSettings(beam=2, max_extra_length=30)
+    source_BS, seen = sources(50), []
+    model = model_of(kernels)
+    found = beam_search([model], source_BS, settings, before_step=lambda *state: seen.append(state))
+    assert_same(found, beam_search([model_of(STEP_BY_STEP)], source_BS, settings))
+    sentences = [count for count, _ in seen]
+    assert sentences[1] == 64
+    assert sentences[-1] < 64
+    assert sentences[1:] == sorted(sentences[1:], reverse=True)
+    assert [length for _, length in seen] == list(range(len(seen)))
+    assert recorded(recorders) == len(set(sentences[1:]))
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ({"sampling": Sampling()}, {}), ({"diverse_groups": 2}, {}), ({"no_repeat_ngram": 2}, {}),
+        ({}, {"target_neighbours": 3}), ({}, {"ensemble": True}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_other_searches_go_step_by_step(kernels, recorders, options, changes):
+    models = [model_of(kernels, **{name: value for name, value in changes.items() if name != "ensemble"})]
+    models += [model_of(kernels, seed=2)] if "ensemble" in changes else []
+    beam_search(models, sources(3), SearchSettings(**({"beam": 4, "max_extra_length": 5} | options)))
+    assert recorders == []
+
+
+def test_a_later_search_records_only_new_sizes(kernels, recorders):
+    model, settings = model_of(kernels), SearchSettings(beam=4, max_extra_length=10)
+    steps = RecordedSteps(model)
+    first = [beam_search([model], sources(20, seed=seed), settings, recorded_steps=steps) for seed in (1, 2)]
+    before = recorded(recorders)
+    again = [beam_search([model], sources(20, seed=seed), settings, recorded_steps=steps) for seed in (1, 2)]
+    assert again == first
+    assert recorded(recorders) == before
+    beam_search([model], sources(20), dataclasses.replace(settings, min_length=3), recorded_steps=steps)
+    assert recorded(recorders) > before
+
+
+def test_weights_that_change_in_place_are_those_of_the_next_search(kernels):
+    settings = SearchSettings(beam=2, max_extra_length=10)
+    model, other = model_of(kernels), model_of(STEP_BY_STEP, seed=2)
+    steps = RecordedSteps(model)
+    beam_search([model], sources(4), settings, recorded_steps=steps)
+    model.load_state_dict(other.state_dict())
+    assert_same(
+        beam_search([model], sources(4), settings, recorded_steps=steps), beam_search([other], sources(4), settings)
+    )
+
+
+def test_the_oldest_recordings_are_dropped(kernels, recorders, monkeypatch):
+    monkeypatch.setattr(recorded_steps_module, "_MOST_RECORDINGS", 2)
+    model, settings = model_of(kernels), SearchSettings(beam=2, max_length=4)
+    steps = RecordedSteps(model)
+
+    def recordings(count):
+        beam_search([model], sources(count), settings, recorded_steps=steps)
+        return recorded(recorders)
+
+    made = [recordings(count) for count in (8, 4, 8, 2, 8, 4)]
+    assert [after - before for before, after in itertools.pairwise(made)] == [1, 0, 1, 0, 1]
+
+
+def test_a_failed_search_releases_its_memory(kernels, recorders):
+    model, settings = model_of(kernels), SearchSettings(beam=2, max_extra_length=30)
+    steps = RecordedSteps(model)
+
+    def fail(sentences, length):
+        if length == 3:
+            raise MemoryError
+
+    expected = beam_search([model], sources(8), settings, recorded_steps=steps)
+    with pytest.raises(MemoryError):
+        beam_search([model], sources(8), settings, recorded_steps=steps, before_step=fail)
+    assert steps._arena is None
+    assert not steps._steps
+    assert beam_search([model], sources(8), settings, recorded_steps=steps) == expected
+
+
+def test_searches_at_the_same_time_do_not_share_buffers(kernels, recorders):
+    model, settings = model_of(kernels), SearchSettings(beam=2, max_extra_length=10)
+    steps, other = RecordedSteps(model), []
+
+    def meanwhile(sentences, length):
+        if length == 2 and not other:
+            thread = threading.Thread(
+                target=lambda: other.append(beam_search([model], sources(6, seed=9), settings, recorded_steps=steps))
+            )
+            thread.start()
+            thread.join()
+
+    found = beam_search([model], sources(6), settings, recorded_steps=steps, before_step=meanwhile)
+    assert_same(found, beam_search([model_of(STEP_BY_STEP)], sources(6), settings))
+    assert_same(other[0], beam_search([model_of(STEP_BY_STEP)], sources(6, seed=9), settings))
+
+
+def test_a_number_that_is_not_finite_is_reported(kernels):
+    model = model_of(kernels)
+    with torch.no_grad():
+        model.embedding.weight[7] = torch.nan
+    with pytest.raises(Exception, match="outputs are not finite"):
+        beam_search([model], sources(3), SearchSettings(beam=2))
+
+
+def test_sizes_are_few():
+    """All batches of at most 4,096 source pieces, of sentences of 1 to 128 pieces."""
+    sizes = {
+        Size.of(4_096 // length, 4, length).for_sentences(left)
+        for length in range(1, 129)
+        for left in range(1, 4_096 // length + 1)
+    }
+    assert len({size.sentences for size in sizes}) <= 24
+    assert len({(size.source, size.room) for size in sizes}) == 8
+    assert all(size.sentences <= 4 / 3 * 4_096 for size in sizes)
+
+
+def test_a_size_has_room_for_its_sentences():
+    for sentences, source in itertools.product((1, 2, 3, 5, 31, 33, 100), (1, 16, 17, 100)):
+        size = Size.of(sentences, 4, source)
+        assert sentences <= size.sentences < 2 * sentences
+        assert source <= size.source < source + 16
+        assert size.room >= max(size.source, 32)
+        assert size.for_length(200).room >= 200
+        assert size.for_sentences(size.sentences) == size
+
+
+@pytest.mark.parametrize(("sentences", "source", "length"), [(1, 5, 3), (8, 30, 31), (64, 16, 60), (30, 100, 129)])
+def test_the_estimate_of_memory_holds(kernels, sentences, source, length):
+    model, settings = model_of(kernels, dtype=torch.float32), SearchSettings(beam=4)
+    start = model.start(model.encode(torch.full((sentences, source), 5)))
+    tensors = layout(Size.of(sentences, 4, source).for_length(length), DecoderShape.of(start), 8)
+    estimate = SearchMemory([model], torch.device("cpu")).need(settings, sentences, source, length)
+    assert bytes_of(tensors) < estimate < 12 * bytes_of(tensors)
