@@ -153,10 +153,10 @@ class PiecesOnly(Packing):
         return self._indices[parts, heads]
 
 
-def rounded_up(rows: int) -> int:
-    """The next number that is allowed; there are eight from a power of two to the next."""
-    step = 1 << max(0, (rows - 1).bit_length() - 4)
-    return -(-rows // step) * step
+def rounded_up(count: int, sizes_per_octave: int = 8) -> int:
+    """The next number that is allowed; ``sizes_per_octave`` are allowed from a power of two to the next."""
+    step = max(1, (1 << (count - 1).bit_length()) // (2 * sizes_per_octave))
+    return -(-count // step) * step
 
 
 class _SplitHeads(torch.autograd.Function):

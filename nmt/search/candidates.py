@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.short_lists import ShortLists
+from nmt.kernels.packing import rounded_up
 from nmt.model.masks import additive_mask
 from nmt.special_ids import EOS, PAD
 
 # A copy of a larger share of the projection takes longer than a search gains.
 _MAX_SHARE = 0.4
+# Libraries compile a product for each pair of a number of rows and a number of pieces, and keep it.
+_SIZES_PER_OCTAVE = 2
 # The special pieces are the first candidates of every sentence, so their columns are their ids.
 _SPECIAL = EOS + 1
 
@@ -99,21 +102,12 @@ class Candidates:
 def _projected(lists: Sequence[NDArray[np.int64]], vocab_size: int) -> NDArray[np.int64] | None:
     """The pieces of all lists, ascending; None for the whole vocabulary."""
     pieces = np.unique(np.concatenate(lists))
-    return None if _rounded_up(len(pieces)) > _MAX_SHARE * vocab_size else pieces
+    return None if rounded_up(len(pieces), _SIZES_PER_OCTAVE) > _MAX_SHARE * vocab_size else pieces
 
 
 def _padded(pieces: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.pad(pieces, (0, _rounded_up(len(pieces)) - len(pieces)), constant_values=PAD)
+    return np.pad(pieces, (0, rounded_up(len(pieces), _SIZES_PER_OCTAVE) - len(pieces)), constant_values=PAD)
 
 
 def _without_special(row: list[int]) -> NDArray[np.int64]:
     return np.array([piece for piece in row if piece >= _SPECIAL], dtype=np.int64)
-
-
-def _rounded_up(count: int) -> int:
-    """The next power of two, or one and a half times one.
-
-    Libraries compile a product for each pair of a number of rows and a number of pieces, and keep it.
-    """
-    power = 1 << (count - 1).bit_length()
-    return power * 3 // 4 if count <= power * 3 // 4 else power

@@ -18,16 +18,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.kernels.packing import rounded_up
 from nmt.model.fixed_state import FixedLayer, FixedState
 from nmt.model.state import DecodingState
 from nmt.special_ids import BOS
 
-_SOURCE_STEP, _LEAST_ROOM = 16, 32
+_SIZES_PER_OCTAVE, _SOURCE_STEP, _LEAST_ROOM = 2, 16, 32
 _ALIGNMENT = 256  # bytes, as torch aligns the memory of a GPU
 
 Shape = tuple[int, ...]
 Layout = Mapping[str, tuple[Shape, torch.dtype]]
 """The shape and dtype of each tensor, by name."""
+
+
+def _few(count: int) -> int:
+    """The number, rounded up to one of few."""
+    return rounded_up(count, _SIZES_PER_OCTAVE)
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,9 @@ class Size:
 
     @staticmethod
     def of(sentences: int, beam: int, source: int) -> Size:
-        """The least size at the begin of a search. A target is about as long as its source."""
+        """The least size at the beginning of a search. A target is about as long as its source."""
         source = -(-source // _SOURCE_STEP) * _SOURCE_STEP
-        return Size(_rounded_up(sentences), beam, source, max(_LEAST_ROOM, _rounded_up(source)))
+        return Size(_few(sentences), beam, source, max(_LEAST_ROOM, _few(source)))
 
     def for_length(self, length: int) -> Size:
         """The least size with room for a number of steps."""
@@ -55,17 +61,11 @@ class Size:
 
     def for_sentences(self, sentences: int) -> Size:
         """The least size for fewer sentences."""
-        return replace(self, sentences=_rounded_up(sentences))
+        return replace(self, sentences=_few(sentences))
 
     def with_more_room(self) -> Size:
         """Room for twice as many steps."""
         return replace(self, room=2 * self.room)
-
-
-def _rounded_up(count: int) -> int:
-    """The next power of two, or one and a half times one."""
-    power = 1 << (count - 1).bit_length()
-    return power * 3 // 4 if count <= power * 3 // 4 else power
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class StepBuffers:
         )
 
     def put(self, content: Content, forced_BR: NDArray[np.int64]) -> None:
-        """Take over the sentences of another size, or of the begin of a search.
+        """Take over the sentences of another size, or of the beginning of a search.
 
         Args:
             forced_BR: what :attr:`forced_BR` holds for these sentences.

@@ -9,9 +9,9 @@ import torch
 from nmt.config import ModelConfig
 from nmt.data.short_lists import ShortLists
 from nmt.kernels.linear import prepack
+from nmt.kernels.packing import rounded_up
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
-from nmt.search.candidates import _rounded_up
 from nmt.search.settings import Sampling, SearchSettings
 from nmt.special_ids import BOS, EOS, PAD
 from tests.policies import EVERY_POLICY, chosen
@@ -94,7 +94,7 @@ def test_an_ensemble_equals_a_full_search_of_it():
 
 
 def test_candidates_have_few_sizes():
-    sizes = [_rounded_up(count) for count in range(1, 3_000)]
+    sizes = [rounded_up(count, 2) for count in range(1, 3_000)]
     assert all(size >= count for count, size in enumerate(sizes, start=1))
     assert len(set(sizes)) < 2 * math.log2(3_000) + 2
 
