@@ -7,6 +7,7 @@ import sys
 import types
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.config import DecodingConfig
 from nmt.convert.certificate.checks import COMPARISONS
 from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.onnx import checking
 from nmt.convert.onnx.usage import onnx_remarks, onnx_usage
 from nmt.convert.onnx.writing import QUANTIZATIONS, write_onnx
 from nmt.convert.targets import find_target
@@ -248,6 +250,18 @@ def test_a_damaged_file_is_one_error_or_a_failed_check(name, content, exported, 
     except CheckpointError:
         return
     assert failed(checks)
+
+
+@pytest.mark.parametrize(("last", "passed"), [(-1.5, True), (-2.0, False), (np.nan, False)])
+def test_a_score_that_is_not_a_number_is_a_failed_check(make_bundle, monkeypatch, tmp_path, last, passed):
+    side = SimpleNamespace(
+        name="ONNX Runtime",
+        search=lambda sources, *_: [[SimpleNamespace(pieces=(5,), log_probability=-3.0)] for _ in sources],
+        score=lambda sources, _: [np.array([-1.5, last if n else -1.5]) for n in range(len(sources))],
+    )
+    monkeypatch.setattr(checking, "onnx_sides", lambda folder, bundle: [side])
+    [check] = checking._steps(tmp_path, make_bundle())
+    assert check.passed == passed
 
 
 @pytest.mark.parametrize("quantization", QUANTIZATIONS)

@@ -169,7 +169,7 @@ def _pairs(sources: Sequence[Pieces], hypotheses: Sequence[Sequence[Hypothesis]]
 
 def _worst_per_piece(found: Sequence[tuple[Pieces, Hypothesis]], scored: Sequence[Floats]) -> float:
     """The largest difference between the score of a hypothesis and its forced score, per piece."""
-    return _worst(
+    return largest(
         abs(float(score.sum()) - one.log_probability) / len(score)
         for (_, one), score in zip(found, scored, strict=True)
     )
@@ -183,12 +183,12 @@ def _is_tie(ours: OurSide, source: Pieces, a: Pieces, b: Pieces) -> bool:
 
 
 def _largest_difference(found: Sequence[Floats], expected: Sequence[Floats]) -> float:
-    return _worst(
+    return largest(
         float(np.abs(a - b).max()) if a.shape == b.shape else float("inf") for a, b in zip(found, expected, strict=True)
     )
 
 
-def _worst(differences: Iterable[float]) -> float:
+def largest(differences: Iterable[float]) -> float:
     """The largest difference; infinite if any is not a number, which ``max`` may pass over."""
     all_of_them = list(differences)
     return float("inf") if any(map(math.isnan, all_of_them)) else max(all_of_them, default=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.certificate.checks import LOG_PROBABILITY_LIMIT
+from nmt.convert.certificate.checks import LOG_PROBABILITY_LIMIT, largest
 from nmt.convert.certificate.probes import make_probes
 from nmt.convert.certificate.record import Check
 from nmt.convert.onnx.files import check_onnx_files
@@ -29,7 +29,7 @@ def _steps(folder: Path, bundle: Bundle) -> list[Check]:
     for side in onnx_sides(folder, bundle):
         outputs = [best for [best] in side.search(sources, 1, _LONGEST_OUTPUT) or []]
         scores = side.score(sources, [output.pieces for output in outputs]) or []
-        worst = max(
+        worst = largest(
             abs(float(score.sum()) - output.log_probability) / len(score)
             for score, output in zip(scores, outputs, strict=True)
         )

@@ -17,8 +17,8 @@ from nmt.convert.exported_segmenters import has_plain_ids, pieces_of, write_segm
 from nmt.convert.expressible import check_source_end
 from nmt.convert.onnx.graphs import DecoderGraph, DecoderWithPastGraph, EncoderGraph, Graph, graph_model, sample_inputs
 from nmt.data.vocab import Vocabulary
-from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
+from nmt.packages import require_package
 from nmt.writing import scratch_folder, writing
 
 QUANTIZATIONS = ("float32", "float16", "int8")
@@ -96,17 +96,12 @@ def model_settings(bundle: Bundle) -> dict[str, object]:
 
 
 def _check_installed(quantization: str) -> None:
-    try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
-
-        if quantization != "float32":
-            import onnxruntime.quantization  # noqa: F401
-    except ImportError as error:
-        raise NmtError(
-            f"Export to ONNX needs {error.name}, which is not installed. Install it: "
-            "`pip install onnx onnxscript onnxruntime` (the extra `onnx`)."
-        ) from None
+    advice = "Install it: `pip install onnx onnxscript onnxruntime` (the extra `onnx`)."
+    modules = (
+        ["onnx", "onnxscript"] if quantization == "float32" else ["onnx", "onnxscript", "onnxruntime.quantization"]
+    )
+    for module in modules:
+        require_package(module, module.partition(".")[0], what="Export to ONNX", advice=advice)
 
 
 def _export(graph: Graph, path: Path) -> None:
