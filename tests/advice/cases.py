@@ -781,7 +781,7 @@ EXCEPTIONS: dict[str, str] = {
     "data/vocab.py: --eos": _SENTENCEPIECE,
     "data/vocab.py: --pad": _SENTENCEPIECE,
     "data/vocab.py: --unk": _SENTENCEPIECE,
-    "search/beam_search.py: --precision": "needs a model that has diverged; tests/search/test_beam_search.py",
+    "search/hypotheses.py: --precision": "needs a model that has diverged; tests/search/test_beam_search.py",
     "search/search_memory.py: --beam": "needs a model whose beam fills the memory: tests/search/test_search_memory.py",
     "search/search_memory.py: --max-extra-length": "needs a search that fills the memory: as above",
     "translation/tally.py: --guard-report": _NOTICE,
