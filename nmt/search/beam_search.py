@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.short_lists import ShortLists
+from nmt.device import to_device
 from nmt.errors import NmtError
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
@@ -192,12 +193,12 @@ class _Search:
         kept_B = None
         staying = self._look() if self._must_look() else range(len(self.sentences))
         if len(staying) < len(self.sentences):
-            kept_B = torch.tensor(staying, dtype=torch.long, device=best_BW.device)
+            kept_B = to_device(torch.tensor(staying, dtype=torch.long), best_BW.device)
             self.sentences = [self.sentences[row] for row in staying]
             self.pieces_BWT = self.pieces_BWT[staying]
             self.limits = [self.limits[row] for row in staying]
             self.places_BG, self.penalties_BW = self.places_BG[kept_B], self.penalties_BW[kept_B]
-            self.candidates = self.candidates.select(kept_B) if self.candidates is not None else None
+            self.candidates = self.candidates.select(kept_B, staying) if self.candidates is not None else None
             live_BW, parents_BW, tokens_BW = live_BW[kept_B], parents_BW[kept_B], tokens_BW[kept_B]
         self.scores_BW, self.tokens_BW = live_BW, tokens_BW
         self.states = [state.select(parents_BW, kept_B) for state in self.states]
@@ -254,7 +255,7 @@ class _Search:
         rows, columns = np.array(list(forced)), np.array(list(forced.values()))
         if self.candidates is not None:
             columns = self.candidates.columns(rows, columns)
-        rows_F, pieces_F = (torch.from_numpy(part).to(logits_NV.device, non_blocking=True) for part in (rows, columns))
+        rows_F, pieces_F = (to_device(torch.from_numpy(part), logits_NV.device) for part in (rows, columns))
         logits_BWV = logits_NV.view(len(self.sentences), -1, logits_NV.shape[1])
         forced_FW = logits_BWV[rows_F, :, pieces_F]
         self._forbid(logits_NV)
@@ -272,11 +273,12 @@ class _Search:
             rows, columns = repeating_pieces(self.pieces_BWT, self.settings.no_repeat_ngram)
             if self.candidates is not None:  # a piece that was written is one
                 columns = self.candidates.columns(rows // self.pieces_BWT.shape[1], columns)
-            logits_NV[torch.from_numpy(rows), torch.from_numpy(columns)] = -torch.inf
+            places = (to_device(torch.from_numpy(part), logits_NV.device) for part in (rows, columns))
+            logits_NV[tuple(places)] = -torch.inf
         if self.settings.no_repeat_ngram or (is_too_early and self.candidates is not None):
             # A hypothesis without any allowed piece may end, even below the minimum length.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
-            logits_NV[ending_N, EOS] = eos_N[ending_N]
+            logits_NV[:, EOS] = torch.where(ending_N, eos_N, logits_NV[:, EOS])
 
     def _forced_piece(self, row: int) -> int | None:
         """The only allowed next piece: the prefix's, or eos at the limit; None if there are others."""

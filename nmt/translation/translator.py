@@ -16,7 +16,7 @@ import torch
 
 from nmt.config.option_values import check_options
 from nmt.data.short_lists import ShortLists
-from nmt.device import Hardware
+from nmt.device import Hardware, to_device
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.option_fields import Option
@@ -358,7 +358,7 @@ class Translator:
         with self._hardware.autocast():
             found = beam_search(
                 self._models,
-                source_BS.to(self._hardware.device),
+                to_device(source_BS, self._hardware.device),
                 settings,
                 prefixes=[segment.prefix for segment in batch],
                 numbers=[segment.number for segment in batch],
