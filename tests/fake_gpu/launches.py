@@ -25,8 +25,11 @@ _NOTHING = (
     "aten.empty", "aten.new_empty", "aten.detach", "aten.lift_fresh", "aten._unsafe_view", "aten._reshape_alias",
     "aten.set_", "aten.resize_", "aten.is_same_size", "aten.alias", "aten._local_scalar_dense", "prim.",
 )  # fmt: skip
-_FLASH_BACKWARD = 3
-"""Sums of the gradient, the gradients, and the cast of that of the queries."""
+_SEVERAL = {
+    "aten.slice_backward": 2,  # zeros, and a copy
+    "torch_attn._varlen_attn": 2,  # and the state of a generator
+    "torch_attn._varlen_attn_backward": 3,  # sums of the gradient; the gradients; the cast of that of the queries
+}
 
 
 def kernels_of(operation: Any, arguments: Sequence[Any], result: Any) -> dict[str, int]:
@@ -43,7 +46,7 @@ def kernels_of(operation: Any, arguments: Sequence[Any], result: Any) -> dict[st
         return {}
     if name == "aten._to_copy" and arguments[0].device != made[0].device:
         return {"copy": 1}
-    return {name: _FLASH_BACKWARD if name == "torch_attn._varlen_attn_backward" else 1}
+    return {name: _SEVERAL.get(name, 1)}
 
 
 def _is_view(operation: Any) -> bool:
