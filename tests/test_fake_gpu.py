@@ -11,7 +11,7 @@ import torch
 from tests.fake_gpu.library import compiler
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = ["updates", "searches"]
+PROGRAMS = ["updates", "searches", "runs", "budgets"]
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="the fake GPU needs a C++ compiler"),

@@ -38,10 +38,17 @@ class BeamTooWideError(NmtError):
 class SearchMemory:
     """The memory for all searches together."""
 
-    def __init__(self, models: Sequence[Transformer], device: torch.device) -> None:
-        """Measure the free memory, before the first search allocates any."""
+    def __init__(
+        self, models: Sequence[Transformer], device: torch.device, products: torch.dtype = torch.float32
+    ) -> None:
+        """Measure the free memory, before the first search allocates any.
+
+        Args:
+            products: the dtype of the factors of matrix products. Keys and values have it; those of int8 are floats.
+        """
         self._models = models
         self._device = device
+        self._key_bytes = products.itemsize if products.is_floating_point else _NUMBER
         in_all = memory_for_use(device)
         self.free = None if in_all is None else max(0, in_all - memory_in_use(device))
         self._alone = threading.Lock()
@@ -56,13 +63,13 @@ class SearchMemory:
         """
         beam = settings.beam if length > 1 else 1
         written, vocabulary = beam * length, self._models[0].vocab_size
-        numbers = 0
+        keys_and_values = numbers = 0
         for model in self._models:
             layers, size = model.config.decoder_layers, model.config.d_model
             neighbours = model.config.target_neighbours
             attended = written if neighbours is None else min(written, beam * (neighbours + 1))
             # Keys and values of the pieces so far, with room reserved for more, and of the source.
-            numbers += 2 * layers * size * (written + 2 * beam * source_pieces + source_pieces)
+            keys_and_values += 2 * layers * size * (written + 2 * beam * source_pieces + source_pieces)
             # The masks of each hypothesis's past, before and after the step; a layer's scores before and after softmax.
             numbers += (3 + 2 * model.config.heads) * beam * attended + 2 * beam * beam
             if model.config.attention == "additive":  # a vector for each pair of query and key
@@ -72,7 +79,7 @@ class SearchMemory:
         numbers += beam * vocabulary * (2 + len(self._models))
         considered = vocabulary if settings.sampling is not None else min(64 * settings.beam, vocabulary)
         numbers += 7 * beam * considered
-        return sentences * numbers * _NUMBER
+        return sentences * (keys_and_values * self._key_bytes + numbers * _NUMBER)
 
     def batch_tokens(self, settings: SearchSettings, searches: int) -> int:
         """The number of source pieces to search at once, padding included.

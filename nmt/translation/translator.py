@@ -122,7 +122,7 @@ class Translator:
         """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, settings.copy_unknown)
         self._workers = Workers(hardware, workers)
-        self._memory = SearchMemory(ensemble.models, hardware.device)
+        self._memory = SearchMemory(ensemble.models, hardware.device, hardware.products_dtype)
         self._memory.check_beam(self._search_settings)
         self._batch_tokens = settings.batch_tokens or self._memory.batch_tokens(
             self._search_settings, self._workers.count

@@ -57,6 +57,8 @@ def install() -> None:
     cuda.synchronize = lambda device=None: _gpu().note_wait("torch.cuda.synchronize")
     cuda.manual_seed_all = lambda seed: None
     cuda.Event = Event
+    cuda.get_sync_debug_mode = lambda: 0
+    cuda.set_sync_debug_mode = _set_sync_debug_mode
     torch.Tensor.pin_memory = _pin_memory
     torch.Tensor.is_pinned = lambda tensor, *args: getattr(tensor, "is_in_pinned_memory", False)
     F.scaled_dot_product_attention = scaled_dot_product_attention
@@ -70,6 +72,10 @@ def install() -> None:
 def _gpu() -> FakeGpu:
     assert FakeGpu.current is not None
     return FakeGpu.current
+
+
+def _set_sync_debug_mode(mode: int | str) -> None:
+    _gpu().warns = mode == "warn"
 
 
 def _pin_memory(tensor: Tensor, device: Any = None) -> Tensor:

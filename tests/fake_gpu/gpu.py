@@ -9,6 +9,7 @@ Without, the host reads zeros, and models of any size take no memory.
 from __future__ import annotations
 
 import traceback
+import warnings
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -52,6 +53,8 @@ class FakeGpu(TorchDispatchMode):
         """Each copy to the GPU from memory that is not pinned. The driver may wait for the GPU before it."""
         self.launched: Counter[str] = Counter()
         """Kernels by operation (:mod:`tests.fake_gpu.launches`)."""
+        self.warns = False
+        """Whether each wait is a warning, as torch's debug mode has it."""
         self.used = 0
         """Bytes of the tensors on the GPU."""
         self.peak = 0
@@ -80,6 +83,8 @@ class FakeGpu(TorchDispatchMode):
     def note_wait(self, why: str) -> None:
         """The host waits for the GPU."""
         self.waits.append(f"{why} at {_line_of_ours()}")
+        if self.warns:
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=2)
 
     def __torch_dispatch__(self, operation: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
