@@ -297,6 +297,14 @@ def _keep_freed_memory() -> None:
         return  # Another C library does not have these settings.
 
 
+def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy a tensor from main memory to a device. The host does not wait for a CUDA GPU."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    # From memory that is not pinned, the driver may copy only when the GPU has done its work.
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until a GPU has finished all queued work."""
     if device.type == "cuda":

@@ -62,7 +62,8 @@ def _weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tenso
     scores_BHTS = _product(query_BHTK, key_BHSK.transpose(-1, -2)).mul_(1 / math.sqrt(query_BHTK.shape[-1]))
     if mask is not None:
         scores_BHTS.add_(mask)
-    return torch.softmax(scores_BHTS, dim=-1)
+    # With a dtype, since autocast on a GPU computes it in fp32 otherwise, and the gradient would mix both dtypes.
+    return torch.softmax(scores_BHTS, dim=-1, dtype=scores_BHTS.dtype)
 
 
 def _product(left_BHTX: Tensor, right_BHXS: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ class Linear(nn.Linear):
     def __init__(self, in_features: int, out_features: int, *, bias: bool = True, ends: Sequence[int] = ()) -> None:
         self.ends = ends or [out_features]
         super().__init__(in_features, out_features, bias=bias)
-        self._copies: tuple[Tensor, Tensor | None] | None = None
+        self._copies: dict[tuple[int, int], tuple[Tensor, Tensor | None]] = {}
 
     def reset_parameters(self) -> None:
         """Initialise the weights."""
@@ -41,21 +41,29 @@ class Linear(nn.Linear):
 
     def forward(self, x_NI: Tensor) -> Tensor:
         """(N, I) to (N, O)."""
-        return F.linear(x_NI, *self._factors)
+        return self.part(x_NI, 0, self.out_features)
 
     def part(self, x_NI: Tensor, start: int, end: int) -> Tensor:
-        """Only the features from ``start`` to ``end``."""
-        weight_OI, bias_O = self._factors
-        return F.linear(x_NI, weight_OI[start:end], None if bias_O is None else bias_O[start:end])
+        """Only the features from ``start`` to ``end``, which must be one of the parts."""
+        return F.linear(x_NI, *self._factors(start, end))
 
     def take_copies(self, copy: MakeCopy) -> None:
-        """As :meth:`nmt.kernels.working_weights.TakesCopies.take_copies`."""
-        self._copies = copy(self.weight), None if self.bias is None else copy(self.bias)
+        """As :meth:`nmt.kernels.working_weights.TakesCopies.take_copies`.
 
-    @property
-    def _factors(self) -> tuple[Tensor, Tensor | None]:
-        """Weight and bias of products."""
-        return self._copies if self._copies is not None and self.training else (self.weight, self.bias)
+        Each part has a copy of its own: the gradient of a part of a copy would be padded to all features.
+        """
+        for start, end in zip((0, *self.ends), self.ends, strict=False):
+            rows = slice(start, end)
+            bias_O = None if self.bias is None else copy(self.bias, rows=rows)
+            self._copies[start, end] = copy(self.weight, rows=rows), bias_O
+
+    def _factors(self, start: int, end: int) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias of a product with some features."""
+        if self._copies and self.training:
+            return self._copies[start, end]
+        if (start, end) == (0, self.out_features):
+            return self.weight, self.bias
+        return self.weight[start:end], None if self.bias is None else self.bias[start:end]
 
 
 class PrepackedWeight(Protocol):

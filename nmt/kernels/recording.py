@@ -64,9 +64,14 @@ class CudaRecorder:
 
     def _recorded(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
-        # Other threads, which prepare batches, may use the device meanwhile.
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
-            work()
+        current = torch.cuda.current_stream(self._device)
+        try:
+            # Other threads, which prepare batches, may use the device meanwhile.
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+                work()
+        finally:
+            # Where the recording fails, torch may leave its stream current.
+            torch.cuda.set_stream(current)
         replay: Work = graph.replay
         return replay
 

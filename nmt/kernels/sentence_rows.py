@@ -43,7 +43,9 @@ class SentenceRows(Packing):
 
     def split_heads(self, x_NX: Tensor, heads: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
         """Parts of the given sizes, each as rows of heads (N, H, K)."""
-        return tuple(part.view(len(part), heads, -1) for part in torch.split(x_NX, list(sizes), dim=-1))
+        # The gradient of a split into one part would be a copy.
+        parts = torch.split(x_NX, list(sizes), dim=-1) if len(sizes) > 1 else [x_NX]
+        return tuple(part.view(len(part), heads, -1) for part in parts)
 
     def merge_heads(self, x_NHK: Tensor) -> Tensor:
         """Rows (N, H · K): the inverse of :meth:`split_heads`."""

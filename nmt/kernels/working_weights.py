@@ -16,12 +16,18 @@ from torch import Tensor, nn
 
 from nmt.kernels.private import copy_all
 
+ALL_ROWS = slice(None)
+
 
 class MakeCopy(Protocol):
     """Makes the copy of a parameter."""
 
-    def __call__(self, parameter: Tensor, *, is_all: bool = True) -> Tensor:
-        """``is_all``: only the copy takes part in training, never the parameter itself."""
+    def __call__(self, parameter: Tensor, *, rows: slice = ALL_ROWS, is_all: bool = True) -> Tensor:
+        """Copy a parameter, or some of its rows.
+
+        Args:
+            is_all: only copies take part in training, never the parameter itself.
+        """
         ...
 
 
@@ -43,7 +49,7 @@ class WorkingWeights:
         The copies hold no values before :meth:`refresh`.
         """
         self._dtype = dtype
-        self._parameters: list[Tensor] = []
+        self._originals: list[tuple[Tensor, slice]] = []
         self._copies: list[Tensor] = []
         self._sources: dict[Tensor, list[Tensor]] = {}
         for module in model.modules() if dtype is not None else ():
@@ -53,24 +59,25 @@ class WorkingWeights:
     def refresh(self) -> None:
         """Copy the weights, which have changed."""
         if self._copies:
-            copy_all(self._copies, [parameter.detach() for parameter in self._parameters])
+            copy_all(self._copies, [parameter.detach()[rows] for parameter, rows in self._originals])
 
     def sources(self, parameter: Tensor) -> Sequence[Tensor]:
         """The leaves of the graph whose gradients make up that of a parameter, each once per backward pass."""
         return self._sources.get(parameter, [parameter])
 
-    def _copy(self, parameter: Tensor, *, is_all: bool = True) -> Tensor:
-        copy = torch.empty_like(parameter, dtype=self._dtype, requires_grad=parameter.requires_grad)
+    def _copy(self, parameter: Tensor, *, rows: slice = ALL_ROWS, is_all: bool = True) -> Tensor:
+        copy = torch.empty_like(parameter[rows], dtype=self._dtype, requires_grad=parameter.requires_grad)
         if parameter.requires_grad:
-            copy.register_post_accumulate_grad_hook(partial(_add_gradient, parameter))  # type: ignore[no-untyped-call]
-        self._parameters.append(parameter)
+            add = partial(_add_gradient, parameter, rows)
+            copy.register_post_accumulate_grad_hook(add)  # type: ignore[no-untyped-call]
+        self._originals.append((parameter, rows))
         self._copies.append(copy.detach())
-        self._sources[parameter] = [copy] if is_all else [copy, parameter]
+        self._sources.setdefault(parameter, [] if is_all else [parameter]).append(copy)
         return copy
 
 
-def _add_gradient(parameter: Tensor, copy: Tensor) -> None:
+def _add_gradient(parameter: Tensor, rows: slice, copy: Tensor) -> None:
     # Taken first: if the sum does not fit into memory, the next backward pass must not find it.
     gradient, copy.grad = copy.grad, None
     assert parameter.grad is not None and gradient is not None
-    parameter.grad.add_(gradient)
+    parameter.grad[rows].add_(gradient)

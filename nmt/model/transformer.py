@@ -152,9 +152,11 @@ class Transformer(nn.Module):
             for layer in self.decoder
             if isinstance(layer, DecoderLayer)
         )
-        past_BWX = encoded.mask_B11S.new_empty(len(encoded.mask_B11S), 1, 0)
+        # In the dtype of the keys, else autocast casts the masks in each layer of each step.
+        mask_B11S = encoded.mask_B11S.to(layers[0].memory_key_BHSK.dtype)
+        past_BWX = mask_B11S.new_empty(len(mask_B11S), 1, 0)
         project = None if pieces_C is None else self.embedding.projection_to(pieces_C)
-        return DecodingState(0, layers, encoded.mask_B11S, past_BWX, project=project)
+        return DecodingState(0, layers, mask_B11S, past_BWX, project=project)
 
     def step(self, tokens_BW: Tensor, state: State, live_BW: Tensor | None = None) -> tuple[Tensor, State]:
         """Read one more piece per hypothesis; returns logits (B · W, V) of the next piece, and the state after it.

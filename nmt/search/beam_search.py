@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.short_lists import ShortLists
+from nmt.device import to_device
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 from nmt.search.candidates import Candidates
@@ -161,10 +162,10 @@ class _Search:
         kept_B = None
         staying = self._look() if self._must_look() else range(len(best_BW))
         if len(staying) < len(best_BW):
-            kept_B = torch.tensor(staying, dtype=torch.long, device=best_BW.device)
+            kept_B = to_device(torch.tensor(staying, dtype=torch.long), best_BW.device)
             self.hypotheses.keep(staying)
             self.places_BG, self.penalties_BW = self.places_BG[kept_B], self.penalties_BW[kept_B]
-            self.candidates = self.candidates.select(kept_B) if self.candidates is not None else None
+            self.candidates = self.candidates.select(kept_B, staying) if self.candidates is not None else None
             live_BW, parents_BW, tokens_BW = live_BW[kept_B], parents_BW[kept_B], tokens_BW[kept_B]
         self.scores_BW, self.tokens_BW = live_BW, tokens_BW
         self.states = [state.select(parents_BW, kept_B) for state in self.states]
@@ -222,7 +223,7 @@ class _Search:
         columns = forced_B[rows]
         if self.candidates is not None:
             columns = self.candidates.columns(rows, columns)
-        rows_F, pieces_F = (torch.from_numpy(part).to(logits_NV.device, non_blocking=True) for part in (rows, columns))
+        rows_F, pieces_F = (to_device(torch.from_numpy(part), logits_NV.device) for part in (rows, columns))
         logits_BWV = logits_NV.view(len(self.tokens_BW), -1, logits_NV.shape[1])
         forced_FW = logits_BWV[rows_F, :, pieces_F]
         self._forbid(logits_NV)
@@ -241,11 +242,12 @@ class _Search:
             rows, columns = repeating_pieces(pieces_BWT, self.settings.no_repeat_ngram)
             if self.candidates is not None:  # a piece that was written is one
                 columns = self.candidates.columns(rows // pieces_BWT.shape[1], columns)
-            logits_NV[torch.from_numpy(rows), torch.from_numpy(columns)] = -torch.inf
+            places = (to_device(torch.from_numpy(part), logits_NV.device) for part in (rows, columns))
+            logits_NV[tuple(places)] = -torch.inf
         if self.settings.no_repeat_ngram or (is_too_early and self.candidates is not None):
             # A hypothesis without any allowed piece may end, even below the minimum length.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
-            logits_NV[ending_N, EOS] = eos_N[ending_N]
+            logits_NV[:, EOS] = torch.where(ending_N, eos_N, logits_NV[:, EOS])
 
     def _next_logits(self) -> tuple[Tensor, Tensor | float]:
         """Logits (N, V) of the next piece of each hypothesis, and what to subtract to get log-probabilities."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.short_lists import ShortLists
+from nmt.device import to_device
 from nmt.kernels.packing import rounded_up
 from nmt.model.masks import additive_mask
 from nmt.special_ids import EOS, PAD
@@ -65,10 +66,10 @@ class Candidates:
         places = pieces if projected is None else np.searchsorted(projected, pieces)
         device = source_BS.device
         return Candidates(
-            None if projected is None else torch.from_numpy(_padded(projected)).to(device),
-            torch.from_numpy(pieces).to(device),
-            torch.from_numpy(places).to(device),
-            additive_mask(torch.from_numpy(is_padding), torch.float32).to(device),
+            None if projected is None else to_device(torch.from_numpy(_padded(projected)), device),
+            to_device(torch.from_numpy(pieces), device),
+            to_device(torch.from_numpy(places), device),
+            to_device(additive_mask(torch.from_numpy(is_padding), torch.float32), device),
             column,
         )
 
@@ -88,14 +89,19 @@ class Candidates:
         columns: NDArray[np.int64] = self.column_BV[sentences, pieces].astype(np.int64)
         return columns
 
-    def select(self, sentences_B: Tensor) -> Candidates:
-        """Keep only some sentences."""
+    def select(self, sentences_B: Tensor, sentences: Sequence[int]) -> Candidates:
+        """Keep only some sentences.
+
+        Args:
+            sentences_B: their indices, on the device of the candidates.
+            sentences: the same indices.
+        """
         return replace(
             self,
             pieces_BL=self.pieces_BL[sentences_B],
             places_BL=self.places_BL[sentences_B],
             mask_BL=self.mask_BL[sentences_B],
-            column_BV=self.column_BV[sentences_B.cpu().numpy()],
+            column_BV=self.column_BV[list(sentences)],
         )
 
 

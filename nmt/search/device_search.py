@@ -118,6 +118,7 @@ class _DeviceSearch:
 
     def _resize(self, size: Size) -> None:
         content = self._step.buffers.content(self._rows, self._hypotheses.length)
+        del self._step  # its memory is released before that of a larger size is allocated
         self._rows = np.arange(len(self._rows))
         self._move(size, content)
 

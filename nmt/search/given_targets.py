@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.batching import micro_batches
-from nmt.device import Hardware
+from nmt.device import Hardware, to_device
 from nmt.errors import ConfigError
 from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.transformer import Transformer
@@ -86,14 +86,14 @@ def score_targets(
     longest = min(model.config.max_positions for model in models) - 1
     # One position goes to the source's eos and to the target's bos.
     fitting = np.flatnonzero(np.maximum(source_lengths, target_lengths) <= longest)
-    banned = torch.tensor(never_emitted(allow_unk), device=hardware.device)
+    banned = to_device(torch.tensor(never_emitted(allow_unk)), hardware.device)
     scores = [_scored([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
         log_p_BT, aligned_BT = _score_batch(
             models,
-            _padded([[*sources[pair], EOS] for pair in batch]).to(hardware.device),
-            _padded([[BOS, *targets[pair]] for pair in batch]).to(hardware.device),
-            _padded([[*targets[pair], EOS] for pair in batch]).to(hardware.device),
+            to_device(_padded([[*sources[pair], EOS] for pair in batch]), hardware.device),
+            to_device(_padded([[BOS, *targets[pair]] for pair in batch]), hardware.device),
+            to_device(_padded([[*targets[pair], EOS] for pair in batch]), hardware.device),
             source_lengths[batch] + 1,
             target_lengths[batch] + 1,
             banned,

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.device import to_device
 from nmt.search.settings import Sampling
 from nmt.special_ids import BOS, PAD, UNK
 
@@ -67,7 +68,7 @@ def sample(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Te
         # The piece with which the sum reaches top_p is included.
         probabilities_NK.masked_fill_(sums_NK - probabilities_NK >= sampling.top_p, 0.0)
         sums_NK = probabilities_NK.cumsum(dim=1)
-    reached_NK = sums_NK > uniform_N.to(exact).to(logits_NV.device, non_blocking=True)[:, None] * sums_NK[:, -1:]
+    reached_NK = sums_NK > to_device(uniform_N.to(exact), logits_NV.device)[:, None] * sums_NK[:, -1:]
     index_N1 = reached_NK.int().argmax(dim=1, keepdim=True)
     return values_NK.gather(1, index_N1), pieces_NK.gather(1, index_N1)
 

@@ -40,10 +40,17 @@ class BeamTooWideError(NmtError):
 class SearchMemory:
     """The memory for all searches together."""
 
-    def __init__(self, models: Sequence[Transformer], device: torch.device) -> None:
-        """Measure the free memory, before the first search allocates any."""
+    def __init__(
+        self, models: Sequence[Transformer], device: torch.device, products: torch.dtype = torch.float32
+    ) -> None:
+        """Measure the free memory, before the first search allocates any.
+
+        Args:
+            products: the dtype of the factors of matrix products. Keys and values have it; those of int8 are floats.
+        """
         self._models = models
         self._device = device
+        self._key_bytes = products.itemsize if products.is_floating_point else _NUMBER
         in_all = memory_for_use(device)
         self.free = None if in_all is None else max(0, in_all - memory_in_use(device))
         self._alone = threading.Lock()
@@ -63,14 +70,14 @@ class SearchMemory:
             size = Size.of(sentences, settings.beam, source_pieces).for_length(length)
             sentences, beam, source_pieces = size.sentences, size.beam, size.source
             written = size.beam * size.room
-            reserved = written  # a copy of all, while the search moves to another size
-        numbers = 0
+            reserved = (written + source_pieces) * 3 // 4  # at most copied, while the search moves to another size
+        keys_and_values = numbers = 0
         for model in self._models:
             layers, d_model = model.config.decoder_layers, model.config.d_model
             neighbours = model.config.target_neighbours
             attended = written if neighbours is None else min(written, beam * (neighbours + 1))
             # Keys and values of the pieces so far, with room reserved for more, and of the source.
-            numbers += 2 * layers * d_model * (written + reserved + source_pieces)
+            keys_and_values += 2 * layers * d_model * (written + reserved + source_pieces)
             # The masks of each hypothesis's past, before and after the step; a layer's scores before and after softmax.
             numbers += (3 + 2 * model.config.heads) * beam * attended + 2 * beam * beam
             if model.config.attention == "additive":  # a vector for each pair of query and key
@@ -80,7 +87,7 @@ class SearchMemory:
         numbers += beam * vocabulary * (2 + len(self._models))
         considered = vocabulary if settings.sampling is not None else min(64 * settings.beam, vocabulary)
         numbers += 7 * beam * considered
-        return sentences * numbers * _NUMBER
+        return sentences * (keys_and_values * self._key_bytes + numbers * _NUMBER)
 
     def batch_tokens(self, settings: SearchSettings, searches: int) -> int:
         """The number of source pieces to search at once, padding included.

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.device import to_device
 from nmt.kernels.packing import rounded_up
 from nmt.model.fixed_state import FixedLayer, FixedState
 from nmt.model.state import DecodingState
@@ -154,11 +155,11 @@ class StepBuffers:
         # A spare sentence sees its empty memory: a row that sees nothing would not be finite.
         self.state.memory_mask_B11S[count:] = 0
         self.state.steps_1.fill_(content.steps)
-        self.forced_BR[:count] = torch.from_numpy(forced_BR).to(self.forced_BR.device, non_blocking=True)
+        self.forced_BR[:count] = to_device(torch.from_numpy(forced_BR), self.forced_BR.device)
 
     def content(self, rows: NDArray[np.int64], steps: int) -> Content:
         """A copy of what the buffers hold for some sentences after a number of steps."""
-        rows_B = torch.from_numpy(rows).to(self.tokens_BW.device, non_blocking=True)
+        rows_B = to_device(torch.from_numpy(rows), self.tokens_BW.device)
         slots = steps * self.tokens_BW.shape[1]
         found = {}
         for name, tensor in self._tensors.items():

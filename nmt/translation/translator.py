@@ -16,7 +16,7 @@ import torch
 
 from nmt.config.option_values import check_options
 from nmt.data.short_lists import ShortLists
-from nmt.device import Hardware
+from nmt.device import Hardware, to_device
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.option_fields import Option
@@ -123,7 +123,7 @@ class Translator:
         self._unknown = UnknownCharacters(self._vocab, data.lines, settings.copy_unknown)
         self._recorded_steps = ensemble.recorded_steps
         self._workers = Workers(hardware, workers)
-        self._memory = SearchMemory(ensemble.models, hardware.device)
+        self._memory = SearchMemory(ensemble.models, hardware.device, hardware.products_dtype)
         self._memory.check_beam(self._search_settings)
         self._batch_tokens = settings.batch_tokens or self._memory.batch_tokens(
             self._search_settings, self._workers.count
@@ -359,7 +359,7 @@ class Translator:
         with self._hardware.autocast():
             found = beam_search(
                 self._models,
-                source_BS.to(self._hardware.device),
+                to_device(source_BS, self._hardware.device),
                 settings,
                 prefixes=[segment.prefix for segment in batch],
                 numbers=[segment.number for segment in batch],

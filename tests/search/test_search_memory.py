@@ -112,6 +112,18 @@ def test_sampling_considers_the_whole_vocabulary(model):
     assert sampled - best == 3 * 7 * (100 - 64) * 4  # sentences, numbers per piece, further pieces, bytes
 
 
+def test_keys_and_values_have_the_dtype_of_products(model):
+    needs = {
+        dtype: SearchMemory([model], CPU, dtype).need(SearchSettings(beam=4), 3, 20, 10)
+        for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.int8)
+    }
+    positions = 4 * 10 + 2 * 4 * 20 + 20  # written, room, source
+    keys_and_values = 3 * 2 * 2 * 16 * positions  # sentences, keys and values, layers, d_model
+    assert needs[torch.float32] - needs[torch.bfloat16] == 2 * keys_and_values
+    assert needs[torch.float64] - needs[torch.float32] == 4 * keys_and_values
+    assert needs[torch.int8] == needs[torch.float32]
+
+
 def test_additive_attention_needs_a_vector_for_each_pair(model):
     additive = Transformer(model.config.model_copy(update={"attention": "additive"}), 100)
     for source, length, pairs in ((20, 2, 20 * 20), (3, 30, 4 * 4 * 30), (4, 1, 16)):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nmt.data.batching import Batch
 from nmt.data.rows import Side, as_rows
+from nmt.device import to_device
 from nmt.kernels.packing import Lengths
 from nmt.kernels.sentence_rows import SentenceRows
 
@@ -69,9 +70,7 @@ def _places(side: Side, device: torch.device) -> SentenceRows:
 
 
 def _on(device: torch.device, array: NDArray[np.int64] | NDArray[np.int32]) -> Tensor:
-    tensor = torch.as_tensor(array)
-    # A GPU copies from pinned memory while the host goes on.
-    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+    return to_device(torch.as_tensor(array), device)
 
 
 def _twice(places: Lengths | SentenceRows) -> Lengths | SentenceRows:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Batch
+from nmt.device import to_device
 from nmt.training.loss import Losses
 from nmt.training.ranks.exchange import Ranks
 
@@ -87,7 +88,7 @@ class Message:
         sums = torch.tensor([source_tokens, report.wants_to_stop, run_seconds, not is_complete])
         places = torch.zeros(self._ranks.size, _PER_RANK)
         places[self._ranks.rank] = torch.tensor([target_tokens, report.busy_seconds, micro_batch_limit or 0])
-        self._row[2:] = torch.cat([sums, places.flatten()]).to(self._row, non_blocking=True)
+        self._row[2:] = to_device(torch.cat([sums, places.flatten()]).to(self._row.dtype), self._row.device)
 
     def infinite_unless_complete(self, norm: Tensor) -> Tensor:
         """The norm of summed gradients; infinite where a rank had not all of its own, so that nothing changes."""

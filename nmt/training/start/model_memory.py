@@ -28,6 +28,21 @@ def check_memory(config: Config, hardware: Hardware, ranks: Ranks) -> None:
         return
     if hardware.device.type == "cpu":
         usable //= ranks.local_size
+    needed = minimum_memory(config, hardware, ranks)
+    if needed > usable:
+        count = parameter_count(config.model, config.data.target_pieces, config.data.vocab_size)
+        raise TrainingError(
+            f"a model of {count:,} parameters needs at least {_size(needed)} (weights, gradients, Adam's moments); "
+            f"{_size(usable)} is available on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
+        )
+
+
+def minimum_memory(config: Config, hardware: Hardware, ranks: Ranks) -> int:
+    """The bytes of weights, gradients, moments and their copies, for each rank.
+
+    Raises:
+        TrainingError: the number of parameters exceeds 64 bits.
+    """
     count = parameter_count(config.model, config.data.target_pieces, config.data.vocab_size)
     training = config.training
     shards = ranks.size if training.shard_optimizer else 1
@@ -37,11 +52,7 @@ def check_memory(config: Config, hardware: Hardware, ranks: Ranks) -> None:
     needed = (count * copies + count * _MOMENTS // shards) * hardware.weights_dtype.itemsize
     if hardware.autocast_dtype is not None:
         needed += count * hardware.autocast_dtype.itemsize  # the weights that products take
-    if needed > usable:
-        raise TrainingError(
-            f"a model of {count:,} parameters needs at least {_size(needed)} (weights, gradients, Adam's moments); "
-            f"{_size(usable)} is available on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
-        )
+    return needed
 
 
 @contextmanager

@@ -1,0 +1,155 @@
+"""Updates on a fake GPU: our code does there what it does on a CPU, and the host waits once."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.config import ModelConfig, OptimizerConfig
+from nmt.device import Hardware, choose_hardware
+from nmt.kernels.attention import fused_attention, two_product_attention
+from nmt.kernels.policy import choose_kernels
+from nmt.kernels.sentence_rows import flash_attention
+from nmt.model.transformer import Transformer
+from nmt.training.learner import Learner
+from nmt.training.ranks.message import UpdateResult
+from tests.fake_gpu.gpu import FakeGpu
+from tests.fake_gpu.ranks import RanksAlone
+from tests.training.test_learner import batch, pairs
+
+# 16 bits take the kernels for sentences one after the other, fp32 those for padded sentences.
+OTHERS = ("fp32", "fp16", "fp64")
+PRECISIONS = ["bf16", "fp32", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS[1:])]
+VOCAB = 30
+ROUNDING = {"bf16": 0.05, "fp16": 0.05, "fp32": 1e-4, "fp64": 1e-9}
+WHOLE = batch(pairs(8))
+PARTS = [batch(pairs(5)), batch(pairs(3))]
+
+VARIANTS: list[dict[str, Any]] = [
+    {}, {"attention_dropout": 0.1}, {"attention": "additive"}, {"attention": "dot_product"}, {"source_neighbours": 2},
+    {"target_neighbours": 2}, {"norm": "pre"}, {"positions": "learned"}, {"tied_embeddings": "decoder"},
+    {"tied_embeddings": "none", "output_bias": True}, {"source_eos": False}, {"decoder_start": "zero"},
+    {"d_k": 8, "d_v": 16}, {"d_k": 6, "d_v": 6}, {"attention_bias": False}, {"activation": "gelu"},
+    {"activation": "quick_gelu"}, {"activation_dropout": 0.1},
+]  # fmt: skip
+
+
+def learner(hardware: Hardware, sizes: dict[str, Any] | None = None, **options: Any) -> Learner:
+    small = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 16, "d_ff": 32, "heads": 2, "dropout": 0.0}
+    config = ModelConfig(**(small | (sizes or {})))
+    kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
+    torch.manual_seed(0)
+    model = Transformer(config, VOCAB, kernels).to(hardware.device, hardware.weights_dtype).train()
+    settings = OptimizerConfig(clip_norm=options.pop("clip_norm", None))
+    return Learner(model, settings, hardware, label_smoothing=0.1, seed=1, **options)
+
+
+def updated(made: Learner, batches: Any = (WHOLE,), gpu: FakeGpu | None = None) -> UpdateResult:
+    tokens = sum(one.target_tokens for one in batches)
+    for update in (1, 2):
+        if gpu is not None:
+            gpu.forget()
+        result = made.update(batches, update=update, target_tokens=tokens, learning_rate=0.01)
+        if gpu is not None:
+            assert [wait.split(" ")[-1].split(":")[0] for wait in gpu.waits] == ["training/ranks/message.py"]
+            assert gpu.unpinned == []
+    return result
+
+
+def assert_equal(on_gpu: UpdateResult, on_cpu: UpdateResult, *, within: float) -> None:
+    for figure in ("smoothed_loss", "cross_entropy", "gradient_norm", "target_tokens", "source_tokens"):
+        assert getattr(on_gpu, figure) == pytest.approx(getattr(on_cpu, figure), rel=within), figure
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    """torch's choice of kernels as it was before."""
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def test_a_gpu_gets_its_own_kernels(gpu, deterministic):
+    hardware = choose_hardware("auto", "auto", 1)
+    assert (hardware.device.type, hardware.precision) == ("cuda", "bf16")
+    kernels = choose_kernels(hardware.device, torch.bfloat16)
+    assert (kernels.attention, kernels.sentence_attention) == (fused_attention, flash_attention)
+    assert choose_kernels(hardware.device, None).sentence_attention is None
+    exact = choose_kernels(hardware.device, torch.bfloat16, deterministic=True)
+    assert (exact.attention, exact.sentence_attention) == (two_product_attention, None)
+
+
+@pytest.mark.parametrize("precision", ["bf16", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+@pytest.mark.parametrize("sizes", VARIANTS, ids=str)
+def test_updates_are_those_of_a_cpu(gpu, precision, sizes):
+    drops = any("dropout" in name for name in sizes)
+    on_gpu = updated(learner(choose_hardware("cuda", precision, 1), sizes), gpu=gpu)
+    if not drops:
+        on_cpu = updated(learner(choose_hardware("cpu", precision, 1), sizes))
+        assert_equal(on_gpu, on_cpu, within=ROUNDING[precision])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"r_drop": 5.0}, {"ema_decay": 0.9}, {"clip_norm": 0.1}, {"ranks": RanksAlone(2)},
+        {"ranks": RanksAlone(2), "overlaps_exchange": False}, {"ranks": RanksAlone(2), "shards_optimizer": True},
+    ],
+    ids=lambda options: " ".join(options),
+)  # fmt: skip
+def test_each_option_of_the_learner(gpu, precision, options):
+    on_gpu = learner(choose_hardware("cuda", precision, 1), **options)
+    on_cpu = learner(choose_hardware("cpu", precision, 1), **options)
+    assert_equal(updated(on_gpu, PARTS, gpu), updated(on_cpu, PARTS), within=ROUNDING[precision])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_deterministic(gpu, deterministic, precision):
+    on_gpu = learner(choose_hardware("cuda", precision, 1, deterministic=True))
+    on_cpu = learner(choose_hardware("cpu", precision, 1))
+    assert_equal(updated(on_gpu, gpu=gpu), updated(on_cpu), within=ROUNDING[precision])
+
+
+@pytest.mark.parametrize("options", [{}, {"r_drop": 5.0}])
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_dropout(gpu, precision, options):
+    updated(learner(choose_hardware("cuda", precision, 1), {"dropout": 0.1}, **options), gpu=gpu)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_a_limit_of_micro_batches(gpu, precision):
+    on_gpu, on_cpu = (learner(choose_hardware(device, precision, 1)) for device in ("cuda", "cpu"))
+    on_gpu.micro_batch_limit = 20
+    assert_equal(updated(on_gpu, gpu=gpu), updated(on_cpu), within=ROUNDING[precision])
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_an_update_that_does_not_fit_is_made_in_halves(gpu, monkeypatch, precision):
+    made = learner(choose_hardware("cuda", precision, 1))
+    on_cpu = updated(learner(choose_hardware("cpu", precision, 1)))
+    forward = made.model.forward
+    left = [1]
+
+    def fail_once(*arguments: Any) -> Any:
+        if left:
+            left.pop()
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(*arguments)
+
+    made.model.forward = fail_once
+    assert_equal(updated(made, gpu=gpu), on_cpu, within=ROUNDING[precision])
+    assert made.micro_batch_limit is not None
+
+
+@pytest.mark.parametrize("options", [{}, {"ema_decay": 0.9}])
+def test_a_learner_resumes_from_its_tensors(gpu, options):
+    hardware = choose_hardware("cuda", "bf16", 1)
+    first, second = learner(hardware, **options), learner(hardware, **options)
+    updated(first)
+    weights = {name: tensor.cpu() for name, tensor in first.weights().items()}
+    tensors = {name: tensor.cpu() for name, tensor in first.training_tensors().items()}
+    second.model.load_state_dict(weights)
+    second.restore(tensors, 2)
+    second.synchronize()
+    assert_equal(updated(first), updated(second), within=0)
