@@ -152,7 +152,7 @@ class TrainingConfig(Section):
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp64"] = "auto"
     threads: int | None = Field(None, ge=1, description="CPU threads; if unset, the machine's ranks share all cores")
     deterministic: bool = Field(False, description="deterministic, slower kernels on a CUDA GPU; a CPU always has them")
-    compile: bool = Field(False, description="torch.compile: one graph for batches of any shape")
+    compile: bool = Field(False, description="torch.compile: one graph for all layers of a kind, for any batch")
     bucket_megabytes: float = Field(50.0, gt=0, description="gradients that GPUs exchange at once")
     shard_optimizer: bool = Field(False, description="divide Adam's moments among the ranks, to save memory")
     max_skipped: int = Field(10, ge=1, description="consecutive updates with a non-finite gradient that end the run")

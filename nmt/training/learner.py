@@ -20,7 +20,6 @@ from nmt.config import OptimizerConfig
 from nmt.data.batching import Batch, halves
 from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import TrainingError
-from nmt.kernels.private import compiled_for_any_shape
 from nmt.kernels.working_weights import WorkingWeights
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
@@ -57,14 +56,15 @@ class Learner:
         """Take a model on its device; parameters that do not require gradients stay as they are.
 
         Args:
+            compiled: compile the layers.
             overlaps_exchange: send gradients to other ranks while the backward pass computes others; by default between
-                GPUs. Cores that compute have no time to exchange, and a compiled backward pass is a single step.
+                GPUs. Cores that compute have no time to exchange.
             bucket_bytes: how many bytes of gradients are sent at once during the backward pass.
             shards_optimizer: divide Adam's moments among the ranks. Gradients are then sent after the backward pass.
         """
         shards_optimizer = shards_optimizer and ranks.size > 1
         if overlaps_exchange is None:
-            overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda" and not compiled
+            overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda"
         self.model = model
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         trainable = list(self.parameters.values())
@@ -98,7 +98,8 @@ class Learner:
         self._clock = DeviceClock(hardware.device)
         self._busy_seconds = self._clock.seconds()
         """The time that a GPU worked on the previous update; None on other devices."""
-        self._forward: nn.Module = compiled_for_any_shape(model) if compiled else model
+        if compiled:
+            model.compile_layers()
 
     def update(
         self,
@@ -216,7 +217,7 @@ class Learner:
             if sends and index == len(batches) - 1:
                 self._buffer.send_in_next_backward(1 / scale)
             try:
-                losses = self._batch_losses(self._forward, batch, self._label_smoothing, self._hardware)
+                losses = self._batch_losses(self.model, batch, self._label_smoothing, self._hardware)
                 (losses.smoothed * (scale / target_tokens)).backward()  # type: ignore[no-untyped-call]
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
