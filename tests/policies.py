@@ -14,10 +14,13 @@ from nmt.checkpoint import bundle
 from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
 from nmt.kernels.sentence_rows import masked_attention
 from nmt.training.start import beginning
+from tests.recording_double import DoubleOfRecorder
 
 POLICIES = {"plain": PLAIN} | {device: choose_kernels(torch.device(device)) for device in ("cpu", "cuda", "mps")}
-# A GPU's flash attention computes on a GPU alone; here its plain form computes.
-POLICIES["cuda-16-bit"] = dataclasses.replace(POLICIES["cuda"], sentence_attention=masked_attention)
+# A GPU's flash attention computes on a GPU alone, and so does its recorder; here their doubles stand in for them.
+POLICIES["cuda-16-bit"] = dataclasses.replace(
+    POLICIES["cuda"], sentence_attention=masked_attention, recorder=DoubleOfRecorder
+)
 
 _CURRENT = {"kernels": PLAIN}
 
