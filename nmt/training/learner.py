@@ -68,7 +68,7 @@ class Learner:
         """
         shards_optimizer = shards_optimizer and ranks.size > 1
         if overlaps_exchange is None:
-            overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda" and not records_passes
+            overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda"
         self.model = model
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         trainable = list(self.parameters.values())
@@ -94,7 +94,7 @@ class Learner:
                 OverlappedGradientBuffer(
                     trainable, figures, ranks, bucket_bytes=bucket_bytes, sources=self._working.sources
                 )
-                if overlaps_exchange
+                if overlaps_exchange and not records_passes
                 else GradientBuffer(trainable, figures, ranks)
             )
             self.optimizer = Adam(self.parameters, optimizer_settings, ranks)

@@ -83,11 +83,11 @@ def check_recording(model: Transformer, training: TrainingConfig, hardware: Hard
     if model.kernels.recorder is None:
         raise ConfigError(
             f"training.cuda_graphs needs a CUDA GPU that records, but training runs on {hardware.device}: "
-            "leave training.cuda_graphs out"
+            "set training.cuda_graphs=false"
         )
     if not model.takes_sentence_rows:
         raise ConfigError(
             "training.cuda_graphs needs batches without padding, whose sizes come again: bf16 or fp16, torch 2.10 or "
             "newer, training.deterministic=false, and a model with scaled_dot_product attention over the whole "
-            "sentence and without attention_dropout. Leave training.cuda_graphs out, or change these settings"
+            "sentence and without attention_dropout. Set training.cuda_graphs=false, or change these settings"
         )

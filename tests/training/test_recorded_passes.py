@@ -12,6 +12,7 @@ from nmt.kernels.policy import PLAIN
 from nmt.model.transformer import Transformer
 from nmt.training import recorded_passes
 from nmt.training.learner import Learner
+from nmt.training.ranks.exchange import Ranks
 from nmt.training.recorded_passes import RecordedPasses, check_recording
 from nmt.training.start import beginning
 from tests import policies
@@ -28,6 +29,22 @@ UPDATES = [
         [(0, 1)],
     )
 ]  # fmt: skip
+
+
+class Slices(Ranks):
+    """Two ranks with the same gradients, of which the other one's slice of the parameters stays as it was."""
+
+    def sum(self, tensor):
+        tensor.mul_(2)
+
+    def sum_slices(self, whole, own):
+        own.mul_(2)
+
+    def join_slices(self, whole, own):
+        pass
+
+    def slices_for_main(self, own):
+        return [own, torch.zeros_like(own)]
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +78,7 @@ def assert_same(recorded: Learner, plain: Learner) -> None:
     [
         {}, {"dropout": 0.3}, {"precision": "fp32", "dropout": 0.3}, {"precision": "bf16", "dropout": 0.3},
         {"precision": "fp16"}, {"ema_decay": 0.5}, {"clip_norm": 0.1}, {"r_drop": 2.0, "dropout": 0.3},
-        {"ranks": Twice()}, {"ranks": Twice(), "shards_optimizer": False, "precision": "bf16"},
+        {"ranks": Twice(), "overlaps_exchange": True}, {"ranks": Slices(0, 2), "shards_optimizer": True},
     ],
     ids=str,
 )  # fmt: skip
@@ -183,6 +200,22 @@ def test_memory_that_ends_drops_recordings_and_halves_micro_batches(how):
     assert failing.failed
     assert disturbed.micro_batch_limit is not None
     assert recorder_of(disturbed) is not made_first  # and its memory is released
+    assert (weights(plain) - weights(disturbed)).norm() <= 1e-9 * weights(plain).norm()
+
+
+def test_memory_that_ends_in_a_recording_is_known_from_the_error_that_ends_the_recording():
+    """A GPU cannot end a recording in which an operation failed."""
+    plain, disturbed = learner(), learner(records_passes=True)
+
+    def fails(work):
+        try:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        finally:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+
+    recorder_of(disturbed).record = fails
+    learn(plain), learn(disturbed)
+    assert disturbed.micro_batch_limit is not None
     assert (weights(plain) - weights(disturbed)).norm() <= 1e-9 * weights(plain).norm()
 
 
