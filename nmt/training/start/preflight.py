@@ -157,6 +157,7 @@ def _largest_fitting(
     passes = 2 if config.training.cuda_graphs else 1
 
     def memory_with(positions: int) -> int:
+        learner.forget_recordings()  # of smaller sizes, whose memory would be of no use
         forget_peak_memory(hardware.device)
         for length in lengths:
             worst = worst_batch(positions, length, _pieces(config))

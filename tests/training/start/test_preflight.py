@@ -25,6 +25,9 @@ class Machine:
         monkeypatch.setattr(module, "memory_in_use", lambda device: self._used)
         monkeypatch.setattr(module, "memory_for_use", lambda device: usable)
 
+    def forget_recordings(self):
+        self.forgotten = len(self.tried)
+
     def compute_gradients(self, batches, *, update, target_tokens):
         positions = batches[0].positions
         self.tried.append(positions)
@@ -67,6 +70,7 @@ def test_recordings_hold_the_memory_of_a_pass_beside_one_that_is_not_recorded(se
     once, a_pass = 50_000_000 + ONCE, 500_000 * size
     assert once + 2 * a_pass <= 0.85 * 2_600_000_000 < once + 4 * a_pass
     assert machine.tried == [256, 256, 1_024, 1_024]  # the second time, it is recorded
+    assert machine.forgotten == 2  # the recording of the first size holds no memory beside the second one
 
 
 def test_ranks_of_one_machine_share_its_memory(found, monkeypatch):
