@@ -11,6 +11,7 @@ from nmt.errors import ConfigError
 from nmt.kernels.policy import PLAIN
 from nmt.model.transformer import Transformer
 from nmt.training import recorded_passes
+from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.recorded_passes import RecordedPasses, check_recording
@@ -20,7 +21,6 @@ from tests.training import conftest
 from tests.training.test_gradients import Twice
 from tests.training.test_learner import batch, gradient, learner, out_of_memory, pairs, tokens, weights
 
-CPU = torch.device("cpu")
 # Three sizes of lines, dealt to updates that differ; the last update has a size of its own.
 UPDATES = [
     [batch(pairs(24)[a:b]) for a, b in cuts]
@@ -120,6 +120,18 @@ def test_sentences_of_the_same_sizes_but_other_lengths_share_a_recording():
             made.update([one], update=update, target_tokens=8, learning_rate=0.01)
     assert (len(recorded._recorded), recorder_of(recorded).replays) == (1, 2)
     assert_same(recorded, plain)
+
+
+def test_sizes_tell_the_longest_sentence_apart():
+    """Flash attention takes its length as a number of the host."""
+    pieces = torch.full((300,), 7).numpy()
+
+    def sizes(*lengths: int):
+        made = batch([(pieces[:length], pieces[:length]) for length in lengths])
+        return model_inputs(made, torch.device("cpu"), as_line=True).sizes
+
+    assert sizes(300, 10) != sizes(155, 155) == sizes(150, 160)
+    assert sizes(300, 10)[:-2] == sizes(155, 155)[:-2]
 
 
 def test_a_loss_scale_that_changes_is_seen_by_recordings():
