@@ -57,7 +57,7 @@ def test_a_real_compiler_computes_the_same_gradients(policy, precision):
     if shutil.which("g++") is None:
         pytest.skip("torch.compile needs a C++ compiler here")
 
-    def gradients(dtype, *, is_compiled: bool):
+    def gradients(precision: str, *, is_compiled: bool):
         torch.manual_seed(1)
         model = Transformer(ModelConfig(**SMALL, dropout=0.0), 30, POLICIES[policy]).train()
         if is_compiled:
@@ -71,7 +71,11 @@ def test_a_real_compiler_computes_the_same_gradients(policy, precision):
         return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
 
     plain, compiled = (gradients(precision, is_compiled=is_compiled) for is_compiled in (False, True))
-    assert (plain - compiled).norm() <= (2e-2 if precision == "bf16" else 1e-5) * plain.norm()
+    if precision == "fp32":
+        assert (plain - compiled).norm() <= 1e-5 * plain.norm()
+    else:  # compiled layers round less often
+        exact = gradients("fp32", is_compiled=False)
+        assert (compiled - exact).norm() <= 1.2 * (plain - exact).norm()
 
 
 def test_all_layers_of_a_kind_share_few_graphs_whatever_shapes_batches_have(graphs):
