@@ -150,10 +150,16 @@ def _own_gpu(device: torch.device, local_rank: int, local_ranks: int) -> torch.d
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means that GPU or main memory was exhausted."""
+    """Whether an exception means that GPU or main memory was exhausted.
+
+    It may be the context of another exception: what a GPU was recording then cannot be ended either.
+    """
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
+    if not isinstance(error, RuntimeError):
+        return False
+    has_its_words = any(words in str(error) for words in _OUT_OF_MEMORY)
+    return has_its_words or (error.__context__ is not None and is_out_of_memory(error.__context__))
 
 
 def release_memory(device: torch.device) -> None:

@@ -17,7 +17,7 @@ from nmt.training.start import beginning
 from tests.recording_double import DoubleOfRecorder
 
 POLICIES = {"plain": PLAIN} | {device: choose_kernels(torch.device(device)) for device in ("cpu", "cuda", "mps")}
-# A GPU's flash attention computes on a GPU alone; here its plain form computes. CUDA graphs have a double.
+# A GPU's flash attention and its recorder (CUDA graphs) are those of a GPU alone; here doubles stand in for them.
 POLICIES["cuda-16-bit"] = dataclasses.replace(
     POLICIES["cuda"], sentence_attention=masked_attention, recorder=DoubleOfRecorder
 )

@@ -19,6 +19,7 @@ _CHANGEABLE_ON_RESUME = (
     "training.threads",
     "training.deterministic",
     "training.compile",
+    "training.cuda_graphs",
     "training.bucket_megabytes",
     "training.shard_optimizer",
     "training.max_skipped",

@@ -152,7 +152,11 @@ class TrainingConfig(Section):
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp64"] = "auto"
     threads: int | None = Field(None, ge=1, description="CPU threads; if unset, the machine's ranks share all cores")
     deterministic: bool = Field(False, description="deterministic, slower kernels on a CUDA GPU; a CPU always has them")
-    compile: bool = Field(False, description="torch.compile: one graph for batches of any shape")
+    compile: bool = Field(False, description="torch.compile: one graph for all layers of a kind, for any batch")
+    cuda_graphs: bool = Field(
+        False,
+        description="record a pass over each size of a micro-batch as a CUDA graph; takes twice the memory of a pass",
+    )
     bucket_megabytes: float = Field(50.0, gt=0, description="gradients that GPUs exchange at once")
     shard_optimizer: bool = Field(False, description="divide Adam's moments among the ranks, to save memory")
     max_skipped: int = Field(10, ge=1, description="consecutive updates with a non-finite gradient that end the run")
@@ -176,6 +180,12 @@ class TrainingConfig(Section):
         lt=1,
         description="random segmentation per epoch: BPE-dropout's probability, or alpha of a unigram model",
     )
+
+    @model_validator(mode="after")
+    def _is_compiled_or_recorded(self) -> Self:
+        if self.compile and self.cuda_graphs:
+            raise ValueError("compile and cuda_graphs do not apply at the same time: leave one of them out")
+        return self
 
 
 class DecodingConfig(Section):

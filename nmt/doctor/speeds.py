@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -21,6 +21,8 @@ from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 
 Report = Callable[[str], None]
+Way = Literal["compiled", "recorded"]
+"""By ``torch.compile``, or as CUDA graphs."""
 
 _ROUNDS = 2
 _SENTENCES, _LATENCY_SENTENCES = 32, 16
@@ -28,6 +30,7 @@ _LENGTH = 16
 # Target tokens per update of each preset.
 _UPDATE_TOKENS = {"tiny": 2_000, "small": 1_000, "base": 3_600}
 PRESETS = tuple(_UPDATE_TOKENS)
+WAYS: tuple[Way, ...] = get_args(Way)
 COMPARED = "small"
 """The preset whose training is measured in each precision, to see whether the right one is chosen."""
 # ONNX Runtime has no beam search.
@@ -75,12 +78,17 @@ def hardware_of_preset(preset: str) -> Hardware:
 
 
 def training_speed(
-    data: Path, preset: str, precision: Precision, against: str | None = None, *, compiled: bool = False
+    data: Path,
+    preset: str,
+    precision: Precision,
+    against: str | None = None,
+    *,
+    way: Way | None = None,
 ) -> list[TrainingSpeed]:
     """Training with a preset in one precision, alone or beside another toolkit.
 
     Args:
-        compiled: by ``torch.compile``.
+        way: with one of the settings that may be faster on a GPU.
 
     Raises:
         NmtError: a process that measures failed.
@@ -88,7 +96,7 @@ def training_speed(
     size = _UPDATE_TOKENS[preset]
     settings = [
         f"batching.update_tokens={size}", f"batching.group_tokens={size}", f"training.precision={precision}",
-        f"training.compile={compiled}",
+        f"training.compile={way == 'compiled'}", f"training.cuda_graphs={way == 'recorded'}",
     ]  # fmt: skip
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     updates = 1 if preset == "base" else 3
@@ -96,7 +104,7 @@ def training_speed(
     return [
         TrainingSpeed(
             name,
-            f"{preset}, compiled" if compiled else preset,
+            preset if way is None else f"{preset}, {way}",
             result[name]["precision"],
             result[name]["target_tokens_per_second"],
             result[name].get("share_of_matrix_rate"),

@@ -6,7 +6,7 @@ Each gives the result of the plain one within rounding; tests run with every cho
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,7 @@ class Kernels:
     dropout: Callable[[float], nn.Module] = nn.Dropout
     """Makes a dropout module for a probability."""
     packs_pieces: bool = False
-    """Whether only pieces are rows; compiled models keep a row for every position."""
+    """Whether only pieces are rows."""
     has_spare_rows: bool = False
     """Whether the number of rows is rounded up; see :class:`~nmt.kernels.packing.Packing`."""
     steps_per_look: int = 1
@@ -51,13 +51,10 @@ class Kernels:
             lengths_B: pieces of each sentence, or the places of the sentences in the line; counted on the device of the
                 tokens if not given.
         """
-        every_position = Packing(*tokens_BT.shape, has_spare_rows=self.has_spare_rows)
-        if torch.compiler.is_compiling() and self.sentence_attention is None:
-            return every_position  # a compiler that looks at the lengths compiles for their number
         if isinstance(lengths_B, SentenceRows):
             return lengths_B
-        if not self.packs_pieces or torch.compiler.is_compiling():
-            return every_position
+        if not self.packs_pieces:
+            return Packing(*tokens_BT.shape, has_spare_rows=self.has_spare_rows)
         if lengths_B is None:
             return PiecesOnly(tokens_BT != PAD, has_spare_rows=self.has_spare_rows)
         length, device = tokens_BT.shape[1], tokens_BT.device
@@ -68,6 +65,10 @@ class Kernels:
         if live_BW is not None:
             return PiecesOnly(live_BW, has_spare_rows=self.has_spare_rows)
         return Packing(*tokens_BW.shape, has_spare_rows=self.has_spare_rows)
+
+    def for_compiled_layers(self) -> Kernels:
+        """The same with a row for every position: a compiler wants few kinds of rows."""
+        return replace(self, packs_pieces=False, has_spare_rows=False)
 
 
 PLAIN = Kernels()

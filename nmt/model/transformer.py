@@ -6,7 +6,7 @@ beam); N target and M source rows, one per position of a batch or per hypothesis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.kernels.packing import Lengths, Packing
 from nmt.kernels.policy import PLAIN, Kernels
+from nmt.kernels.private import compiled_for_any_shape
 from nmt.kernels.sentence_rows import SentenceRows, suits_flash_attention
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
@@ -53,6 +54,7 @@ class Transformer(nn.Module):
         is_pre = config.norm == "pre"
         self.encoder_norm = layer_norm(config) if is_pre else nn.Identity()
         self.decoder_norm = layer_norm(config) if is_pre else nn.Identity()
+        self._compiled_layers: dict[type[nn.Module], Callable[..., Tensor]] = {}
 
     @property
     def vocab_size(self) -> int:
@@ -77,6 +79,13 @@ class Transformer(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.embedding.weight.device
+
+    def compile_layers(self) -> None:
+        """Compile the layers for training: a graph for all layers of a kind, for batches of any shape.
+
+        The gradients of a layer are there when its backward pass is done, as without compilation.
+        """
+        self._compiled_layers = {kind: compiled_for_any_shape(_apply) for kind in (EncoderLayer, DecoderLayer)}
 
     def forward(
         self,
@@ -106,11 +115,11 @@ class Transformer(nn.Module):
         """
         unseen_BS = unseen_source(source_BS, sees_eos=self.config.source_eos)
         mask_B11S = additive_mask(unseen_BS, self.embedding.weight.dtype)[:, None, None, :]
-        packing = self.kernels.packing(source_BS, lengths_B)
+        packing = self._packing(source_BS, lengths_B)
         mask = self._sentence_mask(packing, packing) or source_mask(mask_B11S, self.config.source_neighbours)
         x_MD = self.dropout(packing.pack(self.source_positions(self.embedding.source(source_BS), packing.positions)))
         for index, layer in enumerate(self.encoder):
-            x_MD = layer(x_MD, observed(mask, observer.encoder, index), packing)
+            x_MD = self._through(layer, x_MD, observed(mask, observer.encoder, index), packing)
         return Encoded(self.encoder_norm(x_MD), packing, mask_B11S)
 
     def decode(
@@ -129,7 +138,7 @@ class Transformer(nn.Module):
             lengths_B: as for :meth:`encode`, of the targets with bos.
             observer: what to call with the weights of the attentions.
         """
-        packing = self.kernels.packing(target_BT, lengths_B)
+        packing = self._packing(target_BT, lengths_B)
         past = WholeTarget(
             encoded,
             self._sentence_mask(packing, packing, is_causal=True)
@@ -172,6 +181,14 @@ class Transformer(nn.Module):
         logits_NV = packing.pad((state.project or self.embedding.project)(x_ND)).flatten(0, 1)
         return logits_NV, after.end_step(pasts)
 
+    def _packing(self, tokens_BT: Tensor, lengths_B: Lengths | SentenceRows | None) -> Packing:
+        is_compiled = self.training and self._compiled_layers
+        return (self.kernels.for_compiled_layers() if is_compiled else self.kernels).packing(tokens_BT, lengths_B)
+
+    def _through(self, layer: nn.Module, x_ND: Tensor, attended: Mask | Past, packing: Packing) -> Tensor:
+        apply = self._compiled_layers.get(type(layer), _apply) if self.training else _apply
+        return apply(layer, x_ND, attended, packing)
+
     def _sentence_mask(self, queries: Packing, keys: Packing, *, is_causal: bool = False) -> Mask | None:
         """The mask of sentences that lie one after the other; None if they are padded."""
         attend = self.kernels.sentence_attention
@@ -182,6 +199,12 @@ class Transformer(nn.Module):
     def _through_decoder(self, x_ND: Tensor, pasts: Sequence[Past], packing: Packing) -> Tensor:
         x_ND = self.dropout(x_ND)
         for layer, past in zip(self.decoder, pasts, strict=True):
-            x_ND = layer(x_ND, past, packing)
+            x_ND = self._through(layer, x_ND, past, packing)
         normed_ND: Tensor = self.decoder_norm(x_ND)
         return normed_ND
+
+
+def _apply(layer: nn.Module, x_ND: Tensor, attended: Mask | Past, packing: Packing) -> Tensor:
+    """A layer as a function, which can be compiled once for all layers of a kind."""
+    y_ND: Tensor = layer(x_ND, attended, packing)
+    return y_ND

@@ -14,24 +14,24 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.config import OptimizerConfig
 from nmt.data.batching import Batch, halves
 from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import TrainingError
-from nmt.kernels.private import compiled_for_any_shape
 from nmt.kernels.working_weights import WorkingWeights
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
 from nmt.training.gradients import GradientBuffer, OverlappedGradientBuffer, ShardedGradientBuffer
-from nmt.training.input.model_inputs import model_inputs
+from nmt.training.input.model_inputs import ModelInputs, model_inputs
 from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
 from nmt.training.loss_scale import LossScale
 from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import MOMENTS, Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Message, Report, UpdateResult
+from nmt.training.recorded_passes import RecordedPasses
 from nmt.training.sharded_optimizer import ShardedAdam
 
 
@@ -50,6 +50,7 @@ class Learner:
         ema_decay: float | None = None,
         r_drop: float = 0.0,
         compiled: bool = False,
+        records_passes: bool = False,
         overlaps_exchange: bool | None = None,
         bucket_bytes: float = 50e6,
         shards_optimizer: bool = False,
@@ -57,14 +58,17 @@ class Learner:
         """Take a model on its device; parameters that do not require gradients stay as they are.
 
         Args:
+            compiled: compile the layers.
+            records_passes: record passes by the kernels' recorder (:mod:`nmt.training.recorded_passes`). Gradients are
+                then sent after the backward pass: what a GPU runs whole tells nobody when a gradient is complete.
             overlaps_exchange: send gradients to other ranks while the backward pass computes others; by default between
-                GPUs. Cores that compute have no time to exchange, and a compiled backward pass is a single step.
+                GPUs. Cores that compute have no time to exchange.
             bucket_bytes: how many bytes of gradients are sent at once during the backward pass.
             shards_optimizer: divide Adam's moments among the ranks. Gradients are then sent after the backward pass.
         """
         shards_optimizer = shards_optimizer and ranks.size > 1
         if overlaps_exchange is None:
-            overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda" and not compiled
+            overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda"
         self.model = model
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         trainable = list(self.parameters.values())
@@ -75,7 +79,7 @@ class Learner:
         self._settings = optimizer_settings
         self._hardware = hardware
         self._label_smoothing = label_smoothing
-        self._batch_losses = partial(batch_losses_of_two_passes, weight=r_drop) if r_drop else batch_losses
+        self._losses = partial(losses_of_two_passes, weight=r_drop) if r_drop else losses_of_inputs
         self._seed = seed
         self._ranks = ranks
         self._working = WorkingWeights(model, hardware.autocast_dtype)
@@ -90,7 +94,7 @@ class Learner:
                 OverlappedGradientBuffer(
                     trainable, figures, ranks, bucket_bytes=bucket_bytes, sources=self._working.sources
                 )
-                if overlaps_exchange
+                if overlaps_exchange and not records_passes
                 else GradientBuffer(trainable, figures, ranks)
             )
             self.optimizer = Adam(self.parameters, optimizer_settings, ranks)
@@ -98,7 +102,12 @@ class Learner:
         self._clock = DeviceClock(hardware.device)
         self._busy_seconds = self._clock.seconds()
         """The time that a GPU worked on the previous update; None on other devices."""
-        self._forward: nn.Module = compiled_for_any_shape(model) if compiled else model
+        # The loss scale over the target tokens of an update. A tensor, since recorded work repeats the host's numbers.
+        self._loss_factor = torch.ones((), dtype=hardware.weights_dtype, device=hardware.device)
+        recorder = model.kernels.recorder if records_passes else None
+        self._recorded = RecordedPasses(recorder, self._pass) if recorder is not None else None
+        if compiled:
+            model.compile_layers()
 
     def update(
         self,
@@ -185,7 +194,7 @@ class Learner:
                     "(`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller model."
                 )
             self.micro_batch_limit = self._positions(unfit) // 2
-            release_memory(self._hardware.device)
+            self.forget_recordings()
             if self._buffer.is_sending:
                 return False
             batches = self._within_limit(batches)
@@ -211,19 +220,31 @@ class Learner:
         """Returns the micro-batch that did not fit into memory, if one did not."""
         self._buffer.clear()
         scale = self.loss_scale.value
+        self._loss_factor.fill_(scale / target_tokens)
         for index, batch in enumerate(batches):
             torch.manual_seed(derived_seed(self._seed, update, self._ranks.rank, index))
             if sends and index == len(batches) - 1:
                 self._buffer.send_in_next_backward(1 / scale)
             try:
-                losses = self._batch_losses(self._forward, batch, self._label_smoothing, self._hardware)
-                (losses.smoothed * (scale / target_tokens)).backward()  # type: ignore[no-untyped-call]
+                inputs = model_inputs(batch, self._hardware.device, as_line=bool(self.model.takes_sentence_rows))
+                (self._pass if self._recorded is None else self._recorded.run)(inputs)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
                 return batch
-            self._message.add_losses(losses)
         return None
+
+    def _pass(self, inputs: ModelInputs) -> None:
+        """Add the gradients and losses of a micro-batch; nothing else that it computes outlives it."""
+        losses = self._losses(self.model, inputs, self._label_smoothing, self._hardware)
+        (losses.smoothed * self._loss_factor).backward()  # type: ignore[no-untyped-call]
+        self._message.add_losses(losses)
+
+    def forget_recordings(self) -> None:
+        """Drop recorded passes, and release all memory that is not in use."""
+        if self._recorded is not None:
+            self._recorded.forget()
+        release_memory(self._hardware.device)
 
     def weights_in_use(self) -> AbstractContextManager[None]:
         """Let the model be the one that is validated and saved, while the body runs: the moving average if there is
@@ -275,24 +296,30 @@ class Learner:
             self._ranks.copy_from_main(tensor)
 
 
-def batch_losses(model: nn.Module, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:
+def batch_losses(model: Transformer, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:
     """Run the model on a batch and compute the two sums of its loss."""
     inputs = model_inputs(batch, hardware.device, as_line=bool(model.takes_sentence_rows))
+    return losses_of_inputs(model, inputs, label_smoothing, hardware)
+
+
+def losses_of_inputs(model: Transformer, inputs: ModelInputs, label_smoothing: float, hardware: Hardware) -> Losses:
+    """As :func:`batch_losses`, of a batch that is on the device."""
     with hardware.autocast():
         logits_BTV = model(inputs.source_BS, inputs.target_input_BT, inputs.source_places, inputs.target_places)
         return label_smoothed_loss(logits_BTV, inputs.target_output_BT, label_smoothing)
 
 
-def batch_losses_of_two_passes(
-    model: nn.Module, batch: Batch, label_smoothing: float, hardware: Hardware, *, weight: float
+def losses_of_two_passes(
+    model: Transformer, inputs: ModelInputs, label_smoothing: float, hardware: Hardware, *, weight: float
 ) -> Losses:
-    """As :func:`batch_losses`, with the loss of R-Drop: each sentence is in the batch twice, with different dropout."""
-    inputs = model_inputs(batch, hardware.device, as_line=bool(model.takes_sentence_rows)).twice()
+    """As :func:`losses_of_inputs`, with the loss of R-Drop: each sentence is in the batch twice, with different
+    dropout."""
+    both = inputs.twice()
     with hardware.autocast():
-        logits_CTV = model(inputs.source_BS, inputs.target_input_BT, inputs.source_places, inputs.target_places)
+        logits_CTV = model(both.source_BS, both.target_input_BT, both.source_places, both.target_places)
         # A line of many sentences holds those of both passes.
         logits_2NV = logits_CTV.flatten(0, 1).unflatten(0, (2, -1))
-        return r_drop_loss(logits_2NV, inputs.target_output_BT.view(2, -1), label_smoothing, weight)
+        return r_drop_loss(logits_2NV, both.target_output_BT.view(2, -1), label_smoothing, weight)
 
 
 def derived_seed(*parts: int) -> int:

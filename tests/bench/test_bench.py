@@ -136,7 +136,7 @@ def test_the_learner_is_that_of_a_run(data, config):
     changed = config.training.model_copy(update={"ema_decay": 0.9, "r_drop": 2.0, "label_smoothing": 0.3})
     learner = bench_learner(config.model_copy(update={"training": changed}), choose_hardware("cpu", "fp32", 1))
     assert learner.average is not None
-    assert (learner._batch_losses.keywords, learner._label_smoothing) == ({"weight": 2.0}, 0.3)
+    assert (learner._losses.keywords, learner._label_smoothing) == ({"weight": 2.0}, 0.3)
 
 
 def test_a_worker_that_fails_is_an_error_with_its_last_words(data, config, monkeypatch):

@@ -228,9 +228,10 @@ def test_padding_has_rows_unless_pieces_are_packed(kernels, rows, lengths):
     assert kernels.packing(tokens_BT, lengths).rows == rows
 
 
-def test_a_compiled_model_has_a_row_for_every_position(monkeypatch):
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert Kernels(packs_pieces=True).packing(torch.tensor([[5, 6, 3], [3, 0, 0]])).rows == 6
+def test_compiled_layers_have_a_row_for_every_position():
+    kernels = Kernels(packs_pieces=True, has_spare_rows=True).for_compiled_layers()
+    packing = kernels.packing(torch.tensor([[5, 6, 3], [3, 0, 0]]), [3, 1])
+    assert len(packing.pack(torch.zeros(2, 3, 4))) == 6
 
 
 @pytest.mark.parametrize(("products", "has_spare_rows"), [(None, False), (torch.float32, True), (torch.bfloat16, True)])

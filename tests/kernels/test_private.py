@@ -1,15 +1,9 @@
 """What is taken from torch's private interface is there, and what stands in for it gives the same."""
 
-import functools
-import itertools
-
 import pytest
 import torch
 
-from nmt.config import ModelConfig
 from nmt.kernels import private
-from nmt.kernels.policy import choose_kernels
-from nmt.model.transformer import Transformer
 
 OPERATIONS = {
     "torch.ops.aten._softmax_backward_data": lambda: torch.ops.aten._softmax_backward_data,
@@ -24,6 +18,7 @@ OPERATIONS = {
     "torch.ops.onednn.qlinear_pointwise.default": lambda: torch.ops.onednn.qlinear_pointwise.default,
     "torch._foreach_lerp_": lambda: torch._foreach_lerp_,
     "torch._foreach_copy_": lambda: torch._foreach_copy_,
+    "torch._dynamo.config.recompile_limit": lambda: torch._dynamo.config.recompile_limit,
     "torch.fx.experimental._config.use_duck_shape": lambda: private._symbolic_shapes.use_duck_shape,
 }
 
@@ -70,21 +65,3 @@ def test_tensors_move_by_a_share_of_their_distance(is_there, monkeypatch):
     tensors, goals = [torch.zeros(2), torch.ones(3)], [torch.ones(2), torch.full((3,), 5.0)]
     private.move_towards(tensors, goals, 0.25)
     torch.testing.assert_close(tensors, [torch.full((2,), 0.25), torch.full((3,), 2.0)])
-
-
-def test_few_graphs_are_compiled_whatever_shapes_batches_have(monkeypatch):
-    graphs = []
-
-    def backend(graph, _):
-        graphs.append(graph)
-        return graph.forward
-
-    monkeypatch.setattr(private.torch, "compile", functools.partial(torch.compile, backend=backend))
-    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, heads=2)
-    model = private.compiled_for_any_shape(Transformer(config, 40, choose_kernels(torch.device("cuda"))))
-    # In the first batches all sizes are equal, or one is 1.
-    shapes = [(1, 7, 7), (5, 5, 5), (2, 7, 7), (1, 5, 5), *itertools.product((2, 3, 5, 8), repeat=3)]
-    for sentences, source, target in shapes:
-        source_BS, target_BT = (torch.randint(4, 40, (sentences, length)) for length in (source, target))
-        model(source_BS, target_BT, [source] * sentences, [target] * sentences)
-    assert len(graphs) <= 2  # one for a single sentence

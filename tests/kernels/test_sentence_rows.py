@@ -1,6 +1,5 @@
 """Attention over sentences that lie one after the other, compared with equation 1 for each sentence alone."""
 
-import functools
 import itertools
 
 import numpy as np
@@ -9,8 +8,8 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.data.rows import as_rows
-from nmt.kernels import private, recording, sentence_rows
-from nmt.kernels.policy import Kernels, choose_kernels
+from nmt.kernels import recording, sentence_rows
+from nmt.kernels.policy import choose_kernels
 from nmt.kernels.sentence_rows import (
     SentenceRows,
     flash_attention,
@@ -173,26 +172,6 @@ def test_a_line_of_sentences_is_learnt_as_padded_sentences_are(changes, count):
 
     for found, expected in zip(learnt(as_line=True), learnt(as_line=False), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
-
-
-def test_few_graphs_are_compiled_for_lines_of_sentences(monkeypatch):
-    graphs = []
-
-    def backend(graph, _):
-        graphs.append(graph)
-        return graph.forward
-
-    monkeypatch.setattr(private.torch, "compile", functools.partial(torch.compile, backend=backend, fullgraph=True))
-    model = private.compiled_for_any_shape(
-        Transformer(ModelConfig(**SMALL), 30, Kernels(sentence_attention=masked_attention))
-    )
-    shapes = set()
-    for count in range(1, 90, 4):
-        inputs = model_inputs(batch(pairs(count)), torch.device("cpu"), as_line=True)
-        shapes.add((inputs.source_BS.shape, inputs.target_input_BT.shape))
-        model(inputs.source_BS, inputs.target_input_BT, inputs.source_places, inputs.target_places)
-    assert len(shapes) > 15
-    assert len(graphs) <= 2
 
 
 def test_rows_of_two_passes_are_those_of_one_twice():

@@ -7,11 +7,12 @@ update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batc
 when N buckets were sent), ``full`` (no file may grow any more), ``stop`` (SIGSTOP), ``sleep`` (it is busy for longer
 than a rank may send no heartbeat), or, from that update on, ``poison`` (gradients are NaN). With ``FAST_BEATS`` in
 the environment, a rank is lost after five seconds without a heartbeat. With ``LIKE_NCCL``, ranks exchange as between
-GPUs, gradients in buckets of a few parameters.
+GPUs, gradients in buckets of a few parameters. With ``GRAPHS_AS_THEY_ARE``, no compiler translates graphs of layers.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import resource
@@ -42,6 +43,8 @@ def main() -> None:
     learners: list[Learner] = []
     if "LIKE_NCCL" in os.environ:
         behave_like_nccl()
+    if "GRAPHS_AS_THEY_ARE" in os.environ:
+        torch.compile = functools.partial(torch.compile, backend="eager")
     if "FAST_BEATS" in os.environ:
         heartbeat.BEAT_SECONDS, heartbeat.MISSED_BEATS = 0.2, 25
 

@@ -26,6 +26,7 @@ from nmt.training.listener import Listener
 from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
+from nmt.training.recorded_passes import check_recording
 from nmt.training.start.changes import belongs_to_weights, check_changes, encode_commands
 
 
@@ -138,7 +139,7 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
 
     Raises:
         CheckpointError: the bundle has another model or vocabulary.
-        ConfigError: a pattern of parameters to freeze matches none.
+        ConfigError: a pattern of parameters to freeze matches none; or as :func:`new_learner`.
     """
     progress, hardware, state = beginning.progress, beginning.hardware, beginning.state
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
@@ -163,8 +164,13 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
 
 
 def new_learner(model: Transformer, config: Config, hardware: Hardware, ranks: Ranks) -> Learner:
-    """A learner of a model, which is moved to its device, with an optimiser that has seen no gradient."""
+    """A learner of a model, which is moved to its device, with an optimiser that has seen no gradient.
+
+    Raises:
+        ConfigError: as :func:`nmt.training.recorded_passes.check_recording`.
+    """
     training = config.training
+    check_recording(model, training, hardware)
     return Learner(
         model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),
         config.optimizer,
@@ -175,6 +181,7 @@ def new_learner(model: Transformer, config: Config, hardware: Hardware, ranks: R
         ema_decay=training.ema_decay,
         r_drop=training.r_drop,
         compiled=training.compile,
+        records_passes=training.cuda_graphs,
         bucket_bytes=training.bucket_megabytes * 1e6,
         shards_optimizer=training.shard_optimizer,
     )

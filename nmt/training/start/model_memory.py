@@ -46,8 +46,9 @@ def minimum_memory(config: Config, hardware: Hardware, ranks: Ranks) -> int:
     count = parameter_count(config.model, config.data.target_pieces, config.data.vocab_size)
     training = config.training
     shards = ranks.size if training.shard_optimizer else 1
-    # A copy of the gradients that are sent.
-    sends = hardware.device.type == "cuda" and ranks.size > 1 and not training.compile and not training.shard_optimizer
+    # A copy of the gradients that are sent during the backward pass.
+    sends = hardware.device.type == "cuda" and ranks.size > 1
+    sends = sends and not training.shard_optimizer and not training.cuda_graphs
     copies = _WEIGHTS_AND_GRADIENTS + (training.ema_decay is not None) + sends
     needed = (count * copies + count * _MOMENTS // shards) * hardware.weights_dtype.itemsize
     if hardware.autocast_dtype is not None:

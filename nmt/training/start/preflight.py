@@ -24,6 +24,7 @@ from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
+from nmt.training.recorded_passes import MEETINGS
 from nmt.training.start.cost import matrix_rate, training_flops
 
 _SMALLEST = 1_024
@@ -98,6 +99,8 @@ def preflight(
             if fitting < min(asked, useful):
                 learner.micro_batch_limit = fitting
     worst = worst_batch(min(size, useful, learner.micro_batch_limit or size), data.longest, _pieces(config))
+    for _ in range(_passes_before_recording(config)):
+        _seconds(learner, worst, hardware)
     seconds = _seconds(learner, worst, hardware)
     if seconds < _WARMING_UP_SECONDS:
         seconds = _seconds(learner, worst, hardware)
@@ -107,10 +110,12 @@ def preflight(
     rate = worst.target_tokens / seconds * ranks.size
     checkpoint = 4 * learner.checkpoint_numbers()
     there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
+    memory_bytes = memory_in_use(hardware.device)
+    learner.forget_recordings()  # of micro-batches that no update has
     return Preflight(
         micro_batch_tokens=min(size, learner.micro_batch_limit or size),
         worst_positions=worst.positions,
-        memory_bytes=memory_in_use(hardware.device),
+        memory_bytes=memory_bytes,
         memory_for_use=memory_for_use(hardware.device),
         target_tokens_per_second=rate,
         flops_per_second=training_flops(config, rows, width, width) / seconds,
@@ -120,6 +125,11 @@ def preflight(
         checkpoints_bytes=checkpoint * _checkpoints_at_once(config),
         disk_free=shutil.disk_usage(there).free,
     )
+
+
+def _passes_before_recording(config: Config) -> int:
+    """How often a micro-batch is tried so that its recording is the next thing to run."""
+    return MEETINGS if config.training.cuda_graphs else 0
 
 
 def _pieces(config: Config) -> int:
@@ -141,14 +151,18 @@ def _largest_fitting(
     """Find the largest size that fits with sentences of each of the ``lengths``, up to ``limit``.
 
     Memory is a constant plus a part proportional to the size. Two small micro-batches give an estimate of the largest
-    size; trying that size gives a better estimate, and so on.
+    size; trying that size gives a better estimate, and so on. Recorded passes hold that part all the time, while
+    passes that are not recorded need it once more.
     """
+    passes = 2 if config.training.cuda_graphs else 1
 
     def memory_with(positions: int) -> int:
+        learner.forget_recordings()  # of smaller sizes, whose memory would be of no use
         forget_peak_memory(hardware.device)
         for length in lengths:
             worst = worst_batch(positions, length, _pieces(config))
-            learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
+            for _ in range(max(1, _passes_before_recording(config))):
+                learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
         return memory_in_use(hardware.device)
 
     first, size = min(_SMALLEST, limit) // 4, min(_SMALLEST, limit)
@@ -158,7 +172,9 @@ def _largest_fitting(
         if learner.micro_batch_limit is not None:
             size = learner.micro_batch_limit
             break
-        doublings = _doublings_that_fit(used, (used - first_used) / (size - first), size, hardware, ranks)
+        per_position = (used - first_used) / (size - first)
+        held = used + round((passes - 1) * per_position * size)
+        doublings = _doublings_that_fit(held, passes * per_position, size, hardware, ranks)
         if doublings == 0:
             break
         size = min(size * 2**doublings, limit)

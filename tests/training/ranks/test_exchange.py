@@ -59,6 +59,20 @@ def test_three_ranks_with_fewer_pairs_than_ranks_learn_the_same(run_ranks, setti
     assert distance(three[2], one) <= 1e-9
 
 
+def test_ranks_that_compile_layers_and_send_gradients_meanwhile_learn_the_same(settings, tmp_path, reversed_words):
+    def parameters(count: int, *changes: str):
+        name = f"{count}-{len(changes)}"
+        arguments = reversed_words, settings(*EXACT, *changes), tmp_path / name, tmp_path / f"out-{name}"
+        ranks = start_ranks(count, *arguments, environment={"LIKE_NCCL": "1", "GRAPHS_AS_THEY_ARE": "1"})
+        errors = [rank.finish() for rank in ranks]
+        assert [rank.process.returncode for rank in ranks] == [0] * count, errors
+        return [np.load(f"{arguments[-1]}.{rank}.npz") for rank in range(count)]
+
+    [one], two = parameters(1), parameters(2, "training.compile=true")
+    assert distance(two[0], one) <= 1e-9
+    assert np.array_equal(two[0]["parameters"], two[1]["parameters"])
+
+
 def test_losses_in_fp32_are_those_of_one_rank_and_each_ranks_speed_is_told(run_ranks, settings, tmp_path):
     plain = settings("model.dropout=0", "logging.every_updates=1")
     run_ranks(1, plain, "alone")

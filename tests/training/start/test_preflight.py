@@ -25,6 +25,9 @@ class Machine:
         monkeypatch.setattr(module, "memory_in_use", lambda device: self._used)
         monkeypatch.setattr(module, "memory_for_use", lambda device: usable)
 
+    def forget_recordings(self):
+        self.forgotten = len(self.tried)
+
     def compute_gradients(self, batches, *, update, target_tokens):
         positions = batches[0].positions
         self.tried.append(positions)
@@ -58,6 +61,16 @@ def test_the_largest_that_fits_is_found(found, monkeypatch, usable):
     needed = 50_000_000 + ONCE + 500_000 * size
     assert needed <= 0.85 * usable
     assert needed + 500_000 * size > 0.85 * usable or size == module._LARGEST_ON_CPU
+
+
+def test_recordings_hold_the_memory_of_a_pass_beside_one_that_is_not_recorded(settled, monkeypatch):
+    config, hardware = settled("training.cuda_graphs=true"), choose_hardware("cpu", "fp32", 1)
+    machine = Machine(monkeypatch, usable=2_600_000_000, bytes_a_position=500_000)
+    size = module._largest_fitting(machine, 4_096, config, hardware, [LONGEST], Ranks())
+    once, a_pass = 50_000_000 + ONCE, 500_000 * size
+    assert once + 2 * a_pass <= 0.85 * 2_600_000_000 < once + 4 * a_pass
+    assert machine.tried == [256, 256, 1_024, 1_024]  # the second time, it is recorded
+    assert machine.forgotten == 2  # the recording of the first size holds no memory beside the second one
 
 
 def test_ranks_of_one_machine_share_its_memory(found, monkeypatch):
