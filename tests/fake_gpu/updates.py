@@ -104,6 +104,18 @@ def test_each_option_of_the_learner(gpu, precision, options):
     assert_equal(updated(on_gpu, PARTS, gpu), updated(on_cpu, PARTS), within=ROUNDING[precision])
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize(
+    "options", [{}, {"r_drop": 5.0}, {"ranks": RanksAlone(2)}], ids=lambda options: " ".join(options)
+)
+def test_recorded_passes(gpu, precision, options):
+    on_gpu = learner(choose_hardware("cuda", precision, 1), records_passes=True, **options)
+    on_cpu = learner(choose_hardware("cpu", precision, 1), **options)
+    assert_equal(updated(on_gpu, PARTS, gpu), updated(on_cpu, PARTS), within=ROUNDING[precision])
+    assert on_gpu._recorded is not None
+    assert len(on_gpu._recorded)
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_deterministic(gpu, deterministic, precision):
     on_gpu = learner(choose_hardware("cuda", precision, 1, deterministic=True))
