@@ -16,7 +16,11 @@ from nmt.kernels.sentence_rows import masked_attention
 from nmt.training.start import beginning
 from tests.recording_double import DoubleOfRecorder
 
-POLICIES = {"plain": PLAIN} | {device: choose_kernels(torch.device(device)) for device in ("cpu", "cuda", "mps")}
+# Where there is a GPU, its recorder would be chosen, but these tests compute on the CPU.
+POLICIES = {"plain": PLAIN} | {
+    device: dataclasses.replace(choose_kernels(torch.device(device)), recorder=None)
+    for device in ("cpu", "cuda", "mps")
+}
 # A GPU's flash attention and its recorder (CUDA graphs) are those of a GPU alone; here doubles stand in for them.
 POLICIES["cuda-16-bit"] = dataclasses.replace(
     POLICIES["cuda"], sentence_attention=masked_attention, recorder=DoubleOfRecorder
@@ -43,7 +47,9 @@ def policy_fixture(*in_short: str) -> Any:
         def choose(device: torch.device | None, products: torch.dtype | None = None, **options: bool) -> Kernels:
             if name == "cuda-16-bit":
                 return POLICIES[name]
-            return PLAIN if name == "plain" else choose_kernels(torch.device(name), products, **options)
+            if name == "plain":
+                return PLAIN
+            return dataclasses.replace(choose_kernels(torch.device(name), products, **options), recorder=None)
 
         monkeypatch.setitem(_CURRENT, "kernels", POLICIES[name])
         for chooser in (beginning, bundle):

@@ -2,7 +2,8 @@
 
 As a CUDA graph does, it repeats the operations that were recorded, with the very tensors and the very numbers that they
 took: what the host computed then is never computed again. After each run, what the work computed outside of the tensors
-that it was given is lost.
+that it was given is lost. Reads of the host that are no operations, such as ``tolist``, go unnoticed here; the fake GPU
+(tests/fake_gpu/) notices them.
 """
 
 from typing import Any
@@ -17,6 +18,10 @@ FORBIDDEN = {
     "aten._local_scalar_dense": "the host reads a number",
     "aten.nonzero": "the host waits for a size",
     "aten.masked_select": "the host waits for a size",
+    "aten.equal": "the host reads a result",
+    "aten._unique2": "the host waits for a size",
+    "aten.unique_": "the host waits for a size",
+    "aten.repeat_interleave.Tensor": "the host waits for a size",
     "aten.lift_fresh": "a tensor is made from the host's numbers",
 }
 
@@ -84,7 +89,8 @@ class Recording(TorchDispatchMode):
         self._forget()
 
     def replay(self) -> None:
-        with torch._C._AutoDispatchBelowAutograd():
+        # What is recorded is not cast again, whatever surrounds the replay.
+        with torch._C._AutoDispatchBelowAutograd(), torch.autocast("cpu", enabled=False):
             for operation, arguments, options, made in self._operations:
                 result = operation(*arguments, **options)
                 for tensor, again in zip(made, _tensors(result), strict=bool(made)):

@@ -11,7 +11,7 @@ import torch
 from tests.fake_gpu.library import compiler
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = ["updates", "searches", "runs", "budgets"]
+PROGRAMS = ["updates", "searches", *(pytest.param(program, marks=pytest.mark.slow) for program in ("runs", "budgets"))]
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="the fake GPU needs a C++ compiler"),

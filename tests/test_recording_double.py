@@ -49,8 +49,16 @@ def test_what_a_work_made_is_lost_after_it():
 
 @pytest.mark.parametrize(
     "work",
-    [lambda x: x.sum().item(), lambda x: x[x > 0], lambda x: x.nonzero(), lambda x: torch.tensor([1.0])],
-    ids=["item", "boolean index", "nonzero", "tensor of numbers"],
+    [
+        lambda x: x.sum().item(),
+        lambda x: x[x > 0],
+        lambda x: x.nonzero(),
+        lambda x: torch.tensor([1.0]),
+        lambda x: torch.equal(x, x),
+        lambda x: x.unique(),
+        lambda x: x.repeat_interleave(x.long()),
+    ],
+    ids=["item", "boolean index", "nonzero", "tensor of numbers", "equal", "unique", "repeat_interleave"],
 )
 def test_what_a_gpu_cannot_record_is_refused(work):
     with pytest.raises(AssertionError, match="cannot be recorded"):
@@ -64,3 +72,11 @@ def test_random_numbers_are_those_of_the_seed_at_the_time():
     replay()
     torch.manual_seed(7)
     assert torch.equal(drawn, torch.zeros(3).bernoulli_(0.5) + torch.rand(3))
+
+
+def test_replays_are_not_cast():
+    weight, given, result = torch.full((1, 1), 1 + 2**-20), torch.ones(1, 1), torch.zeros(1, 1)
+    replay = DoubleOfRecorder().record(lambda: result.copy_(given @ weight))
+    with torch.autocast("cpu", torch.bfloat16):
+        replay()
+    assert result.item() == 1 + 2**-20

@@ -22,7 +22,7 @@ from nmt.bench.turns import serve
 from nmt.config import Config, read_config
 from nmt.device import synchronize
 from nmt.training.input.feed import PlannedUpdate
-from nmt.training.recorded_passes import MEETINGS
+from nmt.training.recorded_passes import PASSES_UNTIL_RECORDED
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,11 @@ def _set_up(
         return {"seconds": time.perf_counter() - begin, "tokens": tokens}
 
     # With CUDA graphs, a size is recorded when it comes for the second time.
-    rounds = MEETINGS * -(-count // updates_per_round) if config.training.cuda_graphs and contestant.records else 1
+    rounds = (
+        PASSES_UNTIL_RECORDED * -(-count // updates_per_round)
+        if config.training.cuda_graphs and contestant.records
+        else 1
+    )
     for _ in range(rounds):
         run("warm-up")
     return contestant.description | {"threads": torch.get_num_threads()}, run

@@ -37,7 +37,9 @@ Threads = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="Batches searched at once.  [one per thread]", rich_help_panel=HARDWARE),
+    typer.Option(
+        metavar="N", min=1, help="Batches searched at once.  [CPU: one per thread; GPU: 1]", rich_help_panel=HARDWARE
+    ),
 ]
 
 

@@ -152,10 +152,10 @@ class TrainingConfig(Section):
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp64"] = "auto"
     threads: int | None = Field(None, ge=1, description="CPU threads; if unset, the machine's ranks share all cores")
     deterministic: bool = Field(False, description="deterministic, slower kernels on a CUDA GPU; a CPU always has them")
-    compile: bool = Field(False, description="torch.compile: one graph for all layers of a kind, for any batch")
+    compile: bool = Field(False, description="compile one layer of each kind with torch.compile")
     cuda_graphs: bool = Field(
         False,
-        description="record a pass over each size of a micro-batch as a CUDA graph; takes twice the memory of a pass",
+        description="record forward and backward passes as CUDA graphs; needs more memory",
     )
     bucket_megabytes: float = Field(50.0, gt=0, description="gradients that GPUs exchange at once")
     shard_optimizer: bool = Field(False, description="divide Adam's moments among the ranks, to save memory")
@@ -184,7 +184,7 @@ class TrainingConfig(Section):
     @model_validator(mode="after")
     def _is_compiled_or_recorded(self) -> Self:
         if self.compile and self.cuda_graphs:
-            raise ValueError("compile and cuda_graphs do not apply at the same time: leave one of them out")
+            raise ValueError("compile and cuda_graphs are both true, but at most one may be: set one of them to false")
         return self
 
 

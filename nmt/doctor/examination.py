@@ -30,9 +30,9 @@ from nmt.doctor.rates import (
 from nmt.doctor.scaling import ScalingSpeed, numbers_of_gpus, scaling_speeds
 from nmt.doctor.speeds import (
     COMPARED,
+    MODES,
     PEER_OF_TRAINING,
     PRESETS,
-    WAYS,
     Report,
     TrainingSpeed,
     TranslatingSpeed,
@@ -52,7 +52,7 @@ Speed = TypeVar("Speed")
 MARK = "nmt doctor"
 """What the JSON of an examination is recognised by."""
 _VOCAB_SIZE = 8_000
-_IN_EVERY_WAY = "base"
+_PRESET_OF_MODES = "base"
 """The preset whose training is also measured compiled, and recorded as CUDA graphs, on a GPU."""
 # Other toolkits are left out if the checks took longer: the speeds would then take more than five minutes.
 _SECONDS_BEFORE_PEERS = 120.0
@@ -212,11 +212,11 @@ def _training(
             report(f"training, {preset}, {precision}")
             measure = partial(training_speed, data, preset, precision)
             speeds += _with_or_without(measure, against, f"training, {preset}, {precision}", left_out)
-            if preset == _IN_EVERY_WAY and hardware_of_preset(preset).device.type == "cuda":
-                for way in WAYS:
-                    report(f"training, {preset}, {precision}, {way}")
-                    measure = partial(training_speed, data, preset, precision, way=way)
-                    speeds += _with_or_without(measure, None, f"training, {preset}, {precision}, {way}", left_out)
+            if preset == _PRESET_OF_MODES and hardware_of_preset(preset).device.type == "cuda":
+                for mode in MODES:
+                    report(f"training, {preset}, {precision}, {mode}")
+                    measure = partial(training_speed, data, preset, precision, mode=mode)
+                    speeds += _with_or_without(measure, None, f"training, {preset}, {precision}, {mode}", left_out)
     return speeds
 
 

@@ -1,4 +1,4 @@
-"""Checks of a GPU: flash attention, equal results in every run, a host that hardly waits, and recorded searches."""
+"""Checks of a GPU: flash attention, equal results in every run, a host that rarely waits, and recorded searches."""
 
 from __future__ import annotations
 
@@ -140,11 +140,12 @@ def check_host_reads(hardware: Hardware) -> list[Check]:
 
 
 def check_recorded_search(hardware: Hardware) -> list[Check]:
-    """A search whose steps are recorded finds what a search kernel by kernel finds."""
+    """A search whose steps are recorded finds what a search without recordings finds."""
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype)
     if kernels.recorder is None:
         return [Check("steps of a search are recorded", False, "this GPU or its driver cannot record work")]
-    make_recorder, recorders = kernels.recorder, list[Recorder]()
+    make_recorder = kernels.recorder
+    recorders: list[Recorder] = []
 
     def noted() -> Recorder:
         recorders.append(make_recorder())
@@ -165,7 +166,7 @@ def check_recorded_search(hardware: Hardware) -> list[Check]:
     return [
         Check("steps of a search are recorded", bool(recorders) and not failures, "; ".join(failures) or "all sizes"),
         Check(
-            "a recorded search finds what a search kernel by kernel finds",
+            "a recorded search finds what one without recordings finds",
             same == len(pairs) and list(map(len, found)) == list(map(len, expected)),
             f"{same} of {len(pairs)} hypotheses are equal",
         ),
@@ -173,7 +174,7 @@ def check_recorded_search(hardware: Hardware) -> list[Check]:
 
 
 def _search_of(kernels: Kernels, dtype: torch.dtype, device: torch.device) -> list[list[Hypothesis]]:
-    """Search with a model of random weights, decided ones: its hypotheses have scores far apart."""
+    """Search with a model of random weights, scaled so that scores lie far apart."""
     torch.manual_seed(1)
     model = Transformer(small_config().model, VOCAB_SIZE, kernels)
     torch.nn.init.normal_(model.embedding.weight, std=6 * model.config.d_model**-0.5)

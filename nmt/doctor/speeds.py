@@ -21,8 +21,8 @@ from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 
 Report = Callable[[str], None]
-Way = Literal["compiled", "recorded"]
-"""By ``torch.compile``, or as CUDA graphs."""
+Mode = Literal["compiled", "recorded"]
+"""A training setting that may be faster on a GPU: ``training.compile`` or ``training.cuda_graphs``."""
 
 _ROUNDS = 2
 _SENTENCES, _LATENCY_SENTENCES = 32, 16
@@ -30,7 +30,7 @@ _LENGTH = 16
 # Target tokens per update of each preset.
 _UPDATE_TOKENS = {"tiny": 2_000, "small": 1_000, "base": 3_600}
 PRESETS = tuple(_UPDATE_TOKENS)
-WAYS: tuple[Way, ...] = get_args(Way)
+MODES: tuple[Mode, ...] = get_args(Mode)
 COMPARED = "small"
 """The preset whose training is measured in each precision, to see whether the right one is chosen."""
 # ONNX Runtime has no beam search.
@@ -83,12 +83,12 @@ def training_speed(
     precision: Precision,
     against: str | None = None,
     *,
-    way: Way | None = None,
+    mode: Mode | None = None,
 ) -> list[TrainingSpeed]:
     """Training with a preset in one precision, alone or beside another toolkit.
 
     Args:
-        way: with one of the settings that may be faster on a GPU.
+        mode: with this setting.
 
     Raises:
         NmtError: a process that measures failed.
@@ -96,7 +96,7 @@ def training_speed(
     size = _UPDATE_TOKENS[preset]
     settings = [
         f"batching.update_tokens={size}", f"batching.group_tokens={size}", f"training.precision={precision}",
-        f"training.compile={way == 'compiled'}", f"training.cuda_graphs={way == 'recorded'}",
+        f"training.compile={mode == 'compiled'}", f"training.cuda_graphs={mode == 'recorded'}",
     ]  # fmt: skip
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     updates = 1 if preset == "base" else 3
@@ -104,7 +104,7 @@ def training_speed(
     return [
         TrainingSpeed(
             name,
-            preset if way is None else f"{preset}, {way}",
+            preset if mode is None else f"{preset}, {mode}",
             result[name]["precision"],
             result[name]["target_tokens_per_second"],
             result[name].get("share_of_matrix_rate"),

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from nmt.kernels import private
 from nmt.kernels.int8 import Int8Weight
-from nmt.kernels.working_weights import MakeCopy
+from nmt.kernels.working_weights import ALL_ROWS, MakeCopy
 
 
 class Linear(nn.Linear):
@@ -44,7 +44,10 @@ class Linear(nn.Linear):
         return self.part(x_NI, 0, self.out_features)
 
     def part(self, x_NI: Tensor, start: int, end: int) -> Tensor:
-        """Only the features from ``start`` to ``end``, which must be one of the parts."""
+        """Only the features from ``start`` to ``end``, which must be one of the parts.
+
+        In training with 16-bit copies, a layer of several parts has no product with all features.
+        """
         return F.linear(x_NI, *self._factors(start, end))
 
     def take_copies(self, copy: MakeCopy) -> None:
@@ -53,7 +56,7 @@ class Linear(nn.Linear):
         Each part has a copy of its own: the gradient of a part of a copy would be padded to all features.
         """
         for start, end in zip((0, *self.ends), self.ends, strict=False):
-            rows = slice(start, end)
+            rows = ALL_ROWS if (start, end) == (0, self.out_features) else slice(start, end)
             bias_O = None if self.bias is None else copy(self.bias, rows=rows)
             self._copies[start, end] = copy(self.weight, rows=rows), bias_O
 

@@ -24,7 +24,7 @@ except ImportError:  # another version of torch
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-_MOST_GRAPHS = 64
+_MAX_GRAPHS = 64
 """Of a compiled function. A layer has at most eight, or sixteen if some layers are frozen."""
 _setting_the_engine = threading.Lock()
 
@@ -42,7 +42,7 @@ def compiled_for_any_shape(function: Callable[Given, Result]) -> Callable[Given,
         _symbolic_shapes.use_duck_shape = False
     tracing = torch._dynamo.config
     if hasattr(tracing, "recompile_limit"):
-        tracing.recompile_limit = max(tracing.recompile_limit, _MOST_GRAPHS)
+        tracing.recompile_limit = max(tracing.recompile_limit, _MAX_GRAPHS)
     # torch counts the graphs of a function's code, so every caller gets a code of its own.
     own = FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
     compiled: Callable[Given, Result] = torch.compile(own, dynamic=True, fullgraph=True)

@@ -1,66 +1,93 @@
 """Work of a GPU that is recorded once and then launched whole (a CUDA graph).
 
-An update of few rows, or a step of a search, is a thousand small kernels. A host needs longer to launch them one by one
-than the GPU needs to run them.
+An update of few rows, or a step of a search, is hundreds of small kernels. A host needs longer to launch them one by
+one than the GPU needs to run them.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Protocol
+from functools import cache, partial
+from typing import ClassVar, Protocol
 
 import torch
 
+from nmt.device import is_out_of_memory
+
 Work = Callable[[], None]
+
+# Recording needs as much memory as the work itself, and a little for the recording.
+_SHARE_OF_FREE_MEMORY = 0.9
+# A process may record one graph at a time.
+_one_at_a_time = threading.Lock()
 
 
 class Recorder(Protocol):
     """Records work on one device."""
 
-    failure: str | None
-    """Why work could not be recorded; None if all was. Work that cannot be recorded is run again kernel by kernel."""
+    @property
+    def failure(self) -> str | None:
+        """Why work could not be recorded; None if it could. After a failure nothing is recorded."""
+        ...
 
     def record(self, work: Work) -> Work:
-        """Run work, and return a function that runs it again.
+        """Run work, and return a function that runs it again: as it was recorded, or kernel by kernel if it was not.
 
         The work is called twice, and only the kernels that it launches are recorded. So it must read from and write to
         tensors that stay where they are, and must not wait for the device. What it computes lies in these tensors: its
         other tensors share their memory with other recordings.
 
-        Numbers drawn at random are drawn anew in each run, from the device's generator and its seed at that time.
+        Random numbers are drawn anew in each run, from the device's generator and its seed at that time.
         """
         ...
 
 
 class CudaRecorder:
-    """Records work on a CUDA GPU. All recordings share memory, so one runs at a time."""
+    """Records work on a CUDA GPU. All recordings of a recorder share memory: run only one at a time."""
+
+    _failures: ClassVar[dict[torch.device, str]] = {}
 
     def __init__(self, device: torch.device) -> None:
-        self.failure: str | None = None
         self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream = _stream(device)
         self._pool = torch.cuda.graph_pool_handle()
 
+    @property
+    def failure(self) -> str | None:
+        """As :attr:`Recorder.failure`, for all recorders of a GPU: torch does not release a failed recording."""
+        return self._failures.get(self._device)
+
     def record(self, work: Work) -> Work:
-        """As :meth:`Recorder.record`."""
+        """As :meth:`Recorder.record`. Work whose recording would not fit into the free memory is not recorded."""
         current = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(current)
-        with without_cached_casts():
-            # Libraries prepare themselves in the first run, which cannot be recorded. It takes the stream of the
-            # recording: autograd runs a gradient on the stream on which it was run first.
-            with torch.cuda.stream(self._stream):
-                work()
-            current.wait_stream(self._stream)
+        with _one_at_a_time, without_cached_casts():
+            torch.cuda.reset_peak_memory_stats(self._device)
+            before = torch.cuda.memory_allocated(self._device)
             try:
-                replay: Work = self._recorded(work)
-            except RuntimeError as error:
-                if isinstance(error, torch.OutOfMemoryError):
-                    raise
-                self.failure = str(error)
+                # The first run initialises libraries, which cannot be recorded. It uses the stream of the recording,
+                # because libraries keep memory per stream.
+                with torch.cuda.stream(self._stream):
+                    work()
+            finally:
+                current.wait_stream(self._stream)
+            need = torch.cuda.max_memory_allocated(self._device) - before
+            if self.failure is not None or not self._fits(need):
                 return work
-        return replay
+            try:
+                return self._recorded(work)
+            except RuntimeError as error:
+                if is_out_of_memory(error):
+                    raise
+                self._failures[self._device] = str(error)
+                return work
+
+    def _fits(self, need: int) -> bool:
+        torch.cuda.empty_cache()
+        free, _ = torch.cuda.mem_get_info(self._device)
+        return need <= _SHARE_OF_FREE_MEMORY * free
 
     def _recorded(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
@@ -74,6 +101,12 @@ class CudaRecorder:
             torch.cuda.set_stream(current)
         replay: Work = graph.replay
         return replay
+
+
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream of all recordings on a GPU."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -93,15 +126,15 @@ def cuda_recorder_if_possible(device: torch.device) -> Callable[[], Recorder] | 
     if not torch.cuda.is_available():
         return None
     try:
-        _try_to_record(device)
+        can_record = _try_to_record(device)
     except RuntimeError as error:
-        if isinstance(error, torch.OutOfMemoryError):
+        if is_out_of_memory(error):
             raise
         return None
-    return partial(CudaRecorder, device)
+    return partial(CudaRecorder, device) if can_record else None
 
 
-def _try_to_record(device: torch.device) -> None:
+def _try_to_record(device: torch.device) -> bool:
     number = torch.zeros((), device=device)
 
     def count() -> None:
@@ -109,5 +142,4 @@ def _try_to_record(device: torch.device) -> None:
 
     recorder = CudaRecorder(device)
     recorder.record(count)()
-    if recorder.failure is not None or number.item() != 2:
-        raise RuntimeError("recorded work does not repeat what it did")
+    return recorder.failure is None and number.item() == 2

@@ -59,14 +59,14 @@ class WorkingWeights:
     def refresh(self) -> None:
         """Copy the weights, which have changed."""
         if self._copies:
-            copy_all(self._copies, [parameter.detach()[rows] for parameter, rows in self._originals])
+            copy_all(self._copies, [_part(parameter.detach(), rows) for parameter, rows in self._originals])
 
     def sources(self, parameter: Tensor) -> Sequence[Tensor]:
         """The leaves of the graph whose gradients make up that of a parameter, each once per backward pass."""
         return self._sources.get(parameter, [parameter])
 
     def _copy(self, parameter: Tensor, *, rows: slice = ALL_ROWS, is_all: bool = True) -> Tensor:
-        copy = torch.empty_like(parameter[rows], dtype=self._dtype, requires_grad=parameter.requires_grad)
+        copy = torch.empty_like(_part(parameter, rows), dtype=self._dtype, requires_grad=parameter.requires_grad)
         if parameter.requires_grad:
             add = partial(_add_gradient, parameter, rows)
             copy.register_post_accumulate_grad_hook(add)  # type: ignore[no-untyped-call]
@@ -80,4 +80,8 @@ def _add_gradient(parameter: Tensor, rows: slice, copy: Tensor) -> None:
     # Taken first: if the sum does not fit into memory, the next backward pass must not find it.
     gradient, copy.grad = copy.grad, None
     assert parameter.grad is not None and gradient is not None
-    parameter.grad[rows].add_(gradient)
+    _part(parameter.grad, rows).add_(gradient)
+
+
+def _part(tensor: Tensor, rows: slice) -> Tensor:
+    return tensor if rows is ALL_ROWS else tensor[rows]

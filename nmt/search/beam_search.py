@@ -20,6 +20,7 @@ from nmt.device import to_device
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
 from nmt.search.candidates import Candidates
+from nmt.search.choosing import choose, ended_and_live, for_host
 from nmt.search.device_search import device_search, suits_device_search
 from nmt.search.diverse import choose_by_group
 from nmt.search.hypotheses import Hypotheses, Hypothesis
@@ -58,10 +59,10 @@ def beam_search(
         numbers: a seed for each sentence when sampling: the same number draws the same outputs, in any batch. The
             default is the position in this batch.
         short_lists: search among the pieces of each sentence's list only; their probabilities sum to 1.
-        before_step: called before each step with the number of sentences left and the pieces of each hypothesis so
-            far. An exception that it raises ends the search.
-        recorded_steps: what earlier searches with the one model recorded, where its device records steps; by default
-            nothing.
+        before_step: called before each step with the number of sentences that it computes, which may include finished
+            ones, and the pieces of each hypothesis so far. An exception that it raises ends the search.
+        recorded_steps: recordings of earlier searches with this model. By default the search records anew, and discards
+            its recordings.
 
     Returns:
         The ``nbest`` hypotheses of each sentence, best first; fewer if the beam finished fewer different ones.
@@ -70,8 +71,10 @@ def beam_search(
         before_step(len(source_BS), 0)
     with torch.inference_mode():
         if suits_device_search(models, settings, has_short_lists=short_lists is not None):
-            with (recorded_steps or RecordedSteps(models[0])).reserved() as steps:
-                return device_search(models[0], source_BS, settings, steps, prefixes=prefixes, before_step=before_step)
+            with (recorded_steps or RecordedSteps(models[0])).reserved() as recordings:
+                return device_search(
+                    models[0], source_BS, settings, recordings, prefixes=prefixes, before_step=before_step
+                )
         search = _Search.begin(models, source_BS, settings, prefixes, numbers, short_lists)
         while search.hypotheses.sentences:
             if before_step is not None and search.length:
@@ -152,11 +155,9 @@ class _Search:
         self.length += 1
 
         # 2. Extensions that end in eos are finished; the others stay live.
-        ended_BW = (tokens_BW == EOS) & (best_BW > -torch.inf)
+        ended_BW, live_BW = ended_and_live(best_BW, tokens_BW)
         self.places_BG = self.places_BG - ended_BW.view(*self.places_BG.shape, -1).sum(dim=2)
-        live_BW = best_BW.masked_fill(ended_BW, -torch.inf)
-        # The dtype of log-probabilities represents indices and ids exactly.
-        self.unseen.append(torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)]))
+        self.unseen.append(for_host(best_BW, parents_BW, tokens_BW))
 
         # 3. Finished sentences leave the batch; the states of the others follow the hypotheses' parents.
         kept_B = None
@@ -187,10 +188,8 @@ class _Search:
                 self.settings.beam,
                 self.settings.diversity,
             )
-        else:
-            best_BW, index_BW = extended_BWK.flatten(1).topk(min(self.settings.beam, beam * choices), dim=1)
-            best_BW.masked_fill_(torch.arange(best_BW.shape[1], device=best_BW.device) >= self.places_BG, -torch.inf)
-        return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
+            return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
+        return choose(extended_BWK, pieces_NK, self.places_BG, self.settings.beam)
 
     def _sampled(self, random_numbers: RandomNumbers) -> tuple[Tensor, Tensor, Tensor]:
         """Sample an extension of each hypothesis: log-probabilities, parents, columns of logits (B, W).

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.model.transformer import Transformer
+from nmt.search.choosing import choose, ended_and_live, for_host
 from nmt.search.hypotheses import Hypotheses, Hypothesis
 from nmt.search.next_pieces import largest, never_emitted
-from nmt.search.recorded_steps import RecordedStep, RecordedSteps
+from nmt.search.recorded_steps import RecordedStep, Recordings
 from nmt.search.settings import SearchSettings
-from nmt.search.step_buffers import Content, DecoderShape, Size, StepBuffers
+from nmt.search.step_buffers import Content, DecoderShape, StepBuffers
+from nmt.search.step_sizes import Size
 from nmt.special_ids import EOS, PAD
 
 
@@ -30,7 +32,7 @@ def suits_device_search(models: Sequence[Transformer], settings: SearchSettings,
     """Whether the device can record the steps of a search.
 
     Samples, n-grams that must not repeat and short-lists need the host in each step. Diverse groups, several models and
-    restricted self-attention are searched kernel by kernel.
+    restricted self-attention are not recorded.
     """
     [model, *others] = models
     return (
@@ -48,7 +50,7 @@ def device_search(
     model: Transformer,
     source_BS: Tensor,
     settings: SearchSettings,
-    steps: RecordedSteps,
+    recordings: Recordings,
     *,
     prefixes: Sequence[Sequence[int]] | None,
     before_step: Callable[[int, int], None] | None,
@@ -56,13 +58,13 @@ def device_search(
     """As :func:`nmt.search.beam_search.beam_search`, for searches that suit.
 
     Args:
-        steps: recordings of earlier searches.
+        recordings: of earlier searches.
     """
     source_lengths = (source_BS != PAD).sum(dim=1).tolist()
     hypotheses = Hypotheses.begin(
         settings, source_lengths, prefixes, max_positions=model.config.max_positions, places=settings.beam
     )
-    search = _DeviceSearch(model, settings, steps, hypotheses)
+    search = _DeviceSearch(model, settings, recordings, hypotheses)
     search.begin(source_BS, source_lengths)
     while hypotheses.sentences:
         search.extend(before_step)
@@ -73,10 +75,10 @@ class _DeviceSearch:
     """A search between two looks of the host."""
 
     def __init__(
-        self, model: Transformer, settings: SearchSettings, steps: RecordedSteps, hypotheses: Hypotheses
+        self, model: Transformer, settings: SearchSettings, recordings: Recordings, hypotheses: Hypotheses
     ) -> None:
         self._model = model
-        self._steps = steps
+        self._recordings = recordings
         self._hypotheses = hypotheses
         self._looks_every = model.kernels.steps_per_look
         self._extend = partial(_extend, settings=settings)
@@ -94,12 +96,12 @@ class _DeviceSearch:
     def extend(self, before_step: Callable[[int, int], None] | None) -> None:
         """Make steps until the host looks, and look."""
         length = self._hypotheses.length
-        if length + self._looks_every > self._size.room:
-            self._resize(self._size.with_more_room())
         count = min(self._looks_every, max(self._hypotheses.limits) + 1 - length)
         for step in range(count):
             if before_step is not None and length + step:
                 before_step(self._size.sentences, length + step)
+            if step == 0 and length + self._looks_every > self._size.room:
+                self._resize(self._size.with_more_room())
             self._step.run()
         self._look(count)
 
@@ -124,7 +126,7 @@ class _DeviceSearch:
 
     def _move(self, size: Size, content: Content) -> None:
         self._size = size
-        self._step: RecordedStep = self._steps.of_size(
+        self._step: RecordedStep = self._recordings.step_of(
             size, self._decoder, self._extend, self._key, looks_every=self._looks_every
         )
         forced_BR: NDArray[np.int64] = self._hypotheses.forced_pieces(0, size.room)
@@ -141,22 +143,16 @@ def _extend(model: Transformer, buffers: StepBuffers, settings: SearchSettings) 
     )
 
     # 1. The best extensions of each sentence, one per place of its beam.
-    choices = values_NK.shape[1]
-    extended_BWK = buffers.scores_BW[:, :, None] + values_NK.view(sentences, beam, choices)
-    best_BW, index_BW = extended_BWK.flatten(1).topk(beam, dim=1)
-    best_BW.masked_fill_(torch.arange(beam, device=best_BW.device) >= buffers.places_B1, -torch.inf)
-    parents_BW = index_BW // choices
-    tokens_BW = pieces_NK.view(sentences, -1).gather(1, index_BW)
+    extended_BWK = buffers.scores_BW[:, :, None] + values_NK.view(sentences, beam, -1)
+    best_BW, parents_BW, tokens_BW = choose(extended_BWK, pieces_NK, buffers.places_B1, beam)
 
     # 2. Extensions that end in eos are finished; the others stay live.
-    ended_BW = (tokens_BW == EOS) & (best_BW > -torch.inf)
+    ended_BW, live_BW = ended_and_live(best_BW, tokens_BW)
     buffers.places_B1.sub_(ended_BW.sum(dim=1, keepdim=True))
-    buffers.scores_BW.copy_(best_BW.masked_fill(ended_BW, -torch.inf))
+    buffers.scores_BW.copy_(live_BW)
     buffers.tokens_BW.copy_(tokens_BW)
     buffers.state.select(parents_BW)
-
-    # The dtype of log-probabilities represents indices and ids exactly.
-    chosen_3BW = torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)])
+    chosen_3BW = for_host(best_BW, parents_BW, tokens_BW)
     buffers.chosen_L3BW.index_copy_(0, step_1 % len(buffers.chosen_L3BW), chosen_3BW[None])
 
 

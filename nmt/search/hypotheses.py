@@ -52,6 +52,9 @@ class Hypotheses:
     finished: list[list[Hypothesis]] = field(default_factory=list)
     """Finished hypotheses, by sentence of the whole batch."""
 
+    longest_prefix: int = 0
+    """The pieces of the longest prefix."""
+
     @staticmethod
     def begin(
         settings: SearchSettings,
@@ -65,7 +68,7 @@ class Hypotheses:
 
         Args:
             source_lengths: pieces of each source, with eos.
-            max_positions: of the models, or the fewest of several models.
+            max_positions: the minimum over the models.
             places: hypotheses per sentence before the first step.
         """
         count, longest = len(source_lengths), max_positions - 1
@@ -81,6 +84,7 @@ class Hypotheses:
             pieces_BWT=np.empty((count, places, 0), dtype=np.int64),
             sentences=list(range(count)),
             finished=[[] for _ in range(count)],
+            longest_prefix=max(map(len, prefixes or ()), default=0),
         )
 
     @property
@@ -94,9 +98,10 @@ class Hypotheses:
         limit; -1 where there are others."""
         is_over = np.arange(begin, end) >= np.array(self.limits, dtype=np.int64)[:, None]
         forced = np.where(is_over, EOS, -1)
-        for row, sentence in enumerate(self.sentences):
-            pieces = self.prefixes[sentence][begin:end]
-            forced[row, : len(pieces)] = pieces
+        if begin < self.longest_prefix:
+            for row, sentence in enumerate(self.sentences):
+                pieces = self.prefixes[sentence][begin:end]
+                forced[row, : len(pieces)] = pieces
         return forced
 
     def look(self, steps: Sequence[NDArray[np.float64]]) -> list[int]:

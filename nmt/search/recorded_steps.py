@@ -1,8 +1,7 @@
-"""The steps of searches on a GPU, each recorded once for its size (nmt/kernels/recording.py)."""
+"""The steps of searches on a GPU, recorded once for each size (nmt/kernels/recording.py)."""
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,10 +9,13 @@ from functools import partial
 
 from nmt.kernels.recording import Recorder, Work
 from nmt.model.transformer import Transformer
-from nmt.search.step_buffers import Arena, DecoderShape, Layout, Size, StepBuffers, bytes_of, layout
+from nmt.search.step_buffers import Arena, DecoderShape, StepBuffers, bytes_of, layout
+from nmt.search.step_sizes import Size
 
-# Each recording takes some megabytes of the driver's memory.
-_MOST_RECORDINGS = 64
+# Each recording takes memory of the driver.
+_MAX_RECORDINGS = 128
+# Batches of equally many pieces differ in size, because their numbers of sentences and pieces are rounded up.
+_HEADROOM = 1.25
 
 Step = Callable[[Transformer, StepBuffers], None]
 """A step of a search with a model, from buffers into the same buffers."""
@@ -36,42 +38,18 @@ class RecordedStep:
             self._replay()
 
 
-class RecordedSteps:
-    """Steps of searches with one model at one precision, and the memory that they compute in.
+class Recordings:
+    """The recorded steps of one search at a time, and the memory that they compute in."""
 
-    Keep it for later searches, which then record only new sizes.
-    """
-
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, recorder: Recorder) -> None:
         """Nothing is allocated or recorded before a search."""
         self._model = model
-        self._recorder: Recorder | None = None
-        self._arena: Arena | None = None
+        self._recorder = recorder
+        self._arena = Arena(model.device, 0)
         self._steps: OrderedDict[object, RecordedStep] = OrderedDict()
-        self._in_use = threading.Lock()
 
-    @contextmanager
-    def reserved(self) -> Iterator[RecordedSteps]:
-        """The steps for one search: these, or new ones while another thread searches with these."""
-        if not self._in_use.acquire(blocking=False):
-            yield RecordedSteps(self._model)
-            return
-        try:
-            yield self
-        except BaseException:
-            self.clear()  # the memory may have ended
-            raise
-        finally:
-            self._in_use.release()
-
-    def clear(self) -> None:
-        """Release all memory."""
-        self._steps.clear()
-        self._arena = None
-        self._recorder = None
-
-    def of_size(self, size: Size, decoder: DecoderShape, step: Step, key: object, looks_every: int) -> RecordedStep:
-        """The step of a size. What other sizes hold is lost.
+    def step_of(self, size: Size, decoder: DecoderShape, step: Step, key: object, looks_every: int) -> RecordedStep:
+        """The step of a size. What other sizes hold is lost; if more memory is needed, also their recordings.
 
         Args:
             step: what to record.
@@ -79,20 +57,40 @@ class RecordedSteps:
             looks_every: steps between two looks of the host.
         """
         tensors = layout(size, decoder, looks_every)
-        self._make_room(tensors)
-        assert self._arena is not None and self._model.kernels.recorder is not None
-        if self._recorder is None:
-            self._recorder = self._model.kernels.recorder()
-        found = self._steps.pop((size, key), None)
+        if not self._arena.fits(tensors):
+            self._steps.clear()
+            self._arena = Arena(self._model.device, 0)  # releases the memory before the new one is allocated
+            self._arena = Arena(self._model.device, int(_HEADROOM * bytes_of(tensors)))
+        found = self._steps.pop((size, decoder, key), None)
         if found is None:
             buffers = StepBuffers(self._arena.tensors(tensors), decoder.layers)
             found = RecordedStep(buffers, partial(step, self._model, buffers), self._recorder)
-        self._steps[size, key] = found
-        if len(self._steps) > _MOST_RECORDINGS:
+        self._steps[size, decoder, key] = found
+        if len(self._steps) > _MAX_RECORDINGS:
             self._steps.popitem(last=False)
         return found
 
-    def _make_room(self, tensors: Layout) -> None:
-        if self._arena is None or not self._arena.fits(tensors):
-            self.clear()
-            self._arena = Arena(self._model.device, bytes_of(tensors))
+
+class RecordedSteps:
+    """Recorded steps of searches with one model. Keep it for later searches, which use the recordings again."""
+
+    def __init__(self, model: Transformer) -> None:
+        """Nothing is allocated or recorded before a search."""
+        self._model = model
+        self._free: list[Recordings] = []
+
+    @contextmanager
+    def reserved(self) -> Iterator[Recordings]:
+        """Recordings for one search, which no search of another thread uses meanwhile."""
+        try:
+            found = self._free.pop()
+        except IndexError:
+            assert self._model.kernels.recorder is not None
+            found = Recordings(self._model, self._model.kernels.recorder())
+        yield found
+        # A search that fails drops its recordings: it may have run out of memory.
+        self._free.append(found)
+
+    def release(self) -> None:
+        """Release the memory of all recordings that no search uses now."""
+        self._free.clear()

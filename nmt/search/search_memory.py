@@ -16,8 +16,9 @@ from nmt.device import is_out_of_memory, memory_for_use, memory_in_use, release_
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.search.device_search import suits_device_search
+from nmt.search.recorded_steps import RecordedSteps
 from nmt.search.settings import SearchSettings
-from nmt.search.step_buffers import Size
+from nmt.search.step_sizes import Size
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -41,14 +42,24 @@ class SearchMemory:
     """The memory for all searches together."""
 
     def __init__(
-        self, models: Sequence[Transformer], device: torch.device, products: torch.dtype = torch.float32
+        self,
+        models: Sequence[Transformer],
+        device: torch.device,
+        products: torch.dtype = torch.float32,
+        *,
+        has_short_lists: bool = False,
+        recorded_steps: RecordedSteps | None = None,
     ) -> None:
         """Measure the free memory, before the first search allocates any.
 
         Args:
             products: the dtype of the factors of matrix products. Keys and values have it; those of int8 are floats.
+            has_short_lists: whether the searches are given short-lists.
+            recorded_steps: what the searches record. Its memory is released where a search does not fit.
         """
         self._models = models
+        self._has_short_lists = has_short_lists
+        self._recorded_steps = recorded_steps
         self._device = device
         self._key_bytes = products.itemsize if products.is_floating_point else _NUMBER
         in_all = memory_for_use(device)
@@ -66,7 +77,7 @@ class SearchMemory:
         beam = settings.beam if length > 1 else 1
         written, vocabulary = beam * length, self._models[0].vocab_size
         reserved = 2 * beam * source_pieces
-        if suits_device_search(self._models, settings, has_short_lists=False):
+        if suits_device_search(self._models, settings, has_short_lists=self._has_short_lists):
             size = Size.of(sentences, settings.beam, source_pieces).for_length(length)
             sentences, beam, source_pieces = size.sentences, size.beam, size.source
             written = size.beam * size.room
@@ -154,7 +165,7 @@ class SearchMemory:
             if not is_out_of_memory(error):
                 raise
         # Release memory outside of the handler: inside, the exception keeps the search's tensors alive.
-        release_memory(self._device)
+        self._release()
         if len(batch) > 1:
             middle = len(batch) // 2
             return [
@@ -170,12 +181,17 @@ class SearchMemory:
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-        release_memory(self._device)
+        self._release()
         free = "" if self.free is None else f" ({_gigabytes(self.free)} were free)"
         raise BeamTooWideError(
             f"{name(batch[0])}: the search with a beam of {settings.beam:,} needs more memory than there is{free}. "
             "Lower --beam, or --max-extra-length."
         )
+
+    def _release(self) -> None:
+        if self._recorded_steps is not None:
+            self._recorded_steps.release()
+        release_memory(self._device)
 
     def _watch(self, settings: SearchSettings, source_pieces: int, limit: int | None) -> Watch:
         def watch(sentences: int, length: int) -> None:

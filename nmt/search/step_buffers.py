@@ -1,7 +1,6 @@
 """All tensors that a step of a search reads and writes, in places and sizes that do not change between steps.
 
-There are few sizes: the numbers of sentences, of source pieces and of steps that there is room for are rounded up.
-Spare sentences have no live hypothesis, and no other sentence sees what they hold.
+Spare sentences fill the buffers up. They have no live hypothesis, and no other sentence sees what they hold.
 
 Shapes: B sentences, W places of the beam, S source pieces, R steps that there is room for, X = R · W slots of pieces
 written, L steps between two looks of the host, H heads, K size of a head.
@@ -10,7 +9,7 @@ written, L steps between two looks of the host, H heads, K size of a head.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -19,54 +18,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.device import to_device
-from nmt.kernels.packing import rounded_up
 from nmt.model.fixed_state import FixedLayer, FixedState
 from nmt.model.state import DecodingState
+from nmt.search.step_sizes import Size
 from nmt.special_ids import BOS
 
-_SIZES_PER_OCTAVE, _SOURCE_STEP, _LEAST_ROOM = 2, 16, 32
 _ALIGNMENT = 256  # bytes, as torch aligns the memory of a GPU
 
 Shape = tuple[int, ...]
 Layout = Mapping[str, tuple[Shape, torch.dtype]]
 """The shape and dtype of each tensor, by name."""
-
-
-def _few(count: int) -> int:
-    """The number, rounded up to one of few."""
-    return rounded_up(count, _SIZES_PER_OCTAVE)
-
-
-@dataclass(frozen=True)
-class Size:
-    """A size of the buffers."""
-
-    sentences: int
-    beam: int
-    source: int
-    room: int
-    """The steps that there is room for."""
-
-    @staticmethod
-    def of(sentences: int, beam: int, source: int) -> Size:
-        """The least size at the beginning of a search. A target is about as long as its source."""
-        source = -(-source // _SOURCE_STEP) * _SOURCE_STEP
-        return Size(_few(sentences), beam, source, max(_LEAST_ROOM, _few(source)))
-
-    def for_length(self, length: int) -> Size:
-        """The least size with room for a number of steps."""
-        size = self
-        while size.room < length:
-            size = size.with_more_room()
-        return size
-
-    def for_sentences(self, sentences: int) -> Size:
-        """The least size for fewer sentences."""
-        return replace(self, sentences=_few(sentences))
-
-    def with_more_room(self) -> Size:
-        """Room for twice as many steps."""
-        return replace(self, room=2 * self.room)
 
 
 @dataclass(frozen=True)
@@ -89,7 +50,7 @@ class DecoderShape:
 
 @dataclass(frozen=True)
 class Content:
-    """What buffers hold for some sentences, apart from them. It moves a search to buffers of another size."""
+    """A copy of what buffers hold for some sentences. A search that changes its size copies it to the new buffers."""
 
     steps: int
     of_sentences: Mapping[str, Tensor]
@@ -147,7 +108,7 @@ class StepBuffers:
             forced_BR: what :attr:`forced_BR` holds for these sentences.
         """
         for name, tensor in self._tensors.items():
-            # What no mask shows may be anything that is finite.
+            # Masked slots may hold any finite number.
             tensor.fill_(_EMPTY.get(name, 0))
         for name, rows in content.of_sentences.items():
             self._tensors[name][tuple(slice(length) for length in rows.shape)] = rows

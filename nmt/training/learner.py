@@ -31,7 +31,7 @@ from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import MOMENTS, Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Message, Report, UpdateResult
-from nmt.training.recorded_passes import RecordedPasses
+from nmt.training.recorded_passes import PASSES_UNTIL_RECORDED, RecordedPasses
 from nmt.training.sharded_optimizer import ShardedAdam
 
 
@@ -60,7 +60,7 @@ class Learner:
         Args:
             compiled: compile the layers.
             records_passes: record passes by the kernels' recorder (:mod:`nmt.training.recorded_passes`). Gradients are
-                then sent after the backward pass: what a GPU runs whole tells nobody when a gradient is complete.
+                then sent after the backward pass: a CUDA graph gives no signal when a gradient is complete.
             overlaps_exchange: send gradients to other ranks while the backward pass computes others; by default between
                 GPUs. Cores that compute have no time to exchange.
             bucket_bytes: how many bytes of gradients are sent at once during the backward pass.
@@ -104,8 +104,11 @@ class Learner:
         """The time that a GPU worked on the previous update; None on other devices."""
         # The loss scale over the target tokens of an update. A tensor, since recorded work repeats the host's numbers.
         self._loss_factor = torch.ones((), dtype=hardware.weights_dtype, device=hardware.device)
-        recorder = model.kernels.recorder if records_passes else None
-        self._recorded = RecordedPasses(recorder, self._pass) if recorder is not None else None
+        self._recorded: RecordedPasses | None = None
+        if records_passes:
+            if model.kernels.recorder is None or not model.takes_sentence_rows:
+                raise ValueError("passes can be recorded by a recorder alone, and over sentences without padding")
+            self._recorded = RecordedPasses(model.kernels.recorder, self._pass)
         if compiled:
             model.compile_layers()
 
@@ -170,8 +173,9 @@ class Learner:
     ) -> bool:
         """Compute this rank's part of an update's gradients into the parameters' ``grad``.
 
-        A micro-batch that does not fit into memory is halved, and the limit of later ones is lowered. Then all
-        gradients are computed again, since the failed pass may have added some of its own.
+        If a micro-batch does not fit into memory, recorded passes are dropped. If it still does not fit, it is halved,
+        and the limit of later ones is lowered. Each time all gradients are computed again, since the failed pass may
+        have added some of its own.
 
         Args:
             sends: the other ranks compute theirs, so gradients may be sent as soon as they are complete. In fp16 they
@@ -193,8 +197,13 @@ class Learner:
                     f"{unfit.target_input_BT.shape[1]} target pieces does not fit into memory. Leave such pairs out "
                     "(`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller model."
                 )
+            if self._recorded is not None and not self._recorded.is_stopped:
+                # Recordings keep memory. Without them the same micro-batches may fit.
+                self._recorded.stop()
+                release_memory(self._hardware.device)
+                continue
             self.micro_batch_limit = self._positions(unfit) // 2
-            self.forget_recordings()
+            release_memory(self._hardware.device)
             if self._buffer.is_sending:
                 return False
             batches = self._within_limit(batches)
@@ -240,11 +249,21 @@ class Learner:
         (losses.smoothed * self._loss_factor).backward()  # type: ignore[no-untyped-call]
         self._message.add_losses(losses)
 
+    @property
+    def passes_until_recorded(self) -> int:
+        """The number of passes over micro-batches of a size of which the last one is recorded; 1 if none is."""
+        return 1 if self._recorded is None else PASSES_UNTIL_RECORDED
+
+    @property
+    def recording_failure(self) -> str | None:
+        """Why passes are not recorded although they should be; None if nothing failed."""
+        return None if self._recorded is None else self._recorded.failure
+
     def forget_recordings(self) -> None:
-        """Drop recorded passes, and release all memory that is not in use."""
+        """Drop recorded passes, if there are any, and release their memory."""
         if self._recorded is not None:
             self._recorded.forget()
-        release_memory(self._hardware.device)
+            release_memory(self._hardware.device)
 
     def weights_in_use(self) -> AbstractContextManager[None]:
         """Let the model be the one that is validated and saved, while the body runs: the moving average if there is

@@ -126,7 +126,8 @@ def _check_length(pieces: int, longest: int, name: str) -> None:
 
 def _translated(ensemble: Ensemble, source_ids: list[int], settings: SearchSettings, hardware: Hardware) -> list[int]:
     with hardware.autocast():
-        [[best, *_]] = beam_search(ensemble.models, torch.tensor([source_ids], device=hardware.device), settings)
+        source_BS = torch.tensor([source_ids], device=hardware.device)
+        [[best, *_]] = beam_search(ensemble.models, source_BS, settings, recorded_steps=ensemble.recorded_steps)
     return list(best.pieces)
 
 

@@ -28,7 +28,7 @@ class Ensemble:
 
     @cached_property
     def recorded_steps(self) -> RecordedSteps:
-        """What searches with the model recorded on a GPU, for later ones; searches with several models do not."""
+        """What searches with the model have recorded on a GPU. Ensembles of several models are never recorded."""
         return RecordedSteps(self.models[0])
 
 

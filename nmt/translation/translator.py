@@ -76,7 +76,7 @@ class Translator:
             search: the settings that :func:`~nmt.search.settings.search_settings` returns.
             window: the number of lines that are read before their translations are returned.
             workers: the number of batches that are searched at the same time, each with its share of the threads;
-                default: one per thread.
+                default: one per thread on a CPU, one on a GPU.
             short_lists: search among the pieces of each line's list only; made with the models' vocabulary.
             options: the fields of :class:`~nmt.translation.line_settings.LineSettings`.
 
@@ -123,7 +123,13 @@ class Translator:
         self._unknown = UnknownCharacters(self._vocab, data.lines, settings.copy_unknown)
         self._recorded_steps = ensemble.recorded_steps
         self._workers = Workers(hardware, workers)
-        self._memory = SearchMemory(ensemble.models, hardware.device, hardware.products_dtype)
+        self._memory = SearchMemory(
+            ensemble.models,
+            hardware.device,
+            hardware.products_dtype,
+            has_short_lists=short_lists is not None,
+            recorded_steps=self._recorded_steps,
+        )
         self._memory.check_beam(self._search_settings)
         self._batch_tokens = settings.batch_tokens or self._memory.batch_tokens(
             self._search_settings, self._workers.count

@@ -1,8 +1,12 @@
 """Recorded work. On a GPU it is what the work itself computes; whether a GPU is asked at all is tested without one."""
 
+import contextlib
+from types import SimpleNamespace
+
 import pytest
 import torch
 
+from nmt.device import is_out_of_memory
 from nmt.kernels import recording
 from nmt.kernels.policy import choose_kernels
 from nmt.kernels.recording import CudaRecorder, cuda_recorder_if_possible, without_cached_casts
@@ -10,13 +14,14 @@ from nmt.kernels.recording import CudaRecorder, cuda_recorder_if_possible, witho
 GPU = torch.device("cuda", 0)
 
 
-@pytest.mark.parametrize("changes", [{}, {"is_available": False}, {"fails": True}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"is_available": False}, {"fails": True}, {"differs": True}], ids=str)
 def test_only_a_gpu_that_can_record_does(monkeypatch, changes):
-    given = {"is_available": True, "fails": False} | changes
+    given = {"is_available": True, "fails": False, "differs": False} | changes
 
     def tried(device):
         if given["fails"]:
             raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+        return not given["differs"]
 
     monkeypatch.setattr(recording, "_try_to_record", tried)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
@@ -26,7 +31,7 @@ def test_only_a_gpu_that_can_record_does(monkeypatch, changes):
     assert choose_kernels(None).recorder is None
 
 
-def test_memory_that_ends_in_the_trial_is_no_missing_ability(monkeypatch):
+def test_running_out_of_memory_in_the_trial_is_an_error(monkeypatch):
     def tried(device):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
@@ -81,3 +86,87 @@ def test_autocast_keeps_casts_otherwise():
         with torch.no_grad():
             weight.fill_(1.0)
         assert (torch.ones(1, 4) @ weight).sum() == 0
+
+
+class Cuda:
+    """What :class:`CudaRecorder` asks of ``torch.cuda``, with what it did."""
+
+    def __init__(self, monkeypatch, *, fails: BaseException | None = None, free: int = 100) -> None:
+        self.done: list[str] = []
+        self._fails, self._free = fails, free
+        self.stream = SimpleNamespace(wait_stream=lambda other: self.done.append("stream waits"))
+        self.current = SimpleNamespace(wait_stream=lambda other: self.done.append("current waits"))
+        answers = {
+            "Stream": lambda device: self.stream, "graph_pool_handle": lambda: 0, "CUDAGraph": self._graph,
+            "current_stream": lambda device: self.current, "stream": lambda stream: contextlib.nullcontext(),
+            "set_stream": lambda stream: self.done.append("current again"), "graph": self._recording,
+            "empty_cache": lambda: None, "mem_get_info": lambda device: (self._free, 100),
+            "reset_peak_memory_stats": lambda device: None, "memory_allocated": lambda device: 10,
+            "max_memory_allocated": lambda device: 60,
+        }  # fmt: skip
+        for name, answer in answers.items():
+            monkeypatch.setattr(torch.cuda, name, answer, raising=False)
+        monkeypatch.setattr(CudaRecorder, "_failures", {})
+        recording._stream.cache_clear()
+
+    def _graph(self):
+        return SimpleNamespace(replay=lambda: self.done.append("replay"))
+
+    @contextlib.contextmanager
+    def _recording(self, graph, **options):
+        self.done.append("recording")
+        yield
+        if self._fails is not None:
+            raise self._fails
+
+
+def test_work_is_run_then_recorded_and_later_replayed(monkeypatch):
+    cuda = Cuda(monkeypatch)
+    replay = CudaRecorder(GPU).record(lambda: cuda.done.append("work"))
+    replay()
+    expected = ["stream waits", "work", "current waits", "recording", "work", "current again", "replay"]
+    assert cuda.done == expected
+
+
+def test_work_whose_recording_would_not_fit_is_not_recorded(monkeypatch):
+    cuda = Cuda(monkeypatch, free=55)  # the work needs 50
+    recorder = CudaRecorder(GPU)
+    recorder.record(lambda: cuda.done.append("work"))()
+    assert cuda.done == ["stream waits", "work", "current waits", "work"]
+    assert recorder.failure is None
+
+
+def test_after_a_failure_nothing_is_recorded(monkeypatch):
+    cuda = Cuda(monkeypatch, fails=RuntimeError("CUDA error: operation not permitted when stream is capturing"))
+    recorder = CudaRecorder(GPU)
+    recorder.record(lambda: cuda.done.append("work"))()
+    assert cuda.done[-3:] == ["work", "current again", "work"]
+    for one in (recorder, CudaRecorder(GPU)):
+        assert "not permitted" in one.failure
+        cuda.done.clear()
+        one.record(lambda: cuda.done.append("work"))
+        assert "recording" not in cuda.done
+
+
+def test_running_out_of_memory_while_recording_is_an_error(monkeypatch):
+    """A GPU cannot end a recording in which an operation failed: the cause is the context of that error."""
+    ended = RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    ended.__context__ = torch.OutOfMemoryError("CUDA out of memory")
+    cuda = Cuda(monkeypatch, fails=ended)
+    recorder = CudaRecorder(GPU)
+    with pytest.raises(RuntimeError, match="previous error") as caught:
+        recorder.record(lambda: None)
+    assert is_out_of_memory(caught.value)
+    assert recorder.failure is None
+    assert cuda.done[-1] == "current again"
+
+
+def test_work_that_fails_is_waited_for(monkeypatch):
+    cuda = Cuda(monkeypatch)
+
+    def fail():
+        raise ValueError("a mistake of this test")
+
+    with pytest.raises(ValueError, match="a mistake"):
+        CudaRecorder(GPU).record(fail)
+    assert cuda.done == ["stream waits", "current waits"]

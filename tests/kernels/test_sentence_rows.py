@@ -91,14 +91,14 @@ def test_only_a_gpu_that_has_flash_attention_takes_it(monkeypatch, changes):
 
     monkeypatch.setattr(sentence_rows, "varlen", given["varlen"])
     monkeypatch.setattr(sentence_rows, "_try_flash_attention", tried)
-    monkeypatch.setattr(recording, "_try_to_record", lambda device: None)
+    monkeypatch.setattr(recording, "_try_to_record", lambda device: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
     assert flash_attention_if_possible(GPU, given["products"]) is expected
     assert choose_kernels(GPU, given["products"]).sentence_attention is expected
     assert choose_kernels(GPU, given["products"], deterministic=True).sentence_attention is None
 
 
-def test_memory_that_ends_in_the_trial_is_no_missing_kernel(monkeypatch):
+def test_running_out_of_memory_in_the_trial_is_an_error(monkeypatch):
     def tried(device, dtype):
         raise torch.OutOfMemoryError("CUDA out of memory")
 

@@ -1,4 +1,4 @@
-"""A search in recorded steps finds what a search step by step finds; it records few sizes, each once."""
+"""A search in recorded steps finds what a search without recordings finds; it records few sizes, each once."""
 
 import dataclasses
 import itertools
@@ -15,12 +15,13 @@ from nmt.search.beam_search import beam_search
 from nmt.search.recorded_steps import RecordedSteps
 from nmt.search.search_memory import SearchMemory
 from nmt.search.settings import Sampling, SearchSettings
-from nmt.search.step_buffers import DecoderShape, Size, bytes_of, layout
+from nmt.search.step_buffers import DecoderShape, bytes_of, layout
+from nmt.search.step_sizes import Size
 from nmt.special_ids import EOS
 from tests.recording_double import DoubleOfRecorder
 
 VOCABULARY = 30
-STEP_BY_STEP = choose_kernels(torch.device("cuda"))
+NOT_RECORDED = dataclasses.replace(choose_kernels(torch.device("cuda")), recorder=None)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def kernels(recorders):
         recorders.append(DoubleOfRecorder())
         return recorders[-1]
 
-    return dataclasses.replace(STEP_BY_STEP, recorder=made)
+    return dataclasses.replace(NOT_RECORDED, recorder=made)
 
 
 def model_of(kernels, seed=1, dtype=torch.float64, **changes):
@@ -62,10 +63,10 @@ def recorded(recorders):
 
 
 def both(kernels, source_BS, settings, prefixes=None, **changes):
-    """What a search in recorded steps finds, and one step by step."""
+    """What a search in recorded steps finds, and one that is not recorded."""
     return [
         beam_search([model_of(chosen, **changes)], source_BS, settings, prefixes=prefixes)
-        for chosen in (kernels, STEP_BY_STEP)
+        for chosen in (kernels, NOT_RECORDED)
     ]
 
 
@@ -87,7 +88,7 @@ def assert_same(found, expected):
     ids=str,
 )  # fmt: skip
 @pytest.mark.parametrize("has_prefixes", [False, True])
-def test_finds_what_a_search_step_by_step_finds(kernels, recorders, options, has_prefixes):
+def test_finds_what_a_search_without_recordings_finds(kernels, recorders, options, has_prefixes):
     prefixes = [(4,) * (row % 4) for row in range(24)] if has_prefixes else None
     settings = SearchSettings(**({"max_extra_length": 20} | options))
     assert_same(*both(kernels, sources(24), settings, prefixes))
@@ -119,7 +120,7 @@ def test_the_batch_shrinks_as_its_sentences_end(kernels, recorders):
     source_BS, seen = sources(50), []
     model = model_of(kernels)
     found = beam_search([model], source_BS, settings, before_step=lambda *state: seen.append(state))
-    assert_same(found, beam_search([model_of(STEP_BY_STEP)], source_BS, settings))
+    assert_same(found, beam_search([model_of(NOT_RECORDED)], source_BS, settings))
     sentences = [count for count, _ in seen]
     assert sentences[1] == 64
     assert sentences[-1] < 64
@@ -136,7 +137,7 @@ def test_the_batch_shrinks_as_its_sentences_end(kernels, recorders):
     ],
     ids=str,
 )  # fmt: skip
-def test_other_searches_go_step_by_step(kernels, recorders, options, changes):
+def test_other_searches_are_not_recorded(kernels, recorders, options, changes):
     models = [model_of(kernels, **{name: value for name, value in changes.items() if name != "ensemble"})]
     models += [model_of(kernels, seed=2)] if "ensemble" in changes else []
     beam_search(models, sources(3), SearchSettings(**({"beam": 4, "max_extra_length": 5} | options)))
@@ -157,7 +158,7 @@ def test_a_later_search_records_only_new_sizes(kernels, recorders):
 
 def test_weights_that_change_in_place_are_those_of_the_next_search(kernels):
     settings = SearchSettings(beam=2, max_extra_length=10)
-    model, other = model_of(kernels), model_of(STEP_BY_STEP, seed=2)
+    model, other = model_of(kernels), model_of(NOT_RECORDED, seed=2)
     steps = RecordedSteps(model)
     beam_search([model], sources(4), settings, recorded_steps=steps)
     model.load_state_dict(other.state_dict())
@@ -167,7 +168,7 @@ def test_weights_that_change_in_place_are_those_of_the_next_search(kernels):
 
 
 def test_the_oldest_recordings_are_dropped(kernels, recorders, monkeypatch):
-    monkeypatch.setattr(recorded_steps_module, "_MOST_RECORDINGS", 2)
+    monkeypatch.setattr(recorded_steps_module, "_MAX_RECORDINGS", 2)
     model, settings = model_of(kernels), SearchSettings(beam=2, max_length=4)
     steps = RecordedSteps(model)
 
@@ -175,7 +176,7 @@ def test_the_oldest_recordings_are_dropped(kernels, recorders, monkeypatch):
         beam_search([model], sources(count), settings, recorded_steps=steps)
         return recorded(recorders)
 
-    made = [recordings(count) for count in (8, 4, 8, 2, 8, 4)]
+    made = [recordings(count) for count in (24, 12, 24, 8, 24, 12)]
     assert [after - before for before, after in itertools.pairwise(made)] == [1, 0, 1, 0, 1]
 
 
@@ -190,8 +191,7 @@ def test_a_failed_search_releases_its_memory(kernels, recorders):
     expected = beam_search([model], sources(8), settings, recorded_steps=steps)
     with pytest.raises(MemoryError):
         beam_search([model], sources(8), settings, recorded_steps=steps, before_step=fail)
-    assert steps._arena is None
-    assert not steps._steps
+    assert steps._free == []
     assert beam_search([model], sources(8), settings, recorded_steps=steps) == expected
 
 
@@ -208,8 +208,8 @@ def test_searches_at_the_same_time_do_not_share_buffers(kernels, recorders):
             thread.join()
 
     found = beam_search([model], sources(6), settings, recorded_steps=steps, before_step=meanwhile)
-    assert_same(found, beam_search([model_of(STEP_BY_STEP)], sources(6), settings))
-    assert_same(other[0], beam_search([model_of(STEP_BY_STEP)], sources(6, seed=9), settings))
+    assert_same(found, beam_search([model_of(NOT_RECORDED)], sources(6), settings))
+    assert_same(other[0], beam_search([model_of(NOT_RECORDED)], sources(6, seed=9), settings))
 
 
 def test_a_number_that_is_not_finite_is_reported(kernels):
@@ -235,7 +235,7 @@ def test_sizes_are_few():
 def test_a_size_has_room_for_its_sentences():
     for sentences, source in itertools.product((1, 2, 3, 5, 31, 33, 100), (1, 16, 17, 100)):
         size = Size.of(sentences, 4, source)
-        assert sentences <= size.sentences < 2 * sentences
+        assert sentences <= size.sentences < max(9, 2 * sentences)
         assert source <= size.source < source + 16
         assert size.room >= max(size.source, 32)
         assert size.for_length(200).room >= 200
@@ -249,3 +249,42 @@ def test_the_estimate_of_memory_holds(kernels, sentences, source, length):
     tensors = layout(Size.of(sentences, 4, source).for_length(length), DecoderShape.of(start), 8)
     estimate = SearchMemory([model], torch.device("cpu")).need(settings, sentences, source, length)
     assert bytes_of(tensors) < estimate < 12 * bytes_of(tensors)
+
+
+def test_a_search_at_another_precision_has_recordings_of_its_own(kernels):
+    """Keys and values have another dtype then."""
+    settings = SearchSettings(beam=2, max_extra_length=10)
+    model = model_of(kernels, dtype=torch.float32)
+    steps = RecordedSteps(model)
+    expected = beam_search([model], sources(5), settings, recorded_steps=steps)
+    with torch.autocast("cpu", torch.bfloat16):
+        alone = beam_search([model], sources(5), settings)
+        assert beam_search([model], sources(5), settings, recorded_steps=steps) == alone
+    assert alone != expected
+    assert beam_search([model], sources(5), settings, recorded_steps=steps) == expected
+
+
+def test_memory_of_recordings_is_released_where_a_search_does_not_fit(kernels):
+    model = model_of(kernels)
+    steps = RecordedSteps(model)
+    beam_search([model], sources(5), SearchSettings(beam=2), recorded_steps=steps)
+    memory = SearchMemory([model], torch.device("cpu"), recorded_steps=steps)
+    kept = []
+
+    def search(batch, watch):
+        kept.append(len(steps._free))
+        if len(kept) == 1:
+            raise MemoryError
+        return batch
+
+    options = {"source_pieces": lambda item: 1, "name": str, "searches": 1}
+    assert memory.fit(search, [1, 2], SearchSettings(sampling=Sampling(), beam=2), **options) == [1, 2]
+    assert kept == [1, 0, 0]
+
+
+def test_an_estimate_for_short_lists_is_that_of_a_search_without_recordings(kernels):
+    model, settings = model_of(kernels), SearchSettings(beam=4)
+    with_lists = SearchMemory([model], torch.device("cpu"), has_short_lists=True)
+    not_recorded = SearchMemory([model_of(NOT_RECORDED)], torch.device("cpu"))
+    assert with_lists.need(settings, 3, 5, 4) == not_recorded.need(settings, 3, 5, 4)
+    assert SearchMemory([model], torch.device("cpu")).need(settings, 3, 5, 4) > with_lists.need(settings, 3, 5, 4)

@@ -1,5 +1,6 @@
 """Layers that are compiled for training: they learn the same, by few graphs, and their gradients come one by one."""
 
+import dataclasses
 import functools
 import itertools
 import shutil
@@ -19,6 +20,7 @@ from tests.policies import EVERY_POLICY, POLICIES, chosen
 from tests.training.test_gradients import SMALL_BUCKETS, Twice
 from tests.training.test_learner import batch, gradient, learner, pairs, updated, weights
 
+SLOW = pytest.mark.slow
 SMALL = {"encoder_layers": 3, "decoder_layers": 2, "d_model": 16, "d_ff": 32, "heads": 2}
 BATCHES = [batch(pairs(9)), batch(pairs(4)), batch(pairs(1))]
 
@@ -37,7 +39,11 @@ def graphs(monkeypatch):
 
 
 @EVERY_POLICY
-@pytest.mark.parametrize("options", [{"dropout": 0.3}, {"r_drop": 2.0}, {"precision": "bf16"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"dropout": 0.3}, pytest.param({"r_drop": 2.0}, marks=SLOW), pytest.param({"precision": "bf16"}, marks=SLOW)],
+    ids=str,
+)
 def test_gradients_are_those_of_layers_that_are_not_compiled(graphs, options):
     if chosen().packs_pieces:  # each row, padding too, draws numbers if it is compiled
         options = options | {"dropout": 0.0}
@@ -49,7 +55,7 @@ def test_gradients_are_those_of_layers_that_are_not_compiled(graphs, options):
     assert (gradient(plain) - gradient(compiled)).norm() <= tolerance * gradient(plain).norm()
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.parametrize("policy", ["cpu", "cuda-16-bit"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_real_compiler_computes_the_same_gradients(policy, precision):
@@ -78,8 +84,10 @@ def test_a_real_compiler_computes_the_same_gradients(policy, precision):
         assert (compiled - exact).norm() <= 1.2 * (plain - exact).norm()
 
 
+@SLOW
 def test_all_layers_of_a_kind_share_few_graphs_whatever_shapes_batches_have(graphs):
-    model = Transformer(ModelConfig(**SMALL), 40, choose_kernels(torch.device("cuda"))).train()
+    kernels = dataclasses.replace(choose_kernels(torch.device("cuda")), recorder=None)
+    model = Transformer(ModelConfig(**SMALL), 40, kernels).train()
     model.compile_layers()
     # In the first batches all sizes are equal, or one is 1.
     shapes = [(1, 7, 7), (5, 5, 5), (2, 7, 7), (1, 5, 5), *itertools.product((1, 2, 8), (1, 3, 70), (1, 3, 70))]
@@ -121,11 +129,12 @@ def test_layers_share_few_graphs_for_lines_of_sentences(graphs):
 @pytest.fixture
 def two_graphs_at_most(monkeypatch):
     """Of the code of a function; by default there may be many."""
-    monkeypatch.setattr(private, "_MOST_GRAPHS", 2)
+    monkeypatch.setattr(private, "_MAX_GRAPHS", 2)
     with torch._dynamo.config.patch(recompile_limit=1):
         yield
 
 
+@SLOW
 def test_every_model_has_graphs_of_its_own(graphs, two_graphs_at_most):
     """Several models may be trained by one process."""
     for d_model in (4, 6, 8, 10):
@@ -148,6 +157,7 @@ def test_too_many_graphs_are_an_error(graphs, two_graphs_at_most):
         compiled(torch.ones(2, 2, 2))
 
 
+@SLOW
 def test_frozen_layers_stay_and_the_others_learn(graphs):
     model = Transformer(ModelConfig(**SMALL), 30).train()
     freeze(model, ["encoder.0.*", "decoder.1.*"])

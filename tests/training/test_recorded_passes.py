@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from nmt.config import ModelConfig, TrainingConfig, parse_config
+from nmt.config import ModelConfig, OptimizerConfig, TrainingConfig, parse_config
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError
 from nmt.kernels.policy import PLAIN
@@ -17,6 +17,7 @@ from nmt.training.ranks.exchange import Ranks
 from nmt.training.recorded_passes import RecordedPasses, check_recording
 from nmt.training.start import beginning
 from tests import policies
+from tests.recording_double import DoubleOfRecorder
 from tests.training import conftest
 from tests.training.test_gradients import Twice
 from tests.training.test_learner import batch, gradient, learner, out_of_memory, pairs, tokens, weights
@@ -103,7 +104,7 @@ def test_a_size_is_recorded_when_it_comes_again():
 
 def test_sizes_beyond_the_maximum_are_not_recorded(monkeypatch):
     plain, recorded = learner(dropout=0.3), learner(dropout=0.3, records_passes=True)
-    recorded._recorded = RecordedPasses(recorded.model.kernels.recorder, recorded._pass, most_recordings=1)
+    recorded._recorded = RecordedPasses(recorded.model.kernels.recorder, recorded._pass, max_recordings=1)
     learn(plain), learn(recorded)
     assert len(recorded._recorded) == 1
     assert_same(recorded, plain)
@@ -203,32 +204,59 @@ class Failing:
 
 
 @pytest.mark.parametrize("how", ["pass", "record", "replay"])
-def test_memory_that_ends_drops_recordings_and_halves_micro_batches(how):
+def test_out_of_memory_drops_recordings_and_repeats_the_update(how):
     plain, disturbed = learner(), learner(records_passes=True)
     failing = Failing(disturbed, 2, how)
     made_first = recorder_of(disturbed)
     for one, other in zip(learn(plain), learn(disturbed), strict=True):
         assert one.cross_entropy == pytest.approx(other.cross_entropy, rel=1e-9)
     assert failing.failed
-    assert disturbed.micro_batch_limit is not None
+    assert disturbed.micro_batch_limit is None  # it fits without recordings
+    assert (len(disturbed._recorded), disturbed._recorded.is_stopped) == (0, True)
     assert recorder_of(disturbed) is not made_first  # and its memory is released
-    assert (weights(plain) - weights(disturbed)).norm() <= 1e-9 * weights(plain).norm()
+    assert_same(disturbed, plain)
+    disturbed.forget_recordings()
+    learn(disturbed, [1, 2, 3])
+    assert len(disturbed._recorded)
 
 
-def test_memory_that_ends_in_a_recording_is_known_from_the_error_that_ends_the_recording():
-    """A GPU cannot end a recording in which an operation failed."""
+def test_out_of_memory_without_recordings_halves_micro_batches():
     plain, disturbed = learner(), learner(records_passes=True)
-
-    def fails(work):
-        try:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        finally:
-            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
-
-    recorder_of(disturbed).record = fails
-    learn(plain), learn(disturbed)
+    first = Failing(disturbed, 2, "record")
+    learn(plain, [1, 2, 3]), learn(disturbed, [1, 2, 3])
+    again = Failing(disturbed, 1, "pass")
+    learn(plain, [4, 5, 6]), learn(disturbed, [4, 5, 6])
+    assert first.failed
+    assert again.failed
     assert disturbed.micro_batch_limit is not None
     assert (weights(plain) - weights(disturbed)).norm() <= 1e-9 * weights(plain).norm()
+
+
+def test_a_device_that_cannot_record_trains_without(run_training, tmp_path, monkeypatch, listener):
+    failures = []
+
+    class Unable(DoubleOfRecorder):
+        """All recorders of a GPU know of a failure."""
+
+        failure = property(lambda self: failures[0] if failures else None, lambda self, none: None)
+
+        def record(self, work):
+            failures.append("CUDA error: operation not permitted when stream is capturing")
+            work()
+            return work
+
+    kernels = dataclasses.replace(policies.POLICIES["cuda-16-bit"], recorder=Unable)
+    monkeypatch.setattr(beginning, "choose_kernels", lambda *given, **options: kernels)
+    run_training(tmp_path / "run", "training.cuda_graphs=true", "training.max_updates=5")
+    [message] = [message for message in listener.notices if "cuda_graphs" in message]
+    assert "cannot be recorded (CUDA error: operation not permitted when stream is capturing)" in message
+
+
+def test_a_learner_that_cannot_record_is_refused():
+    made = learner()
+    made.model.kernels = dataclasses.replace(made.model.kernels, recorder=None)
+    with pytest.raises(ValueError, match="recorder"):
+        Learner(made.model, OptimizerConfig(), made._hardware, label_smoothing=0.1, seed=1, records_passes=True)
 
 
 def test_gradients_of_micro_batches_are_summed_in_the_buffer():
@@ -253,17 +281,17 @@ def test_what_cannot_be_recorded_is_refused_with_the_reason():
     records = policies.POLICIES["cuda-16-bit"]
     check_recording(model(records), asked, hardware)
     check_recording(model(PLAIN), TrainingConfig(), hardware)
-    with pytest.raises(ConfigError, match="needs a CUDA GPU that records, but training runs on cpu"):
+    with pytest.raises(ConfigError, match="needs a CUDA GPU, but training runs on cpu"):
         check_recording(model(PLAIN), asked, hardware)
     for padded in (model(records, attention="additive"), model(dataclasses.replace(records, sentence_attention=None))):
         with pytest.raises(ConfigError, match="needs batches without padding"):
             check_recording(padded, asked, hardware)
-    with pytest.raises(ConfigError, match="compile and cuda_graphs do not apply at the same time"):
+    with pytest.raises(ConfigError, match="compile and cuda_graphs are both true, but at most one may be"):
         parse_config({"training": {"compile": True, "cuda_graphs": True}}, name="settings")
 
 
 def test_without_a_gpu_a_run_that_asks_for_recordings_is_refused(run_training, tmp_path):
-    with pytest.raises(ConfigError, match=r"training\.cuda_graphs needs a CUDA GPU"):
+    with pytest.raises(ConfigError, match=r"training\.cuda_graphs: needs a CUDA GPU"):
         run_training(tmp_path / "run", "training.cuda_graphs=true")
 
 

@@ -19,7 +19,7 @@ from nmt.kernels.packing import Lengths
 from nmt.kernels.private import copy_all
 from nmt.kernels.sentence_rows import SentenceRows
 
-Sizes = tuple[int, ...]
+Sizes = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class ModelInputs:
     @property
     def sizes(self) -> Sizes:
         """All that the work of a device depends on, except for the content of tensors; for lines of sentences."""
-        return *(tensor.numel() for tensor in self._tensors()), *(places.longest for places in self._lines())
+        shapes = (tuple(tensor.shape) for tensor in self._tensors())
+        return *shapes, tuple(places.longest for places in self._lines())
 
     def overwrite(self, inputs: ModelInputs) -> None:
         """Take the content of other inputs of the same sizes, in the same memory."""

@@ -24,7 +24,6 @@ from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
-from nmt.training.recorded_passes import MEETINGS
 from nmt.training.start.cost import matrix_rate, training_flops
 
 _SMALLEST = 1_024
@@ -99,9 +98,13 @@ def preflight(
             if fitting < min(asked, useful):
                 learner.micro_batch_limit = fitting
     worst = worst_batch(min(size, useful, learner.micro_batch_limit or size), data.longest, _pieces(config))
-    for _ in range(_passes_before_recording(config)):
-        _seconds(learner, worst, hardware)
     seconds = _seconds(learner, worst, hardware)
+    memory_bytes = memory_in_use(hardware.device)
+    if learner.passes_until_recorded > 1:
+        for _ in range(learner.passes_until_recorded):
+            seconds = _seconds(learner, worst, hardware)
+        # A recorded pass, such as the last one, keeps its memory; passes that are not recorded need theirs beside it.
+        memory_bytes += memory_bytes - memory_in_use(hardware.device)
     if seconds < _WARMING_UP_SECONDS:
         seconds = _seconds(learner, worst, hardware)
     # One that did not fit on one rank is not tried on another, and all ranks deal micro-batches of one size.
@@ -110,7 +113,6 @@ def preflight(
     rate = worst.target_tokens / seconds * ranks.size
     checkpoint = 4 * learner.checkpoint_numbers()
     there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
-    memory_bytes = memory_in_use(hardware.device)
     learner.forget_recordings()  # of micro-batches that no update has
     return Preflight(
         micro_batch_tokens=min(size, learner.micro_batch_limit or size),
@@ -125,11 +127,6 @@ def preflight(
         checkpoints_bytes=checkpoint * _checkpoints_at_once(config),
         disk_free=shutil.disk_usage(there).free,
     )
-
-
-def _passes_before_recording(config: Config) -> int:
-    """How often a micro-batch is tried so that its recording is the next thing to run."""
-    return MEETINGS if config.training.cuda_graphs else 0
 
 
 def _pieces(config: Config) -> int:
@@ -154,14 +151,14 @@ def _largest_fitting(
     size; trying that size gives a better estimate, and so on. Recorded passes hold that part all the time, while
     passes that are not recorded need it once more.
     """
-    passes = 2 if config.training.cuda_graphs else 1
+    passes_held = 2 if learner.passes_until_recorded > 1 else 1
 
     def memory_with(positions: int) -> int:
         learner.forget_recordings()  # of smaller sizes, whose memory would be of no use
         forget_peak_memory(hardware.device)
         for length in lengths:
             worst = worst_batch(positions, length, _pieces(config))
-            for _ in range(max(1, _passes_before_recording(config))):
+            for _ in range(learner.passes_until_recorded):
                 learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
         return memory_in_use(hardware.device)
 
@@ -173,8 +170,8 @@ def _largest_fitting(
             size = learner.micro_batch_limit
             break
         per_position = (used - first_used) / (size - first)
-        held = used + round((passes - 1) * per_position * size)
-        doublings = _doublings_that_fit(held, passes * per_position, size, hardware, ranks)
+        held = used + round((passes_held - 1) * per_position * size)
+        doublings = _doublings_that_fit(held, passes_held * per_position, size, hardware, ranks)
         if doublings == 0:
             break
         size = min(size * 2**doublings, limit)

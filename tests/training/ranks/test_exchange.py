@@ -59,6 +59,7 @@ def test_three_ranks_with_fewer_pairs_than_ranks_learn_the_same(run_ranks, setti
     assert distance(three[2], one) <= 1e-9
 
 
+@pytest.mark.slow
 def test_ranks_that_compile_layers_and_send_gradients_meanwhile_learn_the_same(settings, tmp_path, reversed_words):
     def parameters(count: int, *changes: str):
         name = f"{count}-{len(changes)}"

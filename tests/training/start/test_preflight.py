@@ -18,12 +18,19 @@ ONCE = 300_000_000
 class Machine:
     """A learner on a machine whose memory is known."""
 
-    def __init__(self, monkeypatch, usable: int, bytes_a_position: int, breaks_at: float = float("inf")) -> None:
+    def __init__(
+        self, monkeypatch, usable: int, bytes_a_position: int, breaks_at: float = float("inf"), *, records=False
+    ) -> None:
+        self.records = records
         self.tried: list[int] = []
         self.micro_batch_limit: int | None = None
         self._bytes, self._breaks_at, self._used = bytes_a_position, breaks_at, 50_000_000
         monkeypatch.setattr(module, "memory_in_use", lambda device: self._used)
         monkeypatch.setattr(module, "memory_for_use", lambda device: usable)
+
+    @property
+    def passes_until_recorded(self) -> int:
+        return 2 if self.records else 1
 
     def forget_recordings(self):
         self.forgotten = len(self.tried)
@@ -65,7 +72,7 @@ def test_the_largest_that_fits_is_found(found, monkeypatch, usable):
 
 def test_recordings_hold_the_memory_of_a_pass_beside_one_that_is_not_recorded(settled, monkeypatch):
     config, hardware = settled("training.cuda_graphs=true"), choose_hardware("cpu", "fp32", 1)
-    machine = Machine(monkeypatch, usable=2_600_000_000, bytes_a_position=500_000)
+    machine = Machine(monkeypatch, usable=2_600_000_000, bytes_a_position=500_000, records=True)
     size = module._largest_fitting(machine, 4_096, config, hardware, [LONGEST], Ranks())
     once, a_pass = 50_000_000 + ONCE, 500_000 * size
     assert once + 2 * a_pass <= 0.85 * 2_600_000_000 < once + 4 * a_pass
