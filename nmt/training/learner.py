@@ -191,17 +191,17 @@ class Learner:
         self._working.refresh()
         batches = self._within_limit(batches)
         while (unfit := self._try_to_compute(batches, update, target_tokens, sends)) is not None:
+            if self._recorded is not None and not self._recorded.is_stopped:
+                # Recordings keep memory. Without them the same micro-batches may fit.
+                self._recorded.stop()
+                release_memory(self._hardware.device)
+                continue
             if len(unfit.source_BS) == 1:
                 raise TrainingError(
                     f"update {update}: a single pair of {unfit.source_BS.shape[1]} source and "
                     f"{unfit.target_input_BT.shape[1]} target pieces does not fit into memory. Leave such pairs out "
                     "(`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller model."
                 )
-            if self._recorded is not None and not self._recorded.is_stopped:
-                # Recordings keep memory. Without them the same micro-batches may fit.
-                self._recorded.stop()
-                release_memory(self._hardware.device)
-                continue
             self.micro_batch_limit = self._positions(unfit) // 2
             release_memory(self._hardware.device)
             if self._buffer.is_sending:

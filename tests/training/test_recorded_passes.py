@@ -15,7 +15,7 @@ from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.recorded_passes import RecordedPasses, check_recording
-from nmt.training.start import beginning
+from nmt.training.start import beginning, preflight
 from tests import policies
 from tests.recording_double import DoubleOfRecorder
 from tests.training import conftest
@@ -220,6 +220,16 @@ def test_out_of_memory_drops_recordings_and_repeats_the_update(how):
     assert len(disturbed._recorded)
 
 
+def test_a_single_pair_that_fits_without_recordings_is_trained():
+    plain, disturbed = learner(), learner(records_passes=True)
+    failing = Failing(disturbed, 2, "pass")
+    for made in (plain, disturbed):
+        for update in (1, 2, 3):
+            made.update([batch(pairs(1))], update=update, target_tokens=5, learning_rate=0.01)
+    assert failing.failed
+    assert_same(disturbed, plain)
+
+
 def test_out_of_memory_without_recordings_halves_micro_batches():
     plain, disturbed = learner(), learner(records_passes=True)
     first = Failing(disturbed, 2, "record")
@@ -309,3 +319,26 @@ def test_a_run_with_recordings_learns_what_one_without_learns(run_training, tmp_
     run_training(tmp_path / "recorded", "training.cuda_graphs=true", "training.max_updates=20")
     assert max(recorded) > 1
     conftest.assert_same(*(conftest.saved(tmp_path / name, 20) for name in ("plain", "recorded")))
+
+
+def test_the_preflight_counts_a_recorded_pass_and_one_that_is_not(run_training, tmp_path, monkeypatch, listener):
+    monkeypatch.setattr(beginning, "choose_kernels", lambda *given, **options: policies.POLICIES["cuda-16-bit"])
+    run, at_rest, of_pass = recorded_passes.RecordedPasses.run, 1_000, 70
+    used = [0]
+
+    def counted(self, inputs):
+        used[0] = at_rest + (0 if inputs.sizes in self._recordings else of_pass)  # a replay allocates nothing
+        run(self, inputs)
+
+    def largest(learner, limit, config, hardware, lengths, ranks):
+        worst = preflight.worst_batch(limit, lengths[0], preflight._pieces(config))
+        for _ in range(2):  # records the size that is measured after this
+            learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
+        return limit
+
+    monkeypatch.setattr(recorded_passes.RecordedPasses, "run", counted)
+    monkeypatch.setattr(preflight, "_largest_fitting", largest)
+    monkeypatch.setattr(preflight, "memory_in_use", lambda device: used[0])
+    settings = ["training.cuda_graphs=true", "batching.micro_batch_tokens=auto"]
+    run_training(tmp_path / "run", *settings, "training.max_updates=2")
+    assert listener.preflight.memory_bytes == at_rest + 2 * of_pass

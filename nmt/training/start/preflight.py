@@ -98,6 +98,7 @@ def preflight(
             if fitting < min(asked, useful):
                 learner.micro_batch_limit = fitting
     worst = worst_batch(min(size, useful, learner.micro_batch_limit or size), data.longest, _pieces(config))
+    learner.forget_recordings()  # of this size too: a recording that is run again allocates nothing
     seconds = _seconds(learner, worst, hardware)
     memory_bytes = memory_in_use(hardware.device)
     if learner.passes_until_recorded > 1:
