@@ -48,7 +48,7 @@ _VOCABULARY = 37_000
 # Log-normal lengths of sentences, in pieces with eos.
 _MEAN_LENGTH, _SPREAD, _LONGEST = 29, 0.6, 256
 _SOURCE_PIECES = 32
-_STEPS, _COUNTED = 40, 8
+_STEPS, _COUNTED = 40, 7
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class UpdateBudget:
 
 @dataclass(frozen=True)
 class StepBudget:
-    """A step of a search: the mean of the last eight of 40 steps."""
+    """A step of a search: the mean of the last seven of 40 steps."""
 
     kernels: float
     """Kernels of a step. The host launches each of them, or all at once where they are recorded."""
