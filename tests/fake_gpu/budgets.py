@@ -28,4 +28,4 @@ def test_a_step(preset, sentences, beam, is_recorded):
     found = step_budget(preset, sentences, beam, is_recorded=is_recorded)
     assert found.kernels <= (MOST_OF_RECORDED_STEP if is_recorded else MOST_OF_STEP)
     # A recorded search may also copy three quarters of its keys and values, which these do not.
-    assert found.peak <= found.estimate <= (1.5 if is_recorded else 1.4) * found.peak
+    assert found.peak <= found.estimate <= (1.6 if is_recorded else 1.4) * found.peak
