@@ -53,6 +53,7 @@ from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.beginning import find_beginning, make_learner
+from nmt.training.start.model_memory import check_memory
 from nmt.training.start.recorded_data import data_to_resume, write_data_record
 from nmt.translation.ensemble import load_ensemble, product_sizes
 from nmt.translation.guard_report import GuardReport
@@ -275,6 +276,7 @@ def _resume(folder: Path) -> None:
     beginning = find_beginning(
         run, config, data, hardware, Silent(), Ranks(), accept_changes=False, init_from=None
     )  # fmt: skip
+    check_memory(config, hardware, Ranks())
     learner = make_learner(beginning, config, Vocabulary.load(data[0] / "vocab.model"), Ranks())
     json.dumps(beginning.progress.values())
     beginning.progress.ending(config)
