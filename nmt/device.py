@@ -152,7 +152,7 @@ def _own_gpu(device: torch.device, local_rank: int, local_ranks: int) -> torch.d
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception means that GPU or main memory was exhausted.
 
-    It may be the context of another exception: what a GPU was recording then cannot be ended either.
+    The cause may be the exception's context: a recording in which memory runs out ends with an error of its own.
     """
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True

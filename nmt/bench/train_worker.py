@@ -63,7 +63,7 @@ def _set_up(
         tokens = sum(planned.target_tokens for planned in round_updates)
         return {"seconds": time.perf_counter() - begin, "tokens": tokens}
 
-    # With CUDA graphs, a size is recorded when it comes for the second time.
+    # With CUDA graphs, until all sizes are recorded.
     rounds = (
         PASSES_UNTIL_RECORDED * -(-count // updates_per_round)
         if config.training.cuda_graphs and contestant.records

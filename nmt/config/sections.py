@@ -182,7 +182,7 @@ class TrainingConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _is_compiled_or_recorded(self) -> Self:
+    def _is_not_compiled_and_recorded(self) -> Self:
         if self.compile and self.cuda_graphs:
             raise ValueError("compile and cuda_graphs are both true, but at most one may be: set one of them to false")
         return self

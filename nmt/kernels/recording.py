@@ -62,10 +62,10 @@ class CudaRecorder:
     def record(self, work: Work) -> Work:
         """As :meth:`Recorder.record`. Work whose recording would not fit into the free memory is not recorded."""
         current = torch.cuda.current_stream(self._device)
-        self._stream.wait_stream(current)
         with _one_at_a_time, without_cached_casts():
-            torch.cuda.reset_peak_memory_stats(self._device)
-            before = torch.cuda.memory_allocated(self._device)
+            torch.cuda.empty_cache()  # so that what the work needs is reserved anew, and can be measured
+            before = torch.cuda.memory_reserved(self._device)
+            self._stream.wait_stream(current)
             try:
                 # The first run initialises libraries, which cannot be recorded. It uses the stream of the recording,
                 # because libraries keep memory per stream.
@@ -73,7 +73,7 @@ class CudaRecorder:
                     work()
             finally:
                 current.wait_stream(self._stream)
-            need = torch.cuda.max_memory_allocated(self._device) - before
+            need = torch.cuda.memory_reserved(self._device) - before
             if self.failure is not None or not self._fits(need):
                 return work
             try:

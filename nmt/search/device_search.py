@@ -55,10 +55,10 @@ def device_search(
     prefixes: Sequence[Sequence[int]] | None,
     before_step: Callable[[int, int], None] | None,
 ) -> list[list[Hypothesis]]:
-    """As :func:`nmt.search.beam_search.beam_search`, for searches that suit.
+    """As :func:`nmt.search.beam_search.beam_search`, for a search that :func:`suits_device_search`.
 
     Args:
-        recordings: of earlier searches.
+        recordings: those of earlier searches with this model.
     """
     source_lengths = (source_BS != PAD).sum(dim=1).tolist()
     hypotheses = Hypotheses.begin(
@@ -82,6 +82,7 @@ class _DeviceSearch:
         self._hypotheses = hypotheses
         self._looks_every = model.kernels.steps_per_look
         self._extend = partial(_extend, settings=settings)
+        # What a recorded step depends on beside its size.
         self._key = settings.min_length, settings.allow_unk, self._looks_every
         self._beam = settings.beam
 
@@ -90,7 +91,7 @@ class _DeviceSearch:
         start = self._model.start(self._model.encode(source_BS, source_lengths))
         self._decoder = DecoderShape.of(start)
         self._size = Size.of(len(source_BS), self._beam, source_BS.shape[1])
-        self._rows = np.arange(len(source_BS))
+        self._rows = np.arange(len(source_BS))  # of the unfinished sentences, in the buffers
         self._move(self._size, Content.of_start(start, self._beam))
 
     def extend(self, before_step: Callable[[int, int], None] | None) -> None:

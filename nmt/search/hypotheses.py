@@ -51,7 +51,6 @@ class Hypotheses:
     """The index in the whole batch of each unfinished sentence (B)."""
     finished: list[list[Hypothesis]] = field(default_factory=list)
     """Finished hypotheses, by sentence of the whole batch."""
-
     longest_prefix: int = 0
     """The pieces of the longest prefix."""
 

@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Watch = Callable[[int, int], None]
-"""Called before each step of a search with the sentences left and the pieces of each hypothesis so far."""
+"""Called before each step of a search with the sentences that it computes and the pieces of each hypothesis so far."""
 
 BATCH_TOKENS = 2_048
 """Source pieces that a CPU searches at once."""

@@ -50,7 +50,7 @@ class DecoderShape:
 
 @dataclass(frozen=True)
 class Content:
-    """A copy of what buffers hold for some sentences. A search that changes its size copies it to the new buffers."""
+    """What the buffers of a size hold for some sentences. It carries a search into the buffers of another size."""
 
     steps: int
     of_sentences: Mapping[str, Tensor]
@@ -119,7 +119,7 @@ class StepBuffers:
         self.forced_BR[:count] = to_device(torch.from_numpy(forced_BR), self.forced_BR.device)
 
     def content(self, rows: NDArray[np.int64], steps: int) -> Content:
-        """A copy of what the buffers hold for some sentences after a number of steps."""
+        """What the buffers hold for some sentences after a number of steps, copied."""
         rows_B = to_device(torch.from_numpy(rows), self.tokens_BW.device)
         slots = steps * self.tokens_BW.shape[1]
         found = {}

@@ -101,8 +101,7 @@ class Cuda:
             "current_stream": lambda device: self.current, "stream": lambda stream: contextlib.nullcontext(),
             "set_stream": lambda stream: self.done.append("current again"), "graph": self._recording,
             "empty_cache": lambda: None, "mem_get_info": lambda device: (self._free, 100),
-            "reset_peak_memory_stats": lambda device: None, "memory_allocated": lambda device: 10,
-            "max_memory_allocated": lambda device: 60,
+            "memory_reserved": lambda device: 60 if "stream waits" in self.done else 10,
         }  # fmt: skip
         for name, answer in answers.items():
             monkeypatch.setattr(torch.cuda, name, answer, raising=False)
