@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
 
-from nmt.checkpoint.bundle import load_bundle, load_training_state, save_bundle
+from nmt.checkpoint.bundle import Bundle, load_bundle, load_training_state, save_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import AVERAGE
 from nmt.checkpoint.lineage import averaging_notes
-from nmt.checkpoint.run_folder import RunFolder, best_updates, checkpoints
-from nmt.config import differences
+from nmt.checkpoint.run_folder import RunFolder, checkpoints
+from nmt.checkpoint.scores import best_updates
+from nmt.config import belongs_to_weights, differences
 from nmt.errors import CheckpointError, OutputError
 from nmt.ownership import check_replaceable
 
@@ -54,13 +55,23 @@ def _scores(checkpoint: Path) -> dict[int, float]:
 
 def _some_checkpoints(run: Path) -> dict[int, Path]:
     there = checkpoints(run)
-    if not there:
-        raise CheckpointError(f"{run}: no checkpoints to average. Is it a run's folder?")
-    return there
+    if there:
+        return there
+    inside = run.resolve()
+    if inside.parent.name == RunFolder(inside).checkpoints.name and checkpoints(inside.parent.parent):
+        raise CheckpointError(
+            f"{run}: is a checkpoint, but an average needs several. Name its run: {inside.parent.parent}"
+        )
+    raise CheckpointError(f"{run}: no checkpoints to average. Is it a run's folder?")
 
 
-def average(folders: Sequence[Path], out: Path) -> None:
+def average(
+    folders: Sequence[Path], out: Path, *, validate: Callable[[Bundle], Mapping[str, float | None] | None] | None = None
+) -> None:
     """Write the mean of several bundles as a bundle. Sums are computed in float64.
+
+    Args:
+        validate: called with the mean before it is written. Its figures, if any, are noted in the bundle.
 
     Raises:
         CheckpointError: a bundle is damaged, or its model, vocabulary or text normalization differs from the first.
@@ -68,14 +79,14 @@ def average(folders: Sequence[Path], out: Path) -> None:
             checkpoints.
     """
     _check_out(out, folders)
-    first = load_bundle(folders[0])
+    first = last = load_bundle(folders[0])
     total = {name: tensor.double() for name, tensor in first.weights.items()}
     for folder in folders[1:]:
-        bundle = load_bundle(folder)
-        if bundle.vocab.fingerprint != first.vocab.fingerprint:
+        last = load_bundle(folder)
+        if last.vocab.fingerprint != first.vocab.fingerprint:
             raise CheckpointError(f"{folder} has another vocabulary than {folders[0]}: they cannot be averaged.")
-        for key, before, after in differences(first.config, bundle.config):
-            if key.startswith("model.") or key in (
+        for key, before, after in differences(first.config, last.config):
+            if belongs_to_weights(key) or key in (
                 "data.nfc",
                 "data.punctuation",
                 "data.source_normalization",
@@ -84,10 +95,13 @@ def average(folders: Sequence[Path], out: Path) -> None:
                     f"{folder} is another model than {folders[0]} ({key}: {after}, not {before}): "
                     "they cannot be averaged."
                 )
-        for name, tensor in bundle.weights.items():
+        for name, tensor in last.weights.items():
             total[name] += tensor
-    mean = {name: (tensor / len(folders)).to(torch.float32) for name, tensor in total.items()}
-    save_bundle(out, mean, first.config, first.vocab, notes=averaging_notes(folders))
+    weights = {name: (tensor / len(folders)).to(torch.float32) for name, tensor in total.items()}
+    # The settings of the last checkpoint are those of the run's end, such as how it validates.
+    mean = Bundle(out, last.config, last.vocab, weights)
+    figures = None if validate is None else validate(mean)
+    save_bundle(out, weights, mean.config, mean.vocab, notes=averaging_notes(folders, figures))
 
 
 def _check_out(out: Path, folders: Sequence[Path]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from typing import Any
 
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import read_json
-from nmt.checkpoint.run_folder import bundle_to_use, checkpoints, runs_below
+from nmt.checkpoint.run_folder import bundle_to_use, checkpoints, chosen_bundle, runs_below, validation_score
+from nmt.checkpoint.scores import Score
 from nmt.config import load_yaml
 from nmt.errors import CheckpointError, NmtError
 
@@ -27,42 +27,33 @@ class ModelFacts:
 
     update: int | None
     """The number of updates. For an average, that of its last checkpoint."""
-    score: str | None
-    """The last validation score up to that update: ``BLEU 67.6``, or ``loss 1.234`` if BLEU was not measured."""
+    score: Score | None
+    """The validation score of these weights."""
     seconds_old: float | None
     """Seconds since the weights were written."""
 
     def __str__(self) -> str:
         facts = (
             None if self.update is None else f"update {self.update:,}",
-            self.score,
+            None if self.score is None else str(self.score),
             None if self.seconds_old is None else age(self.seconds_old),
         )
         return ", ".join(filter(None, facts))
 
 
 def describe_model(bundle: Path) -> str:
-    """A bundle's path and its known facts: ``runs/x/average (update 1,200, BLEU 67.6, 3 minutes old)``."""
+    """A bundle's path and its known facts: ``runs/x/average (update 1,200, BLEU 67.64, 3 minutes old)``."""
     facts = str(model_facts(bundle))
     return f"{bundle} ({facts})" if facts else str(bundle)
 
 
 def model_facts(bundle: Path) -> ModelFacts:
     """The facts that the files of a bundle hold. Missing and damaged files are skipped."""
-    checkpoint = _last_checkpoint(bundle)
-    update = _update(checkpoint)
-    scores = _mapping(_mapping(read_json(BundleFolder(checkpoint).training_state)).get("scores"))
-    known = {int(key): score for key, score in scores.items() if _STEP.fullmatch(f"step-{key}") and _is_score(score)}
-    until = [known[key] for key in sorted(known) if update is None or key <= update]
     try:
         seconds_old = max(0.0, time.time() - BundleFolder(bundle).weights.stat().st_mtime)
     except OSError:
         seconds_old = None
-    return ModelFacts(update, _score(bundle, until[-1]) if until else None, seconds_old)
-
-
-def _is_score(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return ModelFacts(_update(_last_checkpoint(bundle)), validation_score(bundle), seconds_old)
 
 
 def age(seconds: float) -> str:
@@ -91,15 +82,17 @@ def models_to_use(named: Sequence[Path]) -> tuple[list[Path], list[str]]:
     """The bundle of each named run or bundle; by default, the bundle of the newest trained run.
 
     Returns:
-        The bundles, and remarks as from :func:`newest_trained_run`.
+        The bundles, and remarks as from :func:`newest_trained_run` and :func:`chosen_bundle`.
 
     Raises:
         CheckpointError: a named folder does not exist or holds no model, or there is no trained run.
     """
-    if named:
-        return [bundle_to_use(path) for path in named], []
-    run, remarks = newest_trained_run()
-    return [bundle_to_use(run)], remarks
+    remarks: list[str] = []
+    if not named:
+        newest, remarks = newest_trained_run()
+        named = [newest]
+    chosen = [chosen_bundle(path) for path in named]
+    return [bundle for bundle, _ in chosen], remarks + [remark for _, remark in chosen if remark is not None]
 
 
 def newest_trained_run(
@@ -163,11 +156,6 @@ def _update(checkpoint: Path) -> int | None:
         return int(match[1])
     update = _mapping(read_json(BundleFolder(checkpoint).training_state)).get("update")
     return update if isinstance(update, int) else None
-
-
-def _score(bundle: Path, score: float) -> str:
-    measures_bleu = _mapping(_settings(bundle).get("validation")).get("bleu", True)
-    return f"BLEU {score:.1f}" if measures_bleu else f"loss {-score:.3f}"
 
 
 def _languages(run: Path) -> tuple[Any, Any]:

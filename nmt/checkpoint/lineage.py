@@ -14,6 +14,7 @@ from typing import Any
 
 from nmt.checkpoint.bundle_files import BundleFolder, recorded_checksums
 from nmt.checkpoint.kinds import read_json
+from nmt.checkpoint.scores import VALIDATION
 from nmt.data.manifest import read_manifest, without_samples
 from nmt.data.shards import read_index
 from nmt.errors import DataError
@@ -92,12 +93,14 @@ def vocabulary_origin(folder: Path, sha256: str) -> dict[str, Any] | None:
     return None
 
 
-def averaging_notes(folders: Sequence[Path]) -> dict[str, Any]:
-    """The notes of an average: which checkpoints, and the lineage of the last of them."""
+def averaging_notes(folders: Sequence[Path], validation: Mapping[str, float | None] | None) -> dict[str, Any]:
+    """The notes of an average: which checkpoints, its validation (None: there was none), and the last one's lineage."""
     notes: dict[str, Any] = {
         AVERAGED: [str(folder) for folder in folders],
         AVERAGED_SHA256: [_sha256(folder, BundleFolder(folder).weights) for folder in folders],
     }
+    if validation is not None:
+        notes[VALIDATION] = dict(validation)
     lineage = lineage_of(folders[-1])
     return notes if lineage is None else notes | {LINEAGE: lineage}
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from nmt.checkpoint.bundle_files import BundleFolder, damage, is_bundle
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
-from nmt.config import CheckpointsConfig, read_config
-from nmt.errors import CheckpointError, ConfigError
+from nmt.checkpoint.scores import Score, best_updates, score_in_notes, scores_until
+from nmt.config import CheckpointsConfig, load_yaml, read_config
+from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.files import flush_folder, free_name, put_back
 from nmt.locking import is_lock
 from nmt.ownership import Kind, remove_own
@@ -232,11 +233,6 @@ def kept(updates: Iterable[int], scores: Mapping[int, float], settings: Checkpoi
     return {*last, *best, *every}
 
 
-def best_updates(scores: Mapping[int, float], count: int) -> list[int]:
-    """The updates with the highest scores, best first; of equal scores, the earlier first."""
-    return sorted(scores, key=lambda update: (-scores[update], update))[:count]
-
-
 def prune(run: Path, scores: Mapping[int, float], settings: CheckpointsConfig) -> None:
     """Delete the checkpoints that are not to be kept, and the remains of interrupted saves.
 
@@ -286,31 +282,86 @@ def _last_changed(run: Path) -> float:
     return max(path.stat().st_mtime for path in (run, RunFolder(run).config, RunFolder(run).metrics) if path.exists())
 
 
+def validation_score(bundle: Path) -> Score | None:
+    """The validation score of exactly these weights; None for a bundle that was not validated.
+
+    A checkpoint that was saved before its validation does not know its score: the run's newest checkpoint does.
+    """
+    if (score := score_in_notes(bundle)) is not None:
+        return score
+    checkpoint = bundle.resolve()
+    match = _CHECKPOINT_NAME.fullmatch(checkpoint.name)
+    if match is None:
+        return None
+    newest = list(checkpoints(checkpoint.parent.parent).values())[-1:]
+    for known in map(scores_until, (checkpoint, *newest)):
+        if (value := known.get(int(match[1]))) is not None:
+            return Score(value, is_bleu=_measures_bleu(checkpoint))
+    return None
+
+
+def _measures_bleu(checkpoint: Path) -> bool:
+    try:
+        validation = load_yaml(BundleFolder(checkpoint).config).get("validation")
+    except NmtError:
+        return True
+    return bool(validation.get("bleu", True)) if isinstance(validation, dict) else True
+
+
 def bundle_to_use(path: Path) -> Path:
+    """The bundle to use for a path that names a run or a bundle, as :func:`chosen_bundle`.
+
+    Raises:
+        CheckpointError: the folder does not exist or holds no model.
+    """
+    return chosen_bundle(path)[0]
+
+
+def chosen_bundle(path: Path) -> tuple[Path, str | None]:
     """The bundle to use for a path that names a run or a bundle.
 
-    For a run: its average, unless a checkpoint is newer; else its best checkpoint; else its last.
+    For a run: its average, if it is better than the best checkpoint and no checkpoint is newer; else its best
+    checkpoint; else its last.
+
+    Returns:
+        The bundle, and a remark if the run has an average that is not used.
 
     Raises:
         CheckpointError: the folder does not exist or holds no model.
     """
     if is_bundle(path):
-        return path
+        return path, None
     if path.is_file():
         raise CheckpointError(f"{path}: is a file; name the folder of a run or bundle.")
     if not path.is_dir():
         raise CheckpointError(f"{path}: there is no such run or bundle.")
-    run = RunFolder(path)
-    average, newest = run.average, max((p.stat().st_mtime for p in checkpoints(path).values()), default=0.0)
-    if is_bundle(average) and average.stat().st_mtime >= newest:
-        return average
-    for link in (run.best, run.last):
-        if is_bundle(link):
-            return link.resolve()
-    if found := checkpoints(path):
-        return list(found.values())[-1]
-    if is_bundle(average):
-        return average
+    run, checkpoint = RunFolder(path), best_checkpoint(path)
+    if not is_bundle(run.average):
+        if checkpoint is not None:
+            return checkpoint, None
+    elif checkpoint is None:
+        return run.average, None
+    else:
+        newest = max((folder.stat().st_mtime for folder in checkpoints(path).values()), default=0.0)
+        is_older = run.average.stat().st_mtime < newest
+        objection = "checkpoints are newer" if is_older else why_not_better(run.average, checkpoint)
+        return (run.average, None) if objection is None else (checkpoint, f"{run.average} is not used: {objection}")
     inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and checkpoints(folder)]
     instead = f"Name a run in it: {', '.join(inside[:3])}." if inside else "Name another run or bundle."
     raise CheckpointError(f"{path}: neither a bundle nor a run with checkpoints. {instead}")
+
+
+def best_checkpoint(run: Path) -> Path | None:
+    """A run's best checkpoint, else its last; None if it has none."""
+    links = [link.resolve() for link in (RunFolder(run).best, RunFolder(run).last) if is_bundle(link)]
+    return next(iter((*links, *reversed(checkpoints(run).values()))), None)
+
+
+def why_not_better(average: Path, checkpoint: Path) -> str | None:
+    """Why an average is not known to be better than a checkpoint; None if it is, by the run's validation score."""
+    score, other = validation_score(average), validation_score(checkpoint)
+    if score is None:
+        return "it was not validated"
+    if other is None or other.is_bleu != score.is_bleu:
+        return f"{checkpoint.name} was not validated by the same measure"
+    return None if score.value > other.value else f"{score} is not better than {other} of {checkpoint.name}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from nmt.checkpoint.bundle import Bundle
 
 
 def average_checkpoints(
@@ -15,16 +18,23 @@ def average_checkpoints(
         int | None, typer.Option(metavar="N", min=1, help="Average the N best checkpoints by validation score.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="PATH", help="Where to write the bundle.  [RUN/average]")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="DIR", help="The run's data, to validate.  [where the run found it]")
+    ] = None,
 ) -> None:
-    """Average the weights of several checkpoints of a run.
+    """Average the weights of several checkpoints of a run, and validate the average.
+
+    `nmt translate` and `nmt export` then use it if it is better than the run's best checkpoint.
 
     Example: nmt average-checkpoints runs/toy-en-de-tiny --last 5
     """
     from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
     from nmt.checkpoint.describing import has_checkpoints, newest_trained_run
-    from nmt.checkpoint.run_folder import RunFolder
+    from nmt.checkpoint.run_folder import RunFolder, best_checkpoint, validation_score, why_not_better
     from nmt.cli.console import notice
-    from nmt.errors import ConfigError
+    from nmt.errors import CheckpointError, ConfigError, DataError
+    from nmt.training.averages import validate_average
+    from nmt.training.start.recorded_data import data_to_resume
 
     if last is not None and best is not None:
         raise ConfigError("--last and --best were both given: give one.")
@@ -33,11 +43,33 @@ def average_checkpoints(
         for line in (f"run: {run} (the newest)", *remarks):
             notice(line)
     inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
-    wanted = best if best is not None else last
-    if wanted is not None and len(inputs) < wanted:
-        notice(f"averaging {len(inputs)} checkpoints: the run does not have {wanted}")
-    out = out or RunFolder(run).average
-    average(inputs, out)
+    wanted, there = best or last or 5, len(inputs)
+    if there < wanted:
+        kind = "validated checkpoint" if best is not None else "checkpoint"
+        notice(f"averaging {there} {kind}{'s' * (there > 1)}: the run has no more, and {wanted} were asked for")
+
+    def validate(mean: Bundle) -> dict[str, float | None] | None:
+        try:
+            folders = [folder for folder, _ in data_to_resume(run, data)]
+            notice(f"validating on {folders[0]}")
+            validation = validate_average(mean, folders)
+        except (CheckpointError, DataError) as error:
+            if data is not None:
+                raise
+            notice(f"not validated: {error}")
+            return None
+        return {"loss": validation.loss, "bleu": validation.bleu}
+
     for folder in inputs:
         notice(f"averaged: {folder}")
-    notice(f"written: {out}")
+    own_place = RunFolder(run).average
+    out = out or own_place
+    average(inputs, out, validate=validate)
+    score, best_one = validation_score(out), best_checkpoint(run)
+    notice(f"written: {out}" + (f" ({score})" if score is not None else ""))
+    if score is None or best_one is None:
+        return
+    objection = why_not_better(out, best_one)
+    judgement = objection or f"{score} is better than {validation_score(best_one)} of {best_one.name}"
+    used = f": `nmt translate --model {run}` uses {best_one if objection else out}" if out == own_place else ""
+    notice(f"{judgement}{used}")

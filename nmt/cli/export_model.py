@@ -33,14 +33,14 @@ def export_model(
 
     Example: nmt export runs/toy-en-de-tiny --to ctranslate2 --quantization int8
     """
-    from nmt.checkpoint.describing import describe_model
-    from nmt.checkpoint.run_folder import bundle_to_use
+    from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice
     from nmt.convert.exporting import export_model
     from nmt.convert.naming import default_folder
 
-    bundle = bundle_to_use(model)
+    [bundle], remarks = models_to_use([model])
     out = out or default_folder(model, to, quantization)
-    notice(f"model: {describe_model(bundle)}")
+    for line in (f"model: {describe_model(bundle)}", *remarks):
+        notice(line)
     certificate = export_model(bundle, out, to=to, quantization=quantization, lines=lines_to_check(check_text))
     print_certificate(certificate, out)

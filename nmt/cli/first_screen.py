@@ -172,13 +172,11 @@ class _Run:
             return Found(self.path, "no checkpoint yet", changed, (resume,))
         bundle = bundle_to_use(self.path)
         facts = str(model_facts(bundle))
-        if bundle == run.average:
-            return Found(self.path, f"averaged: {facts}", changed, self._use(named, data_sets))
-        if self.updates and not self.is_over:
+        if bundle != run.average and self.updates and not self.is_over:
             state = f"stopped at update {self.updates[-1]:,}; best: {facts}"
             return Found(self.path, state, changed, (resume,))
-        average = (f"nmt average-checkpoints{named}", "average its last checkpoints")
-        return Found(self.path, f"finished; best: {facts}", changed, (average,))
+        state = "averaged" if bundle == run.average else "finished; best"
+        return Found(self.path, f"{state}: {facts}", changed, self._use(named, data_sets))
 
     def _use(self, named: str, data_sets: list[Path]) -> tuple[Command, ...]:
         """The commands for a model that is ready."""

@@ -1,6 +1,6 @@
 """Typed settings: loaded from YAML, changed by ``--set a.b=value``, strict, and written back in full."""
 
-from nmt.config.dumping import changeable_on_resume, differences, dump_config, flatten
+from nmt.config.dumping import belongs_to_weights, changeable_on_resume, differences, dump_config, flatten
 from nmt.config.layering import Layer, overlay, parse_layers, setting_in
 from nmt.config.mistakes import did_you_mean, first_mistake, mistakes
 from nmt.config.reading import (
@@ -45,6 +45,7 @@ __all__ = [
     "TrainingConfig",
     "ValidationConfig",
     "apply_settings",
+    "belongs_to_weights",
     "changeable_on_resume",
     "did_you_mean",
     "differences",

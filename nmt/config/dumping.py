@@ -72,3 +72,8 @@ def differences(before: Config, after: Config) -> list[tuple[str, str, str]]:
 def changeable_on_resume(key: str) -> bool:
     """Whether a setting may change when a run is resumed."""
     return any(key == known or (known.endswith(".") and key.startswith(known)) for known in _CHANGEABLE_ON_RESUME)
+
+
+def belongs_to_weights(key: str) -> bool:
+    """Whether weights fit only the model that has this setting."""
+    return key.startswith("model.") and "dropout" not in key

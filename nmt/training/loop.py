@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Mapping
 from contextlib import closing
@@ -9,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nmt.checkpoint.run_folder import best_updates
+from nmt.checkpoint.scores import best_updates
 from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.device import memory_in_use
@@ -276,7 +277,7 @@ class Trainer:
         progress.seconds, progress.validation_seconds = self._ranks.told_by_main(
             (self._run_seconds(), validation.seconds)
         )
-        best = max(progress.scores.values(), default=-float("inf"))
+        best = max((score for score in progress.scores.values() if not math.isnan(score)), default=-math.inf)
         progress.validations_without_gain = 0 if validation.score > best else progress.validations_without_gain + 1
         progress.scores[progress.update] = validation.score
         place = {"update": progress.update, "epoch": progress.epoch, "seconds": progress.seconds}

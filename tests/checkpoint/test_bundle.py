@@ -15,7 +15,7 @@ import nmt.checkpoint.bundle as bundle_module
 from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
 from nmt.checkpoint.bundle import TrainingState, load_bundle, load_training_state, save_bundle
 from nmt.checkpoint.bundle_files import Verification, verify
-from nmt.checkpoint.run_folder import RunFolder
+from nmt.checkpoint.run_folder import RunFolder, update_links
 from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError
@@ -231,6 +231,36 @@ def test_an_average_is_the_mean_and_lists_what_it_is_of(tmp_path):
         torch.testing.assert_close(tensor.double(), expected, rtol=1e-7, atol=1e-9)
     notes = json.loads((tmp_path / "average" / "notes.json").read_text())
     assert notes["averaged"] == [str(folder) for folder in folders]
+
+
+def test_an_average_is_validated_before_it_is_written_and_notes_the_figures(tmp_path):
+    folders = [save(tmp_path / str(seed), seed) for seed in range(2)]
+    seen = []
+
+    def validate(mean):
+        assert not (tmp_path / "average").exists()
+        seen.append(mean.build_model().state_dict())
+        return {"loss": 2.5, "bleu": None}
+
+    average(folders, tmp_path / "average", validate=validate)
+    torch.testing.assert_close(load_bundle(tmp_path / "average").build_model().state_dict(), seen[0], rtol=0, atol=0)
+    assert json.loads((tmp_path / "average" / "notes.json").read_text())["validation"] == {"loss": 2.5, "bleu": None}
+
+
+def test_checkpoints_that_differ_in_dropout_are_averaged_with_the_settings_of_the_last(tmp_path):
+    changed = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"dropout": 0.375})})
+    folders = [save(tmp_path / "1"), tmp_path / "2"]
+    save_bundle(folders[1], weights(1), changed, VOCAB)
+    average(folders, tmp_path / "average")
+    assert load_bundle(tmp_path / "average").config == changed
+
+
+def test_a_checkpoint_is_no_run(tmp_path):
+    folder = save(RunFolder(tmp_path).checkpoint(5), training=state(5, {}))
+    update_links(tmp_path, {})
+    for name in (folder, tmp_path / "last"):
+        with pytest.raises(CheckpointError, match=rf"is a checkpoint.*Name its run: {tmp_path}$"):
+            last_checkpoints(name, 5)
 
 
 def test_other_models_and_vocabularies_are_not_averaged(tmp_path):

@@ -13,7 +13,7 @@ from nmt.checkpoint.describing import (
     models_to_use,
     newest_trained_run,
 )
-from nmt.checkpoint.run_folder import RunFolder, newest_run
+from nmt.checkpoint.run_folder import RunFolder, newest_run, update_links
 from nmt.errors import CheckpointError
 
 
@@ -41,23 +41,76 @@ def make_run(root, name, scores=None, *, updates=(), hours_old=0.0, settings="da
 
 
 def test_a_checkpoint_is_described_by_update_score_and_age(root):
-    run = make_run(root, "x", {"400": 10.0, "800": 67.64, "1600": 99.0}, updates=[800, 1200], hours_old=3.5)
-    assert describe_model(RunFolder(run).checkpoint(1200)).endswith(
-        "step-00001200 (update 1,200, BLEU 67.6, 3 hours old)"
+    run = make_run(root, "x", {"400": 10.0, "800": 67.64, "1600": 99.0}, updates=[800], hours_old=3.5)
+    assert describe_model(RunFolder(run).checkpoint(800)).endswith(
+        "step-00000800 (update 800, BLEU 67.64, 3 hours old)"
     )
 
 
-def test_an_average_has_the_facts_of_its_last_checkpoint(root):
-    run = make_run(root, "x", {"400": 10.0}, updates=[200, 400])
+def test_a_checkpoint_that_was_not_validated_shows_no_score_of_another(root):
+    run = make_run(root, "x", {"400": 10.0}, updates=[400, 1200])
+    assert describe_model(RunFolder(run).checkpoint(1200)).endswith("(update 1,200, less than a minute old)")
+
+
+def test_a_checkpoint_that_was_validated_after_it_was_saved_has_that_score(root):
+    run = make_run(root, "x", {"1600": 9.0, "1200": 10.0}, updates=[1600])
+    make_run(root / "x", "part", updates=[1200])
+    (root / "x/part/checkpoints/step-00001200").rename(RunFolder(run).checkpoint(1200))
+    assert "(update 1,200, BLEU 10.00, " in describe_model(RunFolder(run).checkpoint(1200))
+
+
+def make_average(run, validation, *, of=(200, 400)):
     average = run / "average"
     average.mkdir()
     (average / "model.safetensors").touch()
     (average / "config.yaml").write_text("validation: {bleu: true}")
-    notes = {"averaged": [str(RunFolder(run).checkpoint(update)) for update in (400, 200)]}
-    (average / "notes.json").write_text(json.dumps(notes))
-    assert describe_model(average).endswith("average (update 400, BLEU 10.0, less than a minute old)")
+    notes = {"averaged": [str(RunFolder(run).checkpoint(update)) for update in of]}
+    (average / "notes.json").write_text(json.dumps(notes | ({"validation": validation} if validation else {})))
+    return average
+
+
+@pytest.mark.parametrize(
+    ("validation", "facts"),
+    [
+        ({"loss": 2.0, "bleu": 9.5}, "update 400, BLEU 9.50, "),
+        ({"loss": 2.0, "bleu": None}, "update 400, loss 2.000, "),
+        (None, "update 400, less than"),
+    ],
+)
+def test_an_average_has_its_own_score_and_the_update_of_its_last_checkpoint(root, validation, facts):
+    run = make_run(root, "x", {"400": 10.0}, updates=[200, 400])
+    assert f"average ({facts}" in describe_model(make_average(run, validation, of=(400, 200)))
     run.rename(root / "moved")
-    assert "update 400, BLEU 10.0" in describe_model(root / "moved" / "average")
+    assert f"average ({facts}" in describe_model(root / "moved" / "average")
+
+
+@pytest.mark.parametrize(
+    ("scores", "settings", "validation", "reason"),
+    [
+        ({"200": 9.0, "400": 10.0}, "validation: {bleu: true}", {"loss": 2.0, "bleu": 10.01}, None),
+        ({"200": 9.0, "400": 10.0}, "", {"loss": 2.0, "bleu": 10.0},
+         "BLEU 10.00 is not better than BLEU 10.00 of step-00000400"),
+        ({"200": -3.0, "400": -2.0}, "validation: {bleu: false}", {"loss": 1.9, "bleu": None}, None),
+        ({"200": -3.0, "400": -2.0}, "validation: {bleu: false}", {"loss": 2.1, "bleu": None},
+         "loss 2.100 is not better than loss 2.000 of step-00000400"),
+        # Of the last one's score nothing follows; nor of a loss beside BLEU.
+        ({"200": 9.0, "400": 5.0}, "", {"loss": 2.0, "bleu": 8.0},
+         "BLEU 8.00 is not better than BLEU 9.00 of step-00000200"),
+        ({"400": -2.0}, "validation: {bleu: false}", {"loss": 1.9, "bleu": 9.0},
+         "step-00000400 was not validated by the same measure"),
+        ({}, "", {"loss": 1.9, "bleu": 9.0}, "step-00000400 was not validated by the same measure"),
+        ({"400": 10.0}, "", None, "it was not validated"),
+    ],
+)  # fmt: skip
+def test_an_average_is_used_only_if_it_is_better_than_the_best_checkpoint(root, scores, settings, validation, reason):
+    run = make_run(root, "x", scores, updates=[200, 400], settings=settings)
+    update_links(run, {int(update): score for update, score in scores.items()})
+    best = (run / "best" if scores else run / "last").resolve()
+    average = make_average(run, validation)
+    expected = average if reason is None else best
+    remarks = [] if reason is None else [f"{average} is not used: {reason}"]
+    assert models_to_use([run]) == ([expected], remarks)
+    assert models_to_use([average]) == ([average], [])
 
 
 def test_without_bleu_the_loss_is_told(root):
@@ -94,7 +147,7 @@ def test_a_run_with_far_more_updates_is_named(root):
     trial = make_run(root, "trial", {"70": 0.1}, updates=[70])
     run, [remark] = newest_trained_run(root)
     assert run == trial
-    assert remark == f"{long} has trained for longer (update 1,200, BLEU 67.6, 5 hours old): name it to use it instead"
+    assert remark == f"{long} has trained for longer (update 1,200, BLEU 67.60, 5 hours old): name it to use it instead"
 
 
 @pytest.mark.parametrize(("updates", "settings"), [(100, "data: {source_lang: en}"), (1200, "data: {source_lang: fr}")])

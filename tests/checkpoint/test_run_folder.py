@@ -1,5 +1,7 @@
 """Which checkpoints are kept, and which one is used."""
 
+import os
+from math import nan
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from nmt.checkpoint.run_folder import (
     RunFolder,
     bundle_to_use,
     checkpoints,
+    chosen_bundle,
     is_run,
     kept,
     latest_intact_checkpoint,
@@ -28,6 +31,21 @@ def settings(**values) -> CheckpointsConfig:
 def test_the_best_are_kept_by_score():
     scores = {100: 2.0, 200: 6.0, 300: 4.0}
     assert kept([100, 200, 300, 400], scores, settings(keep_last=1, keep_best=2)) == {200, 300, 400}
+
+
+def test_a_score_without_a_checkpoint_takes_no_place_among_the_best():
+    scores = {100: 9.0, 200: 6.0, 300: 4.0, 400: 1.0}
+    assert kept([200, 300, 400, 500], scores, settings(keep_last=1, keep_best=2)) == {200, 300, 500}
+
+
+@pytest.mark.parametrize("scores", [{1: nan, 2: -5.0, 3: -3.0}, {1: -5.0, 2: nan, 3: -3.0}, {1: -3.0, 2: -5.0, 3: nan}])
+def test_a_score_that_is_not_a_number_is_never_the_best(tmp_path, scores):
+    best = max((score, update) for update, score in scores.items() if score == score)[1]
+    assert kept([1, 2, 3, 4], scores, settings(keep_last=1, keep_best=1)) == {best, 4}
+    for update in scores:
+        fake(tmp_path, update)
+    update_links(tmp_path, scores)
+    assert (tmp_path / "best").resolve() == RunFolder(tmp_path).checkpoint(best)
 
 
 def test_of_equal_scores_the_earlier_is_kept():
@@ -107,21 +125,24 @@ def test_pruning_leaves_a_checkpoint_that_lies_elsewhere(tmp_path):
     assert (elsewhere / "training.json").exists()
 
 
-def test_translate_takes_the_average_unless_checkpoints_are_newer(tmp_path):
-    import os
-
+def test_translate_takes_a_better_average_unless_checkpoints_are_newer(tmp_path):
     fake(tmp_path, 1)
     best = fake(tmp_path, 2)
+    (best / "training.json").write_text('{"scores": {"2": 1.0}}')
     update_links(tmp_path, {2: 1.0})
-    assert bundle_to_use(tmp_path) == best
+    assert chosen_bundle(tmp_path) == (best, None)
     average = tmp_path / "average"
     average.mkdir()
     (average / "model.safetensors").touch()
-    assert bundle_to_use(tmp_path) == average
+    (average / "notes.json").write_text('{"averaged": [], "validation": {"loss": 2.0, "bleu": 1.5}}')
+    assert chosen_bundle(tmp_path) == (average, None)
     newer = fake(tmp_path, 3)
     os.utime(newer, (average.stat().st_mtime + 10,) * 2)
-    assert bundle_to_use(tmp_path) == best
+    assert chosen_bundle(tmp_path) == (best, f"{average} is not used: checkpoints are newer")
     assert bundle_to_use(best) == best
+    for folder in ("checkpoints", "best", "last"):
+        (tmp_path / folder).rename(tmp_path / f"away-{folder}")
+    assert chosen_bundle(tmp_path) == (average, None)
 
 
 def test_what_is_not_there_is_an_error(tmp_path):

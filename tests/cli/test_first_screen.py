@@ -73,8 +73,6 @@ def test_each_state_leads_to_its_command(data_set):
     assert next_commands() == ["nmt train --resume runs/mine-tiny"]
     shutil.rmtree(run)
     run = a_run(update=1200)
-    assert next_commands() == ["nmt average-checkpoints"]
-    shutil.copytree(run / "checkpoints" / "step-00001200", run / "average")
     assert next_commands() == [
         "nmt translate",
         "nmt translate < data/mine/test.en > hypothesis.de",

@@ -15,7 +15,7 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.former_names import former_name
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
-from nmt.config import Config, differences
+from nmt.config import Config, belongs_to_weights, differences
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
 from nmt.errors import CheckpointError, ConfigError
@@ -27,7 +27,7 @@ from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.recorded_passes import check_recording
-from nmt.training.start.changes import belongs_to_weights, check_changes, encode_commands
+from nmt.training.start.changes import check_changes, encode_commands
 
 
 @dataclass(frozen=True)

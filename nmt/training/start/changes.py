@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from nmt.checkpoint.run_folder import RunFolder
-from nmt.config import Config, changeable_on_resume, differences, read_config
+from nmt.config import Config, belongs_to_weights, changeable_on_resume, differences, read_config
 from nmt.errors import ConfigError
 from nmt.training.listener import Listener
 
@@ -41,11 +41,6 @@ def check_changes(run: Path, config: Config, data: Sequence[Path], listener: Lis
 def encode_commands(data: Sequence[Path], model: Path) -> str:
     """The commands that encode data sets with the vocabulary of a run or bundle."""
     return " and ".join(f"`nmt build-vocab --data {folder} --vocab {model}`" for folder in data)
-
-
-def belongs_to_weights(key: str) -> bool:
-    """Whether weights fit only the model that has this setting."""
-    return key.startswith("model.") and "dropout" not in key
 
 
 def _belongs_to_encoding(key: str) -> bool:

@@ -1,0 +1,40 @@
+"""The validation of an average of checkpoints: as its run validates them, so that their scores can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.checkpoint.bundle import Bundle
+from nmt.config import Config
+from nmt.device import Hardware, choose_hardware
+from nmt.errors import ConfigError
+from nmt.training.input.data_sets import TrainingData
+from nmt.training.ranks.exchange import NO_OTHERS
+from nmt.training.run import hardware_of
+from nmt.training.validation import Validation, Validator
+
+
+def validate_average(mean: Bundle, data: Sequence[Path]) -> Validation:
+    """Validate an average on its run's valid set, with its run's settings.
+
+    Args:
+        data: the run's data sets, in the order of its settings.
+
+    Raises:
+        DataError: the data is not what the run was trained on, or its valid set is empty.
+    """
+    hardware = _hardware_here(mean.config)
+    valid_data = TrainingData.open(data, mean.config).folders[0]
+    validator = Validator(valid_data, mean.config, mean.vocab, hardware)
+    validation = validator.validate(mean.build_model(hardware.device, hardware.weights_dtype))
+    assert validation is not None  # only `until` breaks it off
+    return validation
+
+
+def _hardware_here(config: Config) -> Hardware:
+    """The hardware of the run's settings, or what this machine has instead."""
+    try:
+        return hardware_of(config, NO_OTHERS)
+    except ConfigError:
+        return choose_hardware(product=(config.model.d_model, config.model.d_ff))
