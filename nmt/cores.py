@@ -1,4 +1,4 @@
-"""The number of cores that this process may use."""
+"""The cores and the memory that control groups (containers, batch systems) let this process use."""
 
 from __future__ import annotations
 
@@ -52,3 +52,47 @@ def _quota_of(folder: Path) -> float:
         return int(quota) / int(period) if int(quota) > 0 else math.inf
     except (OSError, ValueError):  # "max" is not a number: there is no limit.
         return math.inf
+
+
+def memory_limit() -> int | None:
+    """The smallest memory limit of this process's control groups, in bytes; None without a limit."""
+    return min((limit for folder in control_groups("memory") if (limit := _limit_of(folder)) is not None), default=None)
+
+
+def grantable_memory() -> float:
+    """The bytes that control groups still grant this process; infinity without a limit."""
+    return min(map(_grantable_by, control_groups("memory")), default=math.inf)
+
+
+def _grantable_by(folder: Path) -> float:
+    """What is left below the group's limit. The kernel frees cached files before it kills, so they count as free."""
+    limit, used = _limit_of(folder), _number(folder, "memory.current", "memory.usage_in_bytes")
+    if limit is None:
+        return math.inf
+    return max(0, limit - max(0, (used or 0) - _cached_files(folder)))
+
+
+def _limit_of(folder: Path) -> int | None:
+    return _number(folder, "memory.max", "memory.limit_in_bytes")
+
+
+def _number(folder: Path, *names: str) -> int | None:
+    """The number in the first of the files that exists: they are named by the versions of control groups."""
+    for name in names:
+        try:
+            return int((folder / name).read_text("ascii"))
+        except ValueError:  # "max" is not a number: there is no limit.
+            return None
+        except OSError:
+            continue
+    return None
+
+
+def _cached_files(folder: Path) -> int:
+    """The bytes of cached files, those of groups below included: only version 1 names these totals apart."""
+    try:
+        words = (line.split() for line in (folder / "memory.stat").read_text("ascii").splitlines())
+        figures = {name: int(value) for name, value in words}
+    except (OSError, ValueError):
+        return 0
+    return sum(figures.get(f"total_{name}", figures.get(name, 0)) for name in ("active_file", "inactive_file"))

@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-from nmt.cores import usable_cores
+from nmt.cores import grantable_memory, usable_cores
 from nmt.errors import ConfigError
 from nmt.measured import remembered, speedup
 from nmt.openmp_waiting import adapt_waiting_to_load
@@ -191,7 +191,7 @@ def forget_peak_memory(device: torch.device) -> None:
 
 
 def memory_for_use(device: torch.device) -> int | None:
-    """Total bytes that this process can use; None if unknown."""
+    """Total bytes that this process can use, within the limits of its control groups; None if unknown."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device)
@@ -200,7 +200,7 @@ def memory_for_use(device: torch.device) -> int | None:
             available = next(int(line.split()[1]) * 1024 for line in meminfo if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         return None
-    return available + memory_in_use(device)
+    return int(min(available, grantable_memory())) + memory_in_use(device)
 
 
 def total_memory(device: torch.device) -> int | None:

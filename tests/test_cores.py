@@ -1,10 +1,13 @@
-"""How many cores this process may use."""
+"""The cores and the memory that this process may use."""
 
 import os
+from math import inf
 
 import pytest
+import torch
 
-from nmt.cores import usable_cores
+from nmt.cores import grantable_memory, memory_limit, usable_cores
+from nmt.device import memory_for_use, memory_in_use
 
 
 @pytest.fixture
@@ -54,3 +57,59 @@ def test_without_control_groups_the_affinity_counts(machine, monkeypatch, tmp_pa
     machine(3, "", {})
     monkeypatch.setattr("nmt.cores._OWN_CGROUP", tmp_path / "not-there")
     assert usable_cores() == 3
+
+
+def memory_2(
+    folder: str, limit: str, used: int, *, active: int = 0, inactive: int = 0, anon: int = 0
+) -> dict[str, str]:
+    stat = f"anon {anon}\nactive_anon 5000\ninactive_file {inactive}\nactive_file {active}\n"
+    names = {"memory.max": f"{limit}\n", "memory.current": f"{used}\n", "memory.stat": stat}
+    return {f"{folder}/{name}".lstrip("/"): content for name, content in names.items()}
+
+
+def memory_1(folder: str, limit: int, used: int, *, cached: int = 0, below: int = 0) -> dict[str, str]:
+    stat = (
+        f"cache 9\ninactive_file {cached}\nactive_file 0\ntotal_inactive_file {cached + below}\ntotal_active_file 0\n"
+    )
+    names = {"limit_in_bytes": f"{limit}\n", "usage_in_bytes": f"{used}\n", "stat": stat}
+    return {f"memory/{folder}/memory.{name}": content for name, content in names.items()}
+
+
+UNLIMITED_1 = 9223372036854771712
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "limit", "left"),
+    [
+        ("0::/\n", {}, None, inf),
+        ("0::/\n", memory_2("", "max", 700), None, inf),
+        ("0::/\n", memory_2("", "1000", 700), 1000, 300),
+        # Cached files can be reclaimed; anonymous memory cannot.
+        ("0::/\n", memory_2("", "1000", 700, active=100, inactive=250, anon=350), 1000, 650),
+        ("0::/\n", memory_2("", "1000", 1200), 1000, 0),
+        # Nested: the smallest limit is not always where least is left.
+        ("0::/a/b\n", memory_2("a", "1000", 990) | memory_2("a/b", "500", 100), 500, 10),
+        ("0::/a/b\n", memory_2("a", "2000", 300) | memory_2("a/b", "max", 100), 2000, 1700),
+        ("0::/a\n", memory_2("a", "1000", 100) | memory_2("b", "10", 10), 1000, 900),
+        # Without a figure of what is used, the limit itself is left.
+        ("0::/\n", {"memory.max": "1000\n"}, 1000, 1000),
+        # Version 1: the total of the groups below counts; an older container sees the host's path.
+        ("4:memory:/x\n0::/\n", memory_1("x", 1000, 800, cached=100, below=200), 1000, 500),
+        ("4:memory:/docker/1\n", memory_1("", 1000, 800), 1000, 200),
+        ("4:memory:/x/y\n", memory_1("", UNLIMITED_1, 9) | memory_1("x", 600, 50) | memory_1("x/y", 800, 9), 600, 550),
+        ("2:cpu:/\n", memory_1("", 1000, 800), None, inf),
+        ("4:memory:/\n", {"memory/memory.limit_in_bytes": "damaged"}, None, inf),
+    ],
+)  # fmt: skip
+def test_control_groups_limit_the_memory(machine, monkeypatch, membership, files, limit, left):
+    machine(8, membership, files)
+    assert (memory_limit(), grantable_memory()) == (limit, left)
+
+
+def test_memory_for_use_is_what_control_groups_grant_beside_the_memory_in_use(machine):
+    cpu = torch.device("cpu")
+    machine(8, "0::/\n", memory_2("", str(1 << 60), 0))
+    free = memory_for_use(cpu)
+    machine(8, "0::/\n", memory_2("", "500000000", 200000000))
+    assert free > memory_for_use(cpu)
+    assert memory_for_use(cpu) - memory_in_use(cpu) == pytest.approx(300_000_000, abs=1 << 24)

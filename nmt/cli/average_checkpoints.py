@@ -67,9 +67,9 @@ def average_checkpoints(
     average(inputs, out, validate=validate)
     score, best_one = validation_score(out), best_checkpoint(run)
     notice(f"written: {out}" + (f" ({score})" if score is not None else ""))
-    if score is None or best_one is None:
+    if best_one is None or (score is None and out != own_place):
         return
     objection = why_not_better(out, best_one)
     judgement = objection or f"{score} is better than {validation_score(best_one)} of {best_one.name}"
-    used = f": `nmt translate --model {run}` uses {best_one if objection else out}" if out == own_place else ""
+    used = f": `nmt translate --model {run}` uses {best_one.name if objection else out}" if out == own_place else ""
     notice(f"{judgement}{used}")

@@ -6,14 +6,13 @@ import os
 import platform
 import shutil
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 import torch
 
-from nmt.cores import control_groups, usable_cores
+from nmt.cores import memory_limit, usable_cores
 from nmt.device import memory_for_use
 from nmt.measured import VARIABLES
 from nmt.processor import processor_flags, processor_name
@@ -44,7 +43,6 @@ _VARIABLES = (
     "MKL_NUM_THREADS",
     "CUDA_VISIBLE_DEVICES",
 )
-_MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
 
 
 @dataclass(frozen=True)
@@ -131,13 +129,7 @@ def _total_memory() -> int | None:
 
 def _memory_limit() -> int | None:
     """The least limit of this process's control groups that is below the memory."""
-    limits = []
-    for folder in control_groups("memory"):
-        for name in _MEMORY_LIMITS:
-            # "max" is not a number: there is no limit.
-            with suppress(OSError, ValueError):
-                limits.append(int((folder / name).read_text("ascii")))
-    least, total = min(limits, default=None), _total_memory()
+    least, total = memory_limit(), _total_memory()
     return None if least is None or (total is not None and least >= total) else least
 
 

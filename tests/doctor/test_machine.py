@@ -55,21 +55,11 @@ def test_a_busy_process_is_seen(monkeypatch):
         worker.communicate()
 
 
-def test_the_least_limit_of_the_control_groups_counts_if_it_is_below_the_memory(monkeypatch, tmp_path):
-    inner, outer = tmp_path / "job" / "step", tmp_path / "job"
-    inner.mkdir(parents=True)
-    monkeypatch.setattr(machine, "control_groups", lambda controller: [inner, outer] if controller == "memory" else [])
+@pytest.mark.parametrize(("limit", "shown"), [(None, None), (400, 400), (999, 999), (1_000, None), (2_000, None)])
+def test_the_limit_of_the_control_groups_counts_if_it_is_below_the_memory(monkeypatch, limit, shown):
     monkeypatch.setattr(machine, "_total_memory", lambda: 1_000)
-    assert machine._memory_limit() is None
-    (outer / "memory.max").write_text("400\n")
-    assert machine._memory_limit() == 400
-    (inner / "memory.max").write_text("max\n")
-    assert machine._memory_limit() == 400
-    (inner / "memory.limit_in_bytes").write_text("300\n")
-    assert machine._memory_limit() == 300
-    for path in (outer / "memory.max", inner / "memory.limit_in_bytes"):
-        path.write_text("1000\n")
-    assert machine._memory_limit() is None
+    monkeypatch.setattr(machine, "memory_limit", lambda: limit)
+    assert machine._memory_limit() == shown
 
 
 def test_a_compiler_is_named_without_its_folder(monkeypatch, tmp_path):

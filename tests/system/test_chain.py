@@ -27,7 +27,7 @@ def test_bare_commands_take_the_newest_and_say_so(trained, nmt, tmp_path):
     assert "Up to date" in result.stderr
     assert "unknown 0.000%" in result.stderr
     translated = nmt("translate", "--max-extra-length", "2", cwd=trained, text=head(data / "test.en", 30))
-    assert "model: runs/toy-en-de-tiny/average" in translated.stderr
+    assert "model: runs/toy-en-de-tiny/" in translated.stderr
     assert translated.stdout.count("\n") == 30
     (tmp_path / "reference.de").write_text(head(data / "test.de", 30), "utf-8")
     scored = nmt("score", "--reference", tmp_path / "reference.de", "-", cwd=trained, text=translated.stdout)
@@ -47,6 +47,36 @@ def test_an_average_names_what_it_is_of_in_the_order_of_updates(trained, nmt, tm
     named = [line for line in result.stderr.splitlines() if line.startswith("averaged: ")]
     checkpoints = "runs/toy-en-de-tiny/checkpoints"
     assert named == [f"averaged: {checkpoints}/step-00000040", f"averaged: {checkpoints}/step-00000060"]
+
+
+def test_an_average_is_validated_as_its_run_validates_checkpoints(trained, nmt, tmp_path):
+    """The mean of the last checkpoint alone is that checkpoint: so are its figures."""
+    records = [json.loads(line) for line in (trained / "runs/toy-en-de-tiny/metrics.jsonl").read_text().splitlines()]
+    last = [record for record in records if record["kind"] == "validation"][-1]
+    result = nmt("average-checkpoints", "--last", "1", "--out", tmp_path / "average", cwd=trained)
+    figures = json.loads((tmp_path / "average" / "notes.json").read_text())["validation"]
+    assert figures == {"loss": pytest.approx(last["valid_loss"], rel=1e-6), "bleu": last["valid_bleu"]}
+    score = f"BLEU {last['valid_bleu']:.2f}"
+    assert f"{score} is not better than {score} of step-00000060" in result.stderr
+
+
+def test_an_average_without_its_valid_set_is_not_used(trained, nmt, tmp_path):
+    shutil.copytree(trained / "runs", tmp_path / "runs", symlinks=True)
+    run = "runs/toy-en-de-tiny"
+    (tmp_path / run / "data.json").unlink()
+    result = nmt("average-checkpoints", "--last", "50", cwd=tmp_path)
+    for words in (
+        "averaging 3 checkpoints: the run has no more, and 50 were asked for",
+        "not validated: ",
+        f"it was not validated: `nmt translate --model {run}` uses step-00000060",
+    ):
+        assert words in result.stderr
+    translated = nmt("translate", "--max-extra-length", "2", cwd=tmp_path, text="A man.\n")
+    assert f"model: {tmp_path / run}/checkpoints/step-00000060 (update 60, BLEU " in translated.stderr
+    assert f"{run}/average is not used: it was not validated" in translated.stderr
+    elsewhere = ["--data", tmp_path / "nowhere", "--out", tmp_path / "other"]
+    refused = nmt("average-checkpoints", *elsewhere, cwd=tmp_path, check=False)
+    assert (refused.returncode, (tmp_path / "other").exists()) == (2, False)
 
 
 def test_validation_bleu_is_that_of_translate_and_score(trained, nmt, tmp_path):

@@ -22,7 +22,8 @@ def scored(trained_once, nmt, tmp_path_factory) -> Path:
     for language in ("en", "de"):
         lines = (folder / "data/toy-en-de" / f"test.{language}").read_text("utf-8").splitlines(keepends=True)
         (folder / f"few.{language}").write_text("".join(lines[:20]), "utf-8")
-    nmt("translate", "--input", "few.en", "--output", "out.de", "--beam", "2", "--no-guard", cwd=folder)
+    model = ["--model", "runs/toy-en-de-tiny/average"]
+    nmt("translate", *model, "--input", "few.en", "--output", "out.de", "--beam", "2", "--no-guard", cwd=folder)
     (folder / "score.json").write_text(
         nmt("score", "--json", "--reference", "few.de", "out.de", cwd=folder).stdout, "utf-8"
     )
