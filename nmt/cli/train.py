@@ -78,6 +78,9 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Try the largest batch, print the cost of the run, and end.")
     ] = False,
+    show_settings: Annotated[
+        bool, typer.Option("--show-settings", help="Print all settings as YAML (for --config), and end.")
+    ] = False,
     nproc: Annotated[
         int | None,
         typer.Option(
@@ -108,8 +111,8 @@ def train(
 
     from nmt.cli.console import notice, write_stdout
     from nmt.cli.lost_terminal import hanging_up_when_unread
-    from nmt.cli.training_view import TrainingView, summary_lines, summary_text
-    from nmt.config import option_layer, setting_layer
+    from nmt.cli.training_view import TrainingView, preflight_lines, summary_lines
+    from nmt.config import dump_config, option_layer, setting_layer
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
     from nmt.training.listener import Unheard
@@ -152,16 +155,23 @@ def train(
     if choice.description is not None:
         say(choice.description)
     run = resume or out or Path("runs") / f"{resolved.data.name}-{choice.name}"
-    if is_main and not dry_run and not fresh:
+    if is_main and not dry_run and not show_settings and not fresh:
         check_run(run, resolved, folders, accept_changes=accept_changes)
     summary = summarize(folders, resolved)
+    if show_settings:
+        if is_main:
+            write_stdout(dump_config(summary.config, described=True))
+        if not dry_run:
+            return
     if launches:
         # Errors were reported above: once, not by each rank.
         raise typer.Exit(launch(sys.argv[1:], nproc or 1))
     if dry_run:
         found = rehearse(folders, run, resolved, init_from=init_from)
         if is_main:
-            write_stdout(summary_text(summary, found))
+            mark = "# " if show_settings else ""  # a comment below the settings
+            lines = [*summary_lines(summary), *preflight_lines(found)]
+            write_stdout("".join(f"{mark}{line}\n" for line in lines))
         return
 
     for line in summary_lines(summary):

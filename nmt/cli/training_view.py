@@ -161,25 +161,18 @@ def preflight_lines(found: Preflight) -> list[str]:
     usable = f" of {decimal(found.memory_for_use)}" if found.memory_for_use is not None else ""
     lines = [
         f"worst micro-batch: {found.worst_positions:,} positions, {decimal(found.memory_bytes)}{usable}",
-        f"speed: {found.target_tokens_per_second:,.0f} target tokens/s, {found.share_of_matrix_rate:.0%} of the "
-        f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach",
-    ]
-    if found.seconds_left is not None:
-        lines.append(f"time to finish: about {duration(found.seconds_left)}, validation apart")
-    lines.append(
         f"checkpoints: {decimal(found.checkpoint_bytes)} each, {decimal(found.checkpoints_bytes)} in all; "
-        f"{decimal(found.disk_free)} free"
-    )
+        f"{decimal(found.disk_free)} free",
+    ]
     if found.checkpoints_bytes > found.disk_free:
         lines.append(
             "warning: the disk will be full before the run ends: free some room, or lower checkpoints.keep_last"
         )
+    lines.append(
+        f"speed: {found.target_tokens_per_second:,.0f} target tokens/s, {found.share_of_matrix_rate:.0%} of the "
+        f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach"
+    )
+    if found.seconds_left is not None:
+        validation = "including" if found.ends_by_minutes else "excluding"
+        lines.append(f"time to finish: about {duration(found.seconds_left)}, {validation} validation")
     return lines
-
-
-def summary_text(summary: Summary, found: Preflight) -> str:
-    """What ``--dry-run`` prints: YAML that ``--config`` reads, with the rest in comments."""
-    from nmt.config import dump_config
-
-    lines = [*summary_lines(summary), *preflight_lines(found)]
-    return "".join(f"# {line}\n" for line in lines) + "\n" + dump_config(summary.config, described=True)

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from nmt.cli.training_view import progress_columns
+from nmt.cli.training_view import preflight_lines, progress_columns
+from nmt.training.start.preflight import Preflight
 
 
 @pytest.mark.parametrize("width", [24, 30, 39, 40, 60, 71, 72, 80, 100, 129, 130, 200])
@@ -23,3 +24,12 @@ def test_the_line_shows_update_and_share_at_any_width(width):
     assert "45%" in line
     assert ("59m59s left at most" in line) == (width >= 43)
     assert (status in line) == (width >= 130)
+
+
+@pytest.mark.parametrize(
+    ("by_minutes", "words"), [(True, "1m30s, including validation"), (False, "1m30s, excluding validation")]
+)
+def test_the_time_to_finish_comes_last_and_says_whether_it_includes_validation(by_minutes, words):
+    lines = preflight_lines(Preflight(50, 50, 0, None, 1.0, 1.0, 1.0, 90.0, by_minutes, 2, 1, 1))
+    assert any("the disk will be full" in line for line in lines)
+    assert lines[-1] == f"time to finish: about {words}"

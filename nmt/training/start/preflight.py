@@ -50,8 +50,10 @@ class Preflight:
     matrix_rate: float
     """Floating-point operations per second of matrix products only."""
     seconds_left: float | None
-    """The estimated time until the run's limits, at the speed of the worst micro-batch and without validation. None if
-    only patience ends the run."""
+    """The time until the run's limits: ``max_updates`` at the speed of the worst micro-batch, without validation, or
+    ``max_minutes``. None if only patience ends the run."""
+    ends_by_minutes: bool
+    """Whether that is the limit of ``max_minutes``, which includes validation."""
     checkpoint_bytes: int
     checkpoints_bytes: int
     """The size of all checkpoints that will be kept, plus one that is being written."""
@@ -114,6 +116,7 @@ def preflight(
     rate = worst.target_tokens / seconds * ranks.size
     checkpoint = 4 * learner.checkpoint_numbers()
     there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
+    seconds_left, ends_by_minutes = _seconds_left(config, progress, rate)
     learner.forget_recordings()  # of micro-batches that no update has
     return Preflight(
         micro_batch_tokens=min(size, learner.micro_batch_limit or size),
@@ -123,7 +126,8 @@ def preflight(
         target_tokens_per_second=rate,
         flops_per_second=training_flops(config, rows, width, width) / seconds,
         matrix_rate=matrix_rate(config, hardware, max(worst.positions, 512)),
-        seconds_left=_seconds_left(config, progress, rate),
+        seconds_left=seconds_left,
+        ends_by_minutes=ends_by_minutes,
         checkpoint_bytes=checkpoint,
         checkpoints_bytes=checkpoint * _checkpoints_at_once(config),
         disk_free=shutil.disk_usage(there).free,
@@ -199,13 +203,16 @@ def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float:
     return time.perf_counter() - begin
 
 
-def _seconds_left(config: Config, progress: Progress, rate: float) -> float | None:
-    training, left = config.training, []
+def _seconds_left(config: Config, progress: Progress, rate: float) -> tuple[float | None, bool]:
+    """The seconds until the run's limits, and whether ``max_minutes`` is the first of them."""
+    training = config.training
+    by_updates = by_minutes = math.inf
     if training.max_updates is not None:
-        left.append((training.max_updates - progress.update) * config.batching.update_tokens / rate)
+        by_updates = (training.max_updates - progress.update) * config.batching.update_tokens / rate
     if training.max_minutes is not None:
-        left.append(training.max_minutes * 60 - progress.seconds)
-    return max(0.0, min(left)) if left else None
+        by_minutes = training.max_minutes * 60 - progress.seconds
+    left = min(by_updates, by_minutes)
+    return None if left == math.inf else max(0.0, left), by_minutes < by_updates
 
 
 def _checkpoints_at_once(config: Config) -> int:
