@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from nmt.config import Config, ModelConfig
-from nmt.device import Hardware, is_out_of_memory, memory_for_use
+from nmt.device import Hardware, free_memory, is_out_of_memory
 from nmt.errors import TrainingError
 from nmt.model.transformer import Transformer
 from nmt.training.ranks.exchange import Ranks
@@ -23,7 +23,7 @@ def check_memory(config: Config, hardware: Hardware, ranks: Ranks) -> None:
     Raises:
         TrainingError: the model is too large. The message names the sizes and the settings to lower.
     """
-    usable = memory_for_use(hardware.device)
+    usable = free_memory(hardware.device)
     if usable is None:
         return
     if hardware.device.type == "cpu":
@@ -31,9 +31,10 @@ def check_memory(config: Config, hardware: Hardware, ranks: Ranks) -> None:
     needed = minimum_memory(config, hardware, ranks)
     if needed > usable:
         count = parameter_count(config.model, config.data.target_pieces, config.data.vocab_size)
+        parts = "weights, gradients, Adam's moments" + (", a copy to save" if hardware.device.type == "cpu" else "")
         raise TrainingError(
-            f"a model of {count:,} parameters needs at least {_size(needed)} (weights, gradients, Adam's moments); "
-            f"{_size(usable)} is available on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
+            f"a model of {count:,} parameters needs at least {_size(needed)} ({parts}); {_size(usable)} is available "
+            f"on {hardware.device}{_per_rank(hardware, ranks)}. {_REMEDY}"
         )
 
 
@@ -50,7 +51,10 @@ def minimum_memory(config: Config, hardware: Hardware, ranks: Ranks) -> int:
     sends = hardware.device.type == "cuda" and ranks.size > 1
     sends = sends and not training.shard_optimizer and not training.cuda_graphs
     copies = _WEIGHTS_AND_GRADIENTS + (training.ema_decay is not None) + sends
-    needed = (count * copies + count * _MOMENTS // shards) * hardware.weights_dtype.itemsize
+    numbers = count * copies + count * _MOMENTS // shards
+    if hardware.device.type == "cpu":  # the copy that is written as a checkpoint while training continues
+        numbers += count * (1 + _MOMENTS + (training.ema_decay is not None))
+    needed = numbers * hardware.weights_dtype.itemsize
     if hardware.autocast_dtype is not None:
         needed += count * hardware.autocast_dtype.itemsize  # the weights that products take
     return needed

@@ -26,10 +26,13 @@ from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.start.cost import matrix_rate, training_flops
 
-_SMALLEST = 1_024
+_SMALLEST = 256
 # Larger micro-batches gain nothing on a CPU: its matrix products are at full speed before, and its caches are small.
 _LARGEST_ON_CPU = 4_096
 _SHARE_OF_MEMORY = 0.85
+# A try may need this many times as many positions as the one before: an estimate from few positions is rough, and on a
+# CPU a try that does not fit ends the process.
+_MOST_DOUBLINGS_ON_CPU = 2
 # A shorter first pass was mostly warm-up, so a second pass is timed.
 _WARMING_UP_SECONDS = 2.0
 
@@ -158,41 +161,40 @@ def _largest_fitting(
     """
     passes_held = 2 if learner.passes_until_recorded > 1 else 1
 
-    def memory_with(positions: int) -> int:
+    def memory_with(size: int) -> tuple[int, int]:
+        """The memory in use with micro-batches of a size, and their positions, which are whole rows."""
         learner.forget_recordings()  # of smaller sizes, whose memory would be of no use
         forget_peak_memory(hardware.device)
-        for length in lengths:
-            worst = worst_batch(positions, length, _pieces(config))
+        batches = [worst_batch(size, length, _pieces(config)) for length in lengths]
+        for batch in batches:
             for _ in range(learner.passes_until_recorded):
-                learner.compute_gradients([worst], update=0, target_tokens=worst.target_tokens)
-        return memory_in_use(hardware.device)
+                learner.compute_gradients([batch], update=0, target_tokens=batch.target_tokens)
+        return memory_in_use(hardware.device), max(batch.positions for batch in batches)
 
-    first, size = min(_SMALLEST, limit) // 4, min(_SMALLEST, limit)
-    first_used = memory_with(first) if size < limit else 0
+    # Two sizes of different numbers of rows, however long the longest pair is.
+    size = min(max(_SMALLEST, 2 * max(lengths)), limit)
+    first_used, first_positions = memory_with(size // 2) if size < limit else (0, 0)
+    # The main rank copies what it saves. The first checkpoint allocates this memory.
+    is_cpu = hardware.device.type == "cpu"
+    reserved = 4 * learner.checkpoint_numbers() if is_cpu and ranks.is_main else 0
     while size < limit:
-        used = memory_with(size)
+        used, positions = memory_with(size)
         if learner.micro_batch_limit is not None:
             size = learner.micro_batch_limit
             break
-        per_position = (used - first_used) / (size - first)
-        held = used + round((passes_held - 1) * per_position * size)
-        doublings = _doublings_that_fit(held, passes_held * per_position, size, hardware, ranks)
+        per_position = max((used - first_used) / (positions - first_positions), 1.0)
+        held = used + reserved + round((passes_held - 1) * per_position * positions)
+        usable = memory_for_use(hardware.device)
+        if usable is None:
+            doublings = 1
+        else:
+            more = _SHARE_OF_MEMORY * (usable // ranks.local_size if is_cpu else usable) - held
+            times = (more / (passes_held * per_position) + positions) / size
+            doublings = math.floor(math.log2(times)) if times >= 2 else 0
         if doublings == 0:
             break
-        size = min(size * 2**doublings, limit)
+        size = min(size * 2 ** min(doublings, _MOST_DOUBLINGS_ON_CPU if is_cpu else doublings), limit)
     return min(ranks.gather(size))
-
-
-def _doublings_that_fit(used: int, bytes_per_position: float, size: int, hardware: Hardware, ranks: Ranks) -> int:
-    """How often the size of a micro-batch can be doubled, estimated from the memory that it used."""
-    usable = memory_for_use(hardware.device)
-    if usable is None:
-        return 1
-    if hardware.device.type == "cpu":
-        usable //= ranks.local_size
-    more = _SHARE_OF_MEMORY * usable - used
-    times = 1 + more / (max(bytes_per_position, 1.0) * size)
-    return math.floor(math.log2(times)) if times >= 2 else 0
 
 
 def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float:

@@ -107,8 +107,8 @@ def test_divided_moments_need_less_memory(settled, monkeypatch):
     hardware, ranks = choose_hardware("cpu", "fp32", 1), Ranks(0, 2, 0, 1)
     monkeypatch.setattr(
         model_memory,
-        "memory_for_use",
-        lambda device: 3 * 4 * parameter_count(settled().model, settled().data.vocab_size),
+        "free_memory",
+        lambda device: (3 + 3) * 4 * parameter_count(settled().model, settled().data.vocab_size),
     )
     check_memory(settled("training.shard_optimizer=true"), hardware, ranks)
     with pytest.raises(TrainingError):

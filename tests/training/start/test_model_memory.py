@@ -12,6 +12,9 @@ from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.start import model_memory as memory
 from nmt.training.start.model_memory import check_memory, out_of_memory_explained, parameter_count
 
+SAVED = 3
+"""The weights and the two moments that a CPU copies before it writes them as a checkpoint."""
+
 
 @pytest.mark.parametrize(
     "config",
@@ -30,7 +33,7 @@ def test_parameters_are_counted_without_building_the_model(config):
     [
         ("model.d_model=100000", ["parameters needs at least", "TB", "model.d_model", "--preset"]),
         ("model.encoder_layers=1000000000", ["parameters needs at least", "numbers of layers"]),
-        ("model.max_positions=1000000000000", ["parameters needs at least", "256 TB", "model.max_positions"]),
+        ("model.max_positions=1000000000000", ["parameters needs at least", "448 TB", "model.max_positions"]),
         ("model.d_ff=1000000000000000000", ["fits into no memory"]),
         ("model.d_model=80000000000", ["fits into no memory"]),
     ],
@@ -45,19 +48,22 @@ def test_a_model_beyond_all_memory_is_an_error_with_advice(run_training, tmp_pat
 def test_ranks_of_a_machine_share_its_memory(settled, monkeypatch):
     hardware = choose_hardware("cpu", "fp32", 1)
     config = settled()
-    needed = 4 * 4 * parameter_count(config.model, config.data.vocab_size)
-    monkeypatch.setattr(memory, "memory_for_use", lambda device: needed)
+    needed = 4 * (4 + SAVED) * parameter_count(config.model, config.data.vocab_size)
+    monkeypatch.setattr(memory, "free_memory", lambda device: needed)
     check_memory(config, hardware, NO_OTHERS)
     with pytest.raises(TrainingError, match="for each rank"):
         check_memory(config, hardware, Ranks(0, 2, 0, 2))
     with pytest.raises(TrainingError):
         check_memory(settled("training.ema_decay=0.9"), hardware, NO_OTHERS)
+    monkeypatch.setattr(memory, "free_memory", lambda device: needed - 1)
+    with pytest.raises(TrainingError, match="a copy to save"):
+        check_memory(config, hardware, NO_OTHERS)
 
 
 def test_the_copies_of_weights_in_16_bits_are_counted(settled, monkeypatch):
     config = settled()
-    needed = 4 * 4 * parameter_count(config.model, config.data.vocab_size)
-    monkeypatch.setattr(memory, "memory_for_use", lambda device: needed)
+    needed = 4 * (4 + SAVED) * parameter_count(config.model, config.data.vocab_size)
+    monkeypatch.setattr(memory, "free_memory", lambda device: needed)
     with pytest.raises(TrainingError):
         check_memory(config, choose_hardware("cpu", "bf16", 1), NO_OTHERS)
 
@@ -66,7 +72,7 @@ def test_gradients_that_are_sent_during_the_backward_pass_are_copied(settled, mo
     gpu = choose_hardware("cpu", "fp32", 1)
     object.__setattr__(gpu, "device", torch.device("cuda", 0))
     needed = 4 * 4 * parameter_count(settled().model, settled().data.vocab_size)
-    monkeypatch.setattr(memory, "memory_for_use", lambda device: needed)
+    monkeypatch.setattr(memory, "free_memory", lambda device: needed)
     check_memory(settled(), gpu, NO_OTHERS)
     check_memory(settled("training.cuda_graphs=true"), gpu, Ranks(0, 2, 0, 2))
     for overlaps in (settled(), settled("training.compile=true")):

@@ -1,5 +1,7 @@
 """The micro-batch that is found fits, is not needlessly small, and is found in few tries."""
 
+from itertools import pairwise
+
 import pytest
 
 from nmt.device import choose_hardware
@@ -19,9 +21,16 @@ class Machine:
     """A learner on a machine whose memory is known."""
 
     def __init__(
-        self, monkeypatch, usable: int, bytes_a_position: int, breaks_at: float = float("inf"), *, records=False
+        self,
+        monkeypatch,
+        usable: int,
+        bytes_a_position: int,
+        breaks_at: float = float("inf"),
+        *,
+        records=False,
+        saved: int = 0,
     ) -> None:
-        self.records = records
+        self.records, self._saved = records, saved
         self.tried: list[int] = []
         self.micro_batch_limit: int | None = None
         self._bytes, self._breaks_at, self._used = bytes_a_position, breaks_at, 50_000_000
@@ -31,6 +40,9 @@ class Machine:
     @property
     def passes_until_recorded(self) -> int:
         return 2 if self.records else 1
+
+    def checkpoint_numbers(self) -> int:
+        return self._saved // 4
 
     def forget_recordings(self):
         self.forgotten = len(self.tried)
@@ -48,9 +60,9 @@ class Machine:
 def found(settled):
     config = settled("batching.update_tokens=25000")
 
-    def find(machine: Machine, ranks: Ranks = module.Ranks()) -> int:
+    def find(machine: Machine, ranks: Ranks = module.Ranks(), longest: int = LONGEST) -> int:
         hardware = choose_hardware("cpu", "fp32", 1)
-        return module._largest_fitting(machine, module._LARGEST_ON_CPU, config, hardware, [LONGEST], ranks)
+        return module._largest_fitting(machine, module._LARGEST_ON_CPU, config, hardware, [longest], ranks)
 
     return find
 
@@ -58,16 +70,35 @@ def found(settled):
 def test_with_plenty_of_memory_small_tries_are_enough(found, monkeypatch):
     machine = Machine(monkeypatch, usable=16_000_000_000, bytes_a_position=500_000)
     assert found(machine) == module._LARGEST_ON_CPU
-    assert machine.tried == [256, 1_024]
+    assert machine.tried == [128, 256, 1_024]
 
 
+@pytest.mark.parametrize(("longest", "row"), [(LONGEST, LONGEST), (257, 257), (600, 600)])
 @pytest.mark.parametrize("usable", [1_200_000_000, 1_700_000_000, 2_600_000_000])
-def test_the_largest_that_fits_is_found(found, monkeypatch, usable):
+def test_the_largest_that_fits_is_found(found, monkeypatch, usable, longest, row):
+    """Micro-batches are whole rows, so their positions are fewer than their size: 771 of 1,024 in rows of 257."""
     machine = Machine(monkeypatch, usable=usable, bytes_a_position=500_000)
-    size = found(machine)
-    needed = 50_000_000 + ONCE + 500_000 * size
-    assert needed <= 0.85 * usable
-    assert needed + 500_000 * size > 0.85 * usable or size == module._LARGEST_ON_CPU
+    size = found(machine, longest=longest)
+    budget = 0.85 * usable - 50_000_000 - ONCE
+    assert 500_000 * max(machine.tried) <= budget
+    assert 500_000 * (size // row * row) <= budget
+    assert 500_000 * 2 * size > budget or size == module._LARGEST_ON_CPU
+
+
+def test_no_try_is_many_times_as_large_as_the_one_before(found, monkeypatch):
+    """A small batch may need less for each position than a large one: an estimate is trusted for two doublings."""
+    machine = Machine(monkeypatch, usable=16_000_000_000, bytes_a_position=1)
+    monkeypatch.setattr(module, "_LARGEST_ON_CPU", 100_000)
+    found(machine)
+    assert max(after / before for before, after in pairwise(machine.tried)) == 4
+
+
+def test_the_memory_of_the_first_checkpoint_is_kept_free(found, monkeypatch):
+    alone = found(Machine(monkeypatch, usable=2_600_000_000, bytes_a_position=500_000))
+    saved = 1_000_000_000
+    size = found(Machine(monkeypatch, usable=2_600_000_000, bytes_a_position=500_000, saved=saved))
+    assert size == alone // 2
+    assert 50_000_000 + ONCE + saved + 500_000 * size <= 0.85 * 2_600_000_000
 
 
 def test_recordings_hold_the_memory_of_a_pass_beside_one_that_is_not_recorded(settled, monkeypatch):
@@ -76,8 +107,8 @@ def test_recordings_hold_the_memory_of_a_pass_beside_one_that_is_not_recorded(se
     size = module._largest_fitting(machine, 4_096, config, hardware, [LONGEST], Ranks())
     once, a_pass = 50_000_000 + ONCE, 500_000 * size
     assert once + 2 * a_pass <= 0.85 * 2_600_000_000 < once + 4 * a_pass
-    assert machine.tried == [256, 256, 1_024, 1_024]  # the second time, it is recorded
-    assert machine.forgotten == 2  # the recording of the first size holds no memory beside the second one
+    assert machine.tried == [128, 128, 256, 256, 1_024, 1_024]  # the second time, it is recorded
+    assert machine.forgotten == 4  # the recording of the first size holds no memory beside the second one
 
 
 def test_ranks_of_one_machine_share_its_memory(found, monkeypatch):
