@@ -190,17 +190,25 @@ def forget_peak_memory(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def memory_for_use(device: torch.device) -> int | None:
-    """Total bytes that this process can use, within the limits of its control groups; None if unknown."""
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that this process can still take, within the limits of its control groups; None if unknown."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        return free + torch.cuda.memory_reserved(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     try:
         with open("/proc/meminfo", encoding="ascii") as meminfo:  # noqa: PTH123
             available = next(int(line.split()[1]) * 1024 for line in meminfo if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         return None
-    return int(min(available, grantable_memory())) + memory_in_use(device)
+    return int(min(available, grantable_memory()))
+
+
+def memory_for_use(device: torch.device) -> int | None:
+    """Bytes that this process uses or can still take; None if unknown."""
+    free = free_memory(device)
+    if free is None:
+        return None
+    return free + (torch.cuda.memory_allocated(device) if device.type == "cuda" else memory_in_use(device))
 
 
 def total_memory(device: torch.device) -> int | None:

@@ -6,6 +6,7 @@ Shapes: B pairs, S source pieces, T target pieces with eos, V vocabulary, H head
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.batching import micro_batches
-from nmt.device import Hardware, to_device
+from nmt.device import Hardware, free_memory, to_device
 from nmt.errors import ConfigError
 from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.transformer import Transformer
@@ -24,6 +25,8 @@ from nmt.search.hypotheses import length_penalty
 from nmt.search.next_pieces import never_emitted
 from nmt.search.settings import Normalization
 from nmt.special_ids import BOS, EOS, PAD
+
+_SHARE_OF_MEMORY = 0.5
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def score_targets(
         sources, targets: ids without bos and eos; one target per source.
         alpha, normalization: the length penalty. With an alpha of 0, the score is the log-probability.
         allow_unk: score unk like any other piece, because given texts may contain it.
-        batch_tokens: maximum padded positions of the longer side that are scored at once.
+        batch_tokens: maximum padded positions of the longer side that are scored at once; fewer if memory is short.
         alignment_layer: the decoder layer whose attention, averaged over heads and models, gives the alignment: counted
             from 0, or from the last layer as -1. None computes no alignment.
 
@@ -88,6 +91,7 @@ def score_targets(
     fitting = np.flatnonzero(np.maximum(source_lengths, target_lengths) <= longest)
     banned = to_device(torch.tensor(never_emitted(allow_unk)), hardware.device)
     scores = [_scored([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
+    batch_tokens = min(batch_tokens, _positions_that_fit(models, hardware))
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
         log_p_BT, aligned_BT = _score_batch(
             models,
@@ -105,6 +109,16 @@ def score_targets(
             alignment = None if aligned_BT is None else aligned_BT[row][:length]
             scores[pair] = _scored(log_p_BT[row][:length], alpha, normalization, alignment)
     return scores
+
+
+def _positions_that_fit(models: Sequence[Transformer], hardware: Hardware) -> int:
+    """The positions that fit into the free memory at once, by an estimate: on a CPU, too many end the process."""
+    free = free_memory(hardware.device)
+    if free is None:
+        return sys.maxsize
+    # Of each position the logits, their copy in 32 bits and the one that logsumexp makes; a layer needs far less.
+    numbers = max(3 * model.vocab_size + 4 * (model.config.d_ff + 4 * model.config.d_model) for model in models)
+    return max(1, int(_SHARE_OF_MEMORY * free) // (4 * numbers))
 
 
 def _score_batch(

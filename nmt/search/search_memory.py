@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 
-from nmt.device import is_out_of_memory, memory_for_use, memory_in_use, release_memory, total_memory
+from nmt.device import free_memory, is_out_of_memory, release_memory, total_memory
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.search.device_search import suits_device_search
@@ -62,8 +62,7 @@ class SearchMemory:
         self._recorded_steps = recorded_steps
         self._device = device
         self._key_bytes = products.itemsize if products.is_floating_point else _NUMBER
-        in_all = memory_for_use(device)
-        self.free = None if in_all is None else max(0, in_all - memory_in_use(device))
+        self.free = free_memory(device)
         self._alone = threading.Lock()
 
     def need(self, settings: SearchSettings, sentences: int, source_pieces: int, length: int) -> int:

@@ -76,7 +76,7 @@ def install() -> None:
     cuda.get_device_capability = lambda device=None: (9, 0)
     cuda.get_device_properties = lambda device=None: SimpleNamespace(total_memory=MEMORY, name="fake H100", major=9)
     cuda.mem_get_info = lambda device=None: (MEMORY - _gpu().used, MEMORY)
-    cuda.memory_reserved = lambda device=None: _gpu().used
+    cuda.memory_reserved = cuda.memory_allocated = lambda device=None: _gpu().used
     cuda.max_memory_allocated = lambda device=None: _gpu().peak
     cuda.reset_peak_memory_stats = lambda device=None: setattr(_gpu(), "peak", _gpu().used)
     cuda.empty_cache = lambda: None

@@ -11,6 +11,7 @@ from nmt.device import choose_hardware
 from nmt.errors import ConfigError
 from nmt.model.observing import AttentionObserver
 from nmt.model.transformer import Transformer
+from nmt.search import given_targets
 from nmt.search.beam_search import beam_search
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
@@ -91,6 +92,25 @@ def test_equals_steps_in_float64(count):
         assert double.log_probability == pytest.approx(sum(expected), abs=1e-9)
         assert single.piece_log_probabilities == pytest.approx(expected, abs=1e-4)
         assert single.score == pytest.approx(sum(expected) / ((5 + len(expected)) / 6) ** 0.6, abs=1e-4)
+
+
+@pytest.mark.parametrize(("free", "positions"), [(None, 400), (10**12, 400), (0, 10), (10**6, None)])
+def test_no_more_is_scored_at_once_than_fits_into_the_memory(monkeypatch, free, positions):
+    model, sizes = build(0), []
+    encode = model.encode
+    monkeypatch.setattr(
+        model, "encode", lambda source, lengths: sizes.append(source.numel()) or encode(source, lengths)
+    )
+    monkeypatch.setattr(given_targets, "free_memory", lambda device: free)
+    pair = [9] * 9
+    found = score_targets([model], [pair] * 40, [pair] * 40, CPU, batch_tokens=400)
+    if free == 10**6:
+        numbers = 3 * model.vocab_size + 4 * (model.config.d_ff + 4 * model.config.d_model)
+        positions = int(0.5 * free) // (4 * numbers) // 10 * 10
+        assert 10 < positions < 400
+    assert max(sizes) == positions
+    for score in found:
+        assert score.log_probability == pytest.approx(found[0].log_probability, abs=1e-4)
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 100_000])

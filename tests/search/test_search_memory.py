@@ -36,6 +36,15 @@ def fit(memory: SearchMemory, search, batch=FIVE, beam=4, searches=1):
     )
 
 
+def test_memory_that_was_in_use_once_is_free_again(model, monkeypatch):
+    """On a GPU after training: of 100 bytes 20 are free, 70 are torch's, and 10 of these hold tensors."""
+    figures = {"memory_reserved": 70, "memory_allocated": 10, "max_memory_allocated": 65}
+    for name, value in figures.items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (20, 100))
+    assert SearchMemory([model], torch.device("cuda", 0)).free == 80
+
+
 def test_a_batch_that_raises_is_halved_until_it_fits(model):
     tried = []
 
