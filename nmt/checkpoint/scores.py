@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.kinds import read_json
@@ -56,5 +56,5 @@ def best_updates(scores: Mapping[int, float], count: int) -> list[int]:
     return sorted(ordered, key=lambda update: -scores[update])[:count]
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

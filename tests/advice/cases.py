@@ -730,6 +730,7 @@ EXCEPTIONS: dict[str, str] = {
     "cli/bench.py: --model": _BENCH,
     "cli/bench.py: --preset": _BENCH,
     "cli/bench.py: --set": _BENCH,
+    "cli/average_checkpoints.py: nmt translate --model {}": "says what that command uses, when nothing is wrong",
     "cli/build_vocab.py: --byte-fallback": _NOTICE,
     "cli/app.py: --help": "follows every mistyped command; tests/system/test_chain.py asks for each command's help",
     "cli/first_screen.py: --data": _FIRST_SCREEN,

@@ -83,6 +83,8 @@ FOUND = [
 TOLERATED = [
     ("notes of a bundle", b'{"averaged": [null, 1, "a"]}'),
     ("notes of a bundle", b'{"averaged": ["step-' + b"9" * 5_000 + b'"]}'),
+    ("notes of a bundle", b'{"averaged": ["a"], "validation": {"loss": "low", "bleu": [1]}}'),
+    ("notes of a bundle", b'{"averaged": ["a"], "validation": {"loss": ' + b"9" * 400 + b', "bleu": true}}'),
     ("notes of a bundle", b"[" * 100_000),
     ("metrics", b"[" * 100_000 + b"\n"),
     ("manifest in a run", b"[" * 100_000),
