@@ -35,10 +35,10 @@ def best_checkpoints(run: Path, count: int) -> list[Path]:
     """
     there = _some_checkpoints(run)
     newest = list(there.values())[-1]
-    scores = {update: score for update, score in _scores(newest).items() if update in there}
-    if not scores:
+    best = best_updates({update: score for update, score in _scores(newest).items() if update in there}, count)
+    if not best:
         raise CheckpointError(f"{run}: none of its checkpoints was validated; use --last instead of --best.")
-    return [there[update] for update in sorted(best_updates(scores, count))]
+    return [there[update] for update in sorted(best)]
 
 
 def _scores(checkpoint: Path) -> dict[int, float]:

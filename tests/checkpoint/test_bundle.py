@@ -1,6 +1,7 @@
 """Bundles: written whole or not at all, verified when read, and readable for good."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -301,8 +302,9 @@ def test_the_last_are_by_update_and_the_best_by_score(tmp_path):
     assert best_checkpoints(tmp_path, 2) == [folder[5], folder[100]]
 
 
-def test_a_run_that_was_never_validated_has_no_best_checkpoints(tmp_path):
-    save(RunFolder(tmp_path).checkpoint(5), training=state(5, {}))
+@pytest.mark.parametrize("scores", [{}, {5: math.nan}, {4: 1.0}])
+def test_a_run_that_was_never_validated_has_no_best_checkpoints(tmp_path, scores):
+    save(RunFolder(tmp_path).checkpoint(5), training=state(5, scores))
     with pytest.raises(CheckpointError, match=r"none of its checkpoints was validated; use --last instead of --best"):
         best_checkpoints(tmp_path, 1)
 
