@@ -14,25 +14,32 @@ def average_checkpoints(
     best: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Average the N best checkpoints by validation score.")
     ] = None,
+    updates: Annotated[
+        str | None, typer.Option(metavar="N,N", help="Average the checkpoints of these updates.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="PATH", help="Where to write the bundle.  [RUN/average]")] = None,
 ) -> None:
     """Average the weights of several checkpoints of a run.
 
     Example: nmt average-checkpoints runs/toy-en-de-tiny --last 5
     """
-    from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
+    from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints, named_checkpoints
     from nmt.checkpoint.describing import has_checkpoints, newest_trained_run
     from nmt.checkpoint.run_folder import RunFolder
     from nmt.cli.console import notice
     from nmt.errors import ConfigError
 
-    if last is not None and best is not None:
-        raise ConfigError("--last and --best were both given: give one.")
+    given = [name for name, value in (("--last", last), ("--best", best), ("--updates", updates)) if value is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} were both given: give one.")
     if run is None:
         run, remarks = newest_trained_run(usable=has_checkpoints)
         for line in (f"run: {run} (the newest)", *remarks):
             notice(line)
-    inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
+    if updates is not None:
+        inputs = named_checkpoints(run, updates.split(","))
+    else:
+        inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
     wanted = best if best is not None else last
     if wanted is not None and len(inputs) < wanted:
         notice(f"averaging {len(inputs)} checkpoints: the run does not have {wanted}")
