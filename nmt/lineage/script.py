@@ -90,7 +90,7 @@ def script_for(link: Link) -> str:
     try:
         steps = list(dict.fromkeys(step for part in _in_order(link) for step in script.steps(part)))
         first = [*script.variables, *(f"echo {_quoted(f'warning: {line}')} >&2" for line in doubts(link))]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{link.name}: its lineage is damaged ({type(error).__name__}: {error}).") from None
     versions = sorted(
         {f"# {_one_line(str(part.facts['versions']))}" for part in link.all() if "versions" in part.facts}

@@ -282,9 +282,13 @@ def test_a_damaged_lineage_is_an_error(chain, nmt):
     notes = json.loads(average.notes.read_text())
     notes["lineage"]["data"][0]["manifest"] = {"name": 3}
     average.notes.write_text(json.dumps(notes))
-    result = nmt("inspect", "runs/toy-en-de-tiny", cwd=chain, check=False)
-    assert result.returncode == 2
-    assert "its lineage is damaged" in result.stderr
+    record = json.loads((chain / "score.json").read_text())
+    record["systems"][0]["scores"][0]["value"] = 10**400
+    (chain / "huge.json").write_text(json.dumps(record))
+    for path in ("runs/toy-en-de-tiny", "huge.json"):
+        result = nmt("inspect", path, cwd=chain, check=False)
+        assert result.returncode == 2
+        assert "its lineage is damaged" in result.stderr
 
 
 def test_own_text_is_made_again_from_where_it_lies_and_a_pipe_is_not(nmt, tmp_path):
