@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,11 +16,11 @@ from nmt.bench.translating_speed import bench_translate, save_random_bundle
 from nmt.config import Config, load_preset, parse_config
 from nmt.device import Hardware, Precision, choose_hardware
 from nmt.doctor.rates import BEAM, ProductRate
+from nmt.doctor.steps import Report
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 
-Report = Callable[[str], None]
 Mode = Literal["compiled", "recorded"]
 """A training setting that may be faster on a GPU: ``training.compile`` or ``training.cuda_graphs``."""
 
