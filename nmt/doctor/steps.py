@@ -46,8 +46,8 @@ class Steps:
 
     @property
     def is_late(self) -> bool:
-        """Whether more than half of the time has passed."""
-        return self.seconds > (self._end - self._begin) / 2
+        """Whether more than 40 % of the time has passed."""
+        return self.seconds > 0.4 * (self._end - self._begin)
 
     def do(
         self,

@@ -116,13 +116,13 @@ def _doubts(link: Link) -> Iterator[str]:
     if isinstance(minutes, int | float):
         yield _one_line(
             f"{link.name}: was trained for {minutes:g} minutes (training.max_minutes). Another training makes another "
-            "number of updates in this time, so its weights will differ."
+            "number of updates in this time, so its weights may differ."
         )
     changed = training.get(CHANGED)
     if isinstance(changed, list) and changed:
         yield _one_line(
             f"{link.name}: was resumed with other settings ({', '.join(map(str, changed))}). The script trains with "
-            "the last settings from the beginning, so its weights will differ."
+            "the last settings from the beginning, so its weights may differ."
         )
 
 
