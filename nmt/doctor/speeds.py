@@ -147,9 +147,7 @@ def translating_speeds(
     )
     source_length = round(result["source_pieces"] / result["sentences"])
     operations = operations_per_token(config, source_length)
-    rates: dict[str, float] = {
-        rate.precision: rate.operations_per_second for rate in products if _is_of_batches(rate, hardware)
-    }
+    rates = rates_of_batches(products, hardware)
     return [_speed(name, values, operations, rates) for name, values in result["contestants"].items()]
 
 
@@ -167,8 +165,13 @@ def _speed(name: str, values: dict[str, Any], operations: float, rates: dict[str
     )
 
 
-def _is_of_batches(rate: ProductRate, hardware: Hardware) -> bool:
-    return rate.rows == 256 and rate.threads == hardware.threads
+def rates_of_batches(products: Sequence[ProductRate], hardware: Hardware) -> dict[str, float]:
+    """The rate of products of a batch of hypotheses on all threads, by precision."""
+    return {
+        rate.precision: rate.operations_per_second
+        for rate in products
+        if rate.rows == 256 and rate.threads == hardware.threads
+    }
 
 
 def operations_per_token(config: Config, source_length: int) -> float:

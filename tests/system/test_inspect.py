@@ -167,6 +167,19 @@ def test_a_missing_file_of_a_folder_is_a_change(chain, nmt, file):
     assert result.stdout.count("[CHANGED]") == 1
 
 
+def test_of_two_data_sets_of_the_name_the_one_with_the_same_text_is_meant(chain, nmt):
+    """The run's own lies elsewhere now; in its place is another text."""
+    shutil.move(chain / "data/toy-en-de", chain / "other")
+    shutil.copytree(chain / "other", chain / "data/toy-en-de")
+    manifest = chain / "other/manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"fingerprint": "0" * 64}))
+    (chain / "other/train.de").write_text("another text\n")
+    record = chain / "runs/toy-en-de-tiny/data.json"
+    [entry] = json.loads(record.read_text())
+    record.write_text(json.dumps([entry | {"relative": "../../other", "absolute": "/nowhere"}]))
+    assert "data set: data/toy-en-de  [unchanged]" in nmt("inspect", "runs/toy-en-de-tiny", cwd=chain).stdout
+
+
 def test_a_data_set_of_several_models_is_read_once(chain, monkeypatch):
     record = json.loads((chain / "score.json").read_text())
     models = record["lineage"]["hypotheses"][0]["translation"]["origin"]["models"]
