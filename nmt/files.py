@@ -48,10 +48,17 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                 yield stream
                 flush_to_disk(stream, temporary)
             with writing(temporary):
+                _keep_private(path, temporary)
                 temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _keep_private(earlier: Path, new: Path) -> None:
+    """Give a new file or folder the mode of the one that it replaces, if there is one."""
+    if earlier.exists():
+        new.chmod(stat.S_IMODE(earlier.stat().st_mode) & 0o777)
 
 
 def _kept(path: Path, what: str) -> str:
@@ -131,14 +138,19 @@ def completing(path: Path, *, keep: int = 0) -> Iterator[BinaryIO]:
         has_some = partial.is_file() and partial.stat().st_size > 0
         return f"The finished part is kept in {partial}." if has_some else "No file was left behind."
 
-    with written_as(path, partial, kept):
-        with open_to_write(partial, "r+b" if keep else "wb", follow=False) as stream:
-            stream.truncate(keep)
-            stream.seek(keep)
-            yield stream
-            flush_to_disk(stream, partial)
-        with writing(partial):
-            partial.replace(path)
+    try:
+        with written_as(path, partial, kept):
+            with open_to_write(partial, "r+b" if keep else "wb", follow=False) as stream:
+                stream.truncate(keep)
+                stream.seek(keep)
+                yield stream
+                flush_to_disk(stream, partial)
+            with writing(partial):
+                partial.replace(path)
+    except WriteError as error:
+        if error.path == path:
+            raise
+        raise error.changed(kept=kept()) from error  # Another file, such as the record of this one.
 
 
 @contextmanager
@@ -170,7 +182,7 @@ def replacing_folders(folders: Sequence[Path], kind: Kind) -> Iterator[list[Path
         yield [each.temporary for each in replaced]
         for each in replaced:
             with each.naming():
-                _finish(each.temporary)
+                _finish(each.temporary, each.folder)
                 check_replaceable(each.folder, kind)  # Check again: hours may have passed.
         _swap_all(replaced)
 
@@ -321,13 +333,18 @@ def put_back(parent: Path) -> None:
             outgoing.rename(folder)
 
 
-def _finish(folder: Path) -> None:
-    """Give all files the mode that the umask allows (some libraries write private files), and flush them to disk."""
+def _finish(folder: Path, earlier: Path) -> None:
+    """Give all files the mode that the umask allows (some libraries write private files), and flush them to disk.
+
+    Files that the user made private stay private, and so does the folder.
+    """
     mode = stat.S_IMODE(folder.stat().st_mode) & 0o666
     for path in folder.iterdir():
         path.chmod(mode)
+        _keep_private(earlier / path.name, path)
         with writing(path):
             _flush(path)
+    _keep_private(earlier, folder)
     flush_folder(folder)
 
 

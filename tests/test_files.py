@@ -1,6 +1,8 @@
 """Files and folders: whole or not there, and what is left by a process that dies meanwhile."""
 
+import errno
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -10,8 +12,9 @@ import pytest
 
 from nmt import files
 from nmt.errors import OutputError
-from nmt.files import put_back, replacing, replacing_folder, replacing_folders
+from nmt.files import completing, put_back, replacing, replacing_folder, replacing_folders
 from nmt.ownership import Kind, check_replaceable, remove_own
+from nmt.writing import WriteError
 
 LETTER = Kind("a letter", lambda path: path.read_text().startswith("Dear"))
 BOX = Kind("a box", lambda folder: (folder / "label").is_file(), is_folder=True, holds=("label", "*.thing"))
@@ -256,3 +259,28 @@ def test_if_one_of_several_folders_may_not_be_replaced_all_stay(tmp_path):
     assert held(tmp_path / "a")["label"] == "before"
     assert held(tmp_path / "b") == {"mine.txt": "mine"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_what_the_user_made_private_stays_private(tmp_path):
+    page, box = tmp_path / "page", tmp_path / "box"
+    for text in ("first", "second"):
+        with replacing(page) as stream:
+            stream.write(text.encode())
+        fill(box, text)
+        if text == "first":
+            for path, mode in ((page, 0o600), (box, 0o700), (box / "label", 0o600), (box / "a.thing", 0o644)):
+                path.chmod(mode)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (page, box, box / "label", box / "a.thing")]
+    assert modes == [0o600, 0o700, 0o600, 0o644]
+    assert held(box) == {"label": "second", "a.thing": "second"}
+
+
+def test_the_finished_part_is_named_where_another_file_cannot_be_written(tmp_path):
+    """The record of an output is written while the output is still partial."""
+    refused = WriteError(tmp_path / "record", "no space", code=errno.ENOSPC, kept="No file was left behind.")
+    with pytest.raises(WriteError) as caught, completing(tmp_path / "out") as stream:
+        stream.write(b"x")
+        stream.flush()
+        raise refused
+    assert caught.value.path == refused.path
+    assert caught.value.kept == f"The finished part is kept in {tmp_path / 'out.partial'}."

@@ -37,7 +37,11 @@ class Contestant:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
-        self.description = self._answer()
+        try:
+            self.description = self._answer()
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, task: str = "run") -> Mapping[str, Any]:
         """Run a task once, and return its measurements.

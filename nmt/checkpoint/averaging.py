@@ -41,6 +41,18 @@ def best_checkpoints(run: Path, count: int) -> list[Path]:
     return [there[update] for update in sorted(best)]
 
 
+def named_checkpoints(run: Path, updates: Sequence[str]) -> list[Path]:
+    """The checkpoints of the given updates, oldest first.
+
+    Raises:
+        CheckpointError: the run does not have one of them.
+    """
+    there = {str(update): path for update, path in _some_checkpoints(run).items()}
+    if missing := [update for update in updates if update not in there]:
+        raise CheckpointError(f"{run}: has no checkpoint of update {missing[0]}, but of {', '.join(there)}.")
+    return [path for update, path in there.items() if update in updates]
+
+
 def _scores(checkpoint: Path) -> dict[int, float]:
     """Update -> score, for every validation up to a checkpoint."""
     try:

@@ -24,11 +24,18 @@ LINEAGE, UPDATE = "lineage", "update"
 ORIGIN = "origin"
 AVERAGED, AVERAGED_SHA256 = "averaged", "averaged_sha256"
 IMPORTED = "imported"
+CHANGED = "changed_on_resume"
 """Names in the notes."""
 
 
 def training_lineage(
-    data: Sequence[Path], *, versions: Mapping[str, str], hardware: str, ranks: int, init_from: Any
+    data: Sequence[Path],
+    *,
+    versions: Mapping[str, str],
+    hardware: str,
+    ranks: int,
+    init_from: Any,
+    changed: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The lineage of a run's checkpoints.
 
@@ -36,6 +43,7 @@ def training_lineage(
         data: the folders of its data sets.
         versions: of the program and of the packages that compute.
         init_from: the lineage and the checksums of the bundle that the weights began with; None for random ones.
+        changed: the settings that changed when the run was resumed, each with its values.
     """
     return {
         "data": [data_lineage(folder) for folder in data],
@@ -44,6 +52,7 @@ def training_lineage(
             "hardware": hardware,
             "ranks": ranks,
             "init_from": init_from,
+            **({CHANGED: list(changed)} if changed else {}),
         },
     }
 
@@ -114,9 +123,18 @@ def lineage_of(bundle: Path) -> dict[str, Any] | None:
 
 def origin_of_weights(checkpoint: Path) -> Any:
     """The bundle that a run's weights began with, by one of its checkpoints; None for random ones."""
-    lineage = lineage_of(checkpoint)
-    training = lineage.get("training") if lineage is not None else None
-    return training.get("init_from") if isinstance(training, dict) else None
+    return _training_of(checkpoint).get("init_from")
+
+
+def changed_on_resume(checkpoint: Path) -> list[str]:
+    """The settings that changed when a run was resumed, by one of its checkpoints."""
+    changed = _training_of(checkpoint).get(CHANGED)
+    return [str(each) for each in changed] if isinstance(changed, list) else []
+
+
+def _training_of(checkpoint: Path) -> Mapping[str, Any]:
+    training = (lineage_of(checkpoint) or {}).get("training")
+    return training if isinstance(training, dict) else {}
 
 
 def described_origin(bundle: Path) -> dict[str, Any]:

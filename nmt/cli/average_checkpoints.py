@@ -17,6 +17,9 @@ def average_checkpoints(
     best: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Average the N best checkpoints by validation score.")
     ] = None,
+    updates: Annotated[
+        str | None, typer.Option(metavar="N,N", help="Average the checkpoints of these updates.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="PATH", help="Where to write the bundle.  [RUN/average]")] = None,
     data: Annotated[
         list[str] | None, typer.Option(metavar="DIR", help="The run's data, to validate.  [where the run found it]")
@@ -28,7 +31,7 @@ def average_checkpoints(
 
     Example: nmt average-checkpoints runs/toy-en-de-tiny --last 5
     """
-    from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints
+    from nmt.checkpoint.averaging import average, best_checkpoints, last_checkpoints, named_checkpoints
     from nmt.checkpoint.describing import has_checkpoints, newest_trained_run
     from nmt.checkpoint.run_folder import RunFolder, best_checkpoint, validation_score, why_not_better
     from nmt.cli.console import notice
@@ -36,15 +39,19 @@ def average_checkpoints(
     from nmt.training.averages import validate_average
     from nmt.training.start.recorded_data import data_to_resume
 
-    if last is not None and best is not None:
-        raise ConfigError("--last and --best were both given: give one.")
+    given = [name for name, value in (("--last", last), ("--best", best), ("--updates", updates)) if value is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} were both given: give one.")
     if run is None:
         run, remarks = newest_trained_run(usable=has_checkpoints)
         for line in (f"run: {run} (the newest)", *remarks):
             notice(line)
-    inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
+    if updates is not None:
+        inputs = named_checkpoints(run, updates.split(","))
+    else:
+        inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
     wanted, there = best or last or 5, len(inputs)
-    if there < wanted:
+    if updates is None and there < wanted:
         kind = "validated checkpoint" if best is not None else "checkpoint"
         notice(f"averaging {there} {kind}{'s' * (there > 1)}: the run has no more, and {wanted} were asked for")
 

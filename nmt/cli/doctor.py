@@ -31,9 +31,9 @@ def doctor(
 ) -> None:
     """Examine this machine: what it is, whether it computes right, how fast it trains and translates.
 
-    Takes two to five minutes, longer with several GPUs, in which nothing else should run; --quick takes half a minute.
-    Attach the page or the JSON to a bug report: they hold no host name and no text of yours. The exit code is 1 if a
-    check failed.
+    Takes at most three minutes, longer with several GPUs; nothing else should run meanwhile. --quick takes half a
+    minute. Attach the page or the JSON to a bug report: they hold no host name and no text of yours. The exit code is
+    1 if a check failed.
 
     Example: nmt doctor
     """

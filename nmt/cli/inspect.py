@@ -29,7 +29,7 @@ def inspect(
     from nmt.cli.console import notice, warn, write_stdout
     from nmt.errors import ConfigError
     from nmt.lineage.chain import chain
-    from nmt.lineage.script import script_for
+    from nmt.lineage.script import doubts, script_for
     from nmt.reports.lineage_page import check_lineage_page, write_lineage
 
     if sum([reproduce, as_json, html is not None]) > 1:
@@ -42,6 +42,8 @@ def inspect(
         notice(f"written: {html}")
     elif reproduce:
         write_stdout(script_for(link))
+        for doubt in doubts(link):
+            warn(doubt)
     elif as_json:
         write_stdout(json.dumps(link.values(), indent=2, ensure_ascii=False) + "\n")
     else:

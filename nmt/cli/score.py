@@ -157,14 +157,20 @@ def score(
     lineage = None
     if as_json:  # the imports load torch, which takes longer than a score
         from nmt.lineage.outputs import score_lineage
-        from nmt.lineage.script import score_options
+        from nmt.lineage.script import ScoreOptions
 
-        used = {"comet-model": comet_model, "bleurt-model": bleurt_model}
-        options = score_options(names, sheet, paper_bleu, tokenize, lowercase, target_lang, used)
+        options = ScoreOptions(
+            sheet=sheet,
+            metric=() if sheet else tuple(names),
+            paper_bleu=paper_bleu,
+            lowercase=lowercase,
+            tokenize=tokenize,
+            target_lang=target_lang,
+        )
         lineage = score_lineage(
             hypothesis,
             reference or [],
-            options,
+            options.model_dump(mode="json", exclude_defaults=True),
             source=source if "comet" in chosen else None,
             models=model_records(learned),
         )

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
-from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config, parse_config
 from nmt.data.batching import Batch
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware, Precision, choose_hardware
-from nmt.exit_codes import how_it_ended
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.policy import PLAIN, AttentionKernel, choose_kernels
 from nmt.model.attention import attention
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, batch_losses
-from nmt.training.listener import Unheard
-from nmt.training.progress import Ending
-from nmt.training.run import train
-from nmt.training.start.setup import resolve_config
 
 VOCAB_SIZE = 500
 """The pieces of the small models."""
 _SIZES = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "d_ff": 128, "heads": 4}
-_MEMORY_WORKER = "nmt.doctor.memory_worker"
-_UPDATES = 6
 
 
 @dataclass(frozen=True)
@@ -188,68 +175,22 @@ def _check_steps(hardware: Hardware) -> Check:
     return Check("cached steps against whole targets", off <= allowed, detail)
 
 
-def check_resume(data: Path, scratch: Path) -> Check:
-    """A run that is interrupted and resumed ends with the same numbers as one that is not."""
-
-    def run(name: str, updates: int) -> None:
-        sizes = small_config(dropout=0.1).model.model_dump(include={*_SIZES, "dropout"})
-        settings = [
-            *(f"model.{key}={value}" for key, value in sizes.items()),
-            "batching.update_tokens=500", "batching.group_tokens=500", f"training.max_updates={updates}",
-            "training.device=cpu", "training.patience=null", "validation.bleu=false",
-        ]  # fmt: skip
-        config, _ = resolve_config([(data, 1.0)], preset="tiny", settings=settings)
-        if train([data], scratch / name, config, Unheard()).ending is Ending.INTERRUPTED:
-            raise KeyboardInterrupt
-
-    run("straight", _UPDATES)
-    run("interrupted", _UPDATES // 2)
-    run("interrupted", _UPDATES)
-    straight, resumed = (_tensors(scratch / name) for name in ("straight", "interrupted"))
-    unequal = [name for name in straight if not torch.equal(straight[name], resumed[name])]
-    found = f"{len(unequal)} of {len(straight)} tensors differ" if unequal else f"all {len(straight)} tensors are equal"
-    return Check("resume bit for bit", not unequal, f"after {_UPDATES} updates, interrupted in the middle: {found}")
-
-
-def _tensors(run: Path) -> dict[str, Tensor]:
-    checkpoint = BundleFolder(RunFolder(run).checkpoint(_UPDATES))
-    return load_file(checkpoint.weights) | load_file(checkpoint.training_tensors)
-
-
-def check_memory() -> Check:
-    """A micro-batch that does not fit into memory is halved, and gives the same gradients."""
-    name = "out of memory, and its retry"
-    command = [sys.executable, "-P", "-m", _MEMORY_WORKER]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        last = (ended.stderr.strip().splitlines() or [f"it {how_it_ended(ended.returncode)}"])[-1]
-        return Check(name, False, f"the process with little memory failed: {last.replace(sys.executable, 'python')}")
-    found = json.loads(ended.stdout)
-    if not found["is_limited"]:
-        return Check(name, None, "this system does not limit the memory of a process")
-    if found["halved_to"] is None:
-        return Check(name, None, "the update fitted into little memory, so nothing had to be halved")
-    allowed = 1e-4
-    detail = (
-        f"the micro-batch of {found['positions']:,} positions was halved down to {found['halved_to']:,}; "
-        f"gradients differ by {found['off']:.1e}, allowed {allowed:.0e}"
-    )
-    return Check(name, found["off"] <= allowed, detail)
-
-
-def all_checks(hardware: Hardware, data: Path, scratch: Path) -> Iterator[tuple[str, Callable[[], list[Check]]]]:
+def all_checks(hardware: Hardware) -> list[tuple[str, Callable[[], list[Check]]]]:
     """The checks in order: what each is about, and a function that does it."""
-    yield (
-        "loss and gradients",
-        lambda: [
-            check_gradients(hardware, precision, allowed) for precision, allowed in _allowed(hardware.precision).items()
-        ],
-    )
-    yield "attention", lambda: check_attention(hardware)
-    yield "dropout", lambda: [check_dropout(hardware)]
-    yield "cached steps", lambda: [check_steps(hardware)]
-    yield "resume", lambda: [check_resume(data, scratch)]
-    yield "out of memory", lambda: [check_memory()]
+    gradients = [
+        (f"gradients in {precision}", partial(_one, check_gradients, hardware, precision, allowed))
+        for precision, allowed in _allowed(hardware.precision).items()
+    ]
+    return [
+        *gradients,
+        ("attention", partial(check_attention, hardware)),
+        ("dropout", partial(_one, check_dropout, hardware)),
+        ("cached steps", partial(_one, check_steps, hardware)),
+    ]
+
+
+def _one(check: Callable[..., Check], *arguments: object) -> list[Check]:
+    return [check(*arguments)]
 
 
 def _allowed(precision: Precision) -> dict[Precision, float]:

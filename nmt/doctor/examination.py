@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import datetime
-import subprocess
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import nmt
 from nmt.device import Hardware, Precision, bf16_speedup, choose_hardware
 from nmt.doctor.checks import Check, all_checks
 from nmt.doctor.choices import Choice, choices
 from nmt.doctor.generated_text import generated_data_set
-from nmt.doctor.gpu_checks import check_gpu
+from nmt.doctor.gpu_checks import gpu_checks
 from nmt.doctor.machine import Machine, examine_machine
 from nmt.doctor.rank_checks import ExchangeRate, check_ranks, exchange_rates
 from nmt.doctor.rates import (
@@ -33,29 +31,28 @@ from nmt.doctor.speeds import (
     MODES,
     PEER_OF_TRAINING,
     PRESETS,
-    Report,
+    Mode,
     TrainingSpeed,
     TranslatingSpeed,
     hardware_of_preset,
     training_speed,
     translating_speeds,
 )
-from nmt.errors import ConfigError, NmtError
+from nmt.doctor.steps import Report, Steps
+from nmt.errors import ConfigError
 from nmt.kernels.int8 import fastest_int8_product
 from nmt.measured import forget_measurements
 from nmt.training.ranks.exchange import is_launched
 from nmt.writing import scratch_folder
-
-Peers = TypeVar("Peers")
-Speed = TypeVar("Speed")
 
 MARK = "nmt doctor"
 """What the JSON of an examination is recognised by."""
 _VOCAB_SIZE = 8_000
 _PRESET_OF_MODES = "base"
 """The preset whose training is also measured compiled, and recorded as CUDA graphs, on a GPU."""
-# Other toolkits are left out if the checks took longer: the speeds would then take more than five minutes.
-_SECONDS_BEFORE_PEERS = 120.0
+_SECONDS = 165.0
+# Of the time that is left.
+_SHARE_OF_CHECK, _SHARE_OF_RANKS, _SHARE_OF_TRAINING, _SHARE_OF_TRANSLATING = 0.1, 0.3, 0.4, 0.6
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class Examination:
     hardware: str
     """The device, threads and precision that training would use."""
     products: list[ProductRate]
-    memory_bytes_per_second: float
+    memory_bytes_per_second: float | None
     training_attention_seconds: dict[str, float]
     """Seconds of a batch, with its gradient, in each form of attention."""
     search_attention_seconds: dict[str, float]
@@ -100,12 +97,14 @@ class Examination:
 def examine(
     *, peers: Sequence[str] = (), with_speeds: bool = True, report: Report = lambda message: None
 ) -> Examination:
-    """Examine this machine. A part that fails is a finding, and the others go on.
+    """Examine this machine within three minutes; training on several GPUs comes on top.
+
+    A step that fails, or that does not fit into its share of the time, is a finding, and the others go on.
 
     Args:
         peers: other toolkits to measure beside ours.
         with_speeds: also measure training and translating, which takes most of the time.
-        report: called with a line before each part.
+        report: called with a line before each step.
 
     Raises:
         ConfigError: a launcher started this process as one of several.
@@ -116,79 +115,66 @@ def examine(
             "nmt doctor examines a whole machine, and starts processes on all of its GPUs itself. Run it once, without "
             "torchrun."
         )
-    begin = time.perf_counter()
+    steps = Steps(_SECONDS, report)
     report("the machine")
     machine = examine_machine()
     forget_measurements()
     bf16_speedup.cache_clear()
     fastest_int8_product.cache_clear()
     hardware = choose_hardware()
-    report("the rate of matrix products")
-    products = product_rates(hardware)
-    bandwidth = memory_bandwidth(hardware)
-    training_attention, search_attention = training_attention_seconds(hardware), search_attention_seconds(hardware)
-    attention_library = fused_attention_library(hardware)
+    products = steps.do("the rate of matrix products", 0.2, partial(product_rates, hardware), list[ProductRate]())
+    bandwidth = steps.do("the bandwidth of memory", 0.05, partial(memory_bandwidth, hardware), None)
+    none = dict[str, float]()
+    attention = steps.do("attention in training", 0.05, partial(training_attention_seconds, hardware), none)
+    search_attention = steps.do("attention in a search", 0.05, partial(search_attention_seconds, hardware), none)
+    library = steps.do("torch's fused attention", 0.05, partial(fused_attention_library, hardware), "")
+    checks: list[Check] = []
+    for subject, check in (*all_checks(hardware), *gpu_checks(hardware)):
+        checks += _checked(steps, subject, check)
+    exchange, training, translating, scaling = list[ExchangeRate](), list[TrainingSpeed](), [], []
     with scratch_folder() as scratch:
-        data = generated_data_set(scratch / "text", _VOCAB_SIZE)
-        checks = _checks(hardware, data, scratch, report)
-        training: list[TrainingSpeed] = []
-        translating: list[TranslatingSpeed] = []
-        left_out: list[str] = []
-        exchange = _exchange(hardware, report, left_out)
-        scaling: list[ScalingSpeed] = []
-        if with_speeds:
-            # Before training on several GPUs, which takes minutes on a fast machine too.
-            if peers and time.perf_counter() - begin > _SECONDS_BEFORE_PEERS:
-                left_out.append(f"{', '.join(peers)}: this machine is too slow to measure them within five minutes")
+        make = partial(generated_data_set, scratch / "text", _VOCAB_SIZE)
+        data = steps.do("text to train on", 0.2, make, None)
+        if data is not None:
+            checks += _checked(steps, "ranks", partial(check_ranks, hardware, data, scratch), share=_SHARE_OF_RANKS)
+        exchange = steps.do("the exchange between ranks", 0.2, partial(exchange_rates, hardware), [])
+        if with_speeds and data is not None:
+            if peers and steps.is_late:
+                steps.left_out.append(f"{', '.join(peers)}: the time does not suffice to measure them beside ours")
                 peers = ()
-            scaling = _scaling(data, hardware, report, left_out)
-            training = _training(data, products, peers, report, left_out)
-            translating = _translating(data, scratch, hardware, products, peers, report, left_out)
+            first, *others = _training_tasks(products, peers)
+            training = _training(data, [first], steps)
+            translating = _translating(data, scratch, hardware, products, peers, steps)
+            training += _training(data, others, steps)
+            scaling = _scaling(data, hardware, report, steps.left_out)
+    chosen = partial(
+        choices, hardware_of_preset(COMPARED), hardware, attention, search_attention, training, translating
+    )
     return Examination(
         nmt_version=nmt.__version__,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        seconds=time.perf_counter() - begin,
+        seconds=steps.seconds,
         machine=machine,
         hardware=str(hardware),
         products=products,
         memory_bytes_per_second=bandwidth,
-        training_attention_seconds=training_attention,
+        training_attention_seconds=attention,
         search_attention_seconds=search_attention,
-        fused_attention_library=attention_library,
+        fused_attention_library=library,
         exchange=exchange,
         checks=checks,
-        choices=choices(
-            hardware_of_preset(COMPARED), hardware, training_attention, search_attention, training, translating
-        ),
+        choices=steps.do("choices", 0.9, chosen, list[Choice]()),
         training=training,
         translating=translating,
         scaling=scaling,
-        left_out=left_out,
+        left_out=steps.left_out,
     )
 
 
-def _checks(hardware: Hardware, data: Path, scratch: Path, report: Report) -> list[Check]:
-    done: list[Check] = []
-    ranks = "ranks", partial(check_ranks, hardware, data, scratch)
-    subjects: list[tuple[str, Callable[[], list[Check]]]] = [*all_checks(hardware, data, scratch), ranks]
-    if hardware.device.type == "cuda":
-        subjects.append(("the GPU", partial(check_gpu, hardware, data, scratch)))
-    for subject, check in subjects:
-        report(f"check: {subject}")
-        try:
-            done += check()
-        except Exception as error:
-            done.append(Check(subject, False, f"{type(error).__name__}: {error}"))
-    return done
-
-
-def _exchange(hardware: Hardware, report: Report, left_out: list[str]) -> list[ExchangeRate]:
-    report("the exchange between ranks")
-    try:
-        return exchange_rates(hardware)
-    except (NmtError, OSError, ValueError, subprocess.TimeoutExpired) as error:
-        left_out.append(f"the exchange between ranks: {error}")
-        return []
+def _checked(
+    steps: Steps, subject: str, check: Callable[[], list[Check]], *, share: float = _SHARE_OF_CHECK
+) -> list[Check]:
+    return steps.do(f"check: {subject}", share, check, [], lambda reason: [Check(subject, False, reason)])
 
 
 def _scaling(data: Path, hardware: Hardware, report: Report, left_out: list[str]) -> list[ScalingSpeed]:
@@ -199,24 +185,37 @@ def _scaling(data: Path, hardware: Hardware, report: Report, left_out: list[str]
     return scaling_speeds(data, numbers, left_out)
 
 
+def _training_tasks(
+    products: Sequence[ProductRate], peers: Sequence[str]
+) -> list[tuple[str, Precision, Mode | None, str | None]]:
+    """What is trained, the most telling first: preset, precision, a setting for GPUs, another toolkit beside it.
+
+    Each preset as it would be trained; then one in the other precisions, and on a GPU with other settings.
+    """
+    against = PEER_OF_TRAINING if PEER_OF_TRAINING in peers else None
+    chosen = {preset: hardware_of_preset(preset) for preset in reversed(PRESETS)}
+    tasks: list[tuple[str, Precision, Mode | None, str | None]] = [
+        (preset, hardware.precision, None, against if preset == "base" else None) for preset, hardware in chosen.items()
+    ]
+    others: list[Precision] = ["fp32", "bf16"]
+    multiplied = {rate.precision for rate in products} - {chosen[COMPARED].precision}
+    tasks += [(COMPARED, precision, None, None) for precision in others if precision in multiplied]
+    if chosen[_PRESET_OF_MODES].device.type == "cuda":
+        tasks += [(_PRESET_OF_MODES, chosen[_PRESET_OF_MODES].precision, mode, None) for mode in MODES]
+    return tasks
+
+
 def _training(
-    data: Path, products: Sequence[ProductRate], peers: Sequence[str], report: Report, left_out: list[str]
+    data: Path, tasks: Sequence[tuple[str, Precision, Mode | None, str | None]], steps: Steps
 ) -> list[TrainingSpeed]:
-    multiplied = {rate.precision for rate in products}
     speeds: list[TrainingSpeed] = []
-    for preset in PRESETS:
-        chosen = hardware_of_preset(preset).precision
-        others: list[Precision] = ["fp32", "bf16"] if preset == COMPARED else []
-        for precision in dict.fromkeys([chosen, *(other for other in others if other in multiplied)]):
-            against = PEER_OF_TRAINING if preset == "base" and PEER_OF_TRAINING in peers else None
-            report(f"training, {preset}, {precision}")
-            measure = partial(training_speed, data, preset, precision)
-            speeds += _with_or_without(measure, against, f"training, {preset}, {precision}", left_out)
-            if preset == _PRESET_OF_MODES and hardware_of_preset(preset).device.type == "cuda":
-                for mode in MODES:
-                    report(f"training, {preset}, {precision}, {mode}")
-                    measure = partial(training_speed, data, preset, precision, mode=mode)
-                    speeds += _with_or_without(measure, None, f"training, {preset}, {precision}, {mode}", left_out)
+    for preset, precision, mode, peer in tasks:
+        for beside in dict.fromkeys([peer, None]):
+            subject = ", ".join(filter(None, ["training", preset, precision, mode, beside and f"beside {beside}"]))
+            measure = partial(training_speed, data, preset, precision, beside, mode=mode)
+            if found := steps.do(subject, _SHARE_OF_TRAINING, measure, list[TrainingSpeed]()):
+                speeds += found
+                break
     return speeds
 
 
@@ -226,21 +225,12 @@ def _translating(
     hardware: Hardware,
     products: Sequence[ProductRate],
     peers: Sequence[str],
-    report: Report,
-    left_out: list[str],
+    steps: Steps,
 ) -> list[TranslatingSpeed]:
-    report("translating, base")
-    measure = partial(translating_speeds, data, scratch, hardware, products, report)
-    return _with_or_without(measure, tuple(peers) or None, "translating, base", left_out)
-
-
-def _with_or_without(
-    measure: Callable[[Peers | None], list[Speed]], peers: Peers | None, what: str, left_out: list[str]
-) -> list[Speed]:
-    """Measure beside other toolkits; alone if that fails. What fails is noted."""
-    for beside in dict.fromkeys([peers, None]):
-        try:
-            return measure(beside)
-        except (NmtError, RuntimeError) as error:
-            left_out.append(f"{what}{'' if beside is None else ' beside other toolkits'}: {error}")
+    """With other toolkits if there are any; alone if that fails."""
+    for beside in dict.fromkeys([tuple(peers), ()]):
+        subject = ", ".join(["translating", "base", *([f"beside {' and '.join(beside)}"] if beside else [])])
+        measure = partial(translating_speeds, data, scratch, hardware, products, lambda message: None, beside or None)
+        if found := steps.do(subject, _SHARE_OF_TRANSLATING, measure, list[TranslatingSpeed]()):
+            return found
     return []

@@ -170,15 +170,19 @@ def _machine(found: Examination) -> list[tuple[str, str]]:
         ("cores", _cores(machine)),
         ("other load", busy),
         ("memory", f"{_bytes(machine.memory_bytes)}, for use {_bytes(machine.memory_for_use)}{limit}"),
-        ("memory bandwidth", f"{found.memory_bytes_per_second / 1e9:,.1f} GB/s read and written, on all threads"),
+        ("memory bandwidth", _bandwidth(found.memory_bytes_per_second)),
         ("GPUs", ", ".join(machine.gpus) or "none"),
-        ("torch's fused attention", found.fused_attention_library),
+        ("torch's fused attention", found.fused_attention_library or _ABSENT),
         ("training computes on", found.hardware),
         ("compiler", machine.compiler or "none, so training.compile cannot be used"),
         ("system", machine.system),
         ("versions", ", ".join(f"{name} {version}" for name, version in machine.versions.items())),
         ("variables", ", ".join(f"{name}={value}" for name, value in machine.environment.items()) or "none set"),
     ]
+
+
+def _bandwidth(rate: float | None) -> str:
+    return _ABSENT if rate is None else f"{rate / 1e9:,.1f} GB/s read and written, on all threads"
 
 
 def _rates(products: Sequence[ProductRate]) -> Table:

@@ -65,4 +65,4 @@ def _content(file: IO[str]) -> str:
 
 def last_line(errors: str, code: int) -> str:
     """The last line of what a failed process wrote to stderr."""
-    return (errors.strip().splitlines() or [f"exit code {code}"])[-1].replace(sys.executable, "python")
+    return (errors.strip().splitlines() or [f"exit code {code}"])[-1]

@@ -49,14 +49,17 @@ def product_rates(hardware: Hardware) -> list[ProductRate]:
     if hardware.device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # as training in fp32 does
     rates = []
-    with torch.inference_mode():
-        for threads in dict.fromkeys([1, hardware.threads]) if is_cpu else [hardware.threads]:
-            torch.set_num_threads(threads)
-            for precision, dtype in _types(hardware).items():
-                rates += [
-                    ProductRate(precision, rows, threads, _product_rate(rows, dtype, hardware.device)) for rows in _ROWS
-                ]
-    torch.set_num_threads(hardware.threads)
+    try:
+        with torch.inference_mode():
+            for threads in dict.fromkeys([1, hardware.threads]) if is_cpu else [hardware.threads]:
+                torch.set_num_threads(threads)
+                for precision, dtype in _types(hardware).items():
+                    rates += [
+                        ProductRate(precision, rows, threads, _product_rate(rows, dtype, hardware.device))
+                        for rows in _ROWS
+                    ]
+    finally:
+        torch.set_num_threads(hardware.threads)
     return rates
 
 

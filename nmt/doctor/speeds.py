@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,11 +16,11 @@ from nmt.bench.translating_speed import bench_translate, save_random_bundle
 from nmt.config import Config, load_preset, parse_config
 from nmt.device import Hardware, Precision, choose_hardware
 from nmt.doctor.rates import BEAM, ProductRate
+from nmt.doctor.steps import Report
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 
-Report = Callable[[str], None]
 Mode = Literal["compiled", "recorded"]
 """A training setting that may be faster on a GPU: ``training.compile`` or ``training.cuda_graphs``."""
 
@@ -147,9 +147,7 @@ def translating_speeds(
     )
     source_length = round(result["source_pieces"] / result["sentences"])
     operations = operations_per_token(config, source_length)
-    rates: dict[str, float] = {
-        rate.precision: rate.operations_per_second for rate in products if _is_of_batches(rate, hardware)
-    }
+    rates = rates_of_batches(products, hardware)
     return [_speed(name, values, operations, rates) for name, values in result["contestants"].items()]
 
 
@@ -167,8 +165,13 @@ def _speed(name: str, values: dict[str, Any], operations: float, rates: dict[str
     )
 
 
-def _is_of_batches(rate: ProductRate, hardware: Hardware) -> bool:
-    return rate.rows == 256 and rate.threads == hardware.threads
+def rates_of_batches(products: Sequence[ProductRate], hardware: Hardware) -> dict[str, float]:
+    """The rate of products of a batch of hypotheses on all threads, by precision."""
+    return {
+        rate.precision: rate.operations_per_second
+        for rate in products
+        if rate.rows == 256 and rate.threads == hardware.threads
+    }
 
 
 def operations_per_token(config: Config, source_length: int) -> float:

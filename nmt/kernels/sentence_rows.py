@@ -6,6 +6,7 @@ Shapes: N and M rows, one per piece of all sentences; H heads, K size of a head;
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, cast
 
 import torch
@@ -13,11 +14,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.kernels.packing import Packing
-
-try:
-    from torch.nn.attention import varlen
-except ImportError:  # torch < 2.10
-    varlen = None  # type: ignore[assignment]
 
 _LARGEST_HEAD, _HEAD_MULTIPLE = 256, 8
 """The sizes of a head that flash attention takes."""
@@ -80,40 +76,51 @@ def _sentences(rows: SentenceRows) -> Tensor:
     )
 
 
-def flash_attention(
-    query_NHK: Tensor, key_MHK: Tensor, value_MHK: Tensor, queries: SentenceRows, keys: SentenceRows, is_causal: bool
-) -> Tensor:
-    """torch's flash attention over sentences of different lengths, in bf16 or fp16 on a GPU."""
-    only_before: dict[str, Any] = {"window_size": (-1, 0)} if _HAS_WINDOW else {"is_causal": True}
-    ends = queries.ends_X, keys.ends_X, queries.longest, keys.longest
-    mixed_NHK = varlen.varlen_attn(query_NHK, key_MHK, value_MHK, *ends, **(only_before if is_causal else {}))
-    return cast(Tensor, mixed_NHK)
+@cache
+def flash_attention() -> SentenceAttention | None:
+    """torch's flash attention over sentences of different lengths, in bf16 or fp16 on a GPU; None before torch 2.10."""
+    try:
+        # Only here, since this imports torch.compile: two seconds that a CPU has no use for.
+        from torch.nn.attention import varlen
+    except ImportError:
+        return None
+    # torch 2.10 has an argument of another name.
+    has_window = "window_size" in varlen.varlen_attn.__annotations__
+    only_before: dict[str, Any] = {"window_size": (-1, 0)} if has_window else {"is_causal": True}
 
+    def attend(
+        query_NHK: Tensor, key_MHK: Tensor, value_MHK: Tensor, queries: SentenceRows, keys: SentenceRows, causal: bool
+    ) -> Tensor:
+        ends = queries.ends_X, keys.ends_X, queries.longest, keys.longest
+        mixed_NHK = varlen.varlen_attn(query_NHK, key_MHK, value_MHK, *ends, **(only_before if causal else {}))
+        return cast(Tensor, mixed_NHK)
 
-# torch 2.10 has an argument of another name.
-_HAS_WINDOW = varlen is not None and "window_size" in varlen.varlen_attn.__annotations__
+    return attend
 
 
 def flash_attention_if_possible(device: torch.device, products: torch.dtype | None) -> SentenceAttention | None:
     """:func:`flash_attention` if this GPU and this torch have it for this dtype: a small one is tried."""
-    if varlen is None or products not in (torch.bfloat16, torch.float16) or not torch.cuda.is_available():
+    if products not in (torch.bfloat16, torch.float16) or not torch.cuda.is_available():
+        return None
+    attend = flash_attention()
+    if attend is None:
         return None
     try:
-        _try_flash_attention(device, products)
+        _try(attend, device, products)
     except RuntimeError as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
         return None
-    return flash_attention
+    return attend
 
 
-def _try_flash_attention(device: torch.device, dtype: torch.dtype) -> None:
+def _try(attend: SentenceAttention, device: torch.device, dtype: torch.dtype) -> None:
     rows = SentenceRows(
         torch.arange(8, device=device), torch.tensor([0, 8], dtype=torch.int32, device=device), longest=8
     )
     heads = torch.zeros(8, 1, 64, dtype=dtype, device=device, requires_grad=True)
     with torch.enable_grad():
-        flash_attention(heads, heads, heads, rows, rows, True).sum().backward()  # type: ignore[no-untyped-call]
+        attend(heads, heads, heads, rows, rows, True).sum().backward()  # type: ignore[no-untyped-call]
 
 
 def suits_flash_attention(key_size: int, value_size: int) -> bool:

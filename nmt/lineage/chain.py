@@ -30,7 +30,7 @@ def chain(path: Path) -> Link:
     """
     try:
         return _chain(path)
-    except (KeyError, TypeError, ValueError, RecursionError, ValidationError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError, ValidationError) as error:
         raise DataError(f"{path}: its lineage is damaged ({type(error).__name__}: {error}).") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,7 +61,7 @@ def state_of(files: Mapping[Path, str]) -> tuple[State, str]:
         return ("not here", "") if files else ("not checked", "")
     for path, sha256 in there.items():
         try:
-            found = sha256_of(path)
+            found = _sha256(path, path.stat().st_mtime_ns, path.stat().st_size)
         except OSError as error:
             return "changed", f"{path} cannot be read ({error.strerror})"
         if found != sha256:
@@ -68,6 +69,12 @@ def state_of(files: Mapping[Path, str]) -> tuple[State, str]:
     if missing := [str(path) for path in files if path not in there]:
         return "changed", f"{', '.join(missing)} is missing"
     return "unchanged", ""
+
+
+@cache
+def _sha256(path: Path, changed: int, size: int) -> str:
+    """Of a file as it is now: several models may have the same data set, which is read once."""
+    return sha256_of(path)
 
 
 def entries_of(value: object) -> Sequence[Mapping[str, Any]]:

@@ -166,7 +166,9 @@ def _vocabulary(vocabulary: Mapping[str, Any], folder: Path | None, manifest: Ma
         "trained": _how_trained(settings, origin, joint),
         "maximum length of a line": Fact(f"{longest} pieces", longest),
     }
-    others = [{"manifest": each["manifest"]} for each in joint if each["manifest"]["name"] != manifest.name]
+    others = [
+        {"manifest": each["manifest"]} for each in joint if each["manifest"]["fingerprint"] != manifest.fingerprint
+    ]
     made_from = tuple(data_link(entry) for entry in ([origin] if origin else others))
     return [Link("vocabulary", str(path or "vocab.model"), facts, state, change, made_from)]
 

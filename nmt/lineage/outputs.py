@@ -26,7 +26,7 @@ _ABOUT_FILES = ("model", "input", "prefix", "score_target")
 def score_lineage(
     hypotheses: Sequence[Path],
     references: Sequence[Path],
-    options: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
     *,
     source: Path | None = None,
     models: Mapping[str, Mapping[str, str]] | None = None,
@@ -35,13 +35,13 @@ def score_lineage(
 
     Args:
         hypotheses, references: files; ``-`` is standard input, of which nothing is known.
-        options: of the command that computed it, but for the texts.
+        options: those of the command that the scores depend on, but for the files.
         source: the file of the source, if the score depends on it.
         models: ``path`` and ``sha256`` of the weights of each learned metric, by its name.
     """
     return {
         "record": SCORE,
-        "options": list(options),
+        "options": dict(options or {}),
         "hypotheses": [_file_record(path) | {"translation": recorded_output(path)} for path in hypotheses],
         "references": [_file_record(path) for path in references],
         "sources": [] if source is None else [_file_record(source)],

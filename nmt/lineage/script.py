@@ -6,21 +6,24 @@ words are quoted, names are checked, settings are written anew from their values
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from nmt.checkpoint.lineage import AVERAGED, IMPORTED, LINEAGE, ORIGIN, UPDATE
+from nmt.checkpoint.lineage import AVERAGED, CHANGED, IMPORTED, LINEAGE, ORIGIN, UPDATE
 from nmt.checkpoint.run_folder import RunFolder
+from nmt.config import Section
 from nmt.config.documents import parse_yaml
 from nmt.data.manifest import Manifest
 from nmt.data.vocab_record import TEMPERATURE, joint_entries
 from nmt.errors import DataError
+from nmt.evaluation import MetricName, TokenizerName
+from nmt.evaluation.learned_metrics import LEARNED
 from nmt.lineage.link import Link, entries_of, mapping_of
 from nmt.option_fields import OptionField, option_fields
 from nmt.printable import printable
@@ -34,19 +37,45 @@ _END = "END OF FILE"
 _NAME = re.compile(r"[\w+][\w.+-]*")
 _STEP = re.compile(r"step-(\d+)")
 _THREADS = re.compile(r"(\d+) threads?")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _BEGINNING = """\
 #!/bin/sh
 # Makes {name} again, in the folder again/. Bit for bit on the same kind of processor, with the same versions:
 {versions}
 set -eu
-mkdir -p again
-cd again
 
 same() {{  # sha256, file
     found=$({{ sha256sum "$2" 2> /dev/null || shasum -a 256 "$2"; }} | cut -d ' ' -f 1)
     test "$found" = "$1" || {{ echo "$2 differs: its sha256 is $found, but $1 is recorded" >&2; exit 1; }}
 }}
+
+{first}mkdir -p again
+cd again
 """
+
+
+class ScoreOptions(Section):
+    """The options of ``nmt score`` that its scores depend on, but for the files."""
+
+    sheet: bool = False
+    metric: tuple[MetricName, ...] = ()
+    paper_bleu: bool = False
+    lowercase: bool = False
+    tokenize: TokenizerName | None = None
+    target_lang: str | None = None
+
+    def words(self) -> Iterator[str]:
+        """The options as words of a command."""
+        if self.sheet:
+            yield "--sheet"
+        for metric in () if self.sheet else self.metric:
+            yield from ("--metric", metric)
+        for name in ("paper_bleu", "lowercase"):
+            if getattr(self, name):
+                yield f"--{name.replace('_', '-')}"
+        for name in ("tokenize", "target_lang"):
+            if (value := getattr(self, name)) is not None:
+                yield from (f"--{name.replace('_', '-')}", value)
 
 
 def script_for(link: Link) -> str:
@@ -57,14 +86,44 @@ def script_for(link: Link) -> str:
     """
     if link.kind == "vocabulary":
         raise DataError(f"{link.name}: name its data set instead.")
+    script = _Script()
     try:
-        steps = list(dict.fromkeys(step for part in _in_order(link) for step in _steps(part)))
-    except (KeyError, TypeError, ValueError) as error:
+        steps = list(dict.fromkeys(step for part in _in_order(link) for step in script.steps(part)))
+        first = [*script.variables, *(f"echo {_quoted(f'warning: {line}')} >&2" for line in doubts(link))]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{link.name}: its lineage is damaged ({type(error).__name__}: {error}).") from None
     versions = sorted(
         {f"# {_one_line(str(part.facts['versions']))}" for part in link.all() if "versions" in part.facts}
     )
-    return "\n".join([_BEGINNING.format(name=_one_line(link.name), versions="\n".join(versions) or "#"), *steps])
+    beginning = _BEGINNING.format(
+        name=_one_line(link.name),
+        versions="\n".join(versions) or "#",
+        first="".join(f"{line}\n" for line in dict.fromkeys(first)),
+    )
+    return "\n".join([beginning, *steps])
+
+
+def doubts(link: Link) -> list[str]:
+    """Why the script will not make the same bundles again, as far as the records tell."""
+    return list(dict.fromkeys(line for part in link.all() if part.kind == "model" for line in _doubts(part)))
+
+
+def _doubts(link: Link) -> Iterator[str]:
+    training = mapping_of(mapping_of(mapping_of(link.record.get("notes")).get(LINEAGE)).get("training"))
+    config = link.record.get("config")
+    settings = mapping_of(parse_yaml(config)) if training and isinstance(config, str) else {}
+    minutes = mapping_of(settings.get("training")).get("max_minutes")
+    if isinstance(minutes, int | float):
+        yield _one_line(
+            f"{link.name}: was trained for {minutes:g} minutes (training.max_minutes). Another training makes another "
+            "number of updates in this time, so its weights may differ."
+        )
+    changed = training.get(CHANGED)
+    if isinstance(changed, list) and changed:
+        yield _one_line(
+            f"{link.name}: was resumed with other settings ({', '.join(map(str, changed))}). The script trains with "
+            "the last settings from the beginning, so its weights may differ."
+        )
 
 
 def _in_order(link: Link) -> Iterator[Link]:
@@ -74,195 +133,242 @@ def _in_order(link: Link) -> Iterator[Link]:
     yield link
 
 
-def _steps(link: Link) -> Iterator[str]:
-    match link.kind:
-        case "data set":
-            yield from _data_steps(link.record)
-        case "model":
-            yield _model_step(link)
-        case "translation":
-            yield _translation_step(link)
-        case "score":
-            yield _score_step(link)
-        case _:
-            return
+class _Names:
+    """Names in the script's folder: what the records call alike gets names of its own."""
+
+    def __init__(self, *taken: str) -> None:
+        self._keys: dict[str, Hashable] = dict.fromkeys(taken, "")
+
+    def of(self, name: str, *key: Hashable) -> str:
+        """The name of a thing: as it was, or with a number (``name-2.txt``) if another thing has it."""
+        path, number = Path(name), 1
+        while self._keys.setdefault(name, key) != key:
+            number += 1
+            name = f"{path.with_suffix('')}-{number}{path.suffix}"
+        return name
 
 
-def _data_steps(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Prepare a data set and build its vocabulary; a joint vocabulary needs all data sets that it was trained on."""
-    manifest = Manifest.model_validate(entry["manifest"])
-    vocabulary = mapping_of(entry.get("vocabulary"))
-    settings = mapping_of(vocabulary.get("trained_with"))
-    manifests = [Manifest.model_validate(each["manifest"]) for each in joint_entries(settings)] or [manifest]
-    for name, count in Counter(each.name for each in manifests).items():
-        if count > 1:
+class _Script:
+    """The steps of a script, and the names of what they make."""
+
+    def __init__(self) -> None:
+        self.variables: list[str] = []
+        """Lines that check variables which the user sets."""
+        self._names = _Names("data", "runs", "again")
+
+    def steps(self, link: Link) -> Iterator[str]:
+        """The steps that make one link, after all that it was made from."""
+        match link.kind:
+            case "data set":
+                yield from self._data_steps(link.record)
+            case "model":
+                yield self._model_step(link)
+            case "translation":
+                yield self._translation_step(link)
+            case "score":
+                yield self._score_step(link)
+            case _:
+                return
+
+    def _data_steps(self, entry: Mapping[str, Any]) -> Iterator[str]:
+        """Prepare a data set and build its vocabulary; a joint vocabulary needs all data sets it was trained on."""
+        manifest = Manifest.model_validate(entry["manifest"])
+        vocabulary = mapping_of(entry.get("vocabulary"))
+        settings = mapping_of(vocabulary.get("trained_with"))
+        manifests = [Manifest.model_validate(each["manifest"]) for each in joint_entries(settings)] or [manifest]
+        for each in manifests:
+            yield self._preparing(each)
+        if settings:
+            yield self._training_vocabulary(manifests, vocabulary, settings)
+        elif vocabulary:
+            yield self._encoding(manifest, vocabulary)
+
+    def _data_folder(self, manifest: Manifest) -> str:
+        return self._names.of(f"data/{_safe(manifest.name)}", manifest.fingerprint)
+
+    def _preparing(self, manifest: Manifest) -> str:
+        if any(source.file == STDIN for source in manifest.sources):
+            raise DataError(f"{manifest.name}: was read from a pipe, so a script cannot make it again.")
+        folder = self._data_folder(manifest)
+        recipe = f"{Path(folder).name}.yaml"
+        lines = [
+            _written(recipe, _as_yaml(_with_absolute_files(manifest.recipe))),
+            _command("prepare-data", recipe, "--out", folder),
+            *(_same(record.sha256, f"{folder}/{_safe(name)}") for name, record in manifest.files.items()),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _training_vocabulary(
+        self, manifests: Sequence[Manifest], vocabulary: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> str:
+        folders = [self._data_folder(manifest) for manifest in manifests]
+        options = [
+            *(word for folder in folders for word in ("--data", folder)),
+            "--size", str(settings["size"]), "--model-type", str(settings["model_type"]),
+            "--character-coverage", str(settings["character_coverage"]), "--normalization", settings["normalization"],
+            "--source-normalization", settings["source_normalization"], "--max-length", str(vocabulary["max_length"]),
+        ]  # fmt: skip
+        if settings.get("byte_fallback") is not None:
+            options.append("--byte-fallback" if settings["byte_fallback"] else "--no-byte-fallback")
+        if len(manifests) > 1:
+            options += ["--sampling-temperature", str(settings[TEMPERATURE])]
+        checks = (_same(vocabulary["sha256"], f"{folder}/vocab.model") for folder in folders)
+        return "\n".join([_command("build-vocab", *options), *checks]) + "\n"
+
+    def _encoding(self, manifest: Manifest, vocabulary: Mapping[str, Any]) -> str:
+        """Encode a data set with the vocabulary of the data set that it was trained on, which an earlier step made."""
+        origin, folder = mapping_of(vocabulary.get(ORIGIN)), self._data_folder(manifest)
+        if not origin:
             raise DataError(
-                f"{name}: two data sets of this name share a vocabulary. A script would make both in data/{name}; "
-                "prepare one under another name."
+                f"{manifest.name}: was encoded with a given vocabulary (sha256 {vocabulary.get('sha256')}). What that "
+                "was trained on is not recorded: it is no vocabulary of a data set or of a bundle of nmt."
             )
-    for each in manifests:
-        yield _preparing(each)
-    if settings:
-        yield _training_vocabulary(manifests, vocabulary, settings)
-    elif vocabulary:
-        yield _encoding(manifest, vocabulary)
+        given = f"{self._data_folder(Manifest.model_validate(origin['manifest']))}/vocab.model"
+        command = _command(
+            "build-vocab", "--data", folder, "--vocab", given,
+            "--source-normalization", vocabulary["source_normalization"], "--max-length", str(vocabulary["max_length"]),
+        )  # fmt: skip
+        return "\n".join([command, _same(vocabulary["sha256"], f"{folder}/vocab.model")]) + "\n"
+
+    def _model_step(self, link: Link) -> str:
+        notes = mapping_of(link.record.get("notes"))
+        lineage, config = mapping_of(notes.get(LINEAGE)), link.record.get("config")
+        training = mapping_of(lineage.get("training"))
+        if not training or not isinstance(config, str):
+            if imported := mapping_of(notes.get(IMPORTED)):
+                raise DataError(
+                    f"{link.name}: was imported from files of {imported.get('toolkit')}, which a script cannot fetch. "
+                    "Run `nmt import` on them again."
+                )
+            raise DataError(f"{link.name}: how it was trained is not recorded, so it cannot be made again.")
+        run, folder = self._run_folder(link.record), self._model_folder(link.record)
+        settings = parse_yaml(config)
+        manifests = [Manifest.model_validate(entry["manifest"]) for entry in entries_of(lineage.get("data"))]
+        shares = [settings["data"], *settings["data"]["mixed_with"]]
+        data = [
+            word
+            for manifest, share in zip(manifests, shares, strict=True)
+            for word in ("--data", f"{self._data_folder(manifest)}:{share['weight']}")
+        ]
+        options = ["--config", f"{run.name}.yaml", *data, "--out", str(run)]
+        ranks = training.get("ranks")
+        if isinstance(ranks, int) and ranks > 1:
+            options += ["--nproc", str(ranks)]
+        if (first := mapping_of(training.get("init_from"))).get("path"):
+            options += ["--init-from", str(self._model_folder(first))]
+        train = _command("train", *options)
+        if threads := _THREADS.search(str(training.get("hardware"))):
+            train = f"OMP_NUM_THREADS={threads[1]} {train}"
+        lines = [_written(f"{run.name}.yaml", _as_yaml(settings)), train]
+        if (averaged := _averaged(link.record)) is not None:
+            matches = [_STEP.fullmatch(Path(each).name) for each in averaged]
+            # By their updates: the record does not say by which rule they were chosen.
+            updates = [str(int(match[1])) for match in matches if match]
+            if len(updates) < len(averaged):
+                raise DataError(f"{link.name}: averages bundles that are no checkpoints of a run.")
+            options = ["--updates", ",".join(updates), "--out", str(folder)]
+            lines.append(_command("average-checkpoints", str(run), *options))
+        weights = mapping_of(link.record.get("sha256")).get("model.safetensors")
+        return "\n".join([*lines, _same(weights, f"{folder}/model.safetensors")]) + "\n"
+
+    def _run_folder(self, origin: Mapping[str, Any]) -> Path:
+        """The run of a model, below ``runs/``. Two runs of one name have folders of their own."""
+        averaged = _averaged(origin)
+        checkpoint = Path(averaged[0]) if averaged else Path(origin["path"]).resolve()
+        run = checkpoint.parent.parent if _STEP.fullmatch(checkpoint.name) else checkpoint
+        lineage = json.dumps(mapping_of(origin.get("notes")).get(LINEAGE), sort_keys=True)
+        return Path(self._names.of(f"runs/{_safe(run.name or 'run')}", str(run), str(origin.get("config")), lineage))
+
+    def _model_folder(self, origin: Mapping[str, Any]) -> Path:
+        run, notes = self._run_folder(origin), mapping_of(origin.get("notes"))
+        if (averaged := _averaged(origin)) is not None:
+            return Path(self._names.of(f"{run}/average", *averaged))
+        update = notes.get(UPDATE)
+        return RunFolder(run).checkpoint(update) if isinstance(update, int) else run / "last"
+
+    def _translation_step(self, link: Link) -> str:
+        made, origin = mapping_of(link.record.get("made_with")), mapping_of(link.record.get("origin"))
+        models = entries_of(origin.get("models"))
+        if not models:
+            raise DataError(f"{link.name}: its models are not recorded, so it cannot be made again.")
+        lines, options = [], []
+        for model in models:
+            options += ["--model", str(self._model_folder(model))]
+        files = mapping_of(origin.get("files"))
+        for name in (name for name in INPUTS if name in files):
+            file, sha256 = files[name], made.get(name)
+            if not isinstance(sha256, str):
+                raise DataError(f"{link.name}: it was made from a pipe, which cannot be read again.")
+            place = self._text_file(link, str(file), sha256)
+            lines.append(_same(sha256, place))
+            options += [f"--{name.replace('_', '-')}", place]
+        output = self._output_file(link)
+        options += [*_search_options(made), "--output", output]
+        return "\n".join([*lines, _command("translate", *options), _same(link.record.get("sha256"), output)]) + "\n"
+
+    def _output_file(self, link: Link) -> str:
+        """Where the script writes a translation; with a folder, no name is taken for an option."""
+        name = Path(link.name).name
+        name = "output" if name in ("", "..") else name
+        return f"./{self._names.of(name, link.name, str(link.record.get('sha256')))}"
+
+    def _text_file(self, link: Link, file: str, sha256: str) -> str:
+        """Where the script finds a text: in a data set that it prepares, else where it is now."""
+        for part in link.all():
+            if part.kind == "data set":
+                manifest = Manifest.model_validate(part.record["manifest"])
+                for name, record in manifest.files.items():
+                    if record.sha256 == sha256:
+                        return f"{self._data_folder(manifest)}/{_safe(name)}"
+        return str(Path(file).absolute())
+
+    def _score_step(self, link: Link) -> str:
+        hypotheses = [part for part in link.made_from if part.kind == "translation"]
+        others = [part for part in link.made_from if part.kind == "text" and part.facts.get("role") == "hypothesis"]
+        if others:
+            raise DataError(f"{others[0].name}: was not written by nmt translate, so it cannot be made again.")
+        lines, options = [], list[str]()
+        for part in link.made_from:
+            sha256 = part.record.get("sha256")
+            if part.kind == "text":
+                role = part.facts["role"]
+                if not isinstance(sha256, str):
+                    raise DataError(f"{link.name}: its {role} came through a pipe, which cannot be read again.")
+                place = self._text_file(link, part.name, sha256)
+                lines.append(_same(sha256, place))
+                options += [f"--{role}", place]
+        if link.record.get("test_set"):
+            options += ["--test-set", str(link.record["test_set"]), "--langpair", str(link.record.get("langpair"))]
+        options += ScoreOptions.model_validate(mapping_of(link.record["lineage"])["options"]).words()
+        command = _command("score", *options)
+        for part in link.made_from:
+            if part.kind == "file":
+                command += f" {self._learned_metric(part.record)}"
+        return "\n".join([*lines, " ".join([command, *map(_quoted, map(self._output_file, hypotheses))])]) + "\n"
+
+    def _learned_metric(self, record: Mapping[str, Any]) -> str:
+        """The option that names the model of a learned metric. The user says where it is.
+
+        To load such a model may run code of its files, so a record does not choose it.
+        """
+        metric, sha256 = LEARNED[LEARNED.index(record["metric"])], str(record["sha256"])
+        if not _SHA256.fullmatch(sha256):
+            raise ValueError(f"sha256 {sha256!r}")
+        variable, weights = f"{metric.upper()}_MODEL", Path(str(record["path"])).name
+        # COMET takes the file of its weights, BLEURT the folder.
+        what, file = ("file", "") if metric == "comet" else ("folder", f"/{_safe(weights)}")
+        self.variables += [
+            f': "${{{variable}:?set it to the {what} of the model of {metric.upper()} ({_safe(weights)}, {sha256})}}"',
+            f"case ${variable} in /*) ;; *) {variable}=$PWD/${variable} ;; esac",
+            f'same {sha256} "${variable}"{file}',
+        ]
+        return f'--{metric}-model "${variable}"'
 
 
-def _preparing(manifest: Manifest) -> str:
-    if any(source.file == STDIN for source in manifest.sources):
-        raise DataError(f"{manifest.name}: was read from a pipe, so a script cannot make it again.")
-    folder = _data_folder(manifest)
-    recipe = _as_yaml(_with_absolute_files(manifest.recipe))
-    lines = [
-        _written(f"{_safe(manifest.name)}.yaml", recipe),
-        _command("prepare-data", f"{manifest.name}.yaml", "--out", folder),
-        *(_same(record.sha256, f"{folder}/{_safe(name)}") for name, record in manifest.files.items()),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _training_vocabulary(
-    manifests: Sequence[Manifest], vocabulary: Mapping[str, Any], settings: Mapping[str, Any]
-) -> str:
-    folders = [_data_folder(manifest) for manifest in manifests]
-    options = [
-        *(word for folder in folders for word in ("--data", folder)),
-        "--size", str(settings["size"]), "--model-type", str(settings["model_type"]),
-        "--character-coverage", str(settings["character_coverage"]), "--normalization", settings["normalization"],
-        "--source-normalization", settings["source_normalization"], "--max-length", str(vocabulary["max_length"]),
-    ]  # fmt: skip
-    if settings.get("byte_fallback") is not None:
-        options.append("--byte-fallback" if settings["byte_fallback"] else "--no-byte-fallback")
-    if len(manifests) > 1:
-        options += ["--sampling-temperature", str(settings[TEMPERATURE])]
-    checks = (_same(vocabulary["sha256"], f"{folder}/vocab.model") for folder in folders)
-    return "\n".join([_command("build-vocab", *options), *checks]) + "\n"
-
-
-def _encoding(manifest: Manifest, vocabulary: Mapping[str, Any]) -> str:
-    """Encode a data set with the vocabulary of the data set that it was trained on, which an earlier step made."""
-    origin, folder = mapping_of(vocabulary.get(ORIGIN)), _data_folder(manifest)
-    if not origin:
-        raise DataError(
-            f"{manifest.name}: was encoded with a given vocabulary (sha256 {vocabulary.get('sha256')}). What that was "
-            "trained on is not recorded: it is no vocabulary of a data set or of a bundle of nmt."
-        )
-    trained_on = Manifest.model_validate(origin["manifest"])
-    if trained_on.name == manifest.name and trained_on.fingerprint != manifest.fingerprint:
-        raise DataError(
-            f"{manifest.name}: its vocabulary was trained on another data set of the same name; a script cannot make "
-            f"both in data/{manifest.name}. Prepare one of them under another name."
-        )
-    given = f"{_data_folder(trained_on)}/vocab.model"
-    command = _command(
-        "build-vocab", "--data", folder, "--vocab", given,
-        "--source-normalization", vocabulary["source_normalization"], "--max-length", str(vocabulary["max_length"]),
-    )  # fmt: skip
-    return "\n".join([command, _same(vocabulary["sha256"], f"{folder}/vocab.model")]) + "\n"
-
-
-def _with_absolute_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe whose own files are found from any folder."""
-    changed = dict(recipe)
-    for split in ("train", "valid", "test"):
-        changed[split] = [dict(corpus) for corpus in recipe.get(split, [])]
-        for corpus in changed[split]:
-            if corpus.get("kind") == "local":
-                corpus["prefix"] = str(Path(corpus["prefix"]).absolute())
-            elif corpus.get("kind") == "pair-file":
-                corpus["file"] = str(Path(corpus["file"]).absolute())
-            elif corpus.get("kind") == "local-files":
-                corpus["files"] = {key: str(Path(file).absolute()) for key, file in corpus["files"].items()}
-    return changed
-
-
-def _model_step(link: Link) -> str:
-    notes = mapping_of(link.record.get("notes"))
-    lineage, config = mapping_of(notes.get(LINEAGE)), link.record.get("config")
-    training = mapping_of(lineage.get("training"))
-    if not training or not isinstance(config, str):
-        if imported := mapping_of(notes.get(IMPORTED)):
-            raise DataError(
-                f"{link.name}: was imported from files of {imported.get('toolkit')}, which a script cannot fetch. Run "
-                "`nmt import` on them again."
-            )
-        raise DataError(f"{link.name}: how it was trained is not recorded, so it cannot be made again.")
-    run, weights = _run_folder(link), mapping_of(link.record.get("sha256")).get("model.safetensors")
-    settings = parse_yaml(config)
-    manifests = [Manifest.model_validate(entry["manifest"]) for entry in entries_of(lineage.get("data"))]
-    shares = [settings["data"], *settings["data"]["mixed_with"]]
-    data = [
-        word
-        for manifest, share in zip(manifests, shares, strict=True)
-        for word in ("--data", f"{_data_folder(manifest)}:{share['weight']}")
-    ]
-    options = ["--config", f"{run.name}.yaml", *data, "--out", str(run)]
-    ranks = training.get("ranks")
-    if isinstance(ranks, int) and ranks > 1:
-        options += ["--nproc", str(ranks)]
-    if (first := mapping_of(training.get("init_from"))).get("path"):
-        options += ["--init-from", str(_model_folder(str(first["path"]), mapping_of(first.get("notes"))))]
-    train = _command("train", *options)
-    if threads := _THREADS.search(str(training.get("hardware"))):
-        train = f"OMP_NUM_THREADS={threads[1]} {train}"
-    folder = _model_folder(link.name, notes)
-    lines = [_written(f"{run.name}.yaml", _as_yaml(settings)), train]
-    if isinstance(averaged := notes.get(AVERAGED), list):
-        lines.append(_command("average-checkpoints", str(run), "--last", str(len(averaged)), "--out", str(folder)))
-    return "\n".join([*lines, _same(weights, f"{folder}/model.safetensors")]) + "\n"
-
-
-def _run_folder(link: Link) -> Path:
-    """The run of a model, below ``runs/``."""
-    averaged = mapping_of(link.record.get("notes")).get(AVERAGED)
-    checkpoint = Path(str(averaged[0])) if isinstance(averaged, list) and averaged else Path(link.name).resolve()
-    run = checkpoint.parent.parent.name if _STEP.fullmatch(checkpoint.name) else checkpoint.name
-    return Path("runs", _safe(run or "run"))
-
-
-def _model_folder(path: str, notes: Mapping[str, Any]) -> Path:
-    run = _run_folder(Link("model", path, record={"notes": notes}))
-    if AVERAGED in notes:
-        return run / "average"
-    update = notes.get(UPDATE)
-    return RunFolder(run).checkpoint(update) if isinstance(update, int) else run / "last"
-
-
-def _translation_step(link: Link) -> str:
-    made, origin = mapping_of(link.record.get("made_with")), mapping_of(link.record.get("origin"))
-    models = entries_of(origin.get("models"))
-    if not models:
-        raise DataError(f"{link.name}: its models are not recorded, so it cannot be made again.")
-    lines, options = [], []
-    for model in models:
-        options += ["--model", str(_model_folder(str(model["path"]), mapping_of(model.get("notes"))))]
-    files = mapping_of(origin.get("files"))
-    for name in (name for name in INPUTS if name in files):
-        file, sha256 = files[name], made.get(name)
-        if not isinstance(sha256, str):
-            raise DataError(f"{link.name}: it was made from a pipe, which cannot be read again.")
-        place = _text_file(link, str(file), sha256)
-        lines.append(_same(sha256, place))
-        options += [f"--{name.replace('_', '-')}", place]
-    output = _output_file(link)
-    options += [*_search_options(made), "--output", output]
-    return "\n".join([*lines, _command("translate", *options), _same(link.record.get("sha256"), output)]) + "\n"
-
-
-def _output_file(link: Link) -> str:
-    """Where the script writes a translation; with a folder, no name is taken for an option."""
-    return f"./{Path(link.name).name}"
-
-
-def _text_file(link: Link, file: str, sha256: str) -> str:
-    """Where the script finds a text: in a data set that it prepares, else where it is now."""
-    for part in link.all():
-        if part.kind == "data set":
-            manifest = Manifest.model_validate(part.record["manifest"])
-            for name, record in manifest.files.items():
-                if record.sha256 == sha256:
-                    return f"{_data_folder(manifest)}/{_safe(name)}"
-    return str(Path(file).absolute())
+def _averaged(origin: Mapping[str, Any]) -> list[str] | None:
+    """The checkpoints that a bundle is the average of; None if it is none."""
+    averaged = mapping_of(origin.get("notes")).get(AVERAGED)
+    return [str(each) for each in averaged] if isinstance(averaged, list) and averaged else None
 
 
 def _search_options(made: Mapping[str, Any]) -> Iterator[str]:
@@ -289,53 +395,19 @@ def _options(fields: Iterable[OptionField], values: Mapping[str, Any]) -> Iterat
             yield from (field.flag, str(value))
 
 
-def _score_step(link: Link) -> str:
-    hypotheses = [part for part in link.made_from if part.kind == "translation"]
-    others = [part for part in link.made_from if part.kind == "text" and part.facts.get("role") == "hypothesis"]
-    if others:
-        raise DataError(f"{others[0].name}: was not written by nmt translate, so it cannot be made again.")
-    lines, options = [], list[str]()
-    for part in link.made_from:
-        sha256 = part.record.get("sha256")
-        if part.kind == "text":
-            role = part.facts["role"]
-            if not isinstance(sha256, str):
-                raise DataError(f"{link.name}: its {role} came through a pipe, which cannot be read again.")
-            place = _text_file(link, part.name, sha256)
-            lines.append(_same(sha256, place))
-            options += [f"--{role}", place]
-        elif part.kind == "file":  # the weights of a learned metric, which an option names
-            lines.append(_same(sha256, part.name))
-    if link.record.get("test_set"):
-        options += ["--test-set", str(link.record["test_set"]), "--langpair", str(link.record.get("langpair"))]
-    options += [str(word) for word in mapping_of(link.record.get("lineage")).get("options", [])]
-    return "\n".join([*lines, _command("score", *options, *map(_output_file, hypotheses))]) + "\n"
-
-
-def score_options(
-    metrics: Sequence[str],
-    sheet: bool,
-    paper_bleu: bool,
-    tokenize: str | None,
-    lowercase: bool,
-    target_lang: str | None,
-    files: Mapping[str, Path | None],
-) -> list[str]:
-    """The options of ``nmt score`` that compute the same scores again.
-
-    Args:
-        files: what further options name, by option.
-    """
-    words = ["--sheet"] if sheet else [word for metric in metrics for word in ("--metric", metric)]
-    words += ["--paper-bleu"] * paper_bleu + ["--lowercase"] * lowercase
-    words += [] if tokenize is None else ["--tokenize", tokenize]
-    words += [] if target_lang is None else ["--target-lang", target_lang]
-    # The script runs in another folder.
-    return words + [word for name, path in files.items() if path for word in (f"--{name}", str(path.absolute()))]
-
-
-def _data_folder(manifest: Manifest) -> str:
-    return f"data/{_safe(manifest.name)}"
+def _with_absolute_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe whose own files are found from any folder."""
+    changed = dict(recipe)
+    for split in ("train", "valid", "test"):
+        changed[split] = [dict(corpus) for corpus in recipe.get(split, [])]
+        for corpus in changed[split]:
+            if corpus.get("kind") == "local":
+                corpus["prefix"] = str(Path(corpus["prefix"]).absolute())
+            elif corpus.get("kind") == "pair-file":
+                corpus["file"] = str(Path(corpus["file"]).absolute())
+            elif corpus.get("kind") == "local-files":
+                corpus["files"] = {key: str(Path(file).absolute()) for key, file in corpus["files"].items()}
+    return changed
 
 
 def _safe(name: str) -> str:

@@ -15,6 +15,8 @@ from nmt.config import ModelConfig
 
 def fixed_positions(config: ModelConfig) -> Tensor | None:
     """The vectors of positions that are not learned, (max_positions, D), float64; None where they are weights."""
+    if config.positions == "learned":
+        return None
     first, end = config.first_position, config.first_position + config.max_positions
     position_T = torch.arange(first, end, dtype=torch.float64)
     match config.positions:
@@ -24,8 +26,6 @@ def fixed_positions(config: ModelConfig) -> Tensor | None:
             return halves(position_T, rates(config.d_model))
         case "tensor2tensor":
             return halves(position_T, tensor2tensor_rates(config.d_model))
-        case "learned":
-            return None
         case _:
             assert_never(config.positions)
 

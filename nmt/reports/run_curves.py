@@ -21,6 +21,8 @@ class _Curve:
     scale: float = 1.0
     """The factor from the field's unit to the chart's."""
     noisy: bool = False
+    is_optional: bool = False
+    """Whether null means that it was not measured."""
 
     def records(self, run: RunHistory) -> list[Record]:
         return run.updates if self.kind == "update" else run.validations
@@ -43,7 +45,7 @@ _CHARTS = (
         (_Curve("training", "update", "loss", noisy=True), _Curve("validation", "validation", "valid_loss")),
         from_zero=False,
     ),
-    _Chart("Validation BLEU", "points", (_Curve("BLEU", "validation", "valid_bleu"),)),
+    _Chart("Validation BLEU", "points", (_Curve("BLEU", "validation", "valid_bleu", is_optional=True),)),
     _Chart("Learning rate", "", (_Curve("rate", "update", "learning_rate"),)),
     _Chart(
         "Throughput",
@@ -96,7 +98,8 @@ def _points(curve: _Curve, run: RunHistory) -> list[Point]:
 
 
 def _note(chart: _Chart, runs: Sequence[RunHistory]) -> str:
-    count = sum(not_finite(curve.records(run), curve.field) for run in runs for curve in chart.curves)
+    always = [curve for curve in chart.curves if not curve.is_optional]
+    count = sum(not_finite(curve.records(run), curve.field) for run in runs for curve in always)
     return f"Left out since infinite or not a number: {count:,}." if count else ""
 
 

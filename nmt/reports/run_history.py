@@ -109,9 +109,8 @@ def values(records: Sequence[Record], field: str) -> list[float]:
 
 
 def not_finite(records: Sequence[Record], field: str) -> int:
-    """The number of records in which a field is infinite or NaN."""
-    found = (record.get(field) for record in records)
-    return sum(_is_number(value) and not math.isfinite(value) for value in found)
+    """The number of records in which a field is infinite or NaN, which a run records as null."""
+    return sum(field in record and number(record, field) is None for record in records)
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:

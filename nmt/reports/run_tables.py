@@ -37,7 +37,7 @@ def _figures(run: RunHistory) -> dict[str, str]:
         "final training loss": _last(run.updates, "loss"),
         "final validation loss": _last(run.validations, "valid_loss"),
         "median target tokens/s": _median(run.updates, "target_tokens_per_second"),
-        "skipped updates": f"{sum(event.get('event') == 'skipped' for event in run.events):,}",
+        "skipped updates": f"{sum(values(run.updates, 'skipped_updates')):,.0f}",
         "hardware": _distinct(str(start.get("hardware") or "") for start in run.starts),
         "versions": _distinct(_versions(start) for start in run.starts),
     }

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 
 import nmt
-from nmt.checkpoint.lineage import described_origin, origin_of_weights, training_lineage
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.lineage import changed_on_resume, described_origin, origin_of_weights, training_lineage
 from nmt.checkpoint.run_folder import RUN, RunFolder, bundle_to_use, checkpoints
-from nmt.config import Config, dump_config
+from nmt.config import Config, differences, dump_config, read_config
 from nmt.data.data_folder import DataFolder
 from nmt.device import Hardware, choose_hardware
 from nmt.errors import CheckpointError
@@ -114,7 +115,7 @@ def train(
         check_memory(config, hardware, ranks)
         with out_of_memory_explained(hardware):
             learner = make_learner(beginning, config, training_data.vocab, ranks)
-        lineage = _lineage(data, beginning, ranks) if ranks.is_main else {}
+        lineage = _lineage(data, config, beginning, ranks) if ranks.is_main else {}
         # The learner has copied the moments, so their file need not stay mapped.
         del beginning
         found = preflight(learner, config, hardware, run, progress, training_data, ranks)
@@ -250,10 +251,16 @@ def hardware_of(config: Config, ranks: Ranks) -> Hardware:
     )
 
 
-def _lineage(data: Sequence[Path], beginning: Beginning, ranks: Ranks) -> Mapping[str, Any]:
-    init_from = None
+def _lineage(data: Sequence[Path], config: Config, beginning: Beginning, ranks: Ranks) -> Mapping[str, Any]:
+    init_from, changed = None, list[str]()
     if beginning.checkpoint is not None:
-        init_from = origin_of_weights(beginning.checkpoint)
+        init_from, changed = origin_of_weights(beginning.checkpoint), changed_on_resume(beginning.checkpoint)
+        before = read_config(BundleFolder(beginning.checkpoint).config)
+        changed += [
+            f"{key}: {old} -> {new} at update {beginning.progress.update}"
+            for key, old, new in differences(before, config)
+            if not key.startswith("logging.")
+        ]
     elif beginning.init_from is not None:
         init_from = described_origin(bundle_to_use(beginning.init_from))
     return training_lineage(
@@ -262,6 +269,7 @@ def _lineage(data: Sequence[Path], beginning: Beginning, ranks: Ranks) -> Mappin
         hardware=str(beginning.hardware),
         ranks=ranks.size,
         init_from=init_from,
+        changed=changed,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from nmt.bench.train_worker import _set_up
 from nmt.bench.training_speed import bench_learner, bench_train, bench_updates
-from nmt.bench.turns import contestants, measure_in_turn
+from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import dump_config
 from nmt.data.shards import ParallelShards
 from nmt.device import choose_hardware
@@ -186,3 +186,9 @@ def test_every_round_has_other_batches_until_there_are_no_more(data, config, tmp
     tokens = [update.target_tokens for update in bench_updates(data, config, 3)]
     assert run("run")["tokens"] == tokens[2] + tokens[0]  # the warm-up has taken the first two
     assert run("run")["tokens"] == tokens[1] + tokens[2]
+
+
+def test_a_rate_is_the_median_over_the_rounds():
+    """One round beside another process counts as little as a lucky one."""
+    rounds = [{"tokens": 100, "seconds": seconds} for seconds in (1.0, 2.0, 50.0)]
+    assert median_rate(rounds) == 50.0

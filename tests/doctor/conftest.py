@@ -15,6 +15,7 @@ def measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination, "search_attention_seconds", lambda hardware: {})
     monkeypatch.setattr(examination, "generated_data_set", lambda folder, vocab_size: folder)
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [])
+    monkeypatch.setattr(examination, "gpu_checks", lambda *arguments: [])
     monkeypatch.setattr(examination, "check_ranks", lambda *arguments: [])
     monkeypatch.setattr(examination, "exchange_rates", lambda hardware: [])
     monkeypatch.setattr(examination, "fused_attention_library", lambda hardware: "")

@@ -1,17 +1,13 @@
 """Every check passes on a machine that computes right, and notices what it is there to notice."""
 
-import json
 import os
 import re
-import subprocess
-import types
 
 import pytest
 import torch
 
 from nmt.device import choose_hardware
 from nmt.doctor import checks
-from nmt.doctor.generated_text import generated_data_set
 from nmt.kernels.policy import Kernels
 from nmt.model.attention import attention
 from nmt.model.transformer import Transformer
@@ -23,30 +19,23 @@ def hardware():
     return choose_hardware("cpu", "fp32", 1)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return generated_data_set(tmp_path_factory.mktemp("doctor") / "text", 300)
-
-
 def doubled(query, key, value, mask, dropout):
     return 2 * attention(query, key, value, mask, dropout)
 
 
-@pytest.mark.slow
-def test_all_checks_pass(hardware, data, tmp_path):
-    done = [check for _, run in checks.all_checks(hardware, data, tmp_path) for check in run()]
-    assert [check for check in done if not check.passed] == []
-    assert len(done) == 7
-    subjects = " ".join(check.name for check in done)
-    for subject in ("gradients in fp32", "two products", "fused", "dropout", "cached steps", "resume", "out of memory"):
-        assert subject in subjects
+def test_all_checks_pass(hardware):
+    done = {subject: run() for subject, run in checks.all_checks(hardware)}
+    assert [check for each in done.values() for check in each if not check.passed] == []
+    assert {subject: len(each) for subject, each in done.items()} == {
+        "gradients in fp32": 1, "attention": 2, "dropout": 1, "cached steps": 1
+    }  # fmt: skip
 
 
-def test_bf16_is_compared_too_where_training_uses_it(data, tmp_path):
+def test_bf16_is_compared_too_where_training_uses_it():
     in_bf16 = choose_hardware("cpu", "bf16", 1)
-    subject, run = next(iter(checks.all_checks(in_bf16, data, tmp_path)))
-    assert subject == "loss and gradients"
-    assert [check.passed for check in run()] == [True, True]
+    subjects = [subject for subject, _ in checks.all_checks(in_bf16)]
+    assert subjects[:2] == ["gradients in fp32", "gradients in bf16"]
+    assert checks.check_gradients(in_bf16, "bf16", 5e-2).passed
     assert not checks.check_gradients(in_bf16, "bf16", 1e-6).passed  # it does round
 
 
@@ -116,45 +105,6 @@ def test_the_precision_of_products_is_as_before(hardware):
         assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def test_ctrl_c_in_the_run_of_a_check_ends_the_examination(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(checks, "train", lambda *arguments: types.SimpleNamespace(ending=checks.Ending.INTERRUPTED))
-    with pytest.raises(KeyboardInterrupt):
-        checks.check_resume(data, tmp_path)
-
-
-def test_a_resumed_run_that_forgets_is_noticed(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(learner.Learner, "restore", lambda *arguments: None)
-    check = checks.check_resume(data, tmp_path)
-    assert not check.passed
-    assert "tensors differ" in check.detail
-
-
-def test_a_process_that_dies_of_little_memory_is_noticed(monkeypatch):
-    monkeypatch.setattr(checks, "_MEMORY_WORKER", "nmt.doctor.nothing")
-    check = checks.check_memory()
-    assert check.passed is False
-    assert "No module named nmt.doctor.nothing" in check.detail
-
-
-@pytest.mark.parametrize(
-    ("found", "passed", "words"),
-    [
-        ({"is_limited": True, "halved_to": 2_048, "off": 1e-7}, True, "halved down to 2,048"),
-        ({"is_limited": True, "halved_to": 2_048, "off": 0.5}, False, "differ by 5.0e-01"),
-        ({"is_limited": True, "halved_to": None, "off": 0.0}, None, "fitted into little memory"),
-        ({"is_limited": False, "halved_to": None, "off": 0.0}, None, "does not limit"),
-    ],
-)
-def test_what_the_process_with_little_memory_found_decides(monkeypatch, found, passed, words):
-    answer = json.dumps(found | {"positions": 32_768})
-    monkeypatch.setattr(
-        checks.subprocess, "run", lambda *command, **options: subprocess.CompletedProcess(command, 0, answer, "")
-    )
-    check = checks.check_memory()
-    assert check.passed is passed
-    assert words in check.detail
 
 
 def test_random_batches_are_padded_on_the_right_and_reach_the_longest(hardware):

@@ -1,30 +1,35 @@
 """The order of an examination, and what happens when a part of it fails."""
 
-from types import SimpleNamespace
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from nmt.device import choose_hardware
 from nmt.doctor import examination
 from nmt.doctor.checks import Check
 from nmt.doctor.examination import examine
+from nmt.doctor.findings import warnings
+from nmt.doctor.page import examination_page
 from nmt.doctor.rates import ProductRate
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
+from nmt.doctor.steps import Steps
 from nmt.errors import ConfigError, NmtError
+from tests.doctor.conftest import measure_nothing
 
 
 @pytest.fixture
 def parts(monkeypatch, tmp_path):
     """Parts that take no time; each call of a speed is noted."""
     calls = []
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    measure_nothing(monkeypatch)
     monkeypatch.setattr(examination, "product_rates", lambda hardware: [ProductRate(p, 256, 1, 1e9) for p in PRODUCTS])
-    monkeypatch.setattr(examination, "memory_bandwidth", lambda hardware: 1e9)
-    for name in ("training_attention_seconds", "search_attention_seconds"):
-        monkeypatch.setattr(examination, name, lambda hardware: {"plain": 1.0, "two products": 0.5})
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [("this", lambda: [Check("this", True, "")])])
-    monkeypatch.setattr(examination, "check_ranks", lambda *arguments: [])
+    monkeypatch.setattr(examination, "hardware_of_preset", lambda preset: choose_hardware("cpu", "fp32", 1))
 
-    def training(data, preset, precision, against=None):
+    def training(data, preset, precision, against=None, *, mode=None):
         calls.append((preset, precision, against))
         return [TrainingSpeed("nmt", preset, precision, 100.0, 0.5)]
 
@@ -47,7 +52,7 @@ def test_each_preset_is_trained_and_small_in_every_precision(parts):
     assert {precision for preset, precision, *_ in parts if preset == "small"} == {"fp32", "bf16"}
     [(_, _, against)] = [call for call in parts if call[0] == "base"]
     assert against == "transformers"
-    assert parts[-1] == ("translating", ("ctranslate2", "transformers"))
+    assert parts[1] == ("translating", ("ctranslate2", "transformers"))
     assert found.left_out == []
     assert found.passed
     assert found.values()["choices"][0]["measured"].keys() == {"fp32", "bf16"}
@@ -61,44 +66,50 @@ def test_without_speeds_nothing_is_trained(parts):
 
 def test_emulated_bf16_is_not_trained(parts, monkeypatch):
     monkeypatch.setattr(examination, "product_rates", lambda hardware: [ProductRate("fp32", 256, 1, 1e9)])
-    monkeypatch.setattr("nmt.device.bf16_speedup", lambda *sizes: 0.1)
-    monkeypatch.setattr(examination, "bf16_speedup", examination.fastest_int8_product)  # only emptied
     examine()
     assert {precision for preset, precision, *_ in parts if preset == "small"} == {"fp32"}
 
 
-def test_peers_are_left_out_of_a_slow_examination(parts, monkeypatch):
-    monkeypatch.setattr(examination, "_SECONDS_BEFORE_PEERS", 0.0)
-    found = examine(peers=["transformers"])
-    assert found.left_out == ["transformers: this machine is too slow to measure them within five minutes"]
-    assert parts[-1] == ("translating", None)
+def fail(*arguments, **options):
+    raise RuntimeError(f"no kernel image in {sys.executable} of {Path.home()}/x and {tempfile.gettempdir()}/y")
 
 
-def test_the_time_on_several_gpus_leaves_peers_in(parts, monkeypatch):
-    clock = [0.0]
-
-    def scaling(data, hardware, report, left_out):
-        clock[0] += 10 * examination._SECONDS_BEFORE_PEERS
-        return []
-
-    monkeypatch.setattr(examination, "_scaling", scaling)
-    monkeypatch.setattr(examination, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    found = examine(peers=["transformers"])
-    assert found.left_out == []
-    assert parts[-1] == ("translating", ("transformers",))
+REASON = "RuntimeError: no kernel image in python of ~/x and TMPDIR/y"
 
 
 def test_a_check_that_fails_with_an_error_is_a_finding(parts, monkeypatch):
-    def fail():
-        raise RuntimeError("no kernel image")
-
-    checks = [("this", fail), ("that", lambda: [Check("that", True, "")])]
-    monkeypatch.setattr(examination, "all_checks", lambda *arguments: checks)
-    monkeypatch.setattr(examination, "check_ranks", lambda *arguments: [])
+    """It names no path of the user's, and the other checks of its group are done."""
+    passed = [("that", lambda: [Check("that", True, "")])]
+    monkeypatch.setattr(examination, "all_checks", lambda hardware: [("this", fail), *passed])
+    monkeypatch.setattr(examination, "gpu_checks", lambda hardware: [("a GPU", fail), ("its rows", passed[0][1])])
+    monkeypatch.setattr(examination, "check_ranks", fail)
     found = examine(with_speeds=False)
-    assert [(check.name, check.passed) for check in found.checks] == [("this", False), ("that", True)]
-    assert found.checks[0].detail == "RuntimeError: no kernel image"
+    assert [(check.name, check.passed) for check in found.checks] == [
+        ("this", False), ("that", True), ("a GPU", False), ("that", True), ("ranks", False)
+    ]  # fmt: skip
+    assert {check.detail for check in found.checks if not check.passed} == {REASON}
+    assert found.left_out == []
     assert not found.passed
+
+
+@pytest.mark.parametrize(
+    ("part", "subject"),
+    {
+        "product_rates": "the rate of matrix products", "memory_bandwidth": "the bandwidth of memory",
+        "training_attention_seconds": "attention in training", "search_attention_seconds": "attention in a search",
+        "fused_attention_library": "torch's fused attention", "generated_data_set": "text to train on",
+        "exchange_rates": "the exchange between ranks", "choices": "choices",
+    }.items(),
+)  # fmt: skip
+def test_a_measurement_that_fails_is_left_out(parts, monkeypatch, part, subject):
+    """As on a GPU whose memory is full. The page is written all the same."""
+    monkeypatch.setattr(examination, part, fail)
+    found = examine()
+    assert found.left_out == [f"{subject}: {REASON}"]
+    assert found.passed
+    assert f"left out: {subject}: {REASON}" in warnings(found)
+    assert "<h1>" in examination_page(found)
+    assert (parts == []) is (part == "generated_data_set")
 
 
 def test_what_fails_beside_a_peer_is_measured_alone(parts, monkeypatch):
@@ -109,16 +120,53 @@ def test_what_fails_beside_a_peer_is_measured_alone(parts, monkeypatch):
             raise NmtError("the benchmark of ctranslate2 failed")
         return measure(*arguments)
 
-    def fail(data, preset, precision, against=None):
-        raise NmtError("killed")
-
     monkeypatch.setattr(examination, "translating_speeds", fail_beside_peers)
-    monkeypatch.setattr(examination, "training_speed", fail)
     found = examine(peers=["ctranslate2"])
     assert len(found.translating) == 1
-    assert found.training == []
-    assert "translating, base beside other toolkits: the benchmark of ctranslate2 failed" in found.left_out
-    assert "training, base, " in " ".join(found.left_out)
+    assert found.left_out == ["translating, base, beside ctranslate2: the benchmark of ctranslate2 failed"]
+
+
+def test_peers_are_left_out_of_a_slow_examination(parts, monkeypatch):
+    monkeypatch.setattr(Steps, "is_late", True)
+    found = examine(peers=["transformers"])
+    assert found.left_out == ["transformers: the time does not suffice to measure them beside ours"]
+    assert parts[1] == ("translating", None)
+
+
+def endless() -> list[str]:
+    """A step that takes its errors for its own, and hangs."""
+    try:
+        subprocess.run(["sleep", "60"], check=True)
+    except Exception:
+        return ["never"]
+    finally:
+        ENDED.append(True)
+    return ["never"]
+
+
+ENDED = []
+
+
+def test_a_step_ends_with_its_share_of_the_time():
+    reported = []
+    steps = Steps(20.0, reported.append)
+    assert steps.do("the first", 0.07, endless, ["nothing"]) == ["nothing"]
+    assert ENDED == [True]
+    assert steps.left_out == ["the first: not finished within its share of the time, 1 s"]
+    assert steps.do("the second", 0.5, lambda: ["it"], ["nothing"]) == ["it"]
+    assert reported[0] == "the first  [at most 20 s left]"
+    spent = Steps(0.0, reported.append)
+    assert spent.do("the third", 1.0, lambda: ["it"], ["nothing"]) == ["nothing"]
+    assert spent.left_out == ["the third: no time was left"]
+    assert spent.is_late and not steps.is_late
+
+
+def test_ctrl_c_ends_the_examination():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Steps(60.0, print).do("the first", 0.5, interrupted, [])
 
 
 def test_processes_that_a_launcher_started_examine_nothing(parts, monkeypatch):

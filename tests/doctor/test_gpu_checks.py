@@ -1,79 +1,14 @@
 """The doctor's checks of a GPU, run on a CPU: they pass where all is right, and notice what is not."""
 
-import subprocess
-import warnings
-from types import SimpleNamespace
-
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 
-from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.checkpoint.run_folder import RunFolder
 from nmt.device import choose_hardware
 from nmt.doctor import gpu_checks
-from nmt.doctor.generated_text import generated_data_set
 from nmt.kernels.policy import Kernels
 from nmt.kernels.sentence_rows import masked_attention
-from nmt.training.learner import Learner
 from tests.recording_double import DoubleOfRecorder
 
 CPU = choose_hardware("cpu", "fp32", 1)
-
-
-@pytest.mark.slow
-def test_a_run_that_resumes_with_equal_bits_passes_and_another_does_not(tmp_path, monkeypatch):
-    data = generated_data_set(tmp_path / "text", 300)
-    check = gpu_checks.check_deterministic(CPU, data, tmp_path)
-    assert check.passed, check.detail
-    assert check.detail.endswith("tensors are equal")
-
-    weights = BundleFolder(RunFolder(tmp_path / "deterministic-stopped").checkpoint(6)).weights
-    tensors = load_file(weights)
-    next(iter(tensors.values())).view(-1)[0] += 1e-6
-    save_file(tensors, weights)
-    ended = SimpleNamespace(returncode=0)
-    monkeypatch.setattr(gpu_checks.subprocess, "run", lambda *arguments, **options: ended)
-    check = gpu_checks.check_deterministic(CPU, data, tmp_path)
-    assert not check.passed
-    assert "1 of" in check.detail
-
-
-def test_a_run_that_fails_is_a_failed_check(tmp_path, monkeypatch):
-    ended = subprocess.CompletedProcess([], 2, stderr="Error: no such thing\n")
-    monkeypatch.setattr(gpu_checks.subprocess, "run", lambda *arguments, **options: ended)
-    check = gpu_checks.check_deterministic(CPU, tmp_path, tmp_path)
-    assert not check.passed
-    assert check.detail == "Error: no such thing"
-
-
-@pytest.fixture
-def told_by_torch(monkeypatch):
-    """torch's warnings about waits, which it gives of a GPU alone."""
-    modes = []
-    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
-    return modes
-
-
-@pytest.mark.parametrize(("waits", "passed"), [(0, True), (1, True), (2, False)])
-def test_waits_of_the_host_are_counted(told_by_torch, monkeypatch, waits, passed):
-    plain = Learner.update
-
-    def update(self, *arguments, **options):
-        for _ in range(waits):
-            warnings.warn("called a synchronizing CUDA operation", UserWarning, stacklevel=1)
-        warnings.warn("something else", UserWarning, stacklevel=1)
-        return plain(self, *arguments, **options)
-
-    monkeypatch.setattr(Learner, "update", update)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        of_update, of_search = gpu_checks.check_host_reads(CPU)
-    assert of_update.passed is passed
-    assert of_update.detail == f"{waits} times; allowed 1"
-    assert of_search.passed
-    assert told_by_torch == ["warn", 0, "warn", 0]
 
 
 @pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.1, False)])

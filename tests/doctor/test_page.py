@@ -115,6 +115,8 @@ def test_what_is_wrong_or_doubtful_is_a_warning():
     assert failed == "the check of that failed: off by 3"
     assert "fp32 was taken, but is not the fastest" in chosen
     assert "4.5 cores busy" in busy
+    # Four cores of eight may be used: others may be busy.
+    assert warnings(replace(FOUND, machine=replace(MACHINE, busy_cores=3.9), left_out=[])) == []
     assert "NOT the fastest" in dict(summary(wrong))["precision of training"]
 
 

@@ -116,6 +116,17 @@ def test_attention_of_searches_in_bf16_is_judged(fused, is_right):
     assert (choice.subject, choice.taken, choice.is_right) == ("attention in a search", "fused", is_right)
 
 
+def test_a_share_of_products_is_of_their_rate_on_the_same_threads_and_rows():
+    hardware = choose_hardware("cpu", "fp32", 2)
+    kinds = [(256, 1, 1e9), (256, 2, 4e9), (4, 2, 1e8), (3_600, 2, 9e9)]
+    products = [rates.ProductRate("fp32", rows, threads, rate) for rows, threads, rate in kinds]
+    values = {"beam": {"target_tokens_per_second": 100.0}, "greedy": {"target_tokens_per_second": 200.0}}
+    values |= {"precision": "fp32", "latency": {"median_milliseconds": 5.0}, "peak_memory_bytes": 7}
+    found = speeds._speed("nmt fp32", values, 2e7, speeds.rates_of_batches(products, hardware))
+    assert found.share_of_products == pytest.approx(100 * 2e7 / 4e9)
+    assert speeds._speed("ctranslate2 fp32", values, 2e7, {"fp32": 4e9}).share_of_products is None
+
+
 @pytest.mark.slow
 def test_training_and_translating_are_measured(tmp_path, monkeypatch):
     data = generated_data_set(tmp_path / "text", 300)

@@ -1,5 +1,6 @@
 """Attention over sentences that lie one after the other, compared with equation 1 for each sentence alone."""
 
+import importlib
 import itertools
 
 import numpy as np
@@ -26,6 +27,7 @@ from tests.policies import POLICIES
 from tests.training.test_learner import batch, pairs
 
 GPU = torch.device("cuda")
+needs_flash_attention = pytest.mark.skipif(flash_attention() is None, reason="needs torch 2.10")
 
 
 def rows_of(*lengths: int) -> SentenceRows:
@@ -53,13 +55,13 @@ def test_each_query_attends_to_its_own_sentence(is_causal):
         torch.testing.assert_close(found[q], expected)
 
 
-@pytest.mark.skipif(sentence_rows.varlen is None, reason="torch before 2.10 has no flash attention over sentences")
+@needs_flash_attention
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_flash_attention_is_called_as_this_torch_takes_it(is_causal):
     """Flash attention needs a GPU; on the device ``meta``, torch checks the call and gives the shape of the result."""
     queries, keys = rows_of(3, 1, 5), rows_of(2, 4, 1)
     query, key = (torch.randn(rows.rows, 2, 8, device="meta", dtype=torch.bfloat16) for rows in (queries, keys))
-    assert flash_attention(query, key, key, queries, keys, is_causal).shape == query.shape
+    assert flash_attention()(query, key, key, queries, keys, is_causal).shape == query.shape
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -69,7 +71,7 @@ def test_flash_attention_is_the_masked_one(is_causal):
     query, key, value = (heads(queries).to(GPU, torch.bfloat16).requires_grad_() for _ in "QKV")
     on_gpu = SentenceRows(queries.positions.to(GPU), queries.ends_X.to(GPU), queries.longest)
     results = []
-    for attend in (flash_attention, masked_attention):
+    for attend in (flash_attention(), masked_attention):
         mixed = attend(query, key, value, on_gpu, on_gpu, is_causal)
         results.append((mixed, *torch.autograd.grad(mixed.square().sum(), (query, key, value))))
     for found, expected in zip(*results, strict=True):
@@ -78,19 +80,19 @@ def test_flash_attention_is_the_masked_one(is_causal):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"products": None}, {"products": torch.float32}, {"is_available": False}, {"varlen": None}, {"fails": True}],
+    [{}, {"products": None}, {"products": torch.float32}, {"is_available": False}, {"attend": None}, {"fails": True}],
     ids=str,
 )
 def test_only_a_gpu_that_has_flash_attention_takes_it(monkeypatch, changes):
-    expected = None if changes else flash_attention
-    given = {"products": torch.bfloat16, "is_available": True, "varlen": object(), "fails": False} | changes
+    given = {"products": torch.bfloat16, "is_available": True, "attend": object(), "fails": False} | changes
+    expected = None if changes else given["attend"]
 
-    def tried(device, dtype):
+    def tried(attend, device, dtype):
         if given["fails"]:
             raise RuntimeError("No available kernel")
 
-    monkeypatch.setattr(sentence_rows, "varlen", given["varlen"])
-    monkeypatch.setattr(sentence_rows, "_try_flash_attention", tried)
+    monkeypatch.setattr(sentence_rows, "flash_attention", lambda: given["attend"])
+    monkeypatch.setattr(sentence_rows, "_try", tried)
     monkeypatch.setattr(recording, "_try_to_record", lambda device: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
     assert flash_attention_if_possible(GPU, given["products"]) is expected
@@ -99,16 +101,16 @@ def test_only_a_gpu_that_has_flash_attention_takes_it(monkeypatch, changes):
 
 
 def test_running_out_of_memory_in_the_trial_is_an_error(monkeypatch):
-    def tried(device, dtype):
+    def tried(attend, device, dtype):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(sentence_rows, "_try_flash_attention", tried)
+    monkeypatch.setattr(sentence_rows, "_try", tried)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(torch.OutOfMemoryError):
         flash_attention_if_possible(GPU, torch.bfloat16)
 
 
-@pytest.mark.skipif(sentence_rows.varlen is None, reason="torch before 2.10 has no flash attention over sentences")
+@needs_flash_attention
 def test_flash_attention_gives_what_masked_attention_gives(monkeypatch):
     """With a double of the GPU's kernel, which knows only the arguments that it gets."""
 
@@ -122,12 +124,12 @@ def test_flash_attention_gives_what_masked_attention_gives(monkeypatch):
             parts.append(attention(one, other, third, mask).transpose(0, 1))
         return torch.cat(parts)
 
-    monkeypatch.setattr(sentence_rows.varlen, "varlen_attn", double)
+    monkeypatch.setattr(importlib.import_module("torch.nn.attention.varlen"), "varlen_attn", double)
     queries, keys = rows_of(3, 1, 5), rows_of(2, 4, 1)
     for rows, is_causal in ((queries, True), (queries, False), (keys, False)):
         query, key, value = heads(queries), heads(rows), heads(rows)
         arguments = query, key, value, queries, rows, is_causal
-        torch.testing.assert_close(flash_attention(*arguments), masked_attention(*arguments))
+        torch.testing.assert_close(flash_attention()(*arguments), masked_attention(*arguments))
 
 
 def test_flash_attention_takes_heads_of_certain_sizes():

@@ -1,7 +1,10 @@
 """``nmt inspect``: from a score back to the archives, what changed on the way, and a script that makes it again."""
 
+import copy
+import itertools
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +14,9 @@ import pytest
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.lineage import data_lineage
 from nmt.hashing import sha256_of
+from nmt.lineage.chain import chain as chain_of
+from nmt.lineage.outputs import score_link
+from nmt.lineage.script import script_for
 from tests.commands import nmt_for_scripts
 
 
@@ -148,11 +154,63 @@ def test_a_copied_bundle_still_says_where_it_comes_from(chain, nmt, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["runs/toy-en-de-tiny", "runs/toy-en-de-tiny/last", "data/toy-en-de", "data/toy-en-de/vocab.model", "out.de"],
+    "file",
+    [
+        "runs/toy-en-de-tiny/average/notes.json", "runs/toy-en-de-tiny/checkpoints/step-00000060/training.json",
+        "data/toy-en-de/valid.en",
+    ],
+)  # fmt: skip
+def test_a_missing_file_of_a_folder_is_a_change(chain, nmt, file):
+    (chain / file).unlink()
+    result = nmt("inspect", str(Path(file).parent), cwd=chain, check=False)
+    assert result.returncode == 1
+    assert result.stderr == f"warning: {file} is missing\n"
+    assert result.stdout.count("[CHANGED]") == 1
+
+
+def test_of_two_data_sets_of_the_name_the_one_with_the_same_text_is_meant(chain, nmt):
+    """The run's own lies elsewhere now; in its place is another text."""
+    shutil.move(chain / "data/toy-en-de", chain / "other")
+    shutil.copytree(chain / "other", chain / "data/toy-en-de")
+    manifest = chain / "other/manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"fingerprint": "0" * 64}))
+    (chain / "other/train.de").write_text("another text\n")
+    record = chain / "runs/toy-en-de-tiny/data.json"
+    [entry] = json.loads(record.read_text())
+    record.write_text(json.dumps([entry | {"relative": "../../other", "absolute": "/nowhere"}]))
+    assert "data set: data/toy-en-de  [unchanged]" in nmt("inspect", "runs/toy-en-de-tiny", cwd=chain).stdout
+
+
+def test_a_data_set_of_several_models_is_read_once(chain, monkeypatch):
+    record = json.loads((chain / "score.json").read_text())
+    models = record["lineage"]["hypotheses"][0]["translation"]["origin"]["models"]
+    models.append(models[0])
+    read = []
+    monkeypatch.setattr("nmt.lineage.link.sha256_of", lambda path: read.append(path.name) or sha256_of(path))
+    monkeypatch.chdir(chain)
+    found = [link.values() for link in score_link(Path("score.json"), record).all()]
+    assert [link["state"] for link in found if link["kind"] == "data set"] == ["unchanged", "unchanged"]
+    assert read.count("train.de") == 1
+
+
+RUN = "model: runs/toy-en-de-tiny/"
+
+
+@pytest.mark.parametrize(
+    ("path", "kinds"),
+    [
+        ("runs/toy-en-de-tiny", [f"{RUN}average", "checkpoint: ", "data set: ", "vocabulary: ", "file: "]),
+        ("runs/toy-en-de-tiny/last", [f"{RUN}last", "data set: ", "vocabulary: ", "file: "]),
+        ("data/toy-en-de", ["data set: data/toy-en-de", "vocabulary: ", "file: "]),
+        ("data/toy-en-de/vocab.model", ["data set: data/toy-en-de", "vocabulary: ", "file: "]),
+        ("out.de", ["translation: out.de", f"{RUN}average", "checkpoint: ", "data set: ", "vocabulary: ", "file: "]),
+    ],
 )
-def test_every_link_can_be_inspected(chain, nmt, path):
-    assert "file: " in nmt("inspect", path, cwd=chain).stdout
+def test_every_link_can_be_inspected(chain, nmt, path, kinds):
+    lines = [line.strip() for line in nmt("inspect", path, cwd=chain).stdout.splitlines()]
+    there = [kind for kind in kinds if any(line.startswith(kind) for line in lines)]
+    assert there == kinds
+    assert lines[0].startswith(kinds[0])
 
 
 def test_a_copied_checkpoint_is_made_again_by_its_update(chain, nmt, tmp_path):
@@ -238,9 +296,13 @@ def test_a_damaged_lineage_is_an_error(chain, nmt):
     notes = json.loads(average.notes.read_text())
     notes["lineage"]["data"][0]["manifest"] = {"name": 3}
     average.notes.write_text(json.dumps(notes))
-    result = nmt("inspect", "runs/toy-en-de-tiny", cwd=chain, check=False)
-    assert result.returncode == 2
-    assert "its lineage is damaged" in result.stderr
+    record = json.loads((chain / "score.json").read_text())
+    record["systems"][0]["scores"][0]["value"] = 10**400
+    (chain / "huge.json").write_text(json.dumps(record))
+    for path in ("runs/toy-en-de-tiny", "huge.json"):
+        result = nmt("inspect", path, cwd=chain, check=False)
+        assert result.returncode == 2
+        assert "its lineage is damaged" in result.stderr
 
 
 def test_own_text_is_made_again_from_where_it_lies_and_a_pipe_is_not(nmt, tmp_path):
@@ -339,25 +401,94 @@ def test_a_vocabulary_from_elsewhere_cannot_be_made_again(own_sets, nmt):
     )
 
 
-def test_two_data_sets_of_one_name_have_no_script(own_sets, nmt):
+def test_two_data_sets_of_one_name_are_made_in_folders_of_their_own(own_sets, nmt):
     nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
     languages = ("--source-lang", "en", "--target-lang", "fr")
     nmt("prepare-data", "large", "--train", "little.tsv", "--out", "other", *languages, cwd=own_sets)
     nmt("build-vocab", "--data", "other", "--vocab", "data/large/vocab.model", cwd=own_sets)
-    refused = nmt("inspect", "--reproduce", "other", cwd=own_sets, check=False)
-    assert refused.returncode == 2
-    assert (
-        "error: large: its vocabulary was trained on another data set of the same name; a script cannot make both in "
-        "data/large. Prepare one of them under another name." in refused.stderr
-    )
+    make_again(nmt("inspect", "--reproduce", "other", cwd=own_sets).stdout, own_sets)
+    assert sha256_of(own_sets / "again/data/large-2/train.fr") == sha256_of(own_sets / "other/train.fr")
+    shutil.rmtree(own_sets / "again")
     both = ("--data", "data/large", "--data", "other", "--data", "data/little")
     nmt("build-vocab", *both, "--size", "90", cwd=own_sets)
-    refused = nmt("inspect", "--reproduce", "data/little", cwd=own_sets, check=False)
-    assert refused.returncode == 2
-    assert (
-        "error: large: two data sets of this name share a vocabulary. A script would make both in data/large; prepare "
-        "one under another name." in refused.stderr
-    )
+    make_again(nmt("inspect", "--reproduce", "data/little", cwd=own_sets).stdout, own_sets)
+    assert sha256_of(own_sets / "again/data/large-2/vocab.model") == sha256_of(own_sets / "other/vocab.model")
+
+
+def script_of(record):
+    """The commands of the script that makes a score again, by the score's JSON."""
+    script = script_for(score_link(Path("score.json"), record))
+    return [shlex.split(line) for line in script.splitlines() if "nmt " in line and not line.startswith("#")]
+
+
+def after(flag, command):
+    """What follows a flag wherever it stands in a command."""
+    return [word for before, word in itertools.pairwise(command) if before == flag]
+
+
+def test_runs_and_outputs_of_one_name_are_made_under_names_of_their_own(chain):
+    """Two runs of the name toy-en-de-tiny are an ensemble; two files of the name out.de are compared."""
+    record = json.loads((chain / "score.json").read_text())
+    [hypothesis] = record["lineage"]["hypotheses"]
+    other = copy.deepcopy(hypothesis) | {"path": "elsewhere/out.de"}
+    other["translation"]["sha256"] = "0" * 64
+    models = other["translation"]["origin"]["models"]
+    models.append(copy.deepcopy(models[0]) | {"path": "seed2/toy-en-de-tiny/average"})
+    steps = [f"seed2/{folder}" for folder in models[0]["notes"]["averaged"]]
+    models[1]["notes"]["averaged"] = steps
+    models[1]["config"] = models[0]["config"].replace("seed: 1", "seed: 2")
+    assert models[0]["config"] != models[1]["config"]
+    record["lineage"]["hypotheses"].append(other)
+    commands = script_of(record)
+    runs = [after("--out", command) for command in commands if "train" in command]
+    assert runs == [["runs/toy-en-de-tiny"], ["runs/toy-en-de-tiny-2"]]
+    averages = ["runs/toy-en-de-tiny/average", "runs/toy-en-de-tiny-2/average"]
+    alone, ensemble = (command for command in commands if "translate" in command)
+    assert (after("--model", alone), after("--output", alone)) == (averages[:1], ["./out.de"])
+    assert (after("--model", ensemble), after("--output", ensemble)) == (averages, ["./out-2.de"])
+    assert commands[-1][-2:] == ["./out.de", "./out-2.de"]
+
+
+def test_an_average_is_made_again_from_the_same_checkpoints(chain, nmt):
+    """The best checkpoints are seldom the last: here the first and the last of three."""
+    run = chain / "runs/toy-en-de-tiny"
+    nmt("average-checkpoints", run, "--updates", "60,20", "--out", "chosen", cwd=chain)
+    notes = json.loads((chain / "chosen/notes.json").read_text())
+    assert [Path(folder).name for folder in notes["averaged"]] == ["step-00000020", "step-00000060"]
+    script = script_for(chain_of(chain / "chosen"))
+    assert "nmt average-checkpoints runs/toy-en-de-tiny --updates 20,60 --out runs/toy-en-de-tiny/average" in script
+    for words, says in (
+        (("--updates", "20,30"), "has no checkpoint of update 30, but of 20, 40, 60"),
+        (("--updates", "20", "--last", "2"), "--last and --updates were both given"),
+    ):
+        refused = nmt("average-checkpoints", run, *words, "--out", "other", cwd=chain, check=False)
+        assert (refused.returncode, says in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda model, training: None, None),
+        (
+            lambda model, training: model.update(config=model["config"].replace("max_minutes: null", "max_minutes: 7")),
+            "was trained for 7 minutes",
+        ),
+        (
+            lambda model, training: training.update(changed_on_resume=["training.max_updates: 7 -> 10 at update 7"]),
+            "was resumed with other settings (training.max_updates: 7 -> 10 at update 7)",
+        ),
+    ],
+)
+def test_what_a_script_cannot_make_again_is_said_before(chain, nmt, spoil, says):
+    record = json.loads((chain / "score.json").read_text())
+    [model] = record["lineage"]["hypotheses"][0]["translation"]["origin"]["models"]
+    spoil(model, model["notes"]["lineage"]["training"])
+    (chain / "other.json").write_text(json.dumps(record))
+    result = nmt("inspect", "--reproduce", "other.json", cwd=chain)
+    beginning = result.stdout[: result.stdout.index("mkdir")]
+    for text in (result.stderr, beginning):
+        assert text.count("warning: ") == (says is not None)
+        assert (says or "") in text
 
 
 def test_a_vocabulary_from_a_pipe_is_read_once(own_sets, nmt):
@@ -374,11 +505,12 @@ def test_a_vocabulary_from_a_pipe_is_read_once(own_sets, nmt):
 
 
 EVIL = "x\nEND OF FILE\ntouch evil\n"
+MODEL = {"metric": "comet", "path": "/models/checkpoints/model.ckpt", "sha256": "0" * 64}
 
 
 def spoil_joint(data):
     others = [data["manifest"], data["manifest"] | {"name": "other", "fingerprint": EVIL}]
-    joint = {"trained_on": [{"manifest": manifest} for manifest in others], "sampling_temperature": 2.0, "size": EVIL}
+    joint = {"trained_on": [{"manifest": manifest} for manifest in others], "sampling_temperature": 2.0}
     data["vocabulary"]["trained_with"].update(joint)
 
 
@@ -388,45 +520,62 @@ def spoil_origin(data, name):
     data["vocabulary"].update(trained_with=None, origin=origin, source_normalization=EVIL)
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda record, model: record["made_with"].update(precision=EVIL, beam=EVIL),
-        lambda record, model: record["origin"]["files"].update({f"x $({EVIL})": "few.en"}),
-        lambda record, model: record.update(sha256="$(touch evil)"),
-        lambda record, model: model.update(path=f"/tmp/{EVIL}"),
-        lambda record, model: model["sha256"].update({"model.safetensors": "x; touch evil"}),
-        lambda record, model: model.update(config=model["config"] + f"x: {EVIL!r}\n"),
-        lambda record, model: model.update(config=EVIL),
-        lambda record, model: model["notes"]["averaged"].__setitem__(0, "/tmp/../step-1"),
-        lambda record, model: model["notes"]["lineage"]["training"]["versions"].update(nmt=EVIL),
-        lambda record, model: model["notes"]["lineage"]["data"][0]["manifest"].update(name="../../evil"),
-        lambda record, model: model["notes"]["lineage"]["data"][0]["manifest"]["recipe"].update(description=EVIL),
-        lambda record, model: model["notes"]["lineage"]["data"][0]["vocabulary"].update(sha256="$(touch evil)"),
-        lambda record, model: spoil_joint(model["notes"]["lineage"]["data"][0]),
-        lambda record, model: spoil_origin(model["notes"]["lineage"]["data"][0], name="../../evil"),
-        lambda record, model: spoil_origin(model["notes"]["lineage"]["data"][0], name="fine"),
-    ],
-)  # fmt: skip
-def test_nothing_of_a_record_becomes_a_command_or_a_path_elsewhere(chain, nmt, spoil, tmp_path):
+# What is done to a record, and what the refusal says; None where a script is written, which is harmless.
+ATTACKS = [
+    (lambda score, record, model, data: record["made_with"].update(precision=EVIL, beam=EVIL), None),
+    (lambda score, record, model, data: record["origin"]["files"].update({f"x $({EVIL})": "few.en"}), None),
+    (lambda score, record, model, data: record.update(sha256="$(touch evil)"), None),
+    (lambda score, record, model, data: model.update(path=f"/tmp/{EVIL}"), None),
+    (lambda score, record, model, data: model["sha256"].update({"model.safetensors": "x; touch evil"}), None),
+    (lambda score, record, model, data: model.update(config=model["config"] + f"x: {EVIL!r}\n"), None),
+    (lambda score, record, model, data: model.update(config=EVIL), "is damaged"),
+    (lambda score, record, model, data: model["notes"]["averaged"].__setitem__(0, "/tmp/../step-1"), None),
+    (lambda score, record, model, data: model["notes"].update(averaged=[f"/{EVIL}/checkpoints/step-1"]), "could lead"),
+    (lambda score, record, model, data: model["notes"].update(averaged=["/run/$(evil)"]), "could lead"),
+    (lambda score, record, model, data: model["notes"]["lineage"]["training"]["versions"].update(nmt=EVIL), None),
+    (lambda score, record, model, data: data["manifest"].update(name="../../evil"), "could lead"),
+    (lambda score, record, model, data: data["manifest"]["recipe"].update(description=EVIL), None),
+    (lambda score, record, model, data: data["vocabulary"].update(sha256="$(touch evil)"), None),
+    (lambda score, record, model, data: spoil_joint(data), None),
+    (lambda score, record, model, data: data["vocabulary"]["trained_with"].update(size=EVIL), "is damaged"),
+    (lambda score, record, model, data: spoil_origin(data, name="../../evil"), "could lead"),
+    (lambda score, record, model, data: spoil_origin(data, name="fine"), None),
+    (lambda score, record, model, data: score["lineage"]["options"].update(comet_model="/tmp/evil"), "is damaged"),
+    (lambda score, record, model, data: score["lineage"].update(options=["--cache", "/tmp/evil"]), "is damaged"),
+    (lambda score, record, model, data: score["lineage"]["options"].update(metric=["--cache=evil"]), "is damaged"),
+    (lambda score, record, model, data: score["lineage"]["options"].update(target_lang="$(touch evil)"), None),
+    (lambda score, record, model, data: score.update(test_set="--cache=evil", langpair=EVIL), None),
+    (lambda score, record, model, data: score["lineage"].update(models=[MODEL | {"metric": "evil"}]), "is damaged"),
+    (lambda score, record, model, data: score["lineage"].update(models=[MODEL | {"sha256": EVIL}]), "is damaged"),
+    (lambda score, record, model, data: score["lineage"].update(models=[MODEL | {"path": f"/a/{EVIL}"}]), "could lead"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "refusal"), ATTACKS)
+def test_nothing_of_a_record_becomes_a_command_or_a_path_elsewhere(chain, nmt, spoil, refusal, tmp_path):
     """A double of nmt does nothing, so that the script runs on to its first comparison."""
     score = json.loads((chain / "score.json").read_text())
     record = score["lineage"]["hypotheses"][0]["translation"]
-    spoil(record, record["origin"]["models"][0])
+    model = record["origin"]["models"][0]
+    spoil(score, record, model, model["notes"]["lineage"]["data"][0])
     (chain / "spoilt.json").write_text(json.dumps(score))
     result = nmt("inspect", "--reproduce", "spoilt.json", cwd=chain, check=False)
-    if result.returncode == 2:
+    if refusal is not None:
+        assert (result.returncode, result.stdout) == (2, "")
+        assert refusal in result.stderr
         return
+    assert result.returncode == (1 if "is recorded" in result.stderr else 0), result.stderr
     assert "../" not in result.stdout
     (tmp_path / "bin").mkdir()
     for name in ("nmt", "sha256sum"):
-        (tmp_path / "bin" / name).write_text("#!/bin/sh\nexit 0\n")
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\necho {name} >> {tmp_path / 'called'}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
     # Without the comparisons, all commands are reached.
     script = result.stdout.replace('test "$found" = "$1" ||', "true ||")
     subprocess.run(["sh", "-c", script], cwd=chain, env=environment, check=True, capture_output=True)
     assert not list(chain.rglob("evil"))
+    assert {"nmt", "sha256sum"} == set((tmp_path / "called").read_text().split())
 
 
 def test_samples_of_dropped_pairs_stay_with_the_data(nmt, tmp_path):

@@ -3,6 +3,8 @@
 import json
 import os
 import shlex
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from nmt.errors import DataError
 from nmt.hashing import sha256_of
 from nmt.lineage.outputs import score_link
-from nmt.lineage.script import _score_step
+from nmt.lineage.script import script_for
 from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
 
 LINES = {
@@ -45,8 +47,7 @@ def test_the_command_scores_by_comet_and_bleurt(files, nmt, path_with_doubles):
     assert (good["name"], round(good["value"], 2)) == ("COMET", 88.89)
     assert good["sentences"]["values"] == pytest.approx([100, 200 / 3, 100])
     assert record["comparisons"][0]["systems"][1]["p_value"] <= 1
-    options = record["lineage"]["options"]
-    assert options[options.index("--comet-model") + 1] == str(files / "wmt22")
+    assert record["lineage"]["options"] == {"metric": ["comet"]}
     [source] = record["lineage"]["sources"]
     assert source == {"path": "test.en", "sha256": sha256_of(files / "test.en")}
     assert result.stderr == ""
@@ -94,26 +95,50 @@ def test_a_source_or_model_that_changed_is_named(scored, nmt, file, link):
     assert f"{file} is {sha256_of(scored / file)}" in result.stderr
 
 
+def script_of(record):
+    """The script that makes a score again, but for the translation, whose model is not here."""
+    link = score_link(Path("score.json"), record)
+    [translation] = [part for part in link.made_from if part.kind == "translation"]
+    others = [part for part in link.made_from if part is not translation]
+    without = replace(translation, kind="text", facts={"role": "reference"})
+    return script_for(replace(link, made_from=(*others, without)))
+
+
 def test_the_script_compares_sources_and_models(scored, nmt):
-    link = score_link(Path("score.json"), json.loads((scored / "score.json").read_text()))
-    step = _score_step(link).splitlines()
-    command = shlex.split(step.pop())
-    assert command == [
-        "nmt", "score", "--reference", str(Path("test.de").absolute()), "--source", str(Path("test.en").absolute()),
-        "--metric", "comet", "--metric", "bleurt", "--comet-model", str(scored / "wmt22"), "--bleurt-model",
-        str(scored / "BLEURT-20"), "./good.de",
-    ]  # fmt: skip
-    files = ["test.de", "test.en", "wmt22/checkpoints/model.ckpt", "BLEURT-20/model.safetensors"]
-    assert [shlex.split(line)[:2] for line in step] == [["same", sha256_of(scored / file)] for file in files]
+    """The user says where the models are: a record could name one whose loading runs code."""
+    script = script_of(json.loads((scored / "score.json").read_text()))
+    assert str(scored / "wmt22") not in script
+    command = shlex.split(script.splitlines()[-1])
+    words = "--metric comet --metric bleurt --comet-model $COMET_MODEL --bleurt-model $BLEURT_MODEL"
+    assert " ".join(command).endswith(words)
+    assert command[command.index("--source") + 1] == str(Path("test.en").absolute())
+    beginning, steps = script.split("cd again\n")
+    checked = [line for line in steps.splitlines() if line.startswith("same ")]
+    assert [shlex.split(line)[1] for line in checked[:2]] == [
+        sha256_of(scored / name) for name in ("test.de", "test.en")
+    ]
+    models = {"COMET_MODEL": "wmt22/checkpoints/model.ckpt", "BLEURT_MODEL": "BLEURT-20"}
+
+    def run(**variables):
+        environment = {"PATH": os.environ["PATH"], **variables}
+        command = ["sh", "-c", beginning]
+        return subprocess.run(command, cwd=scored, env=environment, capture_output=True, text=True, check=False)
+
+    assert run(**models).returncode == 0
+    unset = run(COMET_MODEL=models["COMET_MODEL"])
+    assert unset.returncode != 0
+    assert "BLEURT_MODEL: set it to the folder of the model of BLEURT (model.safetensors, " in unset.stderr
+    other = run(**models | {"COMET_MODEL": "test.de"})
+    assert other.returncode == 1
+    assert f"but {sha256_of(scored / models['COMET_MODEL'])} is recorded" in other.stderr
     assert "role: model of COMET" in nmt("inspect", "score.json", cwd=scored).stdout
 
 
 def test_a_source_from_a_pipe_cannot_be_read_again(scored, nmt):
     record = json.loads((scored / "score.json").read_text())
     record["lineage"]["sources"] = [{"path": "/dev/fd/63", "sha256": None}]
-    link = score_link(Path("score.json"), record)
     with pytest.raises(DataError, match="its source came through a pipe"):
-        _score_step(link)
+        script_of(record)
 
 
 def test_several_references_are_refused_before_a_model_is_loaded(files, nmt, path_with_doubles):

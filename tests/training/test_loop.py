@@ -247,6 +247,12 @@ def test_limits_may_change_on_resume_and_are_told(run_training, tmp_path, listen
     run_training(tmp_path, "training.max_updates=5")
     assert run_training(tmp_path, "training.max_updates=8").progress.update == 8
     assert any("training.max_updates: 5 -> 8" in notice for notice in listener.notices)
+    run_training(tmp_path, "training.max_updates=8", "logging.every_updates=1")
+    run_training(tmp_path, "training.max_updates=9")
+    notes = [json.loads((folder / "notes.json").read_text()) for folder in checkpoints(tmp_path).values()]
+    changed = [note["lineage"]["training"].get("changed_on_resume") for note in notes[-3:]]
+    first, second = (f"training.max_updates: {old} -> {new} at update {old}" for old, new in ((5, 8), (8, 9)))
+    assert changed == [None, [first], [first, second]]
 
 
 def test_metrics_are_cut_back_to_the_checkpoint_and_in_order(run_training, tmp_path, straight):
