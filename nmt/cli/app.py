@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -125,7 +124,7 @@ def _refuse_usage(error: Any, command: str) -> NoReturn:
     if found := re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message):
         one_only = "translate takes one input only; " if command.endswith(" translate") else ""
         message = f"{one_only}unexpected argument: {found[1]}"
-        if command.endswith((" build-vocab", " train")) and Path(found[1]).is_dir():
+        if command.endswith((" build-vocab", " train")) and os.path.isdir(found[1]):  # noqa: PTH112 - Path.is_dir fails on a long name
             message += f". Use --data {found[1]}"
     end = "" if message.endswith("?") else "."
     print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else command} --help.")
