@@ -9,12 +9,14 @@ import typer
 
 
 def average_checkpoints(
-    run: Annotated[Path | None, typer.Argument(help="The run's folder.  [newest below runs/]")] = None,
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run's folder.  [newest below runs/]")] = None,
     last: Annotated[int | None, typer.Option(metavar="N", min=1, help="Average the last N checkpoints.  [5]")] = None,
     best: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Average the N best checkpoints by validation score.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Where to write the bundle.  [RUN/average]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="PATH", help="The bundle to write.  [RUN/average]")
+    ] = None,
 ) -> None:
     """Average the weights of several checkpoints of a run.
 
