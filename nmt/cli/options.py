@@ -106,7 +106,7 @@ class GroupedCommand(typer.core.TyperCommand):
             if record is None:
                 continue
             if param.param_type_name == "argument":
-                record = (param.metavar, record[1])
+                record = (param.metavar or record[0], record[1])
             record = _shortened(*record)
             if group := getattr(param, "rich_help_panel", None):
                 grouped.setdefault(group, []).append(record)

@@ -165,7 +165,7 @@ def preflight_lines(found: Preflight) -> list[str]:
         f"{found.matrix_rate / 1e9:,.0f} GFLOP/s that matrix products alone reach",
     ]
     if found.seconds_left is not None:
-        lines.append(f"time to finish: about {duration(found.seconds_left)}, validation apart")
+        lines.append(f"time to finish: about {duration(found.seconds_left)}, excluding validation")
     lines.append(
         f"checkpoints: {decimal(found.checkpoint_bytes)} each, {decimal(found.checkpoints_bytes)} in all; "
         f"{decimal(found.disk_free)} free"
