@@ -99,13 +99,13 @@ class OptionField:
 
     @property
     def help_text(self) -> str:
-        """The help on the command line, with default and bounds in brackets."""
+        """The help on the command line, with the default in brackets; errors say the bounds."""
         default = self.option.unset
         if default is None and self.default is True:
-            default = f"default: {self.name}"
+            default = "on"
         elif default is None and self.default is not None and self.default is not False:
-            default = f"default: {_plain(self.default)}"
-        return "  ".join(filter(None, (_spelled(self.option.help, flag_of), _in_brackets(default, self.range))))
+            default = _plain(self.default)
+        return "  ".join(filter(None, (_spelled(self.option.help, flag_of), _in_brackets(default))))
 
     @property
     def python_text(self) -> str:

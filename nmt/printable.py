@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 # Characters that control a terminal: control characters except tab and line feed; bidirectional embeddings, overrides
 # and isolates, which reorder the text around them; line separators. Surrogates cannot be written.
 _CONTROLLING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
 
 
@@ -19,14 +19,27 @@ def printable(text: str) -> str:
     return _CONTROLLING.sub(_spelt_out, text)
 
 
-def writable(text: str) -> str:
-    """Text for a file or a pipe: lone surrogates, which no encoding can write, are escaped."""
-    return _SURROGATE.sub(_spelt_out, text)
+def writable(text: str, encoding: str = "utf-8") -> str:
+    """Text for a file or a pipe: characters that its encoding cannot write are escaped, as in ``\\u2013``.
+
+    In a JSON string, the escape means the same character.
+    """
+    return text.encode(encoding, _ESCAPED).decode(encoding)
 
 
 def has_control_characters(text: str) -> bool:
     """Whether a text that should be one line, such as a name, contains a control character."""
     return _CONTROL.search(text) is not None
+
+
+def _escape_unwritable(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)), error.end
+
+
+_ESCAPED = "nmt.escaped"
+codecs.register_error(_ESCAPED, _escape_unwritable)
 
 
 def _spelt_out(match: re.Match[str]) -> str:

@@ -12,7 +12,9 @@ from nmt.config import (
     flatten,
     load_preset,
     load_yaml,
+    option_layer,
     parse_config,
+    parse_layers,
     preset_names,
 )
 from nmt.errors import ConfigError
@@ -164,3 +166,8 @@ def test_a_broken_file_is_named(tmp_path):
         load_yaml(path)
     with pytest.raises(ConfigError, match=r"other\.yaml"):
         load_yaml(tmp_path / "other.yaml")
+
+
+def test_a_setting_with_an_option_of_its_own_is_named_once():
+    with pytest.raises(ConfigError, match=r"^--max-minutes 0: must be greater than 0, got 0\.0\.$"):
+        parse_layers([option_layer("training.max_minutes", 0.0)])

@@ -45,7 +45,7 @@ def test_every_option_is_on_the_command_line(field, command):
     if field.option.letter:
         assert f"-{field.option.letter}" in param.opts
     shown = CliRunner().invoke(app, ["translate", "--help"], env={"COLUMNS": "80"}).output
-    assert f"{field.flag} " in shown
+    assert f"{field.flag} " in shown.replace("[no-]", "")
     assert spaceless(field.help_text) in spaceless(shown)
 
 
@@ -123,8 +123,8 @@ def typed(*words: str):
 
 def test_a_new_field_is_an_option_everywhere(monkeypatch):
     shown = spaceless(typed("--help")[0].output)
-    assert "-s, --shine N Polish outputs of --beam N times. [default: 0; 0<=x<=9]" in shown
-    assert "--drift X Lets samples drift. [default: 0; x>=0]" in shown
+    assert "-s, --shine N Polish outputs of --beam N times. [0]" in shown
+    assert "--drift X Lets samples drift. [0]" in shown
     assert typed()[1] == [{}]
     assert typed("-s", "3", "--no-repeat-ngram", "0")[1] == [{"shine": 3, "no_repeat_ngram": 0}]
     assert typed("--sample", "--drift", "2")[1] == [{"sampling": MoreSampling(drift=2.0)}]

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -19,7 +18,7 @@ from nmt.cli.average_checkpoints import average_checkpoints
 from nmt.cli.bench import bench
 from nmt.cli.build_vocab import build_vocab
 from nmt.cli.compare import compare
-from nmt.cli.completion import QuicklyCompleted, leaving_values
+from nmt.cli.completion import leaving_values
 from nmt.cli.console import (
     STANDARD_OUTPUT,
     is_conversation,
@@ -32,7 +31,7 @@ from nmt.cli.doctor import doctor
 from nmt.cli.export_model import export_model
 from nmt.cli.import_model import import_model
 from nmt.cli.inspect import inspect
-from nmt.cli.options import with_quiet
+from nmt.cli.options import GroupedCommand, with_quiet
 from nmt.cli.prepare_data import prepare_data
 from nmt.cli.process import (
     clean_up_patiently,
@@ -122,14 +121,27 @@ def _refuse_usage(error: Any, command: str) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
     message = re.sub(r"^Invalid value for '(--[a-z-]+)'[^:]*: ", r"\1: ", _usage_mistake(error)).rstrip(".")
-    if found := re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message):
+    if type(error).__name__ == "NoSuchOption":
+        message = _unknown_option(error)
+    elif found := re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message):
         one_only = "translate takes one input only; " if command.endswith(" translate") else ""
         message = f"{one_only}unexpected argument: {found[1]}"
-        if command.endswith((" build-vocab", " train")) and Path(found[1]).is_dir():
+        if command.endswith((" build-vocab", " train")) and os.path.isdir(found[1]):  # noqa: PTH112 - Path.is_dir fails on a long name
             message += f". Use --data {found[1]}"
+        elif keys := [text for text in (error.ctx.params.get("set_") or []) if "=" not in text]:
+            message += f". --set takes KEY=VALUE, as in --set {keys[0]}={found[1]}"
     end = "" if message.endswith("?") else "."
     print_error(f"{message}{end} See {error.ctx.command_path if error.ctx else command} --help.")
     sys.exit(2)
+
+
+def _unknown_option(error: Any) -> str:
+    from nmt.cli.other_names import advice
+
+    params = error.ctx.command.get_params(error.ctx)
+    known = [word for param in params if not getattr(param, "hidden", False) for word in param.opts]
+    useful = advice(error.ctx.command.name, error.option_name, known)
+    return f"no such option: {error.option_name}" + (f". {useful}" if useful else "")
 
 
 def _usage_mistake(error: Any) -> str:
@@ -152,12 +164,17 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        # Choices and options are read in either case: --metric BLEU.
+        "token_normalize_func": str.casefold,
+    },
 )
 
 
 def _add(name: str, command: Callable[..., None], short_help: str) -> None:
-    app.command(name, short_help=short_help, cls=QuicklyCompleted)(with_quiet(command))
+    app.command(name, short_help=short_help, cls=GroupedCommand)(with_quiet(command))
 
 
 _add("prepare-data", prepare_data, "Fetch parallel text, or take your own, and clean it.")

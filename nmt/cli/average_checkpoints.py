@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def average_checkpoints(
-    run: Annotated[Path | None, typer.Argument(help="The run's folder.  [newest below runs/]")] = None,
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run's folder.  [newest below runs/]")] = None,
     last: Annotated[int | None, typer.Option(metavar="N", min=1, help="Average the last N checkpoints.  [5]")] = None,
     best: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Average the N best checkpoints by validation score.")
@@ -20,7 +20,9 @@ def average_checkpoints(
     updates: Annotated[
         str | None, typer.Option(metavar="N,N", help="Average the checkpoints of these updates.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Where to write the bundle.  [RUN/average]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="PATH", help="The bundle to write.  [RUN/average]")
+    ] = None,
     data: Annotated[
         list[str] | None, typer.Option(metavar="DIR", help="The run's data, to validate.  [where the run found it]")
     ] = None,

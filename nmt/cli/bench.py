@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.completion import presets
-from nmt.cli.options import Changes, DataSet, Device, Threads, TrainingPrecisionName, with_quiet
+from nmt.cli.options import Changes, DataSet, Device, GroupedCommand, Threads, TrainingPrecisionName, with_quiet
 
 bench = typer.Typer(help="Measure speed on this machine; prints JSON.", no_args_is_help=True)
 
@@ -30,7 +30,7 @@ class Peer(StrEnum):
     TRANSFORMERS = "transformers"
 
 
-@bench.command("train", short_help="Target tokens per second in training.")
+@bench.command("train", cls=GroupedCommand, short_help="Target tokens per second in training.")
 @with_quiet
 def train(
     data: DataSet = None,
@@ -92,13 +92,17 @@ class TranslationPeer(StrEnum):
     TRANSFORMERS = "transformers"
 
 
-@bench.command("translate", short_help="Target tokens per second, latency and memory in translating.")
+@bench.command(
+    "translate", cls=GroupedCommand, short_help="Target tokens per second, latency and memory in translating."
+)
 @with_quiet
 def translate(
-    model: Annotated[Path | None, typer.Option(metavar="PATH", help="A run or bundle.  [newest run]")] = None,
+    model: Annotated[
+        Path | None, typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.  [newest run]")
+    ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Use random weights of this preset's sizes, with the vocabulary of --data."),
+        typer.Option(metavar="NAME", help="Use random weights of this preset's sizes."),
     ] = None,
     set_: Changes = None,
     data: DataSet = None,
@@ -170,7 +174,7 @@ def translate(
     write_stdout(report_text(result))
 
 
-@bench.command("encode", short_help="Seconds to encode text, beside SentencePiece alone.")
+@bench.command("encode", cls=GroupedCommand, short_help="Seconds to encode text, beside SentencePiece alone.")
 @with_quiet
 def encode(
     pairs: Annotated[int, typer.Option(metavar="N", min=1, help="Generated pairs, 25 words a side.")] = 200_000,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import resources
 from typing import Any
-
-from nmt.cli.options import GroupedCommand
 
 
 def presets(incomplete: str) -> list[str]:
@@ -20,20 +18,23 @@ def built_in_pairs(incomplete: str) -> list[str]:
     return _names("corpora/recipes", incomplete)
 
 
+def setting_keys(incomplete: str) -> list[str]:
+    """The settings whose names begin so, each with the ``=`` that comes next."""
+    from nmt.config import Config, setting_names
+
+    return [f"{name}=" for name in setting_names(Config) if name.startswith(incomplete)]
+
+
+def export_formats(incomplete: str) -> list[str]:
+    """The formats of exports whose names begin so: those of :mod:`nmt.convert.targets`, which is slow to import."""
+    return [name for name in ("marian", "ctranslate2", "huggingface", "onnx") if name.startswith(incomplete.lower())]
+
+
 def _names(folder: str, incomplete: str) -> list[str]:
     files = [entry.name for entry in resources.files("nmt").joinpath(*folder.split("/")).iterdir()]
     return sorted(
         name.removesuffix(".yaml") for name in files if name.endswith(".yaml") and name.startswith(incomplete)
     )
-
-
-class QuicklyCompleted(GroupedCommand):
-    """A command whose options the shell completes without converting the values that were typed."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Read the words of the command line."""
-        with leaving_values(self.get_params(ctx)) if ctx.resilient_parsing else nullcontext():
-            return super().parse_args(ctx, args)
 
 
 @contextmanager

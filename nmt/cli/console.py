@@ -78,9 +78,10 @@ def naming_stream(name: str) -> Iterator[None]:
 
 
 def write_stdout(text: str) -> None:
-    """Write text to standard output: as it is, but for a terminal made harmless. Only lone surrogates always change."""
+    """Write text to standard output: made harmless for a terminal, and without what its encoding cannot write."""
     with naming_stream(STANDARD_OUTPUT):
-        sys.stdout.write(printable(text) if sys.stdout.isatty() else writable(text))
+        shown = printable(text) if sys.stdout.isatty() else text
+        sys.stdout.write(writable(shown, sys.stdout.encoding or "utf-8"))
 
 
 def description_column() -> TextColumn:

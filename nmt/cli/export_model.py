@@ -7,13 +7,17 @@ from typing import Annotated
 
 import typer
 
+from nmt.cli.completion import export_formats
 from nmt.cli.parity import CheckText, lines_to_check, print_certificate
 from nmt.option_fields import STREAMS
 
 
 def export_model(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Run or bundle.")],
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="marian, ctranslate2, huggingface or onnx.")],
+    to: Annotated[
+        str,
+        typer.Option(metavar="FORMAT", help="marian, ctranslate2, huggingface or onnx.", autocompletion=export_formats),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -38,6 +42,7 @@ def export_model(
     from nmt.convert.exporting import export_model
     from nmt.convert.naming import default_folder
 
+    to = to.lower()
     [bundle], remarks = models_to_use([model])
     out = out or default_folder(model, to, quantization)
     for line in (f"model: {describe_model(bundle)}", *remarks):

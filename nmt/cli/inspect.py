@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    path: Annotated[Path, typer.Argument(help="Score's JSON, translation, run, bundle, exported model or data.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="Score's JSON, translation, run, bundle, exported model or data.")
+    ],
     reproduce: Annotated[bool, typer.Option("--reproduce", help="Print a shell script that makes it again.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="PATH", help="Write a page for a browser instead.")] = None,

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 import typer.core
 
+from nmt.cli.completion import leaving_values, setting_keys
 from nmt.cli.console import STANDARD_OUTPUT, naming_stream
 from nmt.option_fields import GROUPS, HARDWARE, SETTINGS, OptionField, flag_of, option_fields
 
 _OTHERS = "Other"
+# Folders and pages are written to --out, lines to --output; either word is understood.
+_SAME = {"--out": "--output", "--output": "--out"}
+_MODELS = ("MODEL", "RUN")
+"""Arguments that are models."""
 
 DataSet = Annotated[Path | None, typer.Option(metavar="PATH", help="A prepared data set.  [newest below data/]")]
 Mirrors = Annotated[
@@ -23,7 +30,13 @@ Mirrors = Annotated[
 Offline = Annotated[bool, typer.Option("--offline", help="Use no network; report what is missing.")]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: model.dropout=0.3.", rich_help_panel=SETTINGS),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting: model.dropout=0.3.",
+        rich_help_panel=SETTINGS,
+        autocompletion=setting_keys,
+    ),
 ]
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Device = Annotated[DeviceName, typer.Option(help="Where to compute.", rich_help_panel=HARDWARE)]
@@ -54,6 +67,35 @@ class GroupedCommand(typer.core.TyperCommand):
         with naming_stream(STANDARD_OUTPUT):
             return super().make_context(*args, **options)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the words of the command line; hidden names of options are replaced by those of the help."""
+        # The shell's completion converts no values: that takes long.
+        with leaving_values(self.get_params(ctx)) if ctx.resilient_parsing else nullcontext():
+            return super().parse_args(ctx, self._renamed(ctx, args))
+
+    def _renamed(self, ctx: Any, args: list[str]) -> list[str]:
+        """``--out`` is ``--output`` also; ``-m`` and ``--model`` may stand before a model that is an argument."""
+        params = self.get_params(ctx)
+        known = {word for param in params for word in (*param.opts, *param.secondary_opts)}
+        takes_model = any(param.param_type_name == "argument" and param.metavar in _MODELS for param in params)
+        words: list[str] = []
+        for number, arg in enumerate(args):
+            if arg == "--":
+                return words + args[number:]
+            name, equals, value = arg.partition("=")
+            other = _SAME.get(name)
+            if name not in known and other in known:
+                words.append(f"{other}{equals}{value}")
+            elif takes_model and name in ("-m", "--model"):
+                words += [value] if equals else []
+            else:
+                words.append(arg)
+        return words
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line: required arguments without typer's braces."""
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options: the known groups in their order, then other groups, then options without a group."""
         grouped: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
@@ -63,6 +105,9 @@ class GroupedCommand(typer.core.TyperCommand):
             record = param.get_help_record(ctx)
             if record is None:
                 continue
+            if param.param_type_name == "argument":
+                record = (param.metavar or record[0], record[1])
+            record = _shortened(*record)
             if group := getattr(param, "rich_help_panel", None):
                 grouped.setdefault(group, []).append(record)
             else:
@@ -72,7 +117,15 @@ class GroupedCommand(typer.core.TyperCommand):
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
-                    formatter.write_dl(records)
+                    formatter.write_dl(records, col_max=24)
+
+
+def _shortened(words: str, text: str) -> tuple[str, str]:
+    """A line of the help without what an error says as well: bounds; ``--[no-]guard`` for a switch of two names."""
+    words = re.sub(r"<list\[(.*)\]>", r"<\1>", words)  # a repeated choice is typed as one
+    words = re.sub(r"--([a-z0-9-]+) / --no-\1", r"--[no-]\1", words)
+    text = re.sub(r" *\[x[<>]=?[\d.]+\]$", "", text)
+    return words, text.replace("[default: ", "[").replace("; default: ", "; ")
 
 
 def with_quiet(command: Callable[..., None]) -> Callable[..., None]:

@@ -22,11 +22,14 @@ def prepare_data(
     dataset: Annotated[
         str | None,
         typer.Argument(
-            help="A built-in name (see --list), a recipe file NAME.yaml, or a name for your own text.",
+            metavar="DATASET",
+            help="Built-in name (see --list), recipe NAME.yaml, or your own name.",
             autocompletion=built_in_pairs,
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Folder of the data set.  [data/NAME]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="PATH", help="Folder of the data set.  [data/NAME]")
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Where downloads are kept.  [~/.cache/nmt]")
     ] = None,
@@ -57,7 +60,7 @@ def prepare_data(
     ] = None,
     train_source: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="Your own text, source file; may be repeated, and be a pipe: <(zcat ...)."),
+        typer.Option(metavar="PATH", help="Your own source file, or a pipe; may be repeated."),
     ] = None,
     train_target: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="Its target file, one per --train-source.")
@@ -76,7 +79,7 @@ def prepare_data(
     ] = None,
     max_length: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="Longest side of a training pair, in words; 0 for no limit.  [250]"),
+        typer.Option(metavar="N", min=0, help="Maximum words per side of training pairs; 0: no limit.  [250]"),
     ] = None,
     max_ratio: Annotated[
         float | None, typer.Option(metavar="X", min=0, help="Maximum ratio of the sides' lengths; 0 for no limit.  [4]")

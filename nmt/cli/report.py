@@ -15,7 +15,9 @@ def report(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="File to write.  [RUN/report.html, or ./report.html for several runs]"),
+        typer.Option(
+            "-o", "--out", metavar="PATH", help="File to write.  [RUN/report.html, or ./report.html for several runs]"
+        ),
     ] = None,
 ) -> None:
     """Write a page about a training run for a browser; for several runs, a comparison.

@@ -28,7 +28,9 @@ class Metric(StrEnum):
 
 
 def score(
-    hypothesis: Annotated[list[Path], typer.Argument(help="Translations, one per line; - is standard input.")],
+    hypothesis: Annotated[
+        list[Path], typer.Argument(metavar="HYPOTHESIS", help="Translations, one per line; - is standard input.")
+    ],
     reference: Annotated[
         list[Path] | None,
         typer.Option(metavar="PATH", help="Reference translations; may be repeated."),

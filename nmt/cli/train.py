@@ -40,6 +40,8 @@ def train(
     out: Annotated[
         Path | None,
         typer.Option(
+            "-o",
+            "--out",
             metavar="PATH",
             help="The run's folder.  [runs/NAME-PRESET, or runs/NAME-STEM of --config]",
             rich_help_panel=STREAMS,
@@ -51,7 +53,7 @@ def train(
     ] = None,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Start over in the next free folder: RUN-2 and so on.", rich_help_panel=STREAMS),
+        typer.Option("--fresh", help="Start over in the next free folder, such as RUN-2.", rich_help_panel=STREAMS),
     ] = False,
     accept_changes: Annotated[
         bool,
@@ -65,28 +67,26 @@ def train(
         float | None,
         typer.Option(
             metavar="X",
-            help="End after about X minutes in all; replaces the preset's updates.",
+            help="End after about X minutes, not after the preset's updates.",
             rich_help_panel=SETTINGS,
         ),
     ] = None,
     init_from: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="Start from the weights and settings of a bundle or run.", rich_help_panel=STREAMS
+            metavar="PATH", help="Start from weights and settings of a bundle or run.", rich_help_panel=STREAMS
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Try the largest batch, print the cost of the run, and end.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Try the largest batch and print the run's cost.")] = False,
     show_settings: Annotated[
-        bool, typer.Option("--show-settings", help="Print all settings as YAML (for --config), and end.")
+        bool, typer.Option("--show-settings", help="Print all settings as YAML (for --config).")
     ] = False,
     nproc: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="Processes on this machine: one per GPU, or several on a CPU.  [1]",
+            help="Processes on this machine, such as one per GPU.  [1]",
             rich_help_panel=HARDWARE,
         ),
     ] = None,

@@ -27,7 +27,7 @@ def translate(
             "--model",
             "-m",
             metavar="PATH",
-            help="Run or bundle; several make an ensemble.  [newest run]",
+            help="Run or bundle; several: ensemble.  [newest run]",
             rich_help_panel=STREAMS,
         ),
     ] = None,
@@ -37,7 +37,7 @@ def translate(
             "--input",
             "-i",
             metavar="PATH",
-            help="Text, one sentence per line; may be compressed.  [standard input]",
+            help="Text, one sentence per line.  [standard input]",
             rich_help_panel=STREAMS,
         ),
     ] = None,
@@ -47,32 +47,32 @@ def translate(
             "--output",
             "-o",
             metavar="PATH",
-            help="File to write; the same command resumes it.  [standard output]",
+            help="File to write or resume.  [standard output]",
             show_default=False,
             rich_help_panel=STREAMS,
         ),
     ] = Path("-"),
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Start over in the next free file beside --output.", rich_help_panel=STREAMS),
+        typer.Option("--fresh", help="Start over in the next free file.", rich_help_panel=STREAMS),
     ] = False,
     part: Annotated[
         str | None,
-        typer.Option(metavar="K/N", help="Translate part K of N; the last to finish joins.", rich_help_panel=STREAMS),
+        typer.Option(metavar="K/N", help="Translate part K of N; the last joins them.", rich_help_panel=STREAMS),
     ] = None,
     prefix: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="What each translation begins with, line by line.", rich_help_panel=STREAMS),
+        typer.Option(metavar="PATH", help="Beginnings of the translations, line by line.", rich_help_panel=STREAMS),
     ] = None,
     score_target: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Score these translations instead of translating.", rich_help_panel=STREAMS),
+        typer.Option(metavar="PATH", help="Score these translations; translate nothing.", rich_help_panel=STREAMS),
     ] = None,
     interactive: Annotated[
         bool | None,
         typer.Option(
             "--interactive/--no-interactive",
-            help="Answer each line before reading the next.  [in a terminal]",
+            help="Answer line by line.  [on in a terminal]",
             show_default=False,
             rich_help_panel=STREAMS,
         ),
@@ -82,21 +82,19 @@ def translate(
     ] = False,
     invalid_utf8: Annotated[
         Literal["error", "replace"],
-        typer.Option(help="What to do with bytes that are not UTF-8.", rich_help_panel=STREAMS),
+        typer.Option(help="What to do with bytes that are no UTF-8.", rich_help_panel=STREAMS),
     ] = "error",
     short_lists: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Search only pieces in short-lists (data set or file).",
+            help="Search only pieces in short-lists of PATH.",
             rich_help_panel=SEARCH,
         ),
     ] = None,
     guard_report: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH", help="Write translations that look wrong to PATH, as jsonl.", rich_help_panel=STREAMS
-        ),
+        typer.Option(metavar="PATH", help="Write translations that look wrong, as jsonl.", rich_help_panel=STREAMS),
     ] = None,
     input_format: Annotated[
         Literal["lines", "paragraphs"],

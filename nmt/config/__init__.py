@@ -2,7 +2,7 @@
 
 from nmt.config.dumping import belongs_to_weights, changeable_on_resume, differences, dump_config, flatten
 from nmt.config.layering import Layer, overlay, parse_layers, setting_in
-from nmt.config.mistakes import did_you_mean, first_mistake, mistakes
+from nmt.config.mistakes import did_you_mean, first_mistake, mistakes, setting_names
 from nmt.config.reading import (
     apply_settings,
     load_preset,
@@ -63,4 +63,5 @@ __all__ = [
     "read_config",
     "setting_in",
     "setting_layer",
+    "setting_names",
 ]

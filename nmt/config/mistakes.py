@@ -61,8 +61,9 @@ def mistakes(
             yield f"{origin(key)}: the key {key!r} is missing."
         else:
             source = origin(key)
-            # The source --set KEY=VALUE contains the key.
-            named = "" if not key or f" {key}=" in f" {source}" else f"{key}: "
+            # The source --set KEY=VALUE contains the key, and --max-updates VALUE its last word.
+            own_option = source.startswith(f"--{key.rpartition('.')[2].replace('_', '-')} ")
+            named = "" if not key or own_option or f" {key}=" in f" {source}" else f"{key}: "
             yield f"{source}: {named}{_message(root, key, of_key, as_yaml)}."
 
 
@@ -161,7 +162,7 @@ def _unknown(root: type[BaseModel], key: str, noun: str) -> str:
     nearest = difflib.get_close_matches(last, known, n=1, cutoff=0.5)
     if nearest:
         return f"unknown {noun} {key!r}; did you mean {prefix + nearest[0]!r}?"
-    elsewhere = [full for full in _leaves(root) if full.split(".")[-1] == last]
+    elsewhere = [full for full in setting_names(root) if full.split(".")[-1] == last]
     if elsewhere:
         return f"unknown {noun} {key!r}; did you mean {elsewhere[0]!r}?"
     return f"unknown {noun} {key!r}; known here are {', '.join(prefix + field for field in known)}."
@@ -203,11 +204,11 @@ def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _sections(argument)
 
 
-def _leaves(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+def setting_names(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """The full names of all keys that are not sections."""
     for name, field in section.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield from _leaves(inner, f"{prefix}{name}.")
+            yield from setting_names(inner, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"

@@ -89,7 +89,8 @@ def setting_layer(setting: str) -> Layer:
 def option_layer(key: str, value: Any) -> Layer:
     """The layer of a setting with its own option: ``--max-updates`` for training.max_updates."""
     name = key.rpartition(".")[2].replace("_", "-")
-    return Layer(f"--{name} {value}", _tree(key, value), is_option=True)
+    shown = f"{value:g}" if isinstance(value, float) else value
+    return Layer(f"--{name} {shown}", _tree(key, value), is_option=True)
 
 
 def _tree(key: str, value: Any) -> dict[str, Any]:

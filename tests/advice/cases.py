@@ -1,4 +1,4 @@
-"""Errors, the advice that they give, and what a user types who follows it. A new piece of advice gets a line here.
+"""Errors, the advice that they give, and what a user types who follows it.
 
 The commands run in a copy of a small project (conftest.py): ``data/a`` and ``data/b``, prepared and encoded with
 different vocabularies; ``runs/r``, a run of three updates on ``data/a``; ``quick.yaml``, its settings; ``corpus/c`` and
@@ -35,7 +35,7 @@ class Case:
     then: str
     """The command with the advice followed; or :data:`AS_PRINTED`."""
     covers: tuple[str, ...]
-    """Pieces of advice in the message, as the scan names them, each with its module: ``training/run.py: --fresh``."""
+    """Pieces of advice in the message, each with its module: ``training/run.py: --fresh``."""
     prepare: Callable[[Path], object] = lambda project: None
     """Changes the project first."""
     by_hand: Callable[[Path], object] = lambda project: None
@@ -601,10 +601,6 @@ CASES = [
     ),
     # Translating
     *(
-        Case(f"translate {words}", f"translate {words} --sample", ())
-        for words in ("--temperature 1", "--top-k 3", "--top-p 0.9", "--seed 2")
-    ),
-    *(
         Case(f"{SCORED} {words}", SCORED, (f"cli/translate.py: {words.split()[0]}", "cli/translate.py: --score-target"))
         for words in ("--prefix corpus/c.de", "--guard-report found", "--workers 1")
     ),
@@ -713,96 +709,3 @@ WARNINGS = [
     ),
 ]  # fmt: skip
 """Commands that succeed with a warning, which names what to type."""
-
-_NOTICE = "a notice, not an error"
-_OTHER_MACHINE = "needs hardware that tests cannot count on"
-_BENCH = "the bench takes minutes; tests/bench checks its errors"
-_SENTENCEPIECE = "SentencePiece's own option"
-_FIRST_SCREEN = "no error; tests/cli/test_first_screen.py goes through the states that lead to it"
-
-_IMPORT = "tests/convert/test_importers.py gives the option to the importer"
-EXCEPTIONS: dict[str, str] = {
-    "bench/training_speed.py: --against": _BENCH,
-    "bench/translating_speed.py: --against": _BENCH,
-    "bench/translating_speed.py: --beam": _BENCH,
-    "bench/translating_speed.py: --device": _BENCH,
-    "bench/translating_speed.py: --length": _BENCH,
-    "cli/bench.py: --model": _BENCH,
-    "cli/bench.py: --preset": _BENCH,
-    "cli/bench.py: --set": _BENCH,
-    "cli/average_checkpoints.py: nmt translate --model {}": "says what that command uses, when nothing is wrong",
-    "cli/build_vocab.py: --byte-fallback": _NOTICE,
-    "cli/app.py: --help": "follows every mistyped command; tests/system/test_chain.py asks for each command's help",
-    "cli/first_screen.py: --data": _FIRST_SCREEN,
-    "cli/first_screen.py: --help": _FIRST_SCREEN,
-    "cli/first_screen.py: --list": _FIRST_SCREEN,
-    "cli/first_screen.py: --model": _FIRST_SCREEN,
-    "cli/first_screen.py: --reference": _FIRST_SCREEN,
-    "cli/first_screen.py: --resume": _FIRST_SCREEN,
-    "cli/first_screen.py: --train-source": _FIRST_SCREEN,
-    "cli/first_screen.py: --train-target": _FIRST_SCREEN,
-    "cli/prepare_data.py: --force": _NOTICE,
-    "convert/marian/writing.py: --set": "needs a training with other settings: tests/convert/test_marian.py has both",
-    "convert/marian/writing.py: --model": "an option of SentencePiece, in the model card",
-    "convert/formats.py: --format": "lists the formats; tests/system/test_convert.py",
-    "convert/targets.py: --to": "lists the formats; tests/system/test_convert.py",
-    "convert/exporting.py: --quantization": "lists the types; tests/system/test_convert.py",
-    "lineage/script.py: nmt import": "needs the files of another toolkit; tests/system/test_convert.py",
-    **{
-        f"{module}: {option}": "needs a package and a model of gigabytes: tests/evaluation/test_learned_metrics.py"
-        for module, options in {
-            "evaluation/comet.py": ["--comet-model", "--metric", "--source", "--test-set"],
-            "evaluation/bleurt.py": ["--bleurt-model"],
-            "evaluation/learned_metrics.py": ["--metric"],
-        }.items()
-        for option in options
-    },
-    "cli/score.py: --lowercase": "needs the package of a learned metric: tests/system/test_learned_metrics.py",
-    "cli/score.py: --langpair": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
-    "cli/score.py: --test-set": "needs a test set from the network; tests/corpora/test_testsets.py serves one",
-    "cli/train.py: nmt train --resume {}": _NOTICE + "; tests/system/test_resume.py types it",
-    "cli/training_view.py: --nproc": _NOTICE,
-    "cli/training_view.py: --precision": _NOTICE,
-    "corpora/hashes.py: --out": "needs a full disk: tests/system/test_full_disk.py",
-    "training/start/beginning.py: --fresh": "needs a damaged state whose checksum is right: tests/damaged",
-    "corpora/parallel.py: --workers": "needs a worker that is killed: tests/corpora/test_parallel.py",
-    "corpora/prepare.py: nmt build-vocab": _NOTICE,
-    "corpora/prepare.py: nmt prepare-data": "names the command that wrote a file, and recommends nothing",
-    "corpora/mtdata_index.py: --train-source": "needs the package mtdata: tests/corpora/test_mtdata_index.py",
-    "corpora/mtdata_index.py: --train-target": "needs the package mtdata: tests/corpora/test_mtdata_index.py",
-    "corpora/schema.py: --size": "a description in a recipe, not an error",
-    "corpora/tab_separated.py: --header": _NOTICE + "; tests/system/test_own_text.py adds it",
-    "corpora/testsets.py: --list": "sacreBLEU's own option",
-    "convert/fairseq/reading.py: --source-lang": _IMPORT,
-    "convert/fairseq/reading.py: --target-lang": _IMPORT,
-    "convert/segmenters.py: --source-spm": _IMPORT,
-    "convert/segmenters.py: --target-spm": _IMPORT,
-    "data/shards.py: nmt build-vocab --data {}": "for programs that name no vocabulary; the commands all do",
-    "data/vocab.py: --bos": _SENTENCEPIECE,
-    "data/vocab.py: --eos": _SENTENCEPIECE,
-    "data/vocab.py: --pad": _SENTENCEPIECE,
-    "data/vocab.py: --unk": _SENTENCEPIECE,
-    "search/hypotheses.py: --precision": "needs a model that has diverged; tests/search/test_beam_search.py",
-    "search/search_memory.py: --beam": "needs a model whose beam fills the memory: tests/search/test_search_memory.py",
-    "search/search_memory.py: --max-extra-length": "needs a search that fills the memory: as above",
-    "translation/tally.py: --guard-report": _NOTICE,
-    "cli/line_output.py: --fresh": "after an interruption: tests/cli/test_line_output.py",
-    "cli/line_output.py: --output": "after an interruption: tests/cli/test_line_output.py",
-    "cli/line_streams.py: --invalid-utf8": "tests/system/test_translate.py adds it",
-    "corpora/prepare.py: --vocab": _NOTICE,
-    "translation/tally.py: --no-guard": _NOTICE,
-    "translation/tally.py: --split-sentences": _NOTICE,
-    "device.py: --precision": _OTHER_MACHINE,
-    "evaluation/metrics.py: --test-set": _NOTICE,
-    "training/ranks/launch.py: --fresh": "looked for among the arguments, not recommended",
-    "training/ranks/launch.py: nmt train --resume RUN": "needs a killed rank: tests/training/ranks/test_exchange.py",
-    "training/start/preflight.py: --out": "needs a full disk: tests/training/start/test_preflight.py",
-    "training/saving.py: nmt train --resume {}": "needs a full disk: tests/training/test_run.py",
-    "training/run.py: --fresh": "needs a second process that trains: tests/training/test_loop.py",
-    "training/start/choose_settings.py: --preset": _NOTICE,
-    "training/learner.py: nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N": _OTHER_MACHINE,
-    "training/tensorboard.py: nmt report": "says what works without the extra",
-    "training/loop.py: --precision": "needs a run that diverges: tests/training/test_run.py",
-    "training/validation.py: --valid": "prepare-data refuses an empty valid set, so only other programs come here",
-}  # fmt: skip
-"""Advice that no case covers, and why."""

@@ -33,6 +33,8 @@ def completed(words: str, *, cwd=None) -> list[str]:
         ("nmt train --precision ", ["auto", "fp32", "bf16", "fp16"]),
         ("nmt train --max-updates ten --precision b", ["bf16"]),
         ("nmt prepare-data wmt", [name for name in builtin_names() if name.startswith("wmt")]),
+        ("nmt export runs/x --to c", ["ctranslate2"]),
+        ("nmt train --set model.drop", ["model.dropout="]),
         ("nmt translate --input ", []),  # files: the shell's own completion
         ("nmt --version tr", ["train", "translate"]),
         ("nmt nonsense --d", []),

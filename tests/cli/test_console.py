@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 import re
 from pathlib import Path
 
@@ -67,3 +68,16 @@ def test_no_other_module_writes_text():
         if writes.search(line) and "stderr().print(" not in line
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"),
+    [("ascii", r'"\u2013 \u00e9 \ud83d\ude00"'), ("latin-1", r'"\u2013 é \ud83d\ude00"'), ("utf-8", '"– é 😀"')],
+)
+def test_what_the_encoding_of_standard_output_lacks_is_escaped_as_json_escapes_it(monkeypatch, encoding, written):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr(console.sys, "stdout", stream)
+    console.write_stdout('"– é 😀"')
+    stream.flush()
+    assert stream.buffer.getvalue().decode(encoding) == written
+    assert json.loads(written) == "– é 😀"

@@ -1,17 +1,25 @@
 """What the options of all commands have in common."""
 
 import re
+from pathlib import Path
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from nmt.cli import console
 from nmt.cli.app import app
 
-COMMANDS = [
-    *("prepare-data", "build-vocab", "train", "average-checkpoints", "translate", "score"),
-    *("compare", "inspect", "import", "export", "report", "attention", "doctor"),
-]
+
+def commands(group, path="") -> dict:
+    found = {}
+    for name, command in group.commands.items():
+        inner = hasattr(command, "commands")
+        found |= commands(command, f"{path}{name} ") if inner else {f"{path}{name}": command}
+    return found
+
+
+COMMANDS = commands(typer.main.get_command(app))
 
 
 def help_of(*command: str) -> str:
@@ -20,7 +28,48 @@ def help_of(*command: str) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_can_be_quiet(command):
-    assert re.search(r"-q, --quiet +Print warnings and errors only\.", help_of(command))
+    assert re.search(r"-q, --quiet +Print warnings and errors only\.", help_of(*command.split()))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_are_called_the_same_in_every_command(name):
+    letters = {"--out": "-o", "--output": "-o", "--model": "-m", "--input": "-i", "--beam": "-b", "--quiet": "-q"}
+    for param in COMMANDS[name].params:
+        for word in {"--out", "--output", "--model", "--input", "--quiet"} & set(param.opts):
+            assert letters[word] in param.opts, word
+        for word, letter in letters.items():
+            assert letter not in param.opts or {word, "--output", "--out"} & set(param.opts), letter
+        if param.param_type_name == "argument":
+            assert re.fullmatch("[A-Z]+", param.metavar), param.name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_shows_no_types_of_python(name):
+    assert re.findall(r"<(?:list|str|path|int|float|Path)\S*|\{\S*|\[[a-z]+\]\.\.\.", help_of(*name.split())) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "parameter", "value"),
+    [
+        ("translate --out t.de", "output", Path("t.de")),
+        ("translate --output=t.de", "output", Path("t.de")),
+        ("train --output runs/x", "out", Path("runs/x")),
+        ("train --output=runs/x", "out", Path("runs/x")),
+        ("export --model runs/x --to onnx", "model", Path("runs/x")),
+        ("export --to onnx -m runs/x", "model", Path("runs/x")),
+        ("export --model=runs/x --to onnx", "model", Path("runs/x")),
+        ("average-checkpoints -m runs/x", "run", Path("runs/x")),
+        ("report -m runs/x runs/y", "runs", [Path("runs/x"), Path("runs/y")]),
+        ("prepare-data -o data/x toy-en-de", "out", Path("data/x")),
+        ("score --metric BLEU --metric Ter --reference r h", "metric", ["bleu", "ter"]),
+        ("translate --Precision FP32", "precision", "fp32"),
+    ],
+)
+def test_names_that_the_help_leaves_out_are_understood(typed, parameter, value):
+    name, *words = typed.split()
+    root = typer.main.get_command(app)
+    context = root.make_context("nmt", [name], resilient_parsing=True)
+    assert COMMANDS[name].make_context(name, words, parent=context).params[parameter] == value
 
 
 def test_the_help_of_translate_stands_in_groups_of_80_columns():
@@ -28,16 +77,15 @@ def test_the_help_of_translate_stands_in_groups_of_80_columns():
     headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
     assert headings == ["Input and output", "Search", "Sampling", "Output format", "Hardware", "Other"]
     assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 85
     for option in ("-i, --input", "-o, --output", "-m, --model", "-b, --beam"):
         assert option in text
     assert "--resume" not in text
 
 
-@pytest.mark.parametrize("command", ["translate", "compare"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_texts_have_ten_words_at_most(command):
-    import typer.main
-
-    for param in typer.main.get_command(app).commands[command].params:
+    for param in COMMANDS[command].params:
         words = re.sub(r"\[.*?\]", "", param.help or "").split()
         assert len(words) <= 10, param.name
 
@@ -61,6 +109,11 @@ def test_quiet_leaves_warnings(monkeypatch, capsys):
         ("translate -b 1.5", "--beam: expected a whole number, got '1.5'."),
         ("train --max-minutes soon", "--max-minutes: expected a number, got 'soon'."),
         ("translate --workers 0", "--workers: must be at least 1, got '0'."),
+        (
+            "train --set model.dropout 0.1",
+            "unexpected argument: 0.1. --set takes KEY=VALUE, as in --set model.dropout=0.1.",
+        ),
+        ("train --prest tiny", "no such option: --prest. Did you mean --preset?"),
         ("translate --device tpu", "--device: 'tpu' is not one of 'auto', 'cpu', 'cuda', 'mps'."),
     ],
 )

@@ -33,25 +33,8 @@ def test_all_layers_and_heads_are_a_grid(make_maps, which):
 
 
 @needs_matplotlib
-def test_a_picture_of_one_layer_has_room_for_its_pieces(make_maps):
-    short = size(attention_picture(make_maps(), "encoder", layer=1, heads=[0, 2]))
-    long = size(attention_picture(make_maps(" ".join(["▁piece"] * 30)), "encoder", layer=1, heads=[0, 2]))
-    assert short == (2 * 375, 375)
-    assert long[0] > short[0] and long[1] > short[1]
-
-
-@needs_matplotlib
-def test_the_picture_of_a_long_sentence_has_a_bounded_size(make_maps):
-    maps = make_maps(" ".join(["▁p"] * 100), layers=1, heads=4)
-    assert max(size(attention_picture(maps, "encoder", layer=0))) == 8_000
-
-
-@needs_matplotlib
-def test_the_heads_differ(make_maps):
-    maps = make_maps()
-    assert attention_picture(maps, "memory", layer=0, heads=[0]) != attention_picture(
-        maps, "memory", layer=0, heads=[1]
-    )
+def test_the_picture_of_many_heads_has_a_bounded_size(make_maps):
+    assert max(size(attention_picture(make_maps(layers=1, heads=60), "encoder"))) == 8_000
 
 
 @needs_matplotlib
@@ -60,16 +43,9 @@ def test_nothing_is_said_about_characters_without_a_glyph(make_maps, capfd):
     level = logging.getLogger("matplotlib").level
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert size(attention_picture(maps, "encoder", layer=0))
+        assert size(attention_picture(maps, "encoder"))
     assert capfd.readouterr() == ("", "")
     assert logging.getLogger("matplotlib").level == level
-
-
-@needs_matplotlib
-@pytest.mark.parametrize(("chosen", "name"), [({"layer": 2}, "layer 3"), ({"heads": [0, 3]}, "head 4")])
-def test_what_the_model_lacks_is_named(make_maps, chosen, name):
-    with pytest.raises(NmtError, match=rf"{name} does not exist: this attention has the {name[:-2]}s 1 to [23]\."):
-        attention_picture(make_maps(), "encoder", **chosen)
 
 
 def test_a_missing_matplotlib_is_named(make_maps, monkeypatch):

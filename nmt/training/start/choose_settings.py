@@ -56,7 +56,7 @@ def choose_settings(
     base = _choose_base(manifests, preset, init_from)
     if own is None or config_file is None:
         return base
-    chosen = " (chosen for this corpus)" if preset is None and init_from is None else ""
+    chosen = " (chosen by corpus size)" if preset is None and init_from is None else ""
     description = f"settings: {own.name} over {base.layers[0].name}{chosen}"
     return Choice((*base.layers, own), config_file.stem, description)
 
@@ -88,7 +88,7 @@ def _choose_base(manifests: Sequence[Manifest], preset: str | None, init_from: P
         path = BundleFolder(bundle_to_use(init_from)).config
         return Choice((Layer(str(path), load_yaml(path)),), "tuned", f"settings: {path} (--preset takes others)")
     name = preset or fitting_preset(manifests)
-    description = None if preset else f"preset: {name} (chosen for this corpus; --preset takes another)"
+    description = None if preset else f"preset: {name} (chosen by corpus size; override with --preset)"
     return Choice((Layer(f"preset {name}", load_preset(name)),), name, description)
 
 

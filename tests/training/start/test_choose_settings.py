@@ -44,7 +44,7 @@ def without_data(config):
 def test_an_empty_file_changes_nothing_of_the_preset_that_is_chosen(resolve, choose, own, text):
     assert resolve(config_file=own(text)) == resolve()
     assert (
-        choose(config_file=own(text)).description == f"settings: {own(text)} over preset small (chosen for this corpus)"
+        choose(config_file=own(text)).description == f"settings: {own(text)} over preset small (chosen by corpus size)"
     )
     assert choose(config_file=own(text)).name == "my"
 

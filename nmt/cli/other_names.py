@@ -1,0 +1,122 @@
+"""Options of other toolkits, and what they are called here: an unknown option is answered with ours.
+
+The table of docs/faq.md in short. :mod:`tests.cli.test_other_names` checks that all that is recommended exists.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_TOKENS = "--set batching.update_tokens=N: target tokens per update over all devices"
+_LIMITS = "--max-updates N or --max-minutes X"
+_RATE = "--set schedule.factor=X, which multiplies the learning rate of the schedule"
+_TEXT = "nmt prepare-data NAME --train-source FILE --train-target FILE, then nmt train --data data/NAME"
+_GPU = "--device cuda"
+
+_NAMES: dict[str, dict[str, str]] = {
+    "prepare-data": {
+        "trainpref train-prefix": "--train PREFIX",
+        "validpref valid-prefix dev": "--valid PREFIX",
+        "testpref test-prefix": "--test PREFIX",
+        "src source s": "--train-source FILE, with --source-lang LANG",
+        "tgt target t": "--train-target FILE, with --target-lang LANG",
+        "src-lang s-lang": "--source-lang LANG",
+        "tgt-lang trg-lang t-lang": "--target-lang LANG",
+        "max-len max-seq-len": "--max-length N",
+        "destdir output-dir save-data": "--out DIR",
+        "threads num-threads jobs": "--workers N",
+    },
+    "build-vocab": {
+        "vocab-size src-vocab-size tgt-vocab-size num-words bpe-operations": "--size N",
+        "bpe": "--model-type bpe",
+        "spm-model sentencepiece-model": "--vocab MODEL",
+        "coverage": "--character-coverage X",
+        "threads num-threads": "--workers N",
+        "max-len max-seq-len": "--max-length N",
+    },
+    "train": {
+        "lr learning-rate learn-rate initial-learning-rate": _RATE,
+        "warmup warmup-updates warmup-steps lr-warmup": "--set schedule.warmup=N",
+        "batch-size max-tokens mini-batch batch-tokens update-freq accum-count optimizer-delay": _TOKENS,
+        "epochs max-epoch max-epochs after-epochs num-epochs": _LIMITS,
+        "max-update max-steps train-steps after-batches steps": "--max-updates N",
+        "save-dir save-model model-dir output-dir": "--out RUN",
+        "dropout": "--set model.dropout=X",
+        "label-smoothing": "--set training.label_smoothing=X",
+        "seed": "--set training.seed=N",
+        "patience early-stopping max-num-checkpoint-not-improved": "--set training.patience=N",
+        "clip-norm max-grad-norm gradient-clipping": "--set optimizer.clip_norm=X",
+        "arch type": "--preset NAME",
+        "fp16": "--precision fp16",
+        "bf16": "--precision bf16",
+        "finetune-from-model pretrained-model": "--init-from BUNDLE",
+        "restore-file train-from checkpoint": "--resume RUN",
+        "gpus num-gpus devices world-size ngpu": "--nproc N",
+        "gpu use-gpu cuda": _GPU,
+        "src source tgt target train-sets trainpref": _TEXT,
+        "share-all-embeddings tied-embeddings-all share-embeddings": "--set model.tied_embeddings=all, the default",
+    },
+    "translate": {
+        "src source text": "--input FILE",
+        "tgt ref reference": "--score-target FILE",
+        "batch-size max-tokens mini-batch": "--batch-tokens N",
+        "beam-size": "--beam N",
+        "n-best": "--nbest N",
+        "lenpen alpha normalize length-penalty-alpha": "--length-penalty X",
+        "max-length max-len": "--max-extra-length N",
+        "path models checkpoint": "--model RUN",
+        "gpu use-gpu cuda": _GPU,
+        "replace-unk": "--copy-unknown",
+        "cpu-threads inter-threads intra-threads": "--threads N",
+        "sampling random-sampling": "--sample",
+        "bf16": "--precision bf16",
+        "quantize int8 quantization": "--precision int8",
+    },
+    "score": {
+        "r ref refs references": "--reference FILE",
+        "s src": "--source FILE",
+        "m metrics": "--metric NAME",
+        "l": "--langpair PAIR",
+        "t testset": "--test-set NAME",
+        "i input sys hyp hypothesis": "no option: nmt score --reference FILE HYPOTHESIS",
+        "tok tokenizer": "--tokenize NAME",
+        "lc": "--lowercase",
+        "lang trg-lang tgt-lang": "--target-lang LANG",
+    },
+    "compare": {"r ref": "--reference FILE", "s src": "--source FILE"},
+    "average-checkpoints": {
+        "inputs checkpoints": "no option: nmt average-checkpoints RUN",
+        "num-epoch-checkpoints num-update-checkpoints n": "--last N",
+    },
+    "export": {
+        "format output-format": "--to FORMAT",
+        "output-dir output-folder": "--out PATH",
+        "quantize int8": "--quantization TYPE",
+    },
+    "import": {
+        "output-dir output-folder": "--out PATH",
+        "model model-path model-dir": "no option: nmt import PATH",
+    },
+}
+
+
+def advice(command: str, option: str, known: Iterable[str]) -> str:
+    """What to type in place of an unknown option; empty if nothing is near.
+
+    Args:
+        command: the command's name, such as ``train``.
+        option: as it was typed, without a value: ``--lr``.
+        known: the options that the command has.
+    """
+    word = option.lstrip("-").lower().replace("_", "-")
+    for names, ours in _NAMES.get(command, {}).items():
+        if word in names.split():
+            return f"Use {ours}"
+    near = difflib.get_close_matches(option, list(known), n=1, cutoff=0.7)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+def recommended() -> dict[str, list[str]]:
+    """What is recommended, by command."""
+    return {command: list(names.values()) for command, names in _NAMES.items()}

@@ -1,0 +1,60 @@
+"""Options of other toolkits are answered with ours, which exist."""
+
+import re
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from nmt.cli.app import app
+from nmt.cli.completion import export_formats
+from nmt.cli.other_names import recommended
+from nmt.config import Config, setting_names
+from nmt.convert.targets import TARGETS
+
+COMMANDS = typer.main.get_command(app).commands
+
+
+@pytest.mark.parametrize(("command", "advice"), [(name, text) for name, all_ in recommended().items() for text in all_])
+def test_all_that_is_recommended_exists(command, advice):
+    named = re.search(r"nmt ([a-z-]+)", advice)
+    own = COMMANDS[named[1] if named else command]
+    known = {word for param in own.params for word in param.opts}
+    flags = re.findall(r"(--[a-z-]+)", advice.split(", then ")[0])
+    assert set(flags) <= known
+    assert flags or "no option" in advice
+    for key in re.findall(r"--set ([a-z_.]+)=", advice):
+        assert key in setting_names(Config)
+
+
+def test_no_name_is_an_option_of_ours():
+    from nmt.cli import other_names
+
+    for command, names in other_names._NAMES.items():
+        known = {word.lstrip("-") for param in COMMANDS[command].params for word in param.opts if word[0] == "-"}
+        words = [word for line in names for word in line.split()]
+        assert not known & set(words)
+        assert len(set(words)) == len(words)
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("train --lr 1e-3", "--lr. Use --set schedule.factor=X"),
+        ("train --lr=1e-3", "--lr. Use --set schedule.factor=X"),
+        ("train --batch-size 32", "Use --set batching.update_tokens=N: target tokens per update"),
+        ("train --warmup_updates 9", "Use --set schedule.warmup=N"),
+        ("train --src a.en", "Use nmt prepare-data NAME --train-source FILE"),
+        ("translate --src a.en", "Use --input FILE"),
+        ("score -r a.de b.de", "Use --reference FILE"),
+        ("build-vocab --vocab-size 8000", "Use --size N"),
+        ("train --hocus 1", "no such option: --hocus. See nmt train --help."),
+    ],
+)
+def test_an_option_of_another_toolkit_is_answered_with_ours(typed, ours):
+    result = CliRunner().invoke(app, typed.split())
+    assert (result.exit_code, ours in result.stderr) == (2, True), result.stderr
+
+
+def test_the_completed_formats_are_those_of_exports():
+    assert sorted(export_formats("")) == sorted(target.name for target in TARGETS)
