@@ -18,6 +18,7 @@ from typing import IO, BinaryIO, Literal, cast
 from nmt import normal_form
 from nmt.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
 from nmt.errors import DataError
+from nmt.languages import is_unspaced, primary_language
 from nmt.moses import punctuation_normalizer
 
 InvalidUtf8 = Literal["error", "replace"]
@@ -41,9 +42,6 @@ _OTHER_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
-
-# Languages that are written without spaces between words.
-_UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "km", "lo", "my"})
 
 
 class InvalidUtf8Error(DataError):
@@ -256,18 +254,6 @@ def encode_line(line: str) -> bytes:
     return line.replace("\n", " ").encode("utf-8", errors="replace") + b"\n"
 
 
-@functools.lru_cache(maxsize=100)  # asked for every line
-def is_unspaced(language: str) -> bool:
-    """Whether a language is written without spaces between words."""
-    return primary_language(language) in _UNSPACED_LANGUAGES
-
-
-@functools.lru_cache(maxsize=100)
-def primary_language(code: str) -> str:
-    """A language code without region or script: ``pt`` for ``pt-BR``."""
-    return code.replace("_", "-").split("-")[0].lower()
-
-
 def sentence_length(line: str, language: str) -> int:
     """Length of a line in words, or in characters for languages written without spaces."""
     if is_unspaced(language):
@@ -295,7 +281,7 @@ def normalizer(
     if nfc:
         steps.append(normal_form.nfc)
     if punctuation:
-        steps.append(punctuation_normalizer(language))
+        steps.append(punctuation_normalizer(primary_language(language)))
     if rule != "identity":
         from sentencepiece import SentencePieceNormalizer
 

@@ -25,7 +25,8 @@ from nmt.corpora.findings import SAMPLES, Findings
 from nmt.corpora.hashes import Hashes, SeenHashes, contains, hash_lines, hash_set, no_hashes
 from nmt.corpora.parallel import map_in_order
 from nmt.corpora.schema import Filters, Normalisation
-from nmt.text import comparison_key, normalizer, primary_language, sentence_length
+from nmt.languages import primary_language
+from nmt.text import comparison_key, normalizer, sentence_length
 
 Mask = NDArray[np.bool_]
 

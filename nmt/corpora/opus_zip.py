@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nmt.corpora.archive import opened_zip
-from nmt.corpora.language_codes import fitting
 from nmt.corpora.pair_file import PairFile, ReadPair
 from nmt.errors import DataError
+from nmt.languages import fitting
 from nmt.text import iter_lines, parallel
 
 _MOST_SHOWN = 20

@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from nmt.corpora.filters.pair_filter import Finder, Pair
+from nmt.languages import primary_language
 from nmt.packages import require_package, silence
-from nmt.text import primary_language
 
 USUAL_THRESHOLD = 0.8
 """Of Multi30k, the identifier takes no sentence, nor its first words, for another language with this probability, and
