@@ -79,8 +79,16 @@ LETTERS = {
     "Java": "\ua980-\ua9df",
     "Mtei": "\uaae0-\uaaff\uabc0-\uabff",
 }
-UNSPACED_SCRIPTS = frozenset(["Thai", "Laoo", "Tibt", "Mymr", "Khmr", "Lana", "Kana", "Bopo", "Hani", "Yiii", "Java"])
-"""Scripts without spaces between words."""
+CHARACTERS_PER_WORD = {
+    **dict.fromkeys(("Hani", "Bopo", "Yiii"), 1.5),
+    "Kana": 4.0,
+    **dict.fromkeys(("Thai", "Laoo"), 5.0),
+    **dict.fromkeys(("Khmr", "Mymr", "Tibt", "Lana", "Java"), 7.0),
+}
+"""Scripts without spaces between words, each with the number of characters that translate one English word.
+
+Measured for Hani, Kana, Thai, Khmr and Mymr in messages of software; estimated for the others.
+"""
 
 # The languages of each script. A language may use several.
 _LANGUAGES = {
@@ -166,7 +174,7 @@ def primary_language(code: str) -> str:
 def is_unspaced(code: str) -> bool:
     """Whether a language is written without spaces between words; False for languages that are not known."""
     scripts = scripts_of(code)
-    return bool(scripts) and UNSPACED_SCRIPTS.issuperset(scripts)
+    return bool(scripts) and CHARACTERS_PER_WORD.keys() >= set(scripts)
 
 
 @functools.lru_cache(maxsize=100)  # Asked for every line.

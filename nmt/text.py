@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import functools
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from typing import IO, BinaryIO, Literal, cast
 from nmt import normal_form
 from nmt.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
 from nmt.errors import DataError
-from nmt.languages import is_unspaced, primary_language
+from nmt.languages import CHARACTERS_PER_WORD, LETTERS, is_unspaced, primary_language
 from nmt.moses import punctuation_normalizer
 
 InvalidUtf8 = Literal["error", "replace"]
@@ -42,6 +43,17 @@ _OTHER_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+
+_UNSPACED = re.compile(f"[{''.join(LETTERS[script] for script in CHARACTERS_PER_WORD)}]")
+_UNSPACED_RUNS = [
+    (
+        per_word,
+        re.compile(
+            f"[{''.join(LETTERS[script] for script, each in CHARACTERS_PER_WORD.items() if each == per_word)}]+"
+        ),
+    )
+    for per_word in sorted(set(CHARACTERS_PER_WORD.values()))
+]
 
 
 class InvalidUtf8Error(DataError):
@@ -259,6 +271,22 @@ def sentence_length(line: str, language: str) -> int:
     if is_unspaced(language):
         return sum(1 for character in line if not character.isspace())
     return len(line.split())
+
+
+def length_in_words(line: str) -> float:
+    """Length of a line in words, comparable between scripts; 0 for a blank line alone.
+
+    In scripts without spaces between words, :data:`nmt.languages.CHARACTERS_PER_WORD` characters count as one word. The
+    characters decide, not the language, so a line in another language than expected has its true length as well.
+    """
+    if line.isascii() or _UNSPACED.search(line) is None:
+        return len(line.split())
+    words = 0.0
+    for per_word, run in _UNSPACED_RUNS:
+        if count := sum(map(len, run.findall(line))):
+            words += count / per_word
+            line = run.sub(" ", line)
+    return max(1.0, words + sum(any(map(str.isalnum, word)) for word in line.split()))
 
 
 def comparison_key(line: str) -> str:

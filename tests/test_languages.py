@@ -42,7 +42,7 @@ def test_every_code_and_script_is_listed_once():
     listed = [code for entry in languages._CODES.split() for code in entry.replace("=", ",").split(",")]
     assert len(listed) == len(set(listed))
     assert languages.LETTERS.keys() >= languages._LANGUAGES.keys()
-    assert languages.LETTERS.keys() >= languages.UNSPACED_SCRIPTS
+    assert languages.LETTERS.keys() >= languages.CHARACTERS_PER_WORD.keys()
     for codes in languages._LANGUAGES.values():
         assert len(codes.split()) == len(set(codes.split()))
         assert [primary_language(code) for code in codes.split()] == codes.split()

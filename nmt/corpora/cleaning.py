@@ -26,7 +26,7 @@ from nmt.corpora.hashes import Hashes, SeenHashes, contains, hash_lines, hash_se
 from nmt.corpora.parallel import map_in_order
 from nmt.corpora.schema import Filters, Normalisation
 from nmt.languages import primary_language
-from nmt.text import comparison_key, normalizer, sentence_length
+from nmt.text import comparison_key, length_in_words, normalizer
 
 Mask = NDArray[np.bool_]
 
@@ -273,8 +273,8 @@ def _fault(pair: Pair, rules: Rules, filters: Filters, finders: Mapping[str, Fin
     source, target = pair
     if filters.invalid_utf8 == "drop" and (REPLACEMENT_CHARACTER in source or REPLACEMENT_CHARACTER in target):
         return "invalid_utf8"
-    source_length = sentence_length(source, rules.source_lang)
-    target_length = sentence_length(target, rules.target_lang)
+    source_length = length_in_words(source)
+    target_length = length_in_words(target)
     shorter, longer = sorted((source_length, target_length))
     if shorter == 0:
         return "empty"
