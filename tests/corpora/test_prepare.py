@@ -13,8 +13,9 @@ from nmt.corpora.local import take_local_text
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
 from nmt.corpora.sources import fetch_sources
+from nmt.corpora.toy import generate
 from nmt.data.manifest import newest_data_set, read_manifest
-from nmt.errors import DataError, OutputError
+from nmt.errors import DataError, NmtWarning, OutputError
 from nmt.locking import exclusive
 
 # What other tools take for line ends.
@@ -521,3 +522,25 @@ def test_published_counts_that_differ_are_told(tmp_path, file_server):
     assert prepared.manifest.filters["leaked_kept"] == 2
     assert [record.url for record in prepared.manifest.sources] == [f"{file_server.url}/x.{name}" for name in text]
     json.loads((tmp_path / "x" / "manifest.json").read_text())
+
+
+def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path):
+    pairs = generate(1).train[:200]
+    source, target = tmp_path / "a.de", tmp_path / "a.en"
+    write(source, [german for _, german in pairs] + [""] * 30)
+    write(target, [english for english, _ in pairs] + ["x"] * 30)
+    good = own_recipe("ok-en-de", source_lang=None, target_lang=None, train=[str(tmp_path / "a")])
+    names = {"source_lang": None, "target_lang": None, "train": [(str(source), str(target))]}
+    exchanged = with_filters(own_recipe("x-en-de", **names), {"max_length": 3})
+    with pytest.warns(NmtWarning) as found:
+        prepare(exchanged, tmp_path / "data" / "x")
+    shown = [str(warning.message) for warning in found]
+    dropped = sum(max(len(side.split()) for side in pair) > 3 for pair in pairs)
+    assert len(shown) == 4
+    assert "their names say de and en" in shown[0]
+    assert "train: a.de+a.en: source and target seem to be exchanged" in shown[1]
+    assert "the filter empty drops 30 of 230 pairs (13%)" in shown[2]
+    assert f"the filter too_long drops {dropped} of 230 pairs ({dropped / 230:.0%})" in shown[3]
+    with pytest.warns(NmtWarning) as found:
+        prepare(good, tmp_path / "data" / "ok")
+    assert ["the filter empty" in str(warning.message) for warning in found] == [True]

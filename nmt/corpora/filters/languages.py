@@ -22,7 +22,7 @@ def other_language(source_lang: str, target_lang: str, threshold: float) -> Find
 
     Languages that the identifier does not know pass.
     """
-    own = [_alike(language) for language in (source_lang, target_lang)]
+    own = [alike(language) for language in (source_lang, target_lang)]
 
     def found(pair: Pair) -> bool:
         identifier = language_identifier()
@@ -37,7 +37,7 @@ def other_language(source_lang: str, target_lang: str, threshold: float) -> Find
     return found
 
 
-def _alike(language: str) -> frozenset[str]:
+def alike(language: str) -> frozenset[str]:
     """The codes that the identifier may give to text of a language."""
     code = primary_language(language)
     return frozenset(next((group.split() for group in _ALIKE if code in group.split()), [code]))
