@@ -57,6 +57,8 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
     """
     taken: dict[str, Path] = {}
     budget = Budget(archive)
+    if members is not None:
+        members = [str(PurePosixPath(name)) for name in members]
     try:
         for name, size, stream in _regular_files(archive, members):
             budget.check(size, name)

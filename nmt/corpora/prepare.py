@@ -132,6 +132,7 @@ def prepare(
                 progress=pairs_progress or (lambda description, done, total: None),
                 notify=tell,
             )
+            local.check_unchanged()
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours

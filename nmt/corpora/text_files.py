@@ -123,7 +123,7 @@ def write_text(
         record.model_copy(update={"filters": findings.of_corpus(number)}) for number, record in enumerate(read["train"])
     ]
     corpora_read = [record for split in ("train", "valid", "test") for record in read.get(split, [])]
-    _check_counts(sources, corpora_read, filters, files, notify)
+    _check_counts(sources, read, filters, files, notify)
     _warn_of_filters(read["train"])
     return Manifest(
         name=recipe.name,
@@ -143,21 +143,21 @@ def write_text(
 
 def _check_counts(
     sources: Sources,
-    read: list[CorpusRecord],
+    read: dict[str, list[CorpusRecord]],
     filters: dict[str, int],
     files: dict[str, FileRecord],
     notify: Notify,
 ) -> None:
     """Report corpora whose length differs from the published one; raise an error if a split is empty."""
     recipe = sources.recipe
-    published = {(split, corpus.name): getattr(corpus, "lines", None) for split, corpus in recipe.corpora()}
-    for record in read:
-        expected = published[record.split, record.name]
-        if expected is not None and record.pairs != expected:
-            notify(f"{record.split}: {record.name} has {record.pairs:,} pairs; the published number is {expected:,}.")
+    for split, records in read.items():
+        for record, corpus in zip(records, getattr(recipe, split), strict=True):
+            expected = getattr(corpus, "lines", None)
+            if expected is not None and record.pairs != expected:
+                notify(f"{split}: {record.name} has {record.pairs:,} pairs; the published number is {expected:,}.")
     for split in ("train", "valid", "test"):
         if files[f"{split}.{recipe.source_lang}"].lines == 0:
-            records = [record for record in read if record.split == split]
+            records = read.get(split, [])
             found = sum(record.pairs for record in records)
             if not found:
                 skipped = sum(record.skipped for record in records)

@@ -47,7 +47,8 @@ def test_members_of_zip_archives_all_at_once(tmp_path):
 
 def test_a_leading_dot_is_no_difference(tmp_path):
     archive = pack(tmp_path / "a.tar", {"./training/a.en": b"one\n"}, "w")
-    assert unpack(archive, ["training/a.en"], tmp_path)[0].read_bytes() == b"one\n"
+    for number, name in enumerate(["training/a.en", "./training/a.en", "training/./a.en"]):
+        assert unpack(archive, [name], tmp_path / str(number))[0].read_bytes() == b"one\n"
 
 
 @pytest.mark.parametrize("evil", ["../evil", "training/../../evil", "/tmp/evil-nmt", "..\\evil", "a\x1b[2J", "."])

@@ -134,6 +134,24 @@ def test_both_sides_of_held_out_pairs_leak(tmp_path):
     assert dropped(findings.totals()) == {"held_out": 1, "leaked": 4}
 
 
+def test_no_held_out_source_stays_in_training_even_if_leaks_are_only_counted(tmp_path):
+    held_out = [("a red house", "ein rotes Haus")]
+    evaluation = EvaluationSentences.of([("one", "eins")]).with_held_out(
+        held_out, hash_lines(["a red house\nein rotes Haus"])
+    )
+    pairs = [
+        ("a red house", "ein rotes Haus"),
+        (" a red  house", "rotes Haus"),
+        ("the house is red", "ein rotes Haus"),
+        ("one", "anderes"),
+    ]
+    rules = Rules("en", "de", Filters(**LOOSE, leakage="count"), Normalisation())
+    findings = Findings()
+    chunks = clean([pairs], rules, evaluation, findings, scratch=tmp_path)
+    assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[2:]
+    assert (findings.totals()["held_out"], findings.totals()["leaked_kept"]) == (2, 2)
+
+
 def test_leaks_are_found_in_text_as_read(tmp_path):
     """Punctuation is normalised in training text alone; a leaked sentence is no less leaked for it."""
     evaluation = [("\u201eHello\u201c", "\u201eHallo\u201c")]
