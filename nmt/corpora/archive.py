@@ -8,7 +8,7 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO
 
@@ -325,7 +325,8 @@ def _copy(archive: Path, stream: IO[bytes], path: Path) -> None:
 
 def _remove(taken: dict[str, Path]) -> None:
     for path in taken.values():
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # A name too long, for example, was never written.
+            path.unlink()
 
 
 def _drain(stream: IO[bytes] | io.RawIOBase) -> None:
