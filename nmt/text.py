@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import functools
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import IO, BinaryIO, Literal, cast
 from nmt import normal_form
 from nmt.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
 from nmt.errors import DataError
+from nmt.languages import CHARACTERS_PER_WORD, LETTERS, is_unspaced, primary_language
 from nmt.moses import punctuation_normalizer
 
 InvalidUtf8 = Literal["error", "replace"]
@@ -42,8 +44,16 @@ _OTHER_MARKS = {
     codecs.BOM_UTF16_BE: "UTF-16",
 }
 
-# Languages that are written without spaces between words.
-_UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "km", "lo", "my"})
+_UNSPACED = re.compile(f"[{''.join(LETTERS[script] for script in CHARACTERS_PER_WORD)}]")
+_UNSPACED_RUNS = [
+    (
+        per_word,
+        re.compile(
+            f"[{''.join(LETTERS[script] for script, each in CHARACTERS_PER_WORD.items() if each == per_word)}]+"
+        ),
+    )
+    for per_word in sorted(set(CHARACTERS_PER_WORD.values()))
+]
 
 
 class InvalidUtf8Error(DataError):
@@ -256,23 +266,27 @@ def encode_line(line: str) -> bytes:
     return line.replace("\n", " ").encode("utf-8", errors="replace") + b"\n"
 
 
-@functools.lru_cache(maxsize=100)  # asked for every line
-def is_unspaced(language: str) -> bool:
-    """Whether a language is written without spaces between words."""
-    return primary_language(language) in _UNSPACED_LANGUAGES
-
-
-@functools.lru_cache(maxsize=100)
-def primary_language(code: str) -> str:
-    """A language code without region or script: ``pt`` for ``pt-BR``."""
-    return code.replace("_", "-").split("-")[0].lower()
-
-
 def sentence_length(line: str, language: str) -> int:
     """Length of a line in words, or in characters for languages written without spaces."""
     if is_unspaced(language):
         return sum(1 for character in line if not character.isspace())
     return len(line.split())
+
+
+def length_in_words(line: str) -> float:
+    """Length of a line in words, comparable between scripts; 0 for a blank line alone.
+
+    In scripts without spaces between words, :data:`nmt.languages.CHARACTERS_PER_WORD` characters count as one word. The
+    characters decide, not the language, so a line in another language than expected has its true length as well.
+    """
+    if line.isascii() or _UNSPACED.search(line) is None:
+        return len(line.split())
+    words = 0.0
+    for per_word, run in _UNSPACED_RUNS:
+        if count := sum(map(len, run.findall(line))):
+            words += count / per_word
+            line = run.sub(" ", line)
+    return max(1.0, words + sum(any(map(str.isalnum, word)) for word in line.split()))
 
 
 def comparison_key(line: str) -> str:
@@ -295,7 +309,7 @@ def normalizer(
     if nfc:
         steps.append(normal_form.nfc)
     if punctuation:
-        steps.append(punctuation_normalizer(language))
+        steps.append(punctuation_normalizer(primary_language(language)))
     if rule != "identity":
         from sentencepiece import SentencePieceNormalizer
 

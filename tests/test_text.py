@@ -24,6 +24,7 @@ from nmt.text import (
     count_lines,
     encode_line,
     iter_lines,
+    length_in_words,
     normalizer,
     parallel,
     read_lines,
@@ -238,6 +239,18 @@ def test_a_line_end_inside_a_line_cannot_break_the_count():
 )
 def test_length_is_in_words_or_characters(line, language, length):
     assert sentence_length(line, language) == length
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("a - b", 3), ("", 0), (" \u3000\t", 0), ("ö ,", 2), ("你好吗", 2), ("你好吗。", 2),
+        ("用 Python 3 写", 2 + 2 / 1.5), ("用Python写", 1 + 2 / 1.5), ("จ.", 1), ("สวัสดี", 6 / 5), ("。。", 1),
+        ("한국어 문장", 2),
+    ],
+)  # fmt: skip
+def test_length_in_words_is_comparable_between_scripts(line, words):
+    assert length_in_words(line) == pytest.approx(words)
 
 
 def test_comparison_ignores_form_and_white_space():

@@ -124,13 +124,13 @@ def _frequencies(data: Path, language: str, texts: ParallelTexts, tokenize: Toke
     from nmt.cli.progress_lines import progress_display
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
-    from nmt.evaluation import base_language
     from nmt.evaluation.differences import count_words, tokenizer, words_of
+    from nmt.languages import primary_language
     from nmt.text import read_lines
 
     manifest = read_manifest(data)
     sides = (manifest.target_lang, manifest.source_lang)
-    side = next((side for side in sides if base_language(side) == base_language(language)), None)
+    side = next((side for side in sides if primary_language(side) == primary_language(language)), None)
     path = DataFolder(data).text("train", side or manifest.target_lang)
     if side is None:
         warn(

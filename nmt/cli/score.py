@@ -284,7 +284,7 @@ class _How(TypedDict):
 def warn_of_language(target_lang: str | None) -> None:
     """Warn if the language that was given, if any, is none."""
     from nmt.cli.console import warn
-    from nmt.evaluation import is_language_code
+    from nmt.languages import is_language_code
 
     if target_lang and not is_language_code(target_lang):
         warn(
@@ -297,7 +297,7 @@ def reference_language(reference: Path) -> str:
     """The language of a reference: by its name, or by the manifest beside it; empty if neither says it."""
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
-    from nmt.evaluation import language_of_name
+    from nmt.languages import language_of_name
 
     if of_name := language_of_name(reference):
         return of_name

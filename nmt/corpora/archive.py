@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import io
+import re
 import tarfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO
 
@@ -26,7 +27,10 @@ _READ_AHEAD = 1 << 17
 _MAX_RATIO = 100
 _ALWAYS_ALLOWED = 256 << 20
 # tarfile reads headers with names and comments into memory.
-_LONGEST_HEADER = 1 << 20
+_LONGEST_HEADER = 1 << 16
+_PAX_RECORD = re.compile(rb"([0-9]{1,6}) ([^=]{1,200})=")
+# No file is larger. tarfile would pass over a member of 10^30 bytes block by block.
+_LARGEST_MEMBER = 1 << 50
 _HELD_IN_MEMORY = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -57,12 +61,17 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
     """
     taken: dict[str, Path] = {}
     budget = Budget(archive)
+    if members is not None:
+        members = [str(PurePosixPath(name)) for name in members]
     try:
         for name, size, stream in _regular_files(archive, members):
             budget.check(size, name)
             taken[name] = folder / name
             _copy(archive, stream, taken[name])
             budget.spend(size)
+    except OSError as error:
+        _remove(taken)
+        raise DownloadError(f"{archive}: its member {name[:100]!r} cannot be written ({error.strerror}).") from None
     except NmtError as error:
         _remove(taken)
         if isinstance(error, WriteError) and error.code in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
@@ -253,9 +262,54 @@ class _Header(tarfile.TarInfo):
             if not any(buf):  # The archive's end: an empty block, or no block.
                 raise
             raise tarfile.ReadError(f"bad header: {error}") from None
-        if header.size < 0 or (header.type in _HELD_IN_MEMORY and header.size > _LONGEST_HEADER):
-            raise tarfile.ReadError(f"bad header: a size of {header.size:,} bytes")
+        _check_size(header.size, _LONGEST_HEADER if header.type in _HELD_IN_MEMORY else _LARGEST_MEMBER)
         return header
+
+    def _proc_pax(self, tar: Any) -> Any:
+        """Apply a pax header to the member that follows it.
+
+        The standard library's method takes quadratic time before Python 3.11.10 and 3.12.6 (CVE-2024-6232), and also
+        for maps of sparse files, which are not text.
+        """
+        records = _pax_records(tar.fileobj.read(self._block(self.size))[: self.size])
+        headers = tar.pax_headers if self.type == tarfile.XGLTYPE else tar.pax_headers.copy()
+        headers.update(records)
+        try:
+            following = self.fromtarfile(tar)
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"bad header: {error}") from None
+        if self.type != tarfile.XGLTYPE:
+            following._apply_pax_info(headers, tar.encoding, tar.errors)
+            following.offset = self.offset
+            if "size" in headers:
+                _check_size(following.size, _LARGEST_MEMBER)
+                has_content = following.isreg() or following.type not in tarfile.SUPPORTED_TYPES
+                tar.offset = following.offset_data + (following._block(following.size) if has_content else 0)
+        return following
+
+
+def _check_size(size: int, largest: int) -> None:
+    if not 0 <= size <= largest:
+        raise tarfile.ReadError(f"bad header: a size of {size:,} bytes")
+
+
+def _pax_records(content: bytes) -> dict[str, str]:
+    """The records of a pax header that tarfile applies. Each is a length, a key and a value: ``18 path=corpus.en``."""
+    records = {}
+    start = 0
+    while match := _PAX_RECORD.match(content, start):
+        end = start + int(match[1])
+        if end <= match.end() or content[end - 1 : end] != b"\n":
+            raise tarfile.ReadError("bad header: the length of a record is wrong")
+        key = match[2].decode("utf-8", "replace")
+        if key.startswith("GNU.sparse."):
+            raise tarfile.ReadError("a sparse file, which nmt does not read: repack it without the option --sparse")
+        if key in tarfile.PAX_FIELDS:
+            records[key] = content[match.end() : end - 1].decode("utf-8", "surrogateescape")
+        start = end
+    if content[start:].strip(b"\0"):
+        raise tarfile.ReadError("bad header: its records are no text")
+    return records
 
 
 def _copy(archive: Path, stream: IO[bytes], path: Path) -> None:
@@ -271,7 +325,8 @@ def _copy(archive: Path, stream: IO[bytes], path: Path) -> None:
 
 def _remove(taken: dict[str, Path]) -> None:
     for path in taken.values():
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # A name too long, for example, was never written.
+            path.unlink()
 
 
 def _drain(stream: IO[bytes] | io.RawIOBase) -> None:
@@ -291,12 +346,22 @@ def _regular_files(archive: Path, members: Sequence[str] | None) -> Iterator[tup
 
 
 def _is_tar(path: Path) -> bool:
-    """Whether a file, decompressed if needed, begins with a tar header."""
+    """Whether a file, decompressed if needed, begins with a tar header.
+
+    Raises:
+        tarfile.ReadError: it begins with one that is damaged or refused.
+    """
     try:
+        with _Unpacked(path) as stream:
+            begins_as_tar = stream.read(tarfile.BLOCKSIZE)[257:262] == b"ustar"
         with _Unpacked(path) as stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header):
             return True
     except OSError as error:
         if _is_of_system(error):
+            raise
+        return False
+    except tarfile.ReadError:
+        if begins_as_tar:
             raise
         return False
     except Exception:

@@ -25,7 +25,8 @@ from nmt.corpora.findings import SAMPLES, Findings
 from nmt.corpora.hashes import Hashes, SeenHashes, contains, hash_lines, hash_set, no_hashes
 from nmt.corpora.parallel import map_in_order
 from nmt.corpora.schema import Filters, Normalisation
-from nmt.text import comparison_key, normalizer, primary_language, sentence_length
+from nmt.languages import primary_language
+from nmt.text import comparison_key, length_in_words, normalizer
 
 Mask = NDArray[np.bool_]
 
@@ -70,6 +71,8 @@ class EvaluationSentences:
     targets: Hashes = field(default_factory=no_hashes)
     held_out: Hashes = field(default_factory=no_hashes)
     """Hashes of the cleaned pairs that were taken out of the training text."""
+    held_out_sources: Hashes = field(default_factory=no_hashes)
+    """Hashes of the comparison keys of their sources."""
 
     @classmethod
     def of(cls, pairs: Iterable[Pair], key: Callable[[str], str] = comparison_key) -> EvaluationSentences:
@@ -89,6 +92,7 @@ class EvaluationSentences:
             hash_set([self.sources, more.sources]),
             hash_set([self.targets, more.targets]),
             hash_set([self.held_out, hashes]),
+            hash_set([self.held_out_sources, more.sources]),
         )
 
 
@@ -193,7 +197,10 @@ def clean(
         if seen_nearly is not None and chunk.near_hashes is not None:
             chunk = drop("near_duplicates", corpus, chunk, ~seen_nearly.add(chunk.near_hashes))
         if len(evaluation.held_out):
-            chunk = drop("held_out", corpus, chunk, contains(evaluation.held_out, chunk.pair_hashes))
+            held_out = contains(evaluation.held_out, chunk.pair_hashes)
+            if rules.filters.leakage == "count":  # No source sentence is in two splits.
+                held_out |= contains(evaluation.held_out_sources, chunk.source_hashes)
+            chunk = drop("held_out", corpus, chunk, held_out)
         leaked = contains(evaluation.sources, chunk.source_hashes) | contains(evaluation.targets, chunk.target_hashes)
         chunk = drop_or_count("leaked", corpus, chunk, leaked, rules.filters.leakage)
         chunk = drop_or_count("copied", corpus, chunk, chunk.copied, rules.filters.copied)
@@ -272,8 +279,8 @@ def _fault(pair: Pair, rules: Rules, filters: Filters, finders: Mapping[str, Fin
     source, target = pair
     if filters.invalid_utf8 == "drop" and (REPLACEMENT_CHARACTER in source or REPLACEMENT_CHARACTER in target):
         return "invalid_utf8"
-    source_length = sentence_length(source, rules.source_lang)
-    target_length = sentence_length(target, rules.target_lang)
+    source_length = length_in_words(source)
+    target_length = length_in_words(target)
     shorter, longer = sorted((source_length, target_length))
     if shorter == 0:
         return "empty"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from nmt.corpora.pair_file import PairFile
 from nmt.corpora.schema import LocalCorpus, LocalFilesCorpus, PairFileCorpus, Recipe
@@ -19,6 +20,7 @@ from nmt.text import ARCHIVES, STANDARD_INPUT, STDIN, InvalidUtf8, open_bytes
 from nmt.writing import open_to_write
 
 _BLOCK = 1 << 20
+_State = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,18 @@ class LocalText:
     """One per file; for a pipe or standard input, size and checksum of what was read."""
     copies: dict[str, Path]
     """The copy of what each pipe delivered, by the pipe's path; that of standard input by ``-``."""
+    states: dict[str, _State]
+    """Inode, size and modification time of each file before it was first read."""
+
+    def check_unchanged(self) -> None:
+        """Check that no file has changed since its checksum was computed.
+
+        Raises:
+            DataError: a file has changed, or is gone.
+        """
+        for name, state in self.states.items():
+            if not Path(name).is_file() or _state(Path(name)) != state:
+                raise DataError(f"{name}: changed while it was read. Run the same command again once it is complete.")
 
     def path(self, corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
         """The file that holds one side of a corpus."""
@@ -65,6 +79,7 @@ def take_local_text(recipe: Recipe, folder: Path) -> LocalText:
     """
     records: dict[str, SourceRecord] = {}
     copies: dict[str, Path] = {}
+    states: dict[str, _State] = {}
     for path in _files(recipe):
         name = str(path)
         if name in records:
@@ -73,12 +88,24 @@ def take_local_text(recipe: Recipe, folder: Path) -> LocalText:
             copies[name] = folder / STANDARD_INPUT
             records[name] = _copy_stream(sys.stdin.buffer, name, copies[name])
         elif path.is_file():
+            states[name] = _state(path)
             records[name] = SourceRecord(file=name, sha256=sha256_of(path), bytes=path.stat().st_size)
+        elif not path.is_fifo():
+            raise DataError(f"{path}: is neither a file nor a pipe, so it may have no end. Name a file.")
         else:
             copies[name] = folder / name.strip("/").replace("/", "-")
             with open_bytes(path) as stream:
                 records[name] = _copy_stream(stream, name, copies[name])
-    return LocalText(list(records.values()), copies)
+    return LocalText(list(records.values()), copies, states)
+
+
+def kind_of(path: Path | str) -> Literal["", "file", "folder", "other"]:
+    """What a path is, with links followed; empty if nothing is there, or nothing can be, as under a name too long."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
 
 
 def local_file(corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
@@ -89,12 +116,13 @@ def local_file(corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
     """
     if isinstance(corpus, LocalFilesCorpus):
         path = Path(corpus.files[language])
-        if path.exists() and not path.is_dir():
+        kind = kind_of(path)
+        if kind in ("file", "other"):
             return path
-        found = "is a folder, not a text file" if path.is_dir() else "does not exist"
+        found = "is a folder, not a text file" if kind == "folder" else "does not exist"
         raise DataError(f"{path}: {found}. --train-source, --train-target and the like take the files themselves.")
     candidates = [Path(f"{corpus.prefix}.{language}{ending}") for ending in ("", *ARCHIVES)]
-    existing = [path for path in candidates if path.is_file()]
+    existing = [path for path in candidates if kind_of(path) == "file"]
     if not existing:
         *others, last = ARCHIVES
         raise DataError(f"there is no {candidates[0]} (nor {', '.join(others)} or {last}). {_advice(corpus.prefix)}")
@@ -111,7 +139,7 @@ def the_one(existing: Sequence[Path], otherwise: str = "or name the right one") 
     Raises:
         DataError: they hold different text.
     """
-    if len(existing) > 1 and len({_text_digest(path, *_size_and_time(path)) for path in existing}) > 1:
+    if len(existing) > 1 and len({_text_digest(path, _state(path)) for path in existing}) > 1:
         raise DataError(
             f"{' and '.join(map(str, existing))} hold different text, so it is unclear which one to read. "
             f"Remove or rename one, {otherwise}."
@@ -125,7 +153,7 @@ def _advice(prefix: str) -> str:
     if prefix.endswith("."):  # The shell completes two file names up to this point.
         return f"--train, --valid and --test take prefixes: leave off the . at the end and write {prefix.rstrip('.')}."
     plain = path.with_suffix("") if path.suffix in ARCHIVES else path
-    if path.is_file() and plain.suffix:
+    if kind_of(path) == "file" and plain.suffix:
         stem = str(plain.with_suffix(""))
         return (
             f"{prefix} is a file, but --train, --valid and --test take prefixes: leave off {prefix.removeprefix(stem)} "
@@ -145,8 +173,9 @@ def _files(recipe: Recipe) -> Iterator[Path]:
                 yield local_file(corpus, language)
         elif isinstance(corpus, PairFileCorpus):
             path = Path(corpus.file)
-            if corpus.file != STDIN and (path.is_dir() or not path.exists()):
-                raise DataError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'does not exist'}.")
+            kind = kind_of(path)
+            if corpus.file != STDIN and kind not in ("file", "other"):
+                raise DataError(f"{path}: {'is a folder, not a file' if kind == 'folder' else 'does not exist'}.")
             yield path
 
 
@@ -162,14 +191,14 @@ def _copy_stream(stream: BinaryIO, name: str, copy: Path) -> SourceRecord:
     return SourceRecord(file=name, sha256=digest.hexdigest(), bytes=size)
 
 
-def _size_and_time(path: Path) -> tuple[int, int]:
+def _state(path: Path) -> _State:
     status = path.stat()
-    return status.st_size, status.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=32)
-def _text_digest(path: Path, size: int, modified: int) -> str:
-    """sha256 of a file's unpacked text. Size and modification time are part of the cache's key."""
+def _text_digest(path: Path, state: _State) -> str:
+    """sha256 of a file's unpacked text. Its state is part of the cache's key."""
     digest = hashlib.sha256()
     with open_bytes(path) as stream:
         while block := stream.read(_BLOCK):

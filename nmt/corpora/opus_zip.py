@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nmt.corpora.archive import opened_zip
-from nmt.corpora.language_codes import fitting
 from nmt.corpora.pair_file import PairFile, ReadPair
 from nmt.errors import DataError
+from nmt.languages import fitting
 from nmt.text import iter_lines, parallel
 
 _MOST_SHOWN = 20
@@ -40,10 +40,10 @@ def _members(file: PairFile, names: Sequence[str]) -> tuple[str, str]:
     """The source's member and the target's."""
     codes: dict[str, list[str]] = {}
     for name in names:
-        stem, _, code = name.rpartition(".")
-        codes.setdefault(stem, []).append(code)
+        stem, dot, code = name.rpartition(".")
+        codes.setdefault(stem + dot, []).append(code)
     found = [
-        (f"{stem}.{source}", f"{stem}.{target}")
+        (stem + source, stem + target)
         for stem, endings in codes.items()
         for source in fitting(endings, file.source_lang)
         for target in fitting(endings, file.target_lang)

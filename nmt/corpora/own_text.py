@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.corpora.local import the_one
+from nmt.corpora.local import kind_of, the_one
 from nmt.corpora.mtdata_index import PREFIX
 from nmt.corpora.pair_formats import format_by_name, without_compression
 from nmt.corpora.schema import SOURCE, TARGET, PairFormat
@@ -45,12 +45,12 @@ def own_corpora(
         return [{"kind": "local-files", "files": dict(zip(languages, map(_absolute, text), strict=True))}]
     if text.startswith(PREFIX):
         return [{"kind": "mtdata", "id": text.removeprefix(PREFIX)}]
-    if text == STDIN or _is_pipe(Path(text)):
+    if text == STDIN or kind_of(text) == "other":
         return [_pair_file(text, "tsv", table)]
     form = format_by_name(text)
-    if form is not None and (Path(text).is_file() or not _is_prefix(text, languages)):
+    if form is not None and (kind_of(text) == "file" or not _is_prefix(text, languages)):
         return [_pair_file(text, form, table)]
-    if Path(text).is_dir() and (text.endswith("/") or not _is_prefix(text, languages)):
+    if kind_of(text) == "folder" and (text.endswith("/") or not _is_prefix(text, languages)):
         corpora = _in_folder(Path(text), languages, table)
         notify(f"{text}: reads {', '.join(corpora)}")
         return list(corpora.values())
@@ -103,15 +103,11 @@ def _pair_file(file: str, form: PairFormat, table: Mapping[str, Any]) -> dict[st
 def _is_prefix(text: str, languages: tuple[str, str]) -> bool:
     """Whether a word is the common prefix of two files."""
     return all(
-        any(Path(f"{text}.{language}{ending}").is_file() for ending in ("", *ARCHIVES)) for language in languages
+        any(kind_of(f"{text}.{language}{ending}") == "file" for ending in ("", *ARCHIVES)) for language in languages
     )
-
-
-def _is_pipe(path: Path) -> bool:
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _absolute(file: str) -> str:
     """A file's absolute path. A pipe (``/dev/fd/63``) is not resolved: its link leads to no path."""
     path = Path(file)
-    return str(path.absolute() if path.exists() and not path.is_file() else path.resolve())
+    return str(path.absolute() if kind_of(path) in ("folder", "other") else path.resolve())

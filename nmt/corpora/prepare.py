@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from nmt.corpora.download import Notify
 from nmt.corpora.filters.chosen import check_packages
 from nmt.corpora.local import take_local_text
 from nmt.corpora.recipe import recorded_recipe
+from nmt.corpora.sample_check import doubts_about_names
 from nmt.corpora.schema import Recipe
 from nmt.corpora.sources import fetch_sources, unfetched_records
 from nmt.corpora.text_files import write_text
@@ -34,7 +36,7 @@ from nmt.data.manifest import (
     recorded_text,
     write_manifest,
 )
-from nmt.errors import DataError, OutputError
+from nmt.errors import DataError, NmtWarning, OutputError
 from nmt.files import flush_folder, free_name, swap_folders, why_not_made
 from nmt.hashing import sha256_of
 from nmt.locking import exclusive
@@ -108,6 +110,8 @@ def prepare(
                 return Prepared(manifest, out, changed=False)
             check_replaceable(folder, DATA_SET)
             check_packages(recipe.filters)
+            for doubt in doubts_about_names(recipe):
+                warnings.warn(doubt, NmtWarning, stacklevel=2)
             sources = fetch_sources(
                 recipe,
                 scratch / "members",
@@ -128,6 +132,7 @@ def prepare(
                 progress=pairs_progress or (lambda description, done, total: None),
                 notify=tell,
             )
+            local.check_unchanged()
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours

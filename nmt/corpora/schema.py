@@ -217,8 +217,10 @@ class Filters(Section):
     min_score: float | None = Field(
         None, allow_inf_nan=False, description="minimum score of a pair, where its file has scores"
     )
-    max_length: int | None = Field(250, ge=1, description="words (characters for zh, ja, th, km, lo, my) per side")
-    max_ratio: float | None = Field(4.0, ge=1, description="length of the longer side over that of the shorter")
+    max_length: int | None = Field(
+        250, ge=1, description="words per side; in scripts without spaces, some characters count as one word"
+    )
+    max_ratio: float | None = Field(4.0, ge=1, description="words of the longer side over those of the shorter")
     dedup: bool = Field(True, description="drop exact repetitions of a pair")
     leakage: Literal["drop", "count"] = Field("drop", description="pairs with a side that is also in valid or test")
     copied: Literal["drop", "count"] = Field("count", description="pairs whose source equals their target")

@@ -241,7 +241,7 @@ def _read(source: Path, target: Path, form: Format, invalid: InvalidUtf8) -> Ite
         budgets = Budget(source), Budget(target)
         for pair in read_parallel(source, target, invalid=invalid):
             for budget, line in zip(budgets, pair, strict=True):
-                budget.spend(len(line))
+                budget.spend(len(line) + 1)
             yield pair
         return
     strip = _ted_tags if form == "ted-tags" else _ted_segments
@@ -257,7 +257,7 @@ def _bounded(lines: Iterable[str], path: Path) -> Iterator[str]:
     """The lines of a file; an error if it unpacks to far more than its size."""
     budget = Budget(path)
     for line in lines:
-        budget.spend(len(line))
+        budget.spend(len(line) + 1)
         yield line
 
 

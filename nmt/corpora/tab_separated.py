@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt.corpora.language_codes import fitting
 from nmt.corpora.pair_file import PairFile, ReadPair
 from nmt.corpora.schema import SCORE, SOURCE, TARGET
 from nmt.errors import DataError
+from nmt.languages import fitting
 from nmt.text import read_lines
 
 _MOST_SHOWN = 20

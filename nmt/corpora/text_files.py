@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
@@ -14,16 +15,19 @@ from nmt.corpora.filters.pair_filter import Pair
 from nmt.corpora.findings import Findings
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.pair_file import ReadPair
-from nmt.corpora.schema import HeldOut, TextCorpus
+from nmt.corpora.sample_check import PairSample
+from nmt.corpora.schema import HeldOut, TextCorpus, ToyCorpus
 from nmt.corpora.sources import Sources
 from nmt.corpora.transfer import Progress
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
-from nmt.errors import DataError
+from nmt.errors import DataError, NmtWarning
 from nmt.text import encode_line, sentence_length
 from nmt.writing import flush_to_disk, open_to_write
 
 # Pairs between two calls of ``progress``.
 _PROGRESS_EVERY = 10_000
+_MOST, _MANY_EMPTY = 0.5, 0.1
+"""Shares of a corpus: more pairs that a filter drops, or that have an empty side, are worth a warning."""
 
 
 def write_text(
@@ -62,10 +66,13 @@ def write_text(
         description = f"{split}: {corpus.name}" if is_last_time else f"{split}: {corpus.name} (choosing held-out pairs)"
         total = sources.number_of_lines(corpus)
         tally = _Tally(recipe.source_lang, recipe.target_lang, words=is_last_time)
+        sample = PairSample()
         for pair in sources.pairs(corpus, split):
             tally.add(pair)
             if pair is None:
                 continue
+            if is_last_time and not isinstance(corpus, ToyCorpus):
+                sample.add(tally.pairs - 1, (pair.source, pair.target))
             if tally.pairs % _PROGRESS_EVERY == 0:
                 progress(description, tally.pairs, total)
             if split == "train" and min_score is not None and pair.score is not None and pair.score < min_score:
@@ -73,6 +80,8 @@ def write_text(
                 continue
             yield pair.source, pair.target
         progress(description, tally.pairs, tally.pairs)
+        for doubt in sample.doubts(recipe.source_lang, recipe.target_lang):
+            _warn(f"{split}: {corpus.name}: {doubt}")
         read[split].append(tally.record(split, corpus.name, sources.citation(corpus)))
 
     # Valid and test are read first, since training text is compared with them.
@@ -114,7 +123,8 @@ def write_text(
         record.model_copy(update={"filters": findings.of_corpus(number)}) for number, record in enumerate(read["train"])
     ]
     corpora_read = [record for split in ("train", "valid", "test") for record in read.get(split, [])]
-    _check_counts(sources, corpora_read, filters, files, notify)
+    _check_counts(sources, read, filters, files, notify)
+    _warn_of_filters(read["train"])
     return Manifest(
         name=recipe.name,
         source_lang=recipe.source_lang,
@@ -133,21 +143,21 @@ def write_text(
 
 def _check_counts(
     sources: Sources,
-    read: list[CorpusRecord],
+    read: dict[str, list[CorpusRecord]],
     filters: dict[str, int],
     files: dict[str, FileRecord],
     notify: Notify,
 ) -> None:
     """Report corpora whose length differs from the published one; raise an error if a split is empty."""
     recipe = sources.recipe
-    published = {(split, corpus.name): getattr(corpus, "lines", None) for split, corpus in recipe.corpora()}
-    for record in read:
-        expected = published[record.split, record.name]
-        if expected is not None and record.pairs != expected:
-            notify(f"{record.split}: {record.name} has {record.pairs:,} pairs; the published number is {expected:,}.")
+    for split, records in read.items():
+        for record, corpus in zip(records, getattr(recipe, split), strict=True):
+            expected = getattr(corpus, "lines", None)
+            if expected is not None and record.pairs != expected:
+                notify(f"{split}: {record.name} has {record.pairs:,} pairs; the published number is {expected:,}.")
     for split in ("train", "valid", "test"):
         if files[f"{split}.{recipe.source_lang}"].lines == 0:
-            records = [record for record in read if record.split == split]
+            records = read.get(split, [])
             found = sum(record.pairs for record in records)
             if not found:
                 skipped = sum(record.skipped for record in records)
@@ -159,6 +169,22 @@ def _check_counts(
             )
             because = f" Dropped: {dropped}." if split == "train" and dropped else ""
             raise DataError(f"{recipe.name}: none of {found:,} {split} pairs is left.{because}")
+
+
+def _warn_of_filters(corpora: list[CorpusRecord]) -> None:
+    """Warn of each filter that drops so much of a corpus that its text, or a setting, may be wrong."""
+    for corpus in corpora:
+        for name, found in corpus.filters.items():
+            limit = _MANY_EMPTY if name == "empty" else _MOST
+            if name != "held_out" and not name.endswith(KEPT) and found.pairs > limit * corpus.pairs:
+                _warn(
+                    f"train: {corpus.name}: the filter {name} drops {found.pairs:,} of {corpus.pairs:,} pairs "
+                    f"({found.pairs / corpus.pairs:.0%}). Look at examples with --show-dropped."
+                )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, NmtWarning, stacklevel=3)
 
 
 class _Tally:

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 from xml.parsers import expat
 
-from nmt.corpora.language_codes import fitting
 from nmt.corpora.pair_file import PairFile, ReadPair
 from nmt.errors import DataError
+from nmt.languages import fitting
 from nmt.text import MAX_LINE_BYTES, line_too_long, open_bytes, reading
 
 # Elements in a segment whose content is no text of the sentence: codes of the original document. A <sub> within them is

@@ -82,12 +82,14 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
     validator: str | None = None
     furthest = size_of(part)
     attempt = 0
+    was_reached = False
     auth = credentials_for(url)
     url = without_user(url)
     with _client() as client:
         while True:
             try:
                 with client.stream("GET", url, auth=auth, headers=_range(size_of(part), validator)) as response:
+                    was_reached = True
                     if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
                         return False  # The server has no bytes after the part. The checksum shows whether it is right.
                     response.raise_for_status()
@@ -101,7 +103,9 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
                         reason += f"; give user and password in {VARIABLE} or ~/.netrc"
                     raise UnavailableError(reason) from None
             except (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-                if attempt or not isinstance(error, httpx.ConnectError):
+                # A server that answered before may be restarting.
+                most = len(_BACKOFF) if was_reached else 1
+                if attempt >= most or not isinstance(error, httpx.ConnectError):
                     raise UnavailableError(f"cannot be reached ({error})") from None
             except httpx.HTTPError as error:
                 if size_of(part) > furthest:

@@ -50,7 +50,7 @@ class CorpusRecord(Record):
     skipped: int = 0
     """Units that have no text in one of the languages."""
     source_words: int | None = None
-    """Words of the pairs (characters for zh, ja, th, km, lo, my); None in data sets of earlier versions."""
+    """Words of the pairs, or characters for languages without spaces; None in data sets of earlier versions."""
     target_words: int | None = None
     """As for the source."""
     citation: str = ""

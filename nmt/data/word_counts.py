@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nmt.text import is_unspaced
+from nmt.languages import is_unspaced
 
 # All that str.split() splits at, but a space and a line end.
 _OTHER_SPACES = (

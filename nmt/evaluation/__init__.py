@@ -1,7 +1,6 @@
 """Scores of translations: BLEU, chrF and TER as sacreBLEU reports them, BLEU as the paper does, COMET and BLEURT."""
 
 from nmt.evaluation.comparison import Comparison, compare
-from nmt.evaluation.languages import base_language, is_language_code, language_of_name
 from nmt.evaluation.learned_metrics import learned_metrics
 from nmt.evaluation.metrics import (
     MetricName,
@@ -25,13 +24,10 @@ __all__ = [
     "ScoreSheet",
     "SentenceScores",
     "TokenizerName",
-    "base_language",
     "bleu",
     "check_counts",
     "compare",
     "hypothesis_warnings",
-    "is_language_code",
-    "language_of_name",
     "learned_metrics",
     "paper_bleu",
     "score",

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, assert_never
 
 from nmt.errors import DataError, NmtError
-from nmt.evaluation.languages import base_language
 from nmt.evaluation.learned_metrics import LEARNED, metric_of
+from nmt.languages import primary_language
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter", "comet", "bleurt"]
 TokenizerName = Literal[
@@ -121,7 +121,7 @@ def make_metric(
     """
     from sacrebleu.metrics import CHRF, TER
 
-    language = base_language(target_lang)
+    language = primary_language(target_lang)
     match metric:
         case "bleu":
             return _bleu(tokenize or _LANGUAGE_TOKENIZERS.get(language, "13a"), lowercase, effective_order=sentences)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from nmt.evaluation.languages import base_language
 from nmt.evaluation.metrics import Score, check_counts
+from nmt.languages import primary_language
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 SPLIT_LANGUAGES = frozenset({"de"})
@@ -30,7 +30,7 @@ def paper_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *
     from sacrebleu.metrics import BLEU
 
     check_counts(hypotheses, references)
-    target_lang = base_language(target_lang)
+    target_lang = primary_language(target_lang)
     tokenize = paper_tokenizer(target_lang)
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     result = metric.corpus_score(

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmt.evaluation.comparison import check_seed, p_value
-from nmt.evaluation.languages import base_language
 from nmt.evaluation.metrics import MetricName, TokenizerName, check_counts, make_metric
 from nmt.evaluation.paper_bleu import SPLIT_LANGUAGES, moses_tokenizer, paper_signature
-from nmt.text import is_unspaced
+from nmt.languages import is_unspaced, primary_language
 
 SAMPLES, TRIALS = 1_000, 10_000
 """Resampled test sets, and trials of approximate randomisation: sacreBLEU's defaults."""
@@ -147,7 +146,7 @@ def _views(
 
     made = {name: make_metric(name, target_lang, tokenize=tokenize, lowercase=lowercase) for name in _METRICS}
     yield _View({"BLEU": made["bleu"]}, str)
-    language = base_language(target_lang)
+    language = primary_language(target_lang)
     # Moses' tokeniser splits no text that is written without spaces.
     if language and not is_unspaced(language):
         splits_compounds = language in SPLIT_LANGUAGES

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nmt.errors import DataError
-from nmt.text import MAX_LINE_BYTES, is_unspaced
+from nmt.languages import is_unspaced
+from nmt.text import MAX_LINE_BYTES
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 

@@ -12,7 +12,7 @@ from nmt.corpora.filters.encoding import repair_encoding
 from nmt.corpora.findings import Findings
 from nmt.corpora.hashes import hash_lines
 from nmt.corpora.schema import Filters, Normalisation
-from nmt.text import comparison_key
+from nmt.text import comparison_key, length_in_words
 
 LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
 
@@ -44,10 +44,42 @@ def test_length_counts_words_and_is_inclusive(tmp_path):
     assert dropped(counts) == {"too_long": 2}
 
 
-def test_length_counts_characters_where_words_are_not_spaced(tmp_path):
-    pairs = [("a b c", "一二三"), ("a b c", "一二三四")]
-    kept, _ = run(pairs, tmp_path, languages=("en", "zh"), **LOOSE | {"max_length": 3})
+def test_length_counts_some_characters_as_a_word_in_scripts_without_spaces(tmp_path):
+    pairs = [("a b c", "一二三四"), ("a b c", "一二三四五")]
+    kept, counts = run(pairs, tmp_path, languages=("en", "zh"), **LOOSE | {"max_length": 3})
     assert kept == pairs[:1]
+    assert dropped(counts) == {"too_long": 1}
+
+
+TRANSLATIONS = {
+    "de": "Wir haben gestern drei alte Bücher über die Geschichte der Stadt gekauft.",
+    "fi": "Ostimme eilen kolme vanhaa kirjaa kaupungin historiasta.",
+    "ko": "우리는 어제 도시의 역사에 관한 오래된 책 세 권을 샀다.",
+    "zho_Hans": "我们昨天买了三本关于这座城市历史的旧书。",
+    "cmn": "我们昨天买了三本关于这座城市历史的旧书。",
+    "yue": "我哋尋日買咗三本講呢個城市歷史嘅舊書。",
+    "jpn": "私たちは昨日、その町の歴史についての古い本を三冊買いました。",
+    "th": "เมื่อวานนี้เราซื้อหนังสือเก่าเกี่ยวกับประวัติศาสตร์ของเมืองนี้สามเล่ม",
+    "lo": "ມື້ວານນີ້ພວກເຮົາຊື້ປຶ້ມເກົ່າກ່ຽວກັບປະຫວັດສາດຂອງເມືອງສາມຫົວ",
+    "khm_Khmr": "ម្សិលមិញយើងបានទិញសៀវភៅចាស់បីក្បាលអំពីប្រវត្តិសាស្ត្រទីក្រុង",
+    "my": "မနေ့ကကျွန်တော်တို့မြို့သမိုင်းအကြောင်းစာအုပ်ဟောင်းသုံးအုပ်ဝယ်ခဲ့ကြသည်",
+    "bo": "ང་ཚོས་ཁ་སང་གྲོང་ཁྱེར་གྱི་ལོ་རྒྱུས་སྐོར་གྱི་དེབ་རྙིང་པ་གསུམ་ཉོས་པ་ཡིན།",
+}
+
+
+@pytest.mark.parametrize("language", TRANSLATIONS)
+def test_by_default_no_translation_of_usual_length_is_dropped_in_any_script(tmp_path, language):
+    english = "Yesterday we bought three old books about the history of the city."
+    target = TRANSLATIONS[language]
+    long = " ".join([english] * 16), "".join([target + " " * (" " in target)] * 16)  # 192 English words
+    pairs = [(english, target), long, ("Thank you.", target[: len(target) // 6])]
+    kept, counts = run(pairs, tmp_path, languages=("en", language))
+    assert kept == pairs
+    assert dropped(counts) == {}
+    half, counts = run([(english, f"{target} " * 8)], tmp_path / "2", languages=("en", language))
+    assert half == []
+    assert dropped(counts) == {"ratio": 1}
+    assert 0.5 < length_in_words(target) / length_in_words(english) < 1.5
 
 
 def test_ratio_looks_both_ways_and_is_inclusive(tmp_path):
@@ -100,6 +132,24 @@ def test_both_sides_of_held_out_pairs_leak(tmp_path):
     chunks = clean([pairs], rules, evaluation, findings, scratch=tmp_path)
     assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[-1:]
     assert dropped(findings.totals()) == {"held_out": 1, "leaked": 4}
+
+
+def test_no_held_out_source_stays_in_training_even_if_leaks_are_only_counted(tmp_path):
+    held_out = [("a red house", "ein rotes Haus")]
+    evaluation = EvaluationSentences.of([("one", "eins")]).with_held_out(
+        held_out, hash_lines(["a red house\nein rotes Haus"])
+    )
+    pairs = [
+        ("a red house", "ein rotes Haus"),
+        (" a red  house", "rotes Haus"),
+        ("the house is red", "ein rotes Haus"),
+        ("one", "anderes"),
+    ]
+    rules = Rules("en", "de", Filters(**LOOSE, leakage="count"), Normalisation())
+    findings = Findings()
+    chunks = clean([pairs], rules, evaluation, findings, scratch=tmp_path)
+    assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[2:]
+    assert (findings.totals()["held_out"], findings.totals()["leaked_kept"]) == (2, 2)
 
 
 def test_leaks_are_found_in_text_as_read(tmp_path):

@@ -10,6 +10,7 @@ import socket
 import tarfile
 import zipfile
 
+import httpx
 import pytest
 
 from nmt.corpora import transfer
@@ -120,6 +121,20 @@ def test_a_connection_that_never_brings_more_is_given_up_but_its_part_stays(serv
         fetch(remote(server), tmp_path)
     assert (tmp_path / "corpus.tgz.part").read_bytes() == CONTENT[:100_000]
     assert not (tmp_path / "corpus.tgz").exists()
+
+
+def test_a_server_that_restarts_in_the_middle_is_waited_for(server, tmp_path, monkeypatch):
+    server.cut_after["corpus.tgz"] = [100_000]
+    stream, refused = httpx.Client.stream, iter([False, True, True, True, False])
+
+    def stream_or_refuse(*values, **options):
+        if next(refused):
+            raise httpx.ConnectError("Connection refused")
+        return stream(*values, **options)
+
+    monkeypatch.setattr(httpx.Client, "stream", stream_or_refuse)
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+    assert [asked for _, asked in server.requests] == [None, "bytes=100000-"]
 
 
 def test_momentary_failures_of_the_server_are_waited_out(server, tmp_path):

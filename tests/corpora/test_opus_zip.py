@@ -44,6 +44,8 @@ def pack(path, members):
         (("v1.2/a.b.en", "v1.2/a.b.de"), ("en", "de")),
         (("a.en-pt_br.en", "a.en-pt_br.pt_br"), ("en", "pt-BR")),
         (("a.en_GB-pt_BR.en_GB", "a.en_GB-pt_BR.pt_BR"), ("en", "pt")),
+        (("en", "de"), ("en", "de")),
+        ((".eng", ".deu"), ("en", "de")),
     ],
 )
 def test_members_are_found_by_their_languages(opus, names, languages):

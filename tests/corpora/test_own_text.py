@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nmt.corpora.local import take_local_text
 from nmt.corpora.own_text import own_corpora
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, parse_recipe, with_filters
@@ -245,3 +246,13 @@ def test_a_recipe_finds_a_file_beside_it(here):
     )
     loaded = load_recipe("deep/mine.yaml")
     assert [loaded.train[0].file, loaded.valid[0].file] == [str(here / "deep" / "a.tsv"), "-"]
+
+
+@pytest.mark.parametrize("word", ["x" * 250, "x" * 254, "x" * 300, "x" * 300 + ".tsv", "x" * 5000])
+def test_a_name_that_no_file_can_have_is_a_missing_file(word, tmp_path):
+    recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=[word])
+    with pytest.raises(DataError, match=r"there is no|does not exist"):
+        take_local_text(recipe, tmp_path)
+    recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=[(word, word)])
+    with pytest.raises(DataError, match="does not exist"):
+        take_local_text(recipe, tmp_path)

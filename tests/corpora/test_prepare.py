@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import os
 import shutil
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from nmt.corpora.local import take_local_text
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
 from nmt.corpora.sources import fetch_sources
+from nmt.corpora.toy import generate
 from nmt.data.manifest import newest_data_set, read_manifest
-from nmt.errors import DataError, OutputError
+from nmt.errors import DataError, NmtWarning, OutputError
 from nmt.locking import exclusive
 
 # What other tools take for line ends.
@@ -521,3 +523,66 @@ def test_published_counts_that_differ_are_told(tmp_path, file_server):
     assert prepared.manifest.filters["leaked_kept"] == 2
     assert [record.url for record in prepared.manifest.sources] == [f"{file_server.url}/x.{name}" for name in text]
     json.loads((tmp_path / "x" / "manifest.json").read_text())
+
+
+def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path):
+    pairs = generate(1).train[:200]
+    source, target = tmp_path / "a.de", tmp_path / "a.en"
+    write(source, [german for _, german in pairs] + [""] * 30)
+    write(target, [english for english, _ in pairs] + ["x"] * 30)
+    good = own_recipe("ok-en-de", source_lang=None, target_lang=None, train=[str(tmp_path / "a")])
+    names = {"source_lang": None, "target_lang": None, "train": [(str(source), str(target))]}
+    exchanged = with_filters(own_recipe("x-en-de", **names), {"max_length": 3})
+    with pytest.warns(NmtWarning) as found:
+        prepare(exchanged, tmp_path / "data" / "x")
+    shown = [str(warning.message) for warning in found]
+    dropped = sum(max(len(side.split()) for side in pair) > 3 for pair in pairs)
+    assert len(shown) == 4
+    assert "their names say de and en" in shown[0]
+    assert "train: a.de+a.en: source and target seem to be exchanged" in shown[1]
+    assert "the filter empty drops 30 of 230 pairs (13%)" in shown[2]
+    assert f"the filter too_long drops {dropped} of 230 pairs ({dropped / 230:.0%})" in shown[3]
+    with pytest.warns(NmtWarning) as found:
+        prepare(good, tmp_path / "data" / "ok")
+    assert ["the filter empty" in str(warning.message) for warning in found] == [True]
+
+
+@pytest.mark.parametrize("change", ["grows", "is replaced", "is removed"])
+def test_a_file_that_changes_while_it_is_read_is_an_error(own, tmp_path, change):
+    path = tmp_path / "train.de"
+    before = path.stat()
+
+    def meddle(description, done, total):
+        if not description.startswith("train") or not path.exists():
+            return
+        text = path.read_bytes()
+        if change == "grows":
+            path.write_bytes(text + b"more\n")
+        elif change == "is removed":
+            path.unlink()
+        else:
+            (tmp_path / "new").write_bytes(text)
+            os.utime(tmp_path / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
+            (tmp_path / "new").rename(path)
+
+    with pytest.raises(DataError, match=r"train\.de: changed while it was read\. Run the same command again"):
+        prepare(own, tmp_path / "data", pairs_progress=meddle)
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_device_is_no_text(tmp_path):
+    recipe = own_recipe("own-en-de", source_lang=None, target_lang=None, train=[("/dev/zero", "/dev/zero")])
+    with pytest.raises(DataError, match="/dev/zero: is neither a file nor a pipe"):
+        prepare(recipe, tmp_path / "data")
+
+
+def test_corpora_of_one_name_are_each_compared_with_their_own_published_count(tmp_path, file_server):
+    file_server.files |= {"2.en": b"a\nb\n", "2.de": b"A\nB\n", "1.en": b"c\n", "1.de": b"C\n"}
+    downloads = {name: {"url": f"{file_server.url}/{name}"} for name in file_server.files}
+    train = [{"kind": "files", "name": "x", "files": {"en": f"{n}.en", "de": f"{n}.de"}, "lines": n} for n in (2, 1)]
+    held = [{"kind": "held-out", "pairs": 1}]
+    values = {"name": "own", "source_lang": "en", "target_lang": "de", "downloads": downloads}
+    recipe = parse_recipe(values | {"train": train, "valid": held, "test": held}, name="own")
+    told = []
+    prepare(recipe, tmp_path / "data", cache=tmp_path / "cache", notify=told.append)
+    assert not any("published" in notice for notice in told)

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import sacrebleu
@@ -16,7 +15,6 @@ from nmt.evaluation import (
     bleu,
     compare,
     hypothesis_warnings,
-    language_of_name,
     paper_bleu,
     score,
     sentence_scores,
@@ -206,19 +204,6 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
 def test_the_tokeniser_goes_by_the_language_whatever_its_region(code):
     assert "tok:zh" in bleu(["你好吗"], ["你好吗"], target_lang=code).signature
     assert "asian:yes" in score("ter", ["你好吗"], [["你好吗"]], target_lang=code).signature
-
-
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("x.zh_CN", "zh_CN"), ("x.zh-TW", "zh-TW"), ("x.zh-Hans", "zh-Hans"), ("test.de-AT", "de-AT"),
-        ("test.pt_BR.gz", "pt_BR"), ("x.de", "de"), ("x.deu", "deu"), ("x.yue_Hant", "yue_Hant"),
-        ("x.es-419", "es-419"), ("test.ref", ""), ("out.txt", ""), ("test.hyp", ""), ("x.src", ""),
-        ("x.qq", ""), ("de", ""), ("x.DE.txt", ""),
-    ],
-)  # fmt: skip
-def test_a_name_may_end_in_a_language(name, code):
-    assert language_of_name(Path(name)) == code
 
 
 def test_paper_bleu_takes_a_regional_code():

@@ -7,7 +7,7 @@ import unicodedata
 
 from nmt.corpora.filters.letters import count_letters
 from nmt.corpora.filters.pair_filter import Finder, Pair
-from nmt.text import is_unspaced
+from nmt.languages import is_unspaced
 
 # Category Cc except tab.
 _CONTROL = re.compile("[\0-\x08\x0a-\x1f\x7f-\x9f]")

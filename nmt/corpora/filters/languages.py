@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from nmt.corpora.filters.pair_filter import Finder, Pair
+from nmt.languages import primary_language
 from nmt.packages import require_package, silence
-from nmt.text import primary_language
 
 USUAL_THRESHOLD = 0.8
 """Of Multi30k, the identifier takes no sentence, nor its first words, for another language with this probability, and
@@ -22,7 +22,7 @@ def other_language(source_lang: str, target_lang: str, threshold: float) -> Find
 
     Languages that the identifier does not know pass.
     """
-    own = [_alike(language) for language in (source_lang, target_lang)]
+    own = [alike(language) for language in (source_lang, target_lang)]
 
     def found(pair: Pair) -> bool:
         identifier = language_identifier()
@@ -37,7 +37,7 @@ def other_language(source_lang: str, target_lang: str, threshold: float) -> Find
     return found
 
 
-def _alike(language: str) -> frozenset[str]:
+def alike(language: str) -> frozenset[str]:
     """The codes that the identifier may give to text of a language."""
     code = primary_language(language)
     return frozenset(next((group.split() for group in _ALIKE if code in group.split()), [code]))

@@ -11,12 +11,19 @@ from nmt.corpora.filters.pair_filter import Pair
 # Decimals and the parts of a date are numbers of their own. U+066C is the Arabic separator.
 _NUMBER = re.compile("\\d{1,3}(?:([.,'\u2019\u066c \u00a0\u2009\u202f])\\d{3}(?:\\1\\d{3})*)(?!\\d)|\\d+")
 _DIGIT = re.compile(r"\d")
+# The digits behind a decimal separator. Dates and versions, which have several separators, are excluded.
+_FRACTION = re.compile("(?<![\\d.,\u066b])\\d+[.,\u066b](\\d+)(?!\\d|[.,\u066b]\\d)")
 
 
 def numbers_differ(pair: Pair) -> bool:
     """Whether the sides have different numbers, in any order and in the digits of any script."""
     source, target = pair
-    return numbers(source) != numbers(target)
+    if numbers(source) != numbers(target):
+        return True
+    # 1.05 is not 1.5, but the 5th of December is 05.12. and 5/12: leading zeros count where both sides have fractions.
+    fractions = [[_in_ascii(digits) for digits in _FRACTION.findall(line)] for line in pair]
+    without_zeros = [sorted(digits.lstrip("0") for digits in side) for side in fractions]
+    return without_zeros[0] == without_zeros[1] and sorted(fractions[0]) != sorted(fractions[1])
 
 
 def numbers(line: str) -> list[str]:
@@ -27,7 +34,8 @@ def numbers(line: str) -> list[str]:
 
 
 def _plain(number: str) -> str:
-    digits = "".join(_DIGIT.findall(number))
-    if not digits.isascii():
-        digits = "".join(str(unicodedata.decimal(digit)) for digit in digits)
-    return digits.lstrip("0") or "0"
+    return _in_ascii("".join(_DIGIT.findall(number))).lstrip("0") or "0"
+
+
+def _in_ascii(digits: str) -> str:
+    return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)

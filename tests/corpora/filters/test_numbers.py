@@ -41,6 +41,11 @@ def test_numbers_of_a_line(line, expected):
         ("2 or 3", "3 oder 2"),
         ("12 cats", "१२ बिल्लियाँ"),
         ("a dog", "ein Hund"),
+        ("1.05 or 1.5", "1,5 oder 1,05"),
+        ("1.05", "١٫٠٥"),
+        ("at 12.05", "um 12:05"),
+        ("on 5/12", "am 05.12."),
+        ("version 1.05.2", "Version 1.5.2"),
     ],
 )
 def test_equal_numbers_pass_in_any_order(pair):
@@ -48,7 +53,17 @@ def test_equal_numbers_pass_in_any_order(pair):
 
 
 @pytest.mark.parametrize(
-    "pair", [("12 cats", "21 Katzen"), ("2 and 2", "2"), ("5 cats", "fünf Katzen"), ("a", "1"), ("1,000", "10,00")]
+    "pair",
+    [
+        ("12 cats", "21 Katzen"),
+        ("2 and 2", "2"),
+        ("5 cats", "fünf Katzen"),
+        ("a", "1"),
+        ("1,000", "10,00"),
+        ("1.05", "1.5"),
+        ("3,005 €", "€ 3.05"),
+        ("१.०५", "1.5"),
+    ],
 )
 def test_different_numbers_are_found(pair):
     assert numbers_differ(pair)

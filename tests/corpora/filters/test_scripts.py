@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.corpora.filters import scripts
-from nmt.corpora.filters.scripts import other_script, scripts_of
+from nmt.corpora.filters.scripts import other_script
+from nmt.languages import scripts_of
 
 LINES = {
     "en": "A dog runs.", "de": "Über Öl läuft ß", "vi": "Tiếng Việt", "ru": "Собака бежит.", "uk": "Їжак біжить",
@@ -47,14 +47,7 @@ def test_languages_with_several_scripts():
 
 def test_unknown_languages_pass():
     assert not other_script("tlh", "xx")(("тест", "漢字"))
-    assert scripts_of("tlh") == []
-
-
-def test_no_language_is_named_without_a_script():
-    for name, codes in scripts._LANGUAGES.items():
-        assert name in scripts._RANGES
-        assert len(codes.split()) == len(set(codes.split()))
-    assert set(scripts._LANGUAGES) == set(scripts._RANGES)
+    assert scripts_of("tlh") == ()
 
 
 @given(st.text(st.characters(codec="ascii")))

@@ -1,0 +1,209 @@
+"""A look at a sample of the pairs: is each side in its language, and is each line beside its translation?
+
+The sample is spread evenly over a corpus, in blocks of neighbouring pairs, and the same in every run. Findings are
+warnings: no pair is dropped for them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nmt.corpora.filters.languages import alike, language_identifier
+from nmt.corpora.filters.numbers import numbers
+from nmt.corpora.filters.pair_filter import Pair
+from nmt.corpora.filters.scripts import in_other_script
+from nmt.corpora.schema import LocalFilesCorpus, Recipe
+from nmt.languages import language_of_name, primary_language
+from nmt.text import comparison_key
+
+_BLOCK = 16
+_MAX_BLOCKS = 128
+_FEWEST = 20
+"""Fewer pairs are not judged."""
+_MOST_BLOCKS = 0.8
+"""A side is in another language if more than this share of its blocks is."""
+_MOST_SEGMENTS = 8
+"""Parts of a corpus in which the alignment is judged on its own: it may be lost in the middle."""
+_MAX_OFFSET = 3
+# A part is misaligned if lines at an offset correlate (or agree in their marks) at least so much, and by so much more
+# than the lines that stand side by side. Of correct pairs, the latter correlate by 0.5 to 0.95, all others hardly.
+_CORRELATION, _MORE = 0.5, 0.3
+# Sides are not parallel at all if their lengths vary, but hardly together.
+_UNRELATED, _VARIATION, _MANY = 0.1, 0.2, 200
+
+
+class PairSample:
+    """Collects blocks of neighbouring pairs: all of a small corpus, otherwise between 1,024 and 2,048 pairs."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, list[Pair]] = {}
+        """By the number of the first pair, counted from 0."""
+        self._stride = 1
+
+    def add(self, number: int, pair: Pair) -> None:
+        """Offer a pair of the corpus, in order.
+
+        Args:
+            number: of the pair, counted from 0.
+        """
+        block, place = divmod(number, _BLOCK)
+        if block % self._stride:
+            return
+        if place == 0 and len(self.blocks) == _MAX_BLOCKS:
+            self._stride *= 2
+            self.blocks = {first: pairs for first, pairs in self.blocks.items() if first // _BLOCK % self._stride == 0}
+            if block % self._stride:
+                return
+        self.blocks.setdefault(block * _BLOCK, []).append(pair)
+
+    def doubts(self, source_lang: str, target_lang: str) -> list[str]:
+        """What seems to be wrong with the corpus, as sentences that say what to do; usually nothing."""
+        pairs = [pair for block in self.blocks.values() for pair in block if all(map(str.strip, pair))]
+        if len(pairs) < _FEWEST:
+            return []
+        equal = sum(comparison_key(source) == comparison_key(target) for source, target in pairs)
+        if 2 * equal > len(pairs):
+            return [
+                f"source and target are equal in {equal:,} of {len(pairs):,} sampled pairs. Are both files the same?"
+            ]
+        found = [_about_languages(list(self.blocks.values()), (source_lang, target_lang)), self._about_alignment()]
+        return [doubt for doubt in found if doubt]
+
+    def _about_alignment(self) -> str:
+        firsts = list(self.blocks)
+        count = max(1, min(_MOST_SEGMENTS, len(firsts) // 4))
+        parts = [[firsts[index] for index in part] for part in np.array_split(np.arange(len(firsts)), count)]
+        offsets = {part[0]: offset for part in parts if (offset := _offset([self.blocks[first] for first in part]))}
+        if offsets:
+            begin = min(offsets)
+            offset = Counter(offsets.values()).most_common(1)[0][0]
+            where = f"from about line {begin + 1:,}, " if begin else ""
+            lines = f"{abs(offset)} line{'s' * (abs(offset) > 1)} {'later' if offset > 0 else 'earlier'}"
+            return (
+                f"{where}the sides seem to be shifted: a source line fits the target {lines}. "
+                "Check that no line was added or lost on one side."
+            )
+        lengths = _lengths(list(self.blocks.values()), 0)
+        varies = len(lengths) >= _MANY and lengths.std(axis=0).min() > _VARIATION
+        if varies and _correlation(lengths) < _UNRELATED:
+            return "the lengths of source and target lines do not vary together. Are they translations of each other?"
+        return ""
+
+
+def doubts_about_names(recipe: Recipe) -> list[str]:
+    """The files of the user's whose names end in other languages than they are said to be in, as warnings."""
+    return [
+        f"{split}: {corpus.files[recipe.source_lang]} is read as {recipe.source_lang}, and "
+        f"{corpus.files[recipe.target_lang]} as {recipe.target_lang}, but their names say {named[0]} and {named[1]}. "
+        "Check which file is the source, and the languages."
+        for split, corpus in recipe.corpora()
+        if isinstance(corpus, LocalFilesCorpus)
+        for named in [[language_of_name(Path(corpus.files[code])) for code in (recipe.source_lang, recipe.target_lang)]]
+        if all(named)
+        and list(map(primary_language, named))
+        != [
+            primary_language(recipe.source_lang),
+            primary_language(recipe.target_lang),
+        ]
+    ]
+
+
+def _about_languages(blocks: Sequence[Sequence[Pair]], languages: tuple[str, str]) -> str:
+    sides = [[[pair[side] for pair in block if pair[side].strip()] for block in blocks] for side in (0, 1)]
+    for judge in (_by_script, _by_identification):
+        doubts = [judge(sides[side], languages[side], languages[1 - side]) for side in (0, 1)]
+        if all(doubt == "exchanged" for doubt in doubts):
+            return (
+                f"source and target seem to be exchanged: the source looks like {languages[1]}, the target like "
+                f"{languages[0]}. Exchange the files, or the languages."
+            )
+        for side, doubt in zip(("source", "target"), doubts, strict=True):
+            if doubt:
+                said = languages[side == "target"]
+                looks = f"like {languages[side == 'source']}" if doubt == "exchanged" else doubt
+                return f"the {side} is said to be {said}, but looks {looks}. Check the files and the languages."
+    return ""
+
+
+def _by_script(blocks: Sequence[Sequence[str]], own: str, other: str) -> str:
+    """How a side looks if most of its lines are in a script that its language does not use; otherwise empty."""
+    is_foreign, is_foreign_to_other = in_other_script(own), in_other_script(other)
+    if is_foreign is None:
+        return ""
+    lines = [line for block in blocks for line in block]
+    foreign = list(filter(is_foreign, lines))
+    if 2 * len(foreign) <= len(lines):
+        return ""
+    fits = is_foreign_to_other is not None and 2 * sum(map(is_foreign_to_other, foreign)) <= len(foreign)
+    return "exchanged" if fits else f"different: {len(foreign):,} of {len(lines):,} sampled lines are in another script"
+
+
+def _by_identification(blocks: Sequence[Sequence[str]], own: str, other: str) -> str:
+    """How a side looks if the language identifier takes most of its blocks for one other language; otherwise empty.
+
+    A block is identified as a whole, since single sentences are often too short.
+    """
+    if importlib.util.find_spec("py3langid") is None:
+        return ""
+    identifier = language_identifier()
+    if alike(own).isdisjoint(identifier.labels):
+        return ""
+    labels = Counter(identifier.classify("\n".join(block))[0] for block in blocks if block)
+    exchanged = sum(labels[label] for label in alike(other))
+    if exchanged > _MOST_BLOCKS * labels.total():
+        return "exchanged"
+    label, count = labels.most_common(1)[0]
+    return f"like {label}" if label not in alike(own) and count > _MOST_BLOCKS * labels.total() else ""
+
+
+def _offset(blocks: Sequence[Sequence[Pair]]) -> int:
+    """The number of lines by which the target is shifted against the source; 0 if it is not."""
+    measures: list[Callable[[Sequence[Sequence[Pair]], int], float]] = [
+        lambda blocks, offset: _correlation(_lengths(blocks, offset)),
+        _agreement,
+    ]
+    for measure in measures:
+        side_by_side = measure(blocks, 0)
+        shifted = {offset: measure(blocks, offset) for offset in range(-_MAX_OFFSET, _MAX_OFFSET + 1) if offset}
+        best = max(shifted, key=lambda offset: shifted[offset])
+        if shifted[best] > max(_CORRELATION, side_by_side + _MORE):
+            return best
+    return 0
+
+
+def _at_offset(blocks: Sequence[Sequence[Pair]], offset: int) -> list[Pair]:
+    """Each source line with the target line so many lines later, within the blocks; without blank lines."""
+    return [
+        (block[index][0], block[index + offset][1])
+        for block in blocks
+        for index in range(max(0, -offset), min(len(block), len(block) - offset))
+        if block[index][0].strip() and block[index + offset][1].strip()
+    ]
+
+
+def _lengths(blocks: Sequence[Sequence[Pair]], offset: int) -> np.ndarray:
+    """Logarithms of the lengths in characters, shape (pairs, 2)."""
+    pairs = _at_offset(blocks, offset)
+    return np.log([[len(source), len(target)] for source, target in pairs]).reshape(-1, 2)
+
+
+def _correlation(lengths: np.ndarray) -> float:
+    if len(lengths) < _FEWEST or lengths.std(axis=0).min() < 1e-6:
+        return 0.0
+    return float(np.corrcoef(lengths.T)[0, 1])
+
+
+def _agreement(blocks: Sequence[Sequence[Pair]], offset: int) -> float:
+    """The share of equal marks (numbers, question and exclamation marks), of the pairs of which a side has any."""
+    marks = [(_marks(source), _marks(target)) for source, target in _at_offset(blocks, offset)]
+    marked = [source == target for source, target in marks if source or target]
+    return sum(marked) / len(marked) if len(marked) >= _FEWEST else 0.0
+
+
+def _marks(line: str) -> list[str]:
+    return numbers(line) + [mark for mark, forms in (("?", "?？؟"), ("!", "!！")) if line.rstrip()[-1] in forms]

@@ -1,0 +1,243 @@
+"""What a language code means: the language, its scripts, and whether it is written with spaces between words.
+
+A code is a language of two or three letters, alone or with a script and a region: ``de``, ``deu``, ``pt_BR``,
+``zh-Hant-TW``, ``zho_Hans``. Case does not matter, and ``_`` is as good as ``-``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.compression import SUFFIXES
+
+# ISO 639-1, each with its codes in ISO 639-2 and 639-3, and with the main member of a macrolanguage (cmn of zh).
+_CODES = """
+aa=aar ab=abk ae=ave af=afr ak=aka am=amh an=arg ar=ara,arb as=asm av=ava ay=ayr,aym az=aze,azj ba=bak be=bel bg=bul
+bh=bih bi=bis bm=bam bn=ben bo=bod,tib br=bre bs=bos ca=cat ce=che ch=cha co=cos cr=cre cs=ces,cze cu=chu cv=chv
+cy=cym,wel da=dan de=deu,ger dv=div dz=dzo ee=ewe el=ell,gre en=eng eo=epo es=spa et=ekk,est eu=baq,eus
+fa=fas,per,pes ff=ful,fuv fi=fin fj=fij fo=fao fr=fra,fre fy=fry ga=gle gd=gla gl=glg gn=grn,gug gu=guj gv=glv ha=hau
+he=heb hi=hin ho=hmo hr=hrv ht=hat hu=hun hy=arm,hye hz=her ia=ina id=ind ie=ile ig=ibo ii=iii ik=ipk io=ido
+is=ice,isl it=ita iu=ike,iku ja=jpn jv=jav ka=geo,kat kg=kon ki=kik kj=kua kk=kaz kl=kal km=khm kn=kan ko=kor
+kr=kau,knc ks=kas ku=kmr,kur kv=kom kw=cor ky=kir la=lat lb=ltz lg=lug li=lim ln=lin lo=lao lt=lit lu=lub lv=lav,lvs
+mg=mlg,plt mh=mah mi=mao,mri mk=mac,mkd ml=mal mn=khk,mon mr=mar ms=may,msa,zsm mt=mlt my=bur,mya na=nau nb=nob nd=nde
+ne=nep,npi ng=ndo nl=dut,nld nn=nno no=nor nr=nbl nv=nav ny=nya oc=oci oj=oji om=gaz,orm or=ori,ory os=oss pa=pan
+pi=pli pl=pol ps=pbt,pus pt=por qu=que,quy rm=roh rn=run ro=ron,rum ru=rus rw=kin sa=san sc=srd sd=snd se=sme sg=sag
+sh=hbs si=sin sk=slk,slo sl=slv sm=smo sn=sna so=som sq=alb,als,sqi sr=srp ss=ssw st=sot su=sun sv=swe sw=swa,swh
+ta=tam te=tel tg=tgk th=tha ti=tir tk=tuk tl=fil,tgl tn=tsn to=ton tr=tur ts=tso tt=tat tw=twi ty=tah ug=uig uk=ukr
+ur=urd uz=uzb,uzn ve=ven vi=vie vo=vol wa=wln wo=wol xh=xho yi=ydd,yid yo=yor za=zha zh=chi,cmn,zho zu=zul
+"""
+_TWO_LETTERS = frozenset(entry.split("=")[0] for entry in _CODES.split())
+_THREE_LETTERS = {
+    alias: code for code, aliases in (entry.split("=") for entry in _CODES.split()) for alias in aliases.split(",")
+}
+# Codes that were withdrawn but are still in use.
+_WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro"}
+_CANONICAL = _THREE_LETTERS | _WITHDRAWN
+
+# The letters of each script (ISO 15924), as ranges of a regular expression; they may include marks and digits.
+LETTERS = {
+    "Latn": "A-Za-z\u00aa\u00ba\u00c0-\u02b8\u02e0-\u02e4\u1d00-\u1dbf\u1e00-\u1eff\u2c60-\u2c7f\ua720-\ua7ff"
+    "\uab30-\uab6f\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a",
+    "Grek": "\u0370-\u03ff\u1f00-\u1fff",
+    "Cyrl": "\u0400-\u052f\u1c80-\u1c8f\u2de0-\u2dff\ua640-\ua69f",
+    "Armn": "\u0530-\u058f\ufb13-\ufb17",
+    "Hebr": "\u0590-\u05ff\ufb1d-\ufb4f",
+    "Arab": "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefc",
+    "Thaa": "\u0780-\u07bf",
+    "Nkoo": "\u07c0-\u07ff",
+    "Deva": "\u0900-\u097f\ua8e0-\ua8ff",
+    "Beng": "\u0980-\u09ff",
+    "Guru": "\u0a00-\u0a7f",
+    "Gujr": "\u0a80-\u0aff",
+    "Orya": "\u0b00-\u0b7f",
+    "Taml": "\u0b80-\u0bff",
+    "Telu": "\u0c00-\u0c7f",
+    "Knda": "\u0c80-\u0cff",
+    "Mlym": "\u0d00-\u0d7f",
+    "Sinh": "\u0d80-\u0dff",
+    "Thai": "\u0e00-\u0e7f",
+    "Laoo": "\u0e80-\u0eff",
+    "Tibt": "\u0f00-\u0fff",
+    "Mymr": "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f",
+    "Geor": "\u10a0-\u10ff\u1c90-\u1cbf\u2d00-\u2d2f",
+    "Hang": "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa1-\uffdc",
+    "Ethi": "\u1200-\u139f\u2d80-\u2ddf\uab00-\uab2f",
+    "Cans": "\u1400-\u167f\u18b0-\u18ff",
+    "Khmr": "\u1780-\u17ff",
+    "Mong": "\u1800-\u18af",
+    "Lana": "\u1a20-\u1aaf",
+    "Olck": "\u1c50-\u1c7f",
+    "Tfng": "\u2d30-\u2d7f",
+    "Kana": "\u3005\u3031-\u3035\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f\U0001b000-\U0001b16f",
+    "Bopo": "\u02ea\u02eb\u3105-\u312f\u31a0-\u31bf",
+    "Hani": "\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af",
+    "Yiii": "\ua000-\ua4cf",
+    "Java": "\ua980-\ua9df",
+    "Mtei": "\uaae0-\uaaff\uabc0-\uabff",
+}
+CHARACTERS_PER_WORD = {
+    **dict.fromkeys(("Hani", "Bopo", "Yiii"), 1.5),
+    "Kana": 4.0,
+    **dict.fromkeys(("Thai", "Laoo"), 5.0),
+    **dict.fromkeys(("Khmr", "Mymr", "Tibt", "Lana", "Java"), 7.0),
+}
+"""Scripts without spaces between words, each with the number of characters that translate one English word.
+
+Measured for Hani, Kana, Thai, Khmr and Mymr in messages of software; estimated for the others.
+"""
+
+# The languages of each script. A language may use several.
+_LANGUAGES = {
+    "Latn": "ace af ak ast ay az ban bem bi bjn bm br bs bug ca cdo ceb cjk co crh cs cy da de dik dyu ee en eo es et "
+    "eu ff fi fj fo fon fr fur fy ga gd gl gn gsw ha hak haw hmn hr ht hu iba id ig ilo io is it iu jv kab kac kam kbp "
+    "kea kg ki kk kl kmb kr ku la lb lg li lij lmo ln lt ltg lua luo lus lv mg mi min mos mr ms mt nan nb nds nl nn no "
+    "nso nus nv ny oc om pag pap pcm pl pt qu rm rn ro rw sc scn sco se sg sh sk sl sm sn so sq sr ss st su sv sw szl "
+    "taq tet tk tl tn to tpi tr ts tt tum tw ty ug umb uz vec vi vo wa war wo xh yo za zu",
+    "Grek": "el grc",
+    "Cyrl": "ab av az ba be bg bs ce cu cv kk kv ky mk mn myv os ru rue sah sh sr tg tk tt tyv udm ug uk uz",
+    "Armn": "hy",
+    "Hebr": "he yi",
+    "Arab": "acm acq aeb ajp apc ar ars ary arz az azb bal bjn ckb fa glk ha kk kr ks ku ky lrc ms mzn pa pnb prs ps "
+    "sd skr tg tk ug ur uz",
+    "Thaa": "dv",
+    "Nkoo": "bm nqo",
+    "Deva": "awa bh bho brx doi dty gom hi hne kok ks mag mai mr ne new sa sat sd",
+    "Beng": "as bn bpy mni",
+    "Guru": "pa",
+    "Gujr": "gu",
+    "Orya": "or",
+    "Taml": "ta",
+    "Telu": "te",
+    "Knda": "kn tcy",
+    "Mlym": "ml",
+    "Sinh": "si",
+    "Thai": "th",
+    "Laoo": "lo",
+    "Tibt": "bo dz",
+    "Mymr": "ksw mnw my shn",
+    "Geor": "ka xmf",
+    "Hang": "ko",
+    "Ethi": "am ti",
+    "Cans": "cr iu oj",
+    "Khmr": "km",
+    "Mong": "mn",
+    "Lana": "nod",
+    "Olck": "sat",
+    "Tfng": "kab taq tzm zgh",
+    "Kana": "ja",
+    "Bopo": "zh",
+    "Hani": "cdo gan hak ja ko lzh nan wuu yue zh",
+    "Yiii": "ii",
+    "Mtei": "mni",
+}
+# Script codes that stand for several of these scripts, or for a variant of one.
+_VARIANTS = {
+    "Hans": ("Bopo", "Hani"),
+    "Hant": ("Bopo", "Hani"),
+    "Hanb": ("Bopo", "Hani"),
+    "Jpan": ("Kana", "Hani"),
+    "Hira": ("Kana",),
+    "Hrkt": ("Kana",),
+    "Kore": ("Hang", "Hani"),
+    "Latf": ("Latn",),
+    "Aran": ("Arab",),
+}
+
+# A code at the end of a file name. There, script and region have capitals or are numbers.
+_SUFFIX = re.compile(r"([a-z]{2,3})([-_][A-Z][a-z]{3})?([-_]([A-Za-z]{2}|[0-9]{3}))?")
+# Suffixes that are more often something else than Bashkir or Rundi.
+_NO_LANGUAGES = frozenset({"bak", "run"})
+# Longer strings are no codes, and are not cached.
+_LONGEST = 100
+
+
+@dataclass(frozen=True)
+class _Code:
+    """The parts of a language code; empty if they are not given."""
+
+    language: str
+    """Two letters if the language has such a code, otherwise three."""
+    script: str
+    region: str
+    rest: tuple[str, ...]
+
+
+def primary_language(code: str) -> str:
+    """The language of a code without script and region, in two letters if possible: ``zh`` for ``zho_Hans``."""
+    return _parts(code).language
+
+
+def is_unspaced(code: str) -> bool:
+    """Whether a language is written without spaces between words; False for languages that are not known."""
+    scripts = scripts_of(code)
+    return bool(scripts) and CHARACTERS_PER_WORD.keys() >= set(scripts)
+
+
+@functools.lru_cache(maxsize=100)  # Asked for every line.
+def scripts_of(code: str) -> tuple[str, ...]:
+    """The scripts of a language, or the one that the code names; empty if the language is not known."""
+    parts = _parts(code)
+    if parts.script in LETTERS:
+        return (parts.script,)
+    if parts.script in _VARIANTS:
+        return _VARIANTS[parts.script]
+    return tuple(script for script, languages in _LANGUAGES.items() if parts.language in languages.split())
+
+
+def is_language_code(code: str) -> bool:
+    """Whether a code is a language code. Any three letters are accepted: most are the code of a language."""
+    language = primary_language(code)
+    return language in _TWO_LETTERS or (len(language) == 3 and language.isascii() and language.isalpha())
+
+
+def language_of_name(path: Path) -> str:
+    """The language code at the end of a file name, before ``.gz`` and the like; empty if there is none.
+
+    Most combinations of three letters are the code of a language (src, tok, hyp). So three letters are taken for one
+    only if that language also has a code of two letters, or if a script or a region follows.
+    """
+    suffix = (path.with_suffix("") if path.suffix in SUFFIXES else path).suffix.removeprefix(".")
+    match = _SUFFIX.fullmatch(suffix)
+    if match is None or suffix in _NO_LANGUAGES:
+        return ""
+    has_more = match[2] is not None or match[3] is not None
+    is_known = match[1] in _TWO_LETTERS or match[1] in _THREE_LETTERS or (len(match[1]) == 3 and has_more)
+    return suffix if is_known else ""
+
+
+def fitting(codes: Iterable[str], wanted: str) -> list[str]:
+    """The codes that mean a language: those that are equal to its own; without such a code, those that fit.
+
+    Two codes fit if they have the same language, and no different script or region.
+    """
+    return list(_fitting(tuple(code for code in codes if len(code) <= _LONGEST), wanted))
+
+
+@functools.lru_cache(maxsize=1_000)  # A translation memory asks at every segment.
+def _fitting(codes: tuple[str, ...], wanted: str) -> tuple[str, ...]:
+    ranks = [_rank(_parts(code), _parts(wanted)) for code in codes]
+    best = max(ranks, default=0)
+    return tuple(code for rank, code in zip(ranks, codes, strict=True) if rank == best > 0)
+
+
+def _rank(found: _Code, wanted: _Code) -> int:
+    """2 for equal codes, 1 for codes that fit, 0 for others."""
+    both = [(found.script, wanted.script), (found.region, wanted.region), (found.rest, wanted.rest)]
+    if found.language != wanted.language or any(ours != theirs and ours and theirs for ours, theirs in both):
+        return 0
+    return 1 + (found == wanted)
+
+
+@functools.lru_cache(maxsize=100)
+def _parts(code: str) -> _Code:
+    first, *others = code.strip().replace("_", "-").split("-")
+    language = first.lower()
+    if language == "zh" and others and others[0].lower() in ("cmn", *_LANGUAGES["Hani"].split()):
+        language = others.pop(0).lower()  # "zh-yue" is an old form of "yue".
+    script = others.pop(0).title() if others and re.fullmatch("[A-Za-z]{4}", others[0]) else ""
+    region = others.pop(0).upper() if others and re.fullmatch("[A-Za-z]{2}|[0-9]{3}", others[0]) else ""
+    return _Code(_CANONICAL.get(language, language), script, region, tuple(part.lower() for part in others))

@@ -1,0 +1,112 @@
+"""Doubts about swapped, shifted and wrong text, and none about correct text."""
+
+import itertools
+
+import pytest
+
+from nmt.corpora import sample_check
+from nmt.corpora.recipe import own_recipe
+from nmt.corpora.sample_check import PairSample, doubts_about_names
+from nmt.corpora.toy import generate
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return generate(1).train[:3000]
+
+
+def doubts(pairs, source_lang="en", target_lang="de"):
+    sample = PairSample()
+    for number, pair in enumerate(pairs):
+        sample.add(number, pair)
+    return sample.doubts(source_lang, target_lang)
+
+
+def shifted(pairs, lines, begin=0):
+    """The target comes so many lines earlier from a line on."""
+    targets = [target for _, target in pairs]
+    return [
+        (source, target) for (source, _), target in zip(pairs, targets[:begin] + targets[begin + lines :], strict=False)
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 19, 20, 50, 300, 3000])
+def test_correct_text_raises_no_doubt(pairs, count):
+    assert doubts(pairs[:count]) == []
+    assert doubts([(target, source) for source, target in pairs[:count]], "deu_Latn", "eng") == []
+
+
+def test_exchanged_sides(pairs):
+    [found] = doubts([(target, source) for source, target in pairs])
+    assert "source and target seem to be exchanged: the source looks like de, the target like en." in found
+    [found] = doubts([("Мы видим дом номер " + str(n), f"We see house number {n}") for n in range(40)], "en", "ru")
+    assert "exchanged" in found
+
+
+def test_exchanged_scripts_are_found_without_the_language_identifier(pairs, monkeypatch):
+    monkeypatch.setattr(sample_check.importlib.util, "find_spec", lambda name: None)
+    lines = [("สวัสดี" * (1 + n % 7), "hello " * (1 + n % 7)) for n in range(40)]
+    assert "exchanged" in doubts(lines, "eng", "tha")[0]
+    assert doubts(lines, "tha_Thai", "eng") == []
+    assert "the target is said to be ja, but looks different: 40 of 40" in doubts(lines, "th", "ja")[0]
+    assert doubts([(target, source) for source, target in pairs]) == []
+
+
+def test_a_side_in_a_third_language(pairs):
+    [found] = doubts(pairs, "fr", "de")
+    assert found == "the source is said to be fr, but looks like en. Check the files and the languages."
+    [found] = doubts(pairs, "en", "tr")
+    assert "the target is said to be tr, but looks like de" in found
+    assert doubts(pairs, "en", "tlh") == []
+
+
+@pytest.mark.parametrize(("lines", "direction"), [(1, "1 line earlier"), (3, "3 lines earlier")])
+def test_shifted_sides(pairs, lines, direction):
+    [found] = doubts(shifted(pairs, lines))
+    assert f"the sides seem to be shifted: a source line fits the target {direction}." in found
+    [found] = doubts([(target, source) for source, target in shifted(pairs, lines)], "de", "en")
+    assert direction.replace("earlier", "later") in found
+
+
+def test_a_shift_in_the_middle_says_where_it_begins(pairs):
+    [found] = doubts(shifted(pairs, 1, begin=1800))
+    line = int(found.removeprefix("from about line ").partition(", the sides")[0].replace(",", ""))
+    assert 1400 <= line <= 2200
+
+
+def test_numbers_show_a_shift_of_lines_of_one_length():
+    lines = [(f"row {n} of the table", f"Zeile {n} der Tabelle") for n in range(1000, 1400)]
+    assert doubts(lines) == []
+    assert "1 line earlier" in doubts(shifted(lines, 1))[0]
+
+
+def test_unrelated_and_equal_sides(pairs):
+    unrelated = [(source, target) for (source, _), (_, target) in zip(pairs, reversed(pairs), strict=True)]
+    assert "do not vary together" in doubts(unrelated)[0]
+    [found] = doubts([(source, source) for source, _ in pairs[:100]])
+    assert found == "source and target are equal in 100 of 100 sampled pairs. Are both files the same?"
+
+
+@pytest.mark.parametrize("count", [100, 2048, 2049, 5000, 100_000])
+def test_a_sample_is_spread_evenly(count):
+    sample = PairSample()
+    for number in range(count):
+        sample.add(number, (str(number), ""))
+    numbers = [int(source) for block in sample.blocks.values() for source, _ in block]
+    assert min(count, 1024) <= len(numbers) <= 2048
+    assert list(sample.blocks) == numbers[::16]
+    assert len({after - before for before, after in itertools.pairwise(sample.blocks)}) <= 1
+    assert numbers[-1] > 0.98 * count - 16
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "count"),
+    [
+        ("a.fr", "a.en", 1), ("a.en", "a.fr", 0), ("a.eng", "a.fra.gz", 0), ("a.es", "a.fr", 1), ("a.src", "a.en", 0),
+        ("source", "target", 0), ("a.en-GB", "a.fr_CA", 0),
+    ],
+)  # fmt: skip
+def test_names_that_contradict_the_languages(source, target, count):
+    found = doubts_about_names(own_recipe("x-en-fr", source_lang=None, target_lang=None, train=[(source, target)]))
+    assert len(found) == count
+    assert all(f"{source} is read as en" in doubt for doubt in found)

@@ -1,0 +1,92 @@
+"""What a language code means."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt import languages
+from nmt.languages import fitting, is_language_code, is_unspaced, language_of_name, primary_language, scripts_of
+
+
+@pytest.mark.parametrize(
+    ("code", "language", "scripts"),
+    [
+        ("en", "en", "Latn"), ("eng", "en", "Latn"), ("EN_gb", "en", "Latn"), ("eng_Latn", "en", "Latn"),
+        ("zh", "zh", "Bopo Hani"), ("zho_Hans", "zh", "Bopo Hani"), ("cmn", "zh", "Bopo Hani"),
+        ("chi", "zh", "Bopo Hani"), ("zh-Hant-TW", "zh", "Bopo Hani"), ("zh-Latn", "zh", "Latn"),
+        ("yue", "yue", "Hani"), ("yue_Hant", "yue", "Bopo Hani"), ("zh-yue", "yue", "Hani"),
+        ("zh-cmn-Hans", "zh", "Bopo Hani"), ("jpn_Jpan", "ja", "Kana Hani"), ("ja-JP", "ja", "Kana Hani"),
+        ("kor_Hang", "ko", "Hang"), ("srp_Cyrl", "sr", "Cyrl"), ("sr", "sr", "Latn Cyrl"), ("iw", "he", "Hebr"),
+        ("mya_Mymr", "my", "Mymr"), ("bur", "my", "Mymr"), ("tha", "th", "Thai"), ("khm", "km", "Khmr"),
+        ("lao", "lo", "Laoo"), ("arb_Arab", "ar", "Arab"), ("tlh", "tlh", ""), ("de-CH-1901", "de", "Latn"),
+        ("", "", ""),
+    ],
+)  # fmt: skip
+def test_a_code_names_a_language_and_its_scripts(code, language, scripts):
+    assert primary_language(code) == language
+    assert sorted(scripts_of(code)) == sorted(scripts.split())
+
+
+@pytest.mark.parametrize(
+    ("codes", "unspaced"),
+    [
+        ("zh zho cmn zh_CN zho_Hant yue wuu ja jpn jpn_Jpan th tha tha_Thai km khm lo lao my mya shn bo dzo", True),
+        ("en eng deu ko kor kor_Hang vi zh-Latn ja_Latn hi hin_Deva ar amh_Ethi tlh xx", False),
+    ],
+)
+def test_which_languages_are_written_without_spaces(codes, unspaced):
+    assert {is_unspaced(code) for code in codes.split()} == {unspaced}
+
+
+def test_every_code_and_script_is_listed_once():
+    listed = [code for entry in languages._CODES.split() for code in entry.replace("=", ",").split(",")]
+    assert len(listed) == len(set(listed))
+    assert languages.LETTERS.keys() >= languages._LANGUAGES.keys()
+    assert languages.LETTERS.keys() >= languages.CHARACTERS_PER_WORD.keys()
+    for codes in languages._LANGUAGES.values():
+        assert len(codes.split()) == len(set(codes.split()))
+        assert [primary_language(code) for code in codes.split()] == codes.split()
+
+
+@pytest.mark.parametrize(
+    ("code", "known"), [("de", True), ("deu", True), ("zho_Hans", True), ("xq", False), ("", False)]
+)
+def test_three_letters_may_be_any_language(code, known):
+    assert is_language_code(code) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("x.zh_CN", "zh_CN"), ("x.zh-TW", "zh-TW"), ("x.zh-Hans", "zh-Hans"), ("test.de-AT", "de-AT"),
+        ("test.pt_BR.gz", "pt_BR"), ("x.de", "de"), ("x.deu", "deu"), ("x.yue_Hant", "yue_Hant"),
+        ("x.es-419", "es-419"), ("test.ref", ""), ("out.txt", ""), ("test.hyp", ""), ("x.src", ""),
+        ("x.qq", ""), ("de", ""), ("x.DE.txt", ""), ("x.bak", ""), ("x.run", ""), ("x.in", ""),
+    ],
+)  # fmt: skip
+def test_a_name_may_end_in_a_language(name, code):
+    assert language_of_name(Path(name)) == code
+
+
+@pytest.mark.parametrize(
+    ("codes", "wanted", "found"),
+    [
+        (["en", "de"], "en", ["en"]),
+        (["en-GB", "de"], "en", ["en-GB"]),
+        (["EN_gb", "de"], "en-GB", ["EN_gb"]),
+        (["en-GB", "en", "en-US"], "en", ["en"]),
+        (["en-GB", "en-US"], "en", ["en-GB", "en-US"]),
+        (["pt"], "pt-BR", ["pt"]),
+        (["pt", "pt_BR"], "pt-BR", ["pt_BR"]),
+        (["pt-PT"], "pt-BR", []),
+        (["zh-Hans-CN"], "zh-Hans", ["zh-Hans-CN"]),
+        (["zh-Hans-CN", "zh-TW"], "zh-CN", ["zh-Hans-CN"]),
+        (["eng", "deu"], "en", ["eng"]),
+        (["e", "-", ""], "en", []),
+        ([" en "], "en", [" en "]),
+        ([], "en", []),
+        (["en-" + "x" * 200], "en", []),
+    ],
+)
+def test_equal_codes_come_before_codes_that_fit(codes, wanted, found):
+    assert fitting(codes, wanted) == found
