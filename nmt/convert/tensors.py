@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.convert.foreign import Array, ForeignModel, ForeignVocabulary, Layout
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.convert.torch_files import StoredTensor, TorchFile
 from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions

@@ -1,8 +1,11 @@
 """Models of Marian: the stored ones were trained by Marian, which also translated (make_marian_oracle.py)."""
 
+import contextlib
 import dataclasses
 import json
+import re
 import shutil
+import sys
 import zipfile
 from pathlib import Path
 
@@ -408,6 +411,63 @@ def test_a_model_without_sentencepiece_models_gets_a_remark(copy):
     pieces = read_yaml_pieces((copy / "vocab.yml").read_text(), "vocab.yml")
     (copy / "vocab.yml").write_text(write_yaml_pieces([piece.replace("▁", "_") for piece in pieces]))
     assert any("separated by spaces" in remark for remark in read_marian(copy).remarks)
+
+
+class FakeMarian:
+    """pymarian as far as it is used; it keeps what it is given."""
+
+    def __init__(self):
+        self.given = []
+
+    def Translator(self, **options):
+        self.given.append(options)
+        return self
+
+    def translate(self, lines):
+        return ["0 ||| ▁a ||| WordScores= -1 -1 ||| F0= -2 ||| -2"]
+
+
+@pytest.mark.parametrize("name", ["model.npz --shuffle x.npz", "touch canary |.npz"])
+def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.convert.archives._ODD", frozenset())  # the second of two walls
+    monkeypatch.setitem(sys.modules, "pymarian", pymarian := FakeMarian())
+    (copy / "model.npz").rename(copy / name)
+    copy = copy.rename(tmp_path / "a folder with spaces")
+    vocabularies = yaml.safe_load((copy / "decoder.yml").read_text())["vocabs"]
+    (copy / "decoder.yml").write_text(yaml.safe_dump({"models": [name], "vocabs": vocabularies}))
+    side = MarianSide(copy, read_marian(copy))
+    with contextlib.suppress(KeyError):  # of the made-up output
+        side.search([("▁a",)], 1, 9)
+    [given] = pymarian.given
+    for path, original in ((given["models"][0], copy / name), (given["vocabs"][1], copy / vocabularies[1])):
+        assert re.fullmatch(r"[\w/.-]+", path)
+        assert Path(path).read_bytes() == original.read_bytes()
+
+
+def test_pymarian_is_not_used_where_its_folder_has_a_space(copy, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymarian", FakeMarian())
+    (tmp_path / "a b").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "a b"))
+    with pytest.raises(ImportError, match="set TMPDIR to a folder without spaces"):
+        MarianSide(copy, read_marian(copy))
+
+
+@pytest.mark.parametrize("name", ["model|.npz", "model\n.npz", "-model.npz", "$(id).npz"])
+def test_odd_names_of_files_are_refused(name, copy, tmp_path):
+    (copy / "model.npz").rename(copy / name)
+    path = zipped(copy, tmp_path / "opus.zip")
+    (copy / "decoder.yml").write_text(yaml.safe_dump({"models": [name]}))
+    for origin in (copy, path):
+        with pytest.raises(CheckpointError, match="names a file '.*Rename the file") as caught:
+            import_model(origin, tmp_path / "bundle")
+        assert "\n" not in str(caught.value)
+
+
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("zeros", bytes(20 << 20))
+    with pytest.raises(CheckpointError, match=r"bomb\.zip: has [\d,]+ bytes, but its files have 20,971,520"):
+        import_model(tmp_path / "bomb.zip", tmp_path / "bundle")
 
 
 def test_pieces_in_marians_output_may_hold_any_space_but_the_plain_one():

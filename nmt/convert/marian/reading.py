@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from nmt.config import DecodingConfig
+from nmt.convert.archives import check_file_name
 from nmt.convert.completing import files_by_name
 from nmt.convert.foreign import ATTENTION, Array, ForeignModel, Layout, Names, Part
 from nmt.convert.given import NOTHING_GIVEN, Given
@@ -150,6 +151,8 @@ def find_files(path: Path, given: Given = NOTHING_GIVEN) -> MarianFiles:
     decoder = {} if decoder_path is None else read_yaml_settings(decoder_path)
     weights = path if path.suffix == ".npz" else _named(decoder.get("models"), folder) or _only(folder, path)
     source, target = _vocabularies(decoder, folder, weights, given)
+    for file in (weights, source, target):
+        check_file_name(file.name, folder)
     return MarianFiles(
         weights=weights,
         vocabularies=(source, target),
