@@ -87,6 +87,8 @@ def _unpack(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
             continue
         check_file_name(name, path)
         if (folder / name).exists():
-            raise CheckpointError(f"{path}: holds two files named '{shown(name)}'. Unpack it, and name the model's folder.")
+            raise CheckpointError(
+                f"{path}: holds two files named '{shown(name)}'. Unpack it, and name the model's folder."
+            )
         with archive.open(member) as source, open_to_write(folder / name, "xb") as out:
             shutil.copyfileobj(source, out)

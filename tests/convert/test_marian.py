@@ -419,7 +419,7 @@ class FakeMarian:
     def __init__(self):
         self.given = []
 
-    def Translator(self, **options):
+    def Translator(self, **options):  # noqa: N802
         self.given.append(options)
         return self
 
@@ -458,7 +458,7 @@ def test_odd_names_of_files_are_refused(name, copy, tmp_path):
     path = zipped(copy, tmp_path / "opus.zip")
     (copy / "decoder.yml").write_text(yaml.safe_dump({"models": [name]}))
     for origin in (copy, path):
-        with pytest.raises(CheckpointError, match="names a file '.*Rename the file") as caught:
+        with pytest.raises(CheckpointError, match=r"names a file '.*Rename the file") as caught:
             import_model(origin, tmp_path / "bundle")
         assert "\n" not in str(caught.value)
 
