@@ -16,7 +16,7 @@ from nmt.writing import WriteError, open_to_write, scratch_folder
 
 _MAX_BYTES = 20 << 30
 """Models are smaller; a hostile archive may claim any size."""
-_LARGEST_RATIO = 1_000
+_LARGEST_RATIO = 100
 """The largest ratio of unpacked to packed bytes. Weights hardly shrink; a vocabulary shrinks to a tenth."""
 _ODD = frozenset("|<>&;`$\"'\\*?")
 _OF_MACOS = "__MACOSX"
