@@ -110,6 +110,7 @@ def train(
     from nmt.cli.lost_terminal import hanging_up_when_unread
     from nmt.cli.training_view import TrainingView, summary_lines, summary_text
     from nmt.config import option_layer, setting_layer
+    from nmt.convert.expressible import exports_line
     from nmt.data.manifest import newest_data_set, read_manifest
     from nmt.data.mixing import parse_weighted
     from nmt.training.listener import Unheard
@@ -162,8 +163,10 @@ def train(
         found = rehearse(folders, run, resolved, init_from=init_from)
         if is_main:
             write_stdout(summary_text(summary, found))
+            say(exports_line(resolved.model))
         return
 
+    say(exports_line(resolved.model))
     for line in summary_lines(summary):
         say(line)
     with hanging_up_when_unread():

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from sentencepiece import SentencePieceProcessor
 
-LANGUAGE_TAG = re.compile(r">>[^<>]+<<")
+LANGUAGE_TAG = re.compile(r">>[\w-]+<<")
 """The piece that names a target language, such as ``>>deu<<``."""
 _ESCAPED = re.compile("[\udc80-\udcff]")
 _FIRST = 4

@@ -477,6 +477,18 @@ def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, 
         assert Path(path).read_bytes() == original.read_bytes()
 
 
+@pytest.mark.parametrize(("name", "reason"), [("marian-pre", "pre-norm"), ("marian-post", "takes text, not pieces")])
+def test_pymarian_takes_no_part_where_it_compares_nothing(name, reason, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymarian", FakeMarian())
+    folder = Path(shutil.copytree(DATA / name, tmp_path / "model"))
+    model = read_marian(folder)
+    if name == "marian-post":
+        (folder / "vocab.spm").write_bytes(b"")
+        (folder / "decoder.yml").write_text("models: [model.npz]\nvocabs: [vocab.spm, vocab.spm]\n")
+    with pytest.raises(ImportError, match=reason):
+        MarianSide(folder, model)
+
+
 def test_pymarian_is_not_used_where_its_folder_has_a_space(copy, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pymarian", FakeMarian())
     (tmp_path / "a b").mkdir()
@@ -513,7 +525,7 @@ def test_pieces_in_marians_output_may_hold_any_space_but_the_plain_one():
 
 
 def test_a_native_model_that_marian_cannot_express_is_refused_by_name(make_bundle, tmp_path):
-    with pytest.raises(NmtError, match=r"positions: sinusoidal, but Marian has only tensor2tensor"):
+    with pytest.raises(NmtError, match=r"cannot express positions: sinusoidal, decoder_start: bos\."):
         export_model(make_bundle().folder, tmp_path / "out", to="marian")
 
 

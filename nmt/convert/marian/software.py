@@ -26,10 +26,12 @@ class MarianSide:
         import pymarian
 
         self._pymarian: Any = pymarian
+        if model.config.norm == "pre":
+            raise ImportError("Marian decodes pre-norm models otherwise than it trains them")
         files = find_files(path, Given(source_lang=model.source_lang, target_lang=model.target_lang))
+        if any(vocabulary.suffix == ".spm" for vocabulary in files.vocabularies):
+            raise ImportError("it takes text, not pieces, where a vocabulary is a SentencePiece model")
         self._scratch, self._weights, self._vocabularies = _linked(files)
-        self._writes_text = any(vocabulary.suffix == ".spm" for vocabulary in files.vocabularies)
-        self._is_pre_norm = model.config.norm == "pre"
         self._source_pieces = {ours: theirs for theirs, ours in piece_names(model.source, model.start).items()}
         self._target_names = piece_names(model.target, model.start)
         self._translators: dict[tuple[int, int], Any] = {}
@@ -63,10 +65,8 @@ class MarianSide:
         """As :meth:`Side.score`: pymarian scores no given targets; its n-best lists tell what it gives its own."""
         return None
 
-    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]] | None:
-        """As :meth:`Side.search`; see :data:`~nmt.convert.marian.settings.DECODES_OTHERWISE` on pre-norm models."""
-        if self._writes_text or self._is_pre_norm:
-            return None
+    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]]:
+        """As :meth:`Side.search`."""
         found: list[list[Hypothesis]] = []
         for source in sources:
             # Marian limits an output to a multiple of its source's length.
