@@ -125,6 +125,8 @@ def progress_columns(width: int) -> tuple[ProgressColumn, ...]:
 
 def summary_lines(summary: Summary) -> list[str]:
     """What a run comes to, before it begins."""
+    from nmt.convert.expressible import exports_line
+
     total = sum(summary.parameters.values())
     return [
         f"hardware: {summary.hardware} ({summary.hardware.reason})"
@@ -145,6 +147,7 @@ def summary_lines(summary: Summary) -> list[str]:
         f"training pairs per epoch: {summary.pairs:,}",
         f"updates per epoch: {summary.updates_per_epoch:,}",
         f"peak learning rate: {summary.peak_learning_rate:.3e} at update {summary.peak_update:,}",
+        exports_line(summary.config.model),
     ]
 
 

@@ -10,15 +10,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from nmt.convert.messages import shown
 from nmt.errors import CheckpointError, NmtError
 from nmt.writing import WriteError, open_to_write, scratch_folder
 
 _MAX_BYTES = 20 << 30
 """Models are smaller; a hostile archive may claim any size."""
+_LARGEST_RATIO = 100
+"""The largest ratio of unpacked to packed bytes. Weights hardly shrink; a vocabulary shrinks to a tenth."""
+_ODD = frozenset("|<>&;`$\"'\\*?")
 _OF_MACOS = "__MACOSX"
 _DAMAGES = (
     zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError,
 )  # fmt: skip
+
+
+def check_file_name(name: str, where: Path) -> None:
+    """Refuse a name of a file that a program may take for something else: an option, a command, or several lines.
+
+    Args:
+        name: as an archive or a settings file gives it.
+        where: the archive or the folder, for the message.
+
+    Raises:
+        CheckpointError: the name has such characters.
+    """
+    if not name.isprintable() or name.startswith("-") or not _ODD.isdisjoint(name):
+        raise CheckpointError(
+            f"{where}: names a file '{shown(name)}'. Names must not begin with - nor hold line ends or any of "
+            f"{' '.join(sorted(_ODD))}. Rename the file."
+        )
 
 
 @contextmanager
@@ -54,13 +75,20 @@ def unpacked(path: Path) -> Iterator[Path]:
 
 def _unpack(archive: zipfile.ZipFile, path: Path, folder: Path) -> None:
     members = [member for member in archive.infolist() if not member.is_dir()]
-    if sum(member.file_size for member in members) > _MAX_BYTES:
-        raise CheckpointError(f"{path}: its files have more than {_MAX_BYTES >> 30} GiB: this is no model.")
+    unpacked_bytes, packed_bytes = sum(member.file_size for member in members), path.stat().st_size
+    if unpacked_bytes > min(_MAX_BYTES, _LARGEST_RATIO * packed_bytes):
+        raise CheckpointError(
+            f"{path}: has {packed_bytes:,} bytes, but its files have {unpacked_bytes:,}: this is no model. At most "
+            f"{_LARGEST_RATIO:,} times the archive and {_MAX_BYTES >> 30} GiB are unpacked."
+        )
     for member in members:
         *_, name = parts = PurePosixPath(member.filename).parts or ("",)
         if not name or name.startswith(".") or "\0" in name or _OF_MACOS in parts:
             continue
+        check_file_name(name, path)
         if (folder / name).exists():
-            raise CheckpointError(f"{path}: holds two files named {name}. Unpack it, and name the model's folder.")
+            raise CheckpointError(
+                f"{path}: holds two files named '{shown(name)}'. Unpack it, and name the model's folder."
+            )
         with archive.open(member) as source, open_to_write(folder / name, "xb") as out:
             shutil.copyfileobj(source, out)

@@ -5,6 +5,7 @@ Its head is YAML, as the Hugging Face hub reads it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from nmt.convert.certificate.record import Certificate
 from nmt.convert.target import Target
 
 CARD_NAME = "README.md"
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|#]")
 
 
 def model_card(bundle: Bundle, target: Target, quantization: str, certificate: Certificate, name: str) -> str:
@@ -28,9 +30,13 @@ def model_card(bundle: Bundle, target: Target, quantization: str, certificate: C
         name: of the exported folder.
     """
     data = bundle.config.data
-    pair = f"{data.source_lang} to {data.target_lang}" if data.source_lang and data.target_lang else "translation"
+    pair = (
+        f"{_line(data.source_lang)} to {_line(data.target_lang)}"
+        if data.source_lang and data.target_lang
+        else "translation"
+    )
     parts = [
-        f"# {name}: {pair}, for {target.toolkit}",
+        f"# {_line(name)}: {pair}, for {target.toolkit}",
         f"A Transformer ({_sizes(bundle)}; weights in {quantization}), exported by nmt {nmt.__version__}.",
         "## Translate",
         f"```\n{target.usage(bundle, name).strip()}\n```",
@@ -79,14 +85,14 @@ def _differences(bundle: Bundle, target: Target) -> Iterator[str]:
         if applies
     ]
     if prepared:
-        yield f"nmt prepares source text with {', '.join(prepared)}; do the same before you segment it."
+        yield f"nmt prepares source text with {', '.join(map(_line, prepared))}; do the same before you segment it."
     for setting, what in target.remarks(bundle).items():
         yield f"`{setting}`: {what}"
 
 
 def _sources(bundle: Bundle) -> Iterator[str]:
     for corpus, licence in _corpora(bundle):
-        yield f"{corpus}: {licence or 'no licence recorded'}"
+        yield f"{_line(corpus)}: {_line(licence) or 'no licence recorded'}"
 
 
 def _corpora(bundle: Bundle) -> list[tuple[str, str]]:
@@ -102,4 +108,10 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return _line(text)
+
+
+def _line(text: str) -> str:
+    """Text of a bundle as one line of Markdown that shows its characters, and starts nothing else."""
+    plain = "".join(character if character.isprintable() else " " for character in text)
+    return _MARKDOWN.sub(r"\\\g<0>", " ".join(plain.split()))

@@ -1,67 +1,92 @@
-"""Which of our models other toolkits can express."""
+"""Which of our models other toolkits can express: a table of settings for each format, and all obstacles at once."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from nmt.config import ModelConfig
 from nmt.errors import NmtError
 
 
-def check_attention(model: ModelConfig, name: str, toolkit: str) -> None:
-    """Refuse a model whose attention differs from the paper's, or does not see the end of the source.
+class Allowed(NamedTuple):
+    """What a format can express of a setting."""
+
+    values: tuple[Any, ...]
+    remedy: str
+    """The value of the setting for ``--set`` that the format can express."""
+
+
+Table = Mapping[str, Allowed]
+"""Setting -> what a format can express of it."""
+SOURCE_END: Table = {"source_eos": Allowed((True,), "true")}
+ATTENTION: Table = {
+    "attention": Allowed(("scaled_dot_product",), "scaled_dot_product"),
+    **SOURCE_END,
+    "source_neighbours": Allowed((None,), "null"),
+    "target_neighbours": Allowed((None,), "null"),
+}
+MARIAN_EPSILON, LARGEST_MARIANMT_EPSILON = 1e-6, 1e-4
+"""Marian's epsilon; and the largest one with which MarianMT's own, 1e-5, computes nearly the same."""
+MARIAN: Table = {
+    **ATTENTION,
+    "positions": Allowed(("tensor2tensor",), "tensor2tensor"),
+    "first_position": Allowed((0,), "0"),
+    "decoder_start": Allowed(("zero",), "zero"),
+    "activation": Allowed(("relu", "swish", "gelu"), "relu"),
+    "norm_epsilon": Allowed((MARIAN_EPSILON,), f"{MARIAN_EPSILON:g}"),
+}
+MARIANMT: Table = {**ATTENTION, "norm": Allowed(("post",), "post")}
+PLAIN_MARIANMT: Table = {
+    **MARIANMT,
+    "activation": Allowed(("relu",), "relu"),
+    "tied_embeddings": Allowed(("all",), "all"),
+    "output_bias": Allowed((False,), "false"),
+    "decoder_start": Allowed(("bos",), "bos"),
+}
+FORMATS: Mapping[str, Table] = {
+    "marian": MARIAN,
+    "ctranslate2": ATTENTION,
+    "huggingface": MARIANMT,
+    "onnx": SOURCE_END,
+}
+"""Format of ``nmt export`` -> its table."""
+
+
+def obstacles(model: ModelConfig, table: Table) -> list[tuple[str, str]]:
+    """The settings that a format cannot express, each as ``setting: value`` with the setting that it can."""
+    found = [
+        (f"{setting}: {value}", f"model.{setting}={allowed.remedy}")
+        for setting, allowed in table.items()
+        if (value := getattr(model, setting)) not in allowed.values
+    ]
+    if "attention" in table and (model.key_size, model.value_size) != (model.d_model // model.heads,) * 2:
+        found.append((f"d_k: {model.key_size}, d_v: {model.value_size}", "model.d_k=null --set model.d_v=null"))
+    if "norm" in table and model.norm_epsilon > LARGEST_MARIANMT_EPSILON:
+        found.append((f"norm_epsilon: {model.norm_epsilon:g}", f"model.norm_epsilon={MARIAN_EPSILON:g}"))
+    return found
+
+
+def check_expressible(model: ModelConfig, table: Table, name: str, toolkit: str) -> None:
+    """Refuse a model that a toolkit cannot compute.
 
     Args:
         name: of the model, for the message.
-        toolkit: the name of the toolkit that cannot express it.
 
     Raises:
-        NmtError: the heads have a size of their own, or the attention is a variant. The message names the setting.
+        NmtError: the message names all settings in the way.
     """
-    if model.key_size * model.heads != model.d_model or model.value_size * model.heads != model.d_model:
-        raise NmtError(
-            f"{name}: has heads with d_k {model.key_size} and d_v {model.value_size}, but {toolkit} needs "
-            f"d_model / heads = {model.d_model / model.heads:g} for both. Train a model without d_k and d_v."
-        )
-    if model.attention != "scaled_dot_product":
-        raise NmtError(
-            f"{name}: has attention: {model.attention}, but {toolkit} supports only scaled dot-product attention. "
-            "Train a model with attention: scaled_dot_product."
-        )
-    check_source_end(model, name, toolkit)
-    for setting in ("source_neighbours", "target_neighbours"):
-        if (neighbours := getattr(model, setting)) is not None:
-            raise NmtError(
-                f"{name}: has {setting}: {neighbours}, but {toolkit} supports only full self-attention. "
-                f"Train a model without {setting}."
-            )
+    if found := obstacles(model, table):
+        has = ", ".join(have for have, _ in found)
+        options = " ".join(f"--set {remedy}" for _, remedy in found)
+        others = [form for form in FORMATS if not obstacles(model, FORMATS[form])]
+        elsewhere = f" It can be exported to {', '.join(others)}." if others else ""
+        raise NmtError(f"{name}: {toolkit} cannot express {has}. Train a model with {options}.{elsewhere}")
 
 
-def check_source_end(model: ModelConfig, name: str, toolkit: str) -> None:
-    """Refuse a model that does not see the eos of its source.
-
-    Raises:
-        NmtError: the message names the setting.
-    """
-    if not model.source_eos:
-        raise NmtError(
-            f"{name}: has source_eos: {model.source_eos}, which is not exported to {toolkit}. "
-            "Train a model with source_eos: true."
-        )
-
-
-def check_plain_settings(model: ModelConfig, name: str, toolkit: str) -> None:
-    """Refuse a model with settings that only models of other toolkits need.
-
-    Raises:
-        NmtError: the message names the setting.
-    """
-    for setting, only in (
-        ("activation", "relu"),
-        ("tied_embeddings", "all"),
-        ("output_bias", False),
-        ("decoder_start", "bos"),
-    ):
-        if (value := getattr(model, setting)) != only:
-            raise NmtError(
-                f"{name}: has {setting}: {value}, which is not exported to {toolkit}. "
-                f"Train a model with {setting}: {str(only).lower()}."
-            )
+def exports_line(model: ModelConfig) -> str:
+    """Which formats a model with these settings can be exported to, in one line."""
+    found = {form: obstacles(model, table) for form, table in FORMATS.items()}
+    able = ", ".join(form for form, against in found.items() if not against) or "none"
+    unable = [f"{form} ({', '.join(have for have, _ in against)})" for form, against in found.items() if against]
+    return f"exports to: {able}" + (f"; not {', '.join(unable)}" if unable else "")

@@ -60,6 +60,13 @@ FORMATS = (
         read_eole,
     ),
     Format(
+        "huggingface",  # before formats whose files end with .pt, as a Trainer's optimizer.pt does
+        "a folder with config.json, model.safetensors and the files of a MarianTokenizer (Hugging Face transformers)",
+        is_huggingface,
+        read_huggingface,
+        Software("transformers", huggingface_side),
+    ),
+    Format(
         "fairseq",
         "a .pt file with dict.LANG.txt beside it",
         is_fairseq,
@@ -82,13 +89,6 @@ FORMATS = (
         "a folder with config, params.best, vocab.src.0.json and vocab.trg.0.json (Sockeye 3)",
         is_sockeye,
         read_sockeye,
-    ),
-    Format(
-        "huggingface",
-        "a folder with config.json, model.safetensors and the files of a MarianTokenizer (Hugging Face transformers)",
-        is_huggingface,
-        read_huggingface,
-        Software("transformers", huggingface_side),
     ),
 )
 

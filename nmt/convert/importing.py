@@ -60,8 +60,10 @@ def import_model(
         ConfigError: ``given`` says something of a bundle of ours.
         OutputError: ``out`` holds something else, or is the model itself.
     """
-    _check_apart(path, out)
     with unpacked(path) as folder:
+        if not is_own(folder) and format is None:
+            find_format(folder)  # a path without a model is told before --out
+        _check_apart(path, out)
         if format == OWN or (format is None and is_own(folder)):
             if given != NOTHING_GIVEN:
                 raise ConfigError(

@@ -10,7 +10,7 @@ from sentencepiece import SentencePieceProcessor
 
 from nmt.convert.foreign import ForeignVocabulary
 from nmt.convert.given import Given
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.data.model_file import read_pieces
 from nmt.errors import VocabularyError
 

@@ -13,7 +13,7 @@ from nmt.config import DecodingConfig, ModelConfig
 from nmt.config.documents import DocumentError, parse_yaml
 from nmt.config.mistakes import first_mistake
 from nmt.convert.foreign import Array
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.errors import CheckpointError
 
 _Section = TypeVar("_Section", ModelConfig, DecodingConfig)

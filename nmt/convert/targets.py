@@ -19,6 +19,6 @@ def find_target(name: str) -> Target:
         ConfigError: there is none.
     """
     for target in TARGETS:
-        if target.name == name:
+        if target.name == name.lower():
             return target
     raise ConfigError(f"--to {name}: models can be exported to {', '.join(target.name for target in TARGETS)}.")

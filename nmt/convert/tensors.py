@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from nmt.convert.foreign import Array, ForeignModel, ForeignVocabulary, Layout
-from nmt.convert.pickled import shown
-from nmt.convert.torch_files import StoredTensor, TorchFile
+from nmt.convert.messages import shown
+from nmt.convert.torch_files import TorchFile
 from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions
 
@@ -33,17 +34,28 @@ def read_tensors(file: TorchFile, values: object, ignored: Iterable[str] = ()) -
         raise CheckpointError(f"{file.path}: has no tensors by name where the model's should be.")
     tensors = {}
     for name, tensor in values.items():
-        if not isinstance(name, str) or not isinstance(tensor, StoredTensor):
+        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             raise CheckpointError(f"{file.path}: {shown(name)} of the model is not a tensor.")
         if name.endswith(tuple(ignored)):
             continue
-        if not tensor.is_float:
+        if not tensor.is_floating_point():
             raise CheckpointError(
                 f"{file.path}: {shown(name)} does not hold floating-point numbers: the model is quantised. "
                 "Import the model that it was made from."
             )
-        tensors[name] = file.array(tensor)
+        tensors[name] = _array(tensor, f"{file.path}: {shown(name)}")
     return tensors
+
+
+def _array(tensor: torch.Tensor, name: str) -> Array:
+    """The numbers of a tensor, as float32."""
+    # A view may show each number of its storage many times.
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise CheckpointError(f"{name} is damaged: a tensor is larger than its storage.")
+    try:
+        return tensor.detach().float().contiguous().numpy()
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{name} is damaged: it cannot be read ({shown(str(error))}).") from None
 
 
 def check_layer_counts(tensors: Mapping[str, Array], layers: Sequence[object], name: str) -> None:

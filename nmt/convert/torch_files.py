@@ -1,67 +1,70 @@
-"""The files that ``torch.save`` writes, in both formats, read without running what is in their pickles.
+"""The files that ``torch.save`` writes, in both formats, read by torch's restricted unpickler.
 
-A file is an archive (zip) with a pickle and one member per storage, or, before torch 1.6, several pickles and then
-the storages. Tensors are references until they are asked for, so those of the optimiser are never read.
+It calls only functions of a list, all of torch and of plain Python values. Objects of the toolkits' own classes become
+bags of attributes, so nothing that a file names is imported or run. Before, the pickle is looked through for names that
+are not known, and for instructions that copy what was read many times.
 """
 
 from __future__ import annotations
 
 import io
-import math
+import mmap
+import pickletools
+import re
+import warnings
 import zipfile
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch.serialization import safe_globals
 
-from nmt.convert.foreign import Array
-from nmt.convert.pickled import Functions, Name, PickleError, read_pickle, shown
+from nmt.convert.messages import shown
 from nmt.errors import CheckpointError
 
+_OLDEST_TORCH = (2, 10)
+"""Before, a hostile file could corrupt memory in the restricted unpickler (CVE-2026-24747)."""
 _LARGEST_PICKLE = 512 * 2**20
 """Bytes of the pickle in an archive: names, settings and vocabularies."""
-_LONGEST_LINE = 2**16
-_MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _BEGINNINGS = (b"PK\x03\x04", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
-# Storage -> type of its numbers. bfloat16, which NumPy lacks, is the upper half of a float32.
-_TYPES: Mapping[str, str] = {
-    "FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "BFloat16Storage": "bfloat16",
-    "LongStorage": "<i8", "IntStorage": "<i4", "ShortStorage": "<i2", "CharStorage": "|i1", "ByteStorage": "|u1",
-    "BoolStorage": "|b1",
-}  # fmt: skip
-_FLOATS = ("FloatStorage", "DoubleStorage", "HalfStorage", "BFloat16Storage")
+_BIG_ENDIAN = re.compile(rb"little_endian(q.|r....)?\x89", re.DOTALL)
+_PICKLES_OF_OLDER = 5  # a magic number, the protocol, the machine, the value, the keys of the storages
+_TORCH = re.compile(
+    r"torch\.([A-Z]\w+Storage|Size|device|b?float\w*|half|double|u?int\d+|bool)"
+    r"|torch\._utils\.(_rebuild_tensor|_rebuild_tensor_v2|_rebuild_parameter)"
+)
+"""Names that torch's unpickler knows, as far as models need them."""
+_COPYING = frozenset(("collections.OrderedDict", "collections.Counter", "builtins.set", "_codecs.encode", "torch.Size"))
+"""Further ones. They copy their argument, so they are not called again and again with the same one."""
+_FRESH = frozenset(("EMPTY_TUPLE", "EMPTY_LIST", "EMPTY_DICT", "BINUNICODE"))
+_MOST_COPIED, _FEWEST_COPIES = 16 * 2**20, 8
+_TOOLKITS = re.compile(
+    r"(argparse|datetime|eole|fairseq|joeynmt|numpy|omegaconf|onmt|pathlib|pyonmttok|sockeye|torchtext|types|typing)"
+    r"\.[\w.]+|functools\.partial|builtins\.(getattr|object|type|dict|list|tuple|frozenset|int|float|str|bool)"
+    r"|copyreg\._reconstructor|_operator\.getitem"
+)
+"""Classes and functions that are found in files of models. They become bags, and are never imported."""
 
 
-@dataclass(frozen=True)
-class Storage:
-    """A row of numbers in a file."""
+class Bag:
+    """What a file says about an object: its attributes. The class is never imported, and no method of it runs."""
 
-    kind: str
-    key: str
-    count: int
+    __slots__ = ("attributes",)
+    attributes: Mapping[str, Any]
 
-    @property
-    def bytes(self) -> int:
-        """Its size."""
-        return self.count * (2 if self.kind == "BFloat16Storage" else np.dtype(_TYPES[self.kind]).itemsize)
+    def __new__(cls, *_: object, **__: object) -> Bag:
+        """Make one, whatever the object was made of."""
+        bag = object.__new__(cls)
+        bag.attributes = {}
+        return bag
 
-
-@dataclass(frozen=True)
-class StoredTensor:
-    """A tensor as a pickle describes it: a view of a storage."""
-
-    storage: Storage
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def is_float(self) -> bool:
-        """Whether its numbers are floating-point."""
-        return self.storage.kind in _FLOATS
+    def __setstate__(self, state: object) -> None:
+        """Take the attributes of the object; those of ``__slots__`` are left out."""
+        attributes = state[0] if isinstance(state, tuple) and state else state
+        self.attributes = attributes if isinstance(attributes, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -70,54 +73,7 @@ class TorchFile:
 
     path: Path
     value: Any
-    """What was saved, with :class:`StoredTensor` for tensors and ``Instance`` for objects."""
-    _places: Mapping[str, int] | None
-    """Storage -> its place in a file of the older format; None for an archive."""
-    _prefix: str = ""
-    """Of the names in an archive."""
-
-    def array(self, tensor: StoredTensor) -> Array:
-        """The numbers of a tensor, as float32.
-
-        Raises:
-            CheckpointError: the file is cut off, or the tensor does not fit its storage.
-        """
-        storage = tensor.storage
-        last = tensor.offset + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.strides, strict=True))
-        if 0 in tensor.shape:
-            return np.empty(tensor.shape, np.float32)
-        if last >= storage.count or math.prod(tensor.shape) > storage.count:
-            raise CheckpointError(f"{self.path}: is damaged: a tensor is larger than its storage {shown(storage.key)}.")
-        numbers = _numbers(self._content(storage), storage.kind)
-        strides = tuple(step * numbers.itemsize for step in tensor.strides)
-        view = np.lib.stride_tricks.as_strided(numbers[tensor.offset :], tensor.shape, strides, writeable=False)
-        return np.array(view, np.float32)
-
-    def _content(self, storage: Storage) -> bytes:
-        try:
-            if storage.bytes > self.path.stat().st_size:
-                raise EOFError
-            if self._places is None:
-                return self._member(storage)
-            with self.path.open("rb") as stream:
-                stream.seek(self._places[storage.key])
-                content = stream.read(storage.bytes)
-        except (OSError, KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
-            raise CheckpointError(f"{self.path}: is damaged: storage {shown(storage.key)} cannot be read.") from None
-        if len(content) != storage.bytes:
-            raise CheckpointError(f"{self.path}: is cut off in storage {shown(storage.key)}.")
-        return content
-
-    def _member(self, storage: Storage) -> bytes:
-        with zipfile.ZipFile(self.path) as archive:
-            member = archive.getinfo(f"{self._prefix}data/{storage.key}")
-            # torch compresses nothing: what is smaller in the file than in memory could be of any size.
-            if member.compress_type != zipfile.ZIP_STORED or member.file_size != storage.bytes:
-                raise CheckpointError(
-                    f"{self.path}: is damaged: storage {shown(storage.key)} has {member.file_size:,} bytes, "
-                    f"expected {storage.bytes:,}."
-                )
-            return archive.read(member)
+    """What was saved, with a :class:`Bag` for each object of a toolkit's class."""
 
 
 def is_torch_file(path: Path) -> bool:
@@ -130,123 +86,113 @@ def is_torch_file(path: Path) -> bool:
 
 
 def read_torch_file(path: Path) -> TorchFile:
-    """Read a file of ``torch.save``; its tensors are read later, one by one.
+    """Read a file of ``torch.save``. Tensors of an archive stay on disk until they are used.
 
     Raises:
         CheckpointError: the file cannot be read, is damaged, or asks for a function when it is read. The message names
             the function, which is not run.
     """
+    if (version := tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))) < _OLDEST_TORCH:
+        raise CheckpointError(
+            f"{path}: is a pickle, which torch {'.'.join(map(str, version))} does not read safely. Install torch "
+            f"{'.'.join(map(str, _OLDEST_TORCH))} or newer, or save the model as safetensors."
+        )
     try:
         with path.open("rb") as stream:
-            beginning = stream.read(4)
-            stream.seek(0)
-            if beginning.startswith(b"PK"):
-                return _read_archive(path, stream)
-            return _read_older(path, stream)
+            is_archive = stream.read(4).startswith(b"PK")
+            names = _names_in_archive(path, stream) if is_archive else _names_in_older(stream)
+        bags = [(type("Bag", (Bag,), {"__slots__": ()}), name) for name in names if _TOOLKITS.fullmatch(name)]
+        with warnings.catch_warnings(), safe_globals([*bags, (_empty_mapping, "collections.defaultdict")]):
+            warnings.simplefilter("ignore")
+            value = torch.load(str(path), map_location="cpu", weights_only=True, mmap=is_archive)
+    except CheckpointError:
+        raise
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    except (PickleError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
-        problem = str(error) if isinstance(error, PickleError) else "is not a file of torch.save, or is damaged"
-        raise CheckpointError(f"{path}: {problem}.") from None
+    except Exception as error:  # of any kind: the instructions of a damaged pickle may be any
+        reason = str(error).rpartition("WeightsUnpickler error: ")[2].strip().partition("\n")[0]
+        raise CheckpointError(
+            f"{path}: is not a file of torch.save with torch's default pickle protocol, or is damaged "
+            f"({type(error).__name__}: {shown(reason)})."
+        ) from None
+    return TorchFile(path, value)
 
 
-def _read_archive(path: Path, stream: IO[bytes]) -> TorchFile:
+def _empty_mapping(*_: object) -> dict[Any, Any]:
+    """A ``defaultdict`` without its factory. torch's unpickler fills plain mappings only."""
+    return {}
+
+
+def _names_in_archive(path: Path, stream: IO[bytes]) -> set[str]:
     with zipfile.ZipFile(stream) as archive:
         pickles = [name for name in archive.namelist() if name == "data.pkl" or name.endswith("/data.pkl")]
         if len(pickles) != 1:
-            raise PickleError("is an archive without data.pkl, so torch.save did not write it")
-        prefix = pickles[0].removesuffix("data.pkl")
-        largest = min(_LARGEST_PICKLE, path.stat().st_size)
-        if f"{prefix}byteorder" in archive.namelist() and _member(archive, f"{prefix}byteorder", 16) != b"little":
-            raise PickleError("was written on a big-endian machine, and cannot be read")
-        value = read_pickle(io.BytesIO(_member(archive, pickles[0], largest)), _FUNCTIONS, _storage)
-    return TorchFile(path, value, None, prefix)
+            raise CheckpointError(f"{path}: is an archive without data.pkl, so torch.save did not write it.")
+        for member in archive.infolist():  # torch compresses nothing
+            largest = _LARGEST_PICKLE if member.filename == pickles[0] else path.stat().st_size
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size > min(largest, path.stat().st_size):
+                raise CheckpointError(
+                    f"{path}: has {shown(member.filename)} of {member.file_size:,} bytes, so it is damaged or holds no "
+                    "model."
+                )
+        if (byte_order := pickles[0].removesuffix("data.pkl") + "byteorder") in archive.namelist():
+            _check_byte_order(path, archive.read(byte_order) == b"little")
+        if (broken := archive.testzip()) is not None:  # torch does not look at checksums
+            raise CheckpointError(f"{path}: is damaged: {shown(broken)} does not have its checksum.")
+        content = archive.read(pickles[0])
+    return _names(path, io.BytesIO(content), len(content))
 
 
-def _member(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
-    member = archive.getinfo(name)
-    if member.compress_type != zipfile.ZIP_STORED or member.file_size > largest:
-        raise PickleError(f"has {shown(name)} of {member.file_size:,} bytes, so it is damaged or holds no model")
-    return archive.read(member)
+def _names_in_older(stream: IO[bytes]) -> set[str]:
+    path, names = Path(stream.name), set[str]()
+    with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:  # never reads more than the file has
+        for _ in range(_PICKLES_OF_OLDER):
+            begin = content.tell()
+            names |= _names(path, cast(IO[bytes], content), len(content))
+            _check_byte_order(path, _BIG_ENDIAN.search(content[begin : min(content.tell(), begin + 1_000)]) is None)
+    return names
 
 
-def _read_older(path: Path, stream: IO[bytes]) -> TorchFile:
-    reader = _Bounded(stream, path.stat().st_size)
-    if read_pickle(reader, {}) != _MAGIC or read_pickle(reader, {}) != _PROTOCOL:
-        raise PickleError("is not a file of torch.save")
-    about = read_pickle(reader, {})
-    if not isinstance(about, dict) or about.get("little_endian") is not True:
-        raise PickleError("was written on a big-endian machine, and cannot be read")
-    storages: dict[str, Storage] = {}
-
-    def persistent(identity: object) -> Storage:
-        storage = _storage(identity)
-        if storages.setdefault(storage.key, storage) != storage:
-            raise PickleError(f"has two storages {shown(storage.key)}")
-        return storage
-
-    value = read_pickle(reader, _FUNCTIONS, persistent)
-    keys = read_pickle(reader, {})
-    if not isinstance(keys, list) or not all(isinstance(key, str) and key in storages for key in keys):
-        raise PickleError("is damaged: its list of storages is wrong")
-    places, place = {}, stream.tell()
-    for key in keys:
-        places[key] = place + 8  # the number of numbers goes first
-        place = places[key] + storages[key].bytes
-    return TorchFile(path, value, places)
+def _check_byte_order(path: Path, is_little: bool) -> None:
+    if not is_little:
+        raise CheckpointError(f"{path}: was written on a big-endian machine, and cannot be read.")
 
 
-class _Bounded:
-    """A stream from which no more is asked than it has: a length in a damaged file may be any number."""
+def _names(path: Path, stream: IO[bytes], size: int) -> set[str]:
+    """The classes and functions that a pickle asks for.
 
-    def __init__(self, stream: IO[bytes], size: int) -> None:
-        self._stream, self._size = stream, size
-
-    def read(self, count: int, /) -> bytes:
-        return self._stream.read(min(count, max(0, self._size - self._stream.tell())))
-
-    def readline(self) -> bytes:
-        return self._stream.readline(_LONGEST_LINE)
-
-
-def _storage(identity: object) -> Storage:
-    """A storage, from ``("storage", class, key, device, number of numbers)``."""
-    match identity:
-        case ("storage", Name(name=kind), str(key), _, int(count)) if kind in _TYPES and 0 <= count < 2**48:
-            return Storage(kind, key, count)
-        case ("storage", Name(name=kind), str(key), _, int(count), None) if kind in _TYPES and 0 <= count < 2**48:
-            return Storage(kind, key, count)
-    raise PickleError("holds numbers of an unknown type")
-
-
-def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> StoredTensor:
-    """``torch._utils._rebuild_tensor_v2``."""
-    numbers = (offset, *shape, *strides)
-    if (
-        not isinstance(storage, Storage)
-        or len(shape) != len(strides)
-        or len(shape) > 8
-        or not all(type(number) is int and 0 <= number < 2**48 for number in numbers)
-    ):
-        raise PickleError("is damaged: it describes no tensor")
-    return StoredTensor(storage, offset, tuple(shape), tuple(strides))
+    Raises:
+        CheckpointError: one is not known, or what the pickle holds is copied too often: a small one could take any
+            memory.
+    """
+    names, copying, copies = set[str](), set[int](), 0
+    is_copying, before = False, ""  # whether the top of the stack is a function that copies
+    for opcode, argument, _ in pickletools.genops(stream):
+        if opcode.name in ("BINPUT", "LONG_BINPUT"):
+            (copying.add if is_copying else copying.discard)(cast(int, argument))
+            continue
+        # What is copied is nearly always new. A value that was read before could be copied many times.
+        from_memo = before in ("BINGET", "LONG_BINGET")
+        copies += (is_copying and opcode.name not in (*_FRESH, "MARK")) or (opcode.name == "BUILD" and from_memo)
+        is_copying = is_copying and opcode.name == "MARK"
+        if opcode.name == "GLOBAL":
+            name = _known(path, cast(str, argument))
+            names.add(name)
+            is_copying = name in _COPYING
+        elif opcode.name in ("BINGET", "LONG_BINGET"):
+            is_copying = argument in copying
+        before = opcode.name
+    if copies > max(_FEWEST_COPIES, _MOST_COPIED // max(size, 1)):
+        raise CheckpointError(f"{path}: holds a pickle that copies its values {copies:,} times, which no model needs.")
+    return names
 
 
-def _parameter(tensor: Any, *_: Any) -> StoredTensor:
-    """``torch._utils._rebuild_parameter``."""
-    if not isinstance(tensor, StoredTensor):
-        raise PickleError("is damaged: it describes no tensor")
-    return tensor
-
-
-_FUNCTIONS: Functions = {
-    ("torch._utils", "_rebuild_tensor"): _tensor,
-    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-    ("torch._utils", "_rebuild_parameter"): _parameter,
-}
-
-
-def _numbers(content: bytes, kind: str) -> NDArray[Any]:
-    if kind == "BFloat16Storage":
-        return (np.frombuffer(content, "<u2").astype("<u4") << 16).view("<f4")
-    return np.frombuffer(content, _TYPES[kind])
+def _known(path: Path, argument: str) -> str:
+    module, _, name = argument.partition(" ")
+    module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
+    full = f"{module}.{name}"  # protocol 2 has the names of Python 2
+    if full not in (*_COPYING, "collections.defaultdict") and not (_TORCH.fullmatch(full) or _TOOLKITS.fullmatch(full)):
+        raise CheckpointError(
+            f"{path}: asks for {shown(full)} when it is read, which no model needs: it may be harmful, and was not run."
+        )
+    return full

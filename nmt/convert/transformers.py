@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
-from nmt.convert.expressible import check_attention, check_plain_settings
+from nmt.convert.expressible import PLAIN_MARIANMT, check_expressible
 from nmt.convert.foreign import Part
 from nmt.convert.huggingface.names import (
     OUTPUT,
@@ -23,7 +23,6 @@ from nmt.convert.huggingface.names import (
 )
 from nmt.convert.weights import layer_tensors
 from nmt.data.vocab import Vocabulary
-from nmt.errors import NmtError
 from nmt.model.positions import fixed_positions
 from nmt.packages import require_package
 
@@ -62,7 +61,7 @@ def marian_config(model: ModelConfig, vocab_size: int, *, name: str, **more: Any
     Raises:
         NmtError: transformers is not installed, or MarianMT cannot express this model.
     """
-    _check(model, name)
+    check_expressible(model, PLAIN_MARIANMT, name, "MarianMT")
     advice = "Install it: `pip install transformers`."
     transformers = require_package("transformers", "Hugging Face transformers", what="MarianMT", advice=advice)
     return transformers.MarianConfig(
@@ -88,13 +87,6 @@ def marian_config(model: ModelConfig, vocab_size: int, *, name: str, **more: Any
         decoder_start_token_id=Vocabulary.BOS,
         **more,
     )
-
-
-def _check(model: ModelConfig, name: str) -> None:
-    if model.norm != "post":
-        raise NmtError(f"{name}: is a pre-norm model, but MarianMT is post-norm. Compare with CTranslate2.")
-    check_attention(model, name, "MarianMT")
-    check_plain_settings(model, name, "MarianMT")
 
 
 def _weights(model: ModelConfig, ours: Mapping[str, Tensor], vocab_size: int) -> Iterator[tuple[str, Tensor]]:

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 
 from sentencepiece import SentencePieceProcessor
 
-LANGUAGE_TAG = re.compile(r">>[^<>]+<<")
+LANGUAGE_TAG = re.compile(r">>[\w-]+<<")
 """The piece that names a target language, such as ``>>deu<<``."""
+_ESCAPED = re.compile("[\udc80-\udcff]")
 _FIRST = 4
 _SPACE = "▁"
 
@@ -78,4 +79,5 @@ class ForeignPieces:
                 text += self._processor.decode([index]).encode()
             elif index >= _FIRST:
                 text += piece.replace(_SPACE, " ").encode()
-        return text.decode(errors="replace").removeprefix(" ")
+        # As SentencePiece decodes: each byte that is no UTF-8 is one U+FFFD.
+        return _ESCAPED.sub("\ufffd", text.decode(errors="surrogateescape")).removeprefix(" ")

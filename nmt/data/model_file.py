@@ -21,6 +21,7 @@ _TARGET_MODEL = 200  # the first number that ModelProto leaves to others
 _KNOWN_PIECES = 201
 _SEGMENTED_TEXT = 202
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
+_SCORE_BYTES = 4
 _TEXT, _SCORE, _KIND = 1, 2, 3  # ModelProto.SentencePiece
 
 
@@ -199,6 +200,8 @@ def _piece(message: bytes) -> Piece:
         if field.number == _TEXT:
             text = field.value.decode()
         elif field.number == _SCORE:
+            if len(field.value) != _SCORE_BYTES:
+                raise ValueError("a score is no number of 4 bytes")
             [score] = struct.unpack("<f", field.value)
         elif field.number == _KIND:
             kind = PieceKind(_varint(field.value, 0)[0])

@@ -15,6 +15,8 @@ from nmt.convert.ctranslate2 import writing as ctranslate2_writing
 from nmt.convert.ctranslate2.usage import ctranslate2_remarks, ctranslate2_usage
 from nmt.convert.ctranslate2.writing import write_ctranslate2
 from nmt.convert.targets import find_target
+from nmt.data.model_file import Piece, PieceKind, read_pieces, with_pieces
+from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError, NmtError
 from tests.convert.conftest import export, failed, names, probes_of, weights_of
 
@@ -42,7 +44,12 @@ def ctranslate2():
     return pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
 
 
-@pytest.mark.parametrize("settings", MODELS)
+QUICK, *OTHERS = MODELS
+
+
+@pytest.mark.parametrize(
+    "settings", [QUICK, *(pytest.param(*one.values, id=one.id, marks=pytest.mark.slow) for one in OTHERS)]
+)
 def test_all_checks_pass(settings, make_bundle, ctranslate2, tmp_path):
     checks = export(TARGET, make_bundle(**settings), tmp_path / "model")
     assert names(checks) == ALL
@@ -120,10 +127,13 @@ def test_another_segmenter_is_found(make_bundle, foreign_vocab, ctranslate2, mon
 
 @pytest.mark.parametrize("quantization", TARGET.quantizations)
 def test_every_quantization_is_written(quantization, make_bundle, ctranslate2, tmp_path):
-    checks = export(TARGET, make_bundle(), tmp_path / "model", quantization)
-    assert failed(checks) <= {"forced scores", "greedy outputs", "beam scores"}
-    worst = next(check.figure for check in checks if check.name == "forced scores")
-    assert worst < 0.5
+    bundle = make_bundle()
+    write_ctranslate2(bundle, tmp_path, quantization)
+    [side] = TARGET.sides(tmp_path, bundle)
+    checks = list(quantized_checks(OurSide(bundle.folder), side, probes_of(bundle)))
+    assert failed(checks) == set()
+    scores = next(check for check in checks if check.name == "quantized scores")
+    assert scores.figure < 0.6, scores.detail  # measured with 4.8: 0.39 for int8
 
 
 def test_a_broken_quantized_model_is_found(make_bundle, ctranslate2, monkeypatch, tmp_path):
@@ -167,8 +177,18 @@ def test_the_folder_says_what_the_model_needs(make_bundle, ctranslate2, tmp_path
     assert settings["layer_norm_epsilon"] == 0.3
 
 
+@pytest.mark.parametrize("tag", [">>deu<<", ">>zh-Hant<<", ">>deu\nimport os<<", ">>a b<<"])
+def test_a_bundle_puts_no_code_into_the_program_of_the_card(tag, make_bundle, vocab):
+    pieces = read_pieces(vocab.model_bytes)
+    tagged = Vocabulary(with_pieces(vocab.model_bytes, [*pieces, Piece(tag, kind=PieceKind.CONTROL)]))
+    program = ctranslate2_usage(replace(make_bundle(), vocab=tagged), 'a"+exit()+"\nexit()')
+    assert ("import os" in program, tag in program) == (False, tag.isprintable() and " " not in tag)
+    assert not any(line.startswith("exit") for line in program.splitlines())
+    compile(program, "card", "exec")
+
+
 def test_heads_of_another_size_are_refused(make_bundle, tmp_path):
-    with pytest.raises(NmtError, match="d_k 4 and d_v 8"):
+    with pytest.raises(NmtError, match="d_k: 4, d_v: 8"):
         write_ctranslate2(make_bundle(d_k=4), tmp_path)
 
 

@@ -1,32 +1,57 @@
-"""Models whose attention other toolkits cannot express are refused by the name of the setting."""
+"""Settings that a format cannot express are all named at once, by export and by train."""
 
 import pytest
 
 from nmt.config import ModelConfig
-from nmt.convert.expressible import check_attention
+from nmt.convert.expressible import FORMATS, MARIAN, MARIANMT, check_expressible, exports_line, obstacles
+from nmt.convert.targets import TARGETS
 from nmt.errors import NmtError
+
+OF_MARIAN = {"positions": "tensor2tensor", "decoder_start": "zero", "norm_epsilon": 1e-6}
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "formats"),
     [
-        ({"d_k": 4}, "m: has heads with d_k 4 and d_v 64, but Toolkit needs d_model / heads = 64 for both."),
-        (
-            {"attention": "additive"},
-            "m: has attention: additive, but Toolkit supports only scaled dot-product attention.",
-        ),
-        ({"attention": "dot_product"}, "m: has attention: dot_product, but"),
-        ({"source_eos": False}, "m: has source_eos: False, which is not exported to Toolkit."),
-        ({"source_neighbours": 3}, "m: has source_neighbours: 3, but Toolkit supports only full self-attention."),
-        ({"target_neighbours": 7}, "m: has target_neighbours: 7, but Toolkit supports only full self-attention."),
+        ({"norm": "post"}, "ctranslate2 huggingface onnx"),
+        ({"norm": "pre"}, "ctranslate2 onnx"),
+        ({"norm": "post", "d_k": 4}, "onnx"),
+        ({"norm": "post", "attention": "additive"}, "onnx"),
+        ({"norm": "post", "source_neighbours": 3}, "onnx"),
+        ({"norm": "post", "target_neighbours": 7}, "onnx"),
+        ({"norm": "post", "source_eos": False}, ""),
+        ({"norm": "post", "norm_epsilon": 0.01}, "ctranslate2 onnx"),
+        ({"norm": "post", "d_k": 64, "attention_bias": False}, "ctranslate2 huggingface onnx"),
+        ({"norm": "post", **OF_MARIAN}, "marian ctranslate2 huggingface onnx"),
+        ({"norm": "pre", **OF_MARIAN, "activation": "gelu"}, "marian ctranslate2 onnx"),
+        ({"norm": "post", **OF_MARIAN, "activation": "quick_gelu"}, "ctranslate2 huggingface onnx"),
+        ({"norm": "post", **OF_MARIAN, "first_position": 2}, "ctranslate2 huggingface onnx"),
+        ({"norm": "post", **OF_MARIAN, "norm_epsilon": 1e-5}, "ctranslate2 huggingface onnx"),
     ],
     ids=str,
 )
-def test_another_attention_is_refused(settings, message):
+def test_each_setting_decides_the_formats(settings, formats):
+    model = ModelConfig(**settings)
+    assert [form for form, table in FORMATS.items() if not obstacles(model, table)] == formats.split()
+    assert exports_line(model).startswith(f"exports to: {', '.join(formats.split()) or 'none'}")
+
+
+def test_every_format_has_a_table():
+    assert list(FORMATS) == [target.name for target in TARGETS]
+
+
+def test_all_obstacles_are_named_at_once_with_the_settings_that_remove_them():
+    model = ModelConfig(norm="pre", norm_epsilon=1e-5, positions="sinusoidal", decoder_start="bos")
     with pytest.raises(NmtError) as caught:
-        check_attention(ModelConfig(**settings), "m", "Toolkit")
-    assert str(caught.value).startswith(message)
-
-
-def test_the_papers_attention_is_expressible():
-    check_attention(ModelConfig(attention_bias=False, d_k=64), "m", "Toolkit")
+        check_expressible(model, MARIAN, "m", "Marian")
+    assert str(caught.value) == (
+        "m: Marian cannot express positions: sinusoidal, decoder_start: bos, norm_epsilon: 1e-05. Train a model with "
+        "--set model.positions=tensor2tensor --set model.decoder_start=zero --set model.norm_epsilon=1e-06. It can be "
+        "exported to ctranslate2, onnx."
+    )
+    assert exports_line(model) == (
+        "exports to: ctranslate2, onnx; not marian (positions: sinusoidal, decoder_start: bos, norm_epsilon: 1e-05), "
+        "huggingface (norm: pre)"
+    )
+    with pytest.raises(NmtError, match=r"^m: MarianMT cannot express norm: pre\."):
+        check_expressible(model, MARIANMT, "m", "MarianMT")

@@ -1,8 +1,10 @@
 """The importers of fairseq, OpenNMT-py, JoeyNMT, Sockeye and Eole: what they read, and what they refuse by its name."""
 
 import collections
+import functools
 import sys
 import types
+import typing
 
 import numpy as np
 import pytest
@@ -335,12 +337,15 @@ def test_a_predictor_of_lengths_is_left_out(tmp_path):
 
 @pytest.fixture
 def torchtext():
-    """Modules with the classes of OpenNMT-py 1 and 2, so that pickle can write their objects."""
+    """The classes of OpenNMT-py 1 and 2 and of OmegaConf, so that pickle can write their objects."""
     made = {}
     for module, names in {
         "torchtext.data.field": ["Field"],
         "torchtext.vocab": ["Vocab"],
-        "onmt.inputters.text_dataset": ["TextMultiField"],
+        "onmt.inputters.text_dataset": ["TextMultiField", "_feature_tokenize"],
+        "omegaconf.dictconfig": ["DictConfig"],
+        "omegaconf.nodes": ["AnyNode"],
+        "omegaconf.base": ["ContainerMetadata", "Metadata"],
     }.items():
         for index in range(1, module.count(".") + 2):
             name = ".".join(module.split(".")[:index])
@@ -353,12 +358,45 @@ def torchtext():
         del sys.modules[name]
 
 
+def test_settings_of_fairseq_lie_within_omegaconf_in_2020(tmp_path, torchtext):
+    """As fairseq pickled them before it stored plain mappings."""
+
+    def node(kind, **attributes):
+        made = getattr(torchtext[f"omegaconf.{'nodes' if kind == 'AnyNode' else 'dictconfig'}"], kind)()
+        metadata = torchtext["omegaconf.base"].ContainerMetadata()
+        vars(metadata).update(ref_type=typing.Any, object_type=dict, optional=True, key_type=typing.Any)
+        vars(metadata).update(resolver_cache=collections.defaultdict(dict), flags={"struct": True})
+        vars(made).update(attributes, _metadata=metadata, _parent=None)
+        return made
+
+    def config(values):
+        return node("DictConfig", _content={key: node("AnyNode", _val=value) for key, value in values.items()})
+
+    origin = write(tmp_path, "fairseq", pre=True)
+    expected = read_fairseq(origin)
+    checkpoint = torch.load(origin / "checkpoint_best.pt", weights_only=False)
+    arguments = checkpoint.pop("args")
+    languages = {"_name": "translation", "source_lang": "en", "target_lang": "de"}
+    arguments._name = arguments.arch
+    whole = node("DictConfig", _content={"model": node("AnyNode", _val=arguments), "task": config(languages)})
+    flat = {"model": config(vars(arguments)), "task": config(languages)}
+    for number, cfg in enumerate((whole, flat)):
+        torch.save(checkpoint | {"args": None, "cfg": cfg}, origin / "checkpoint_best.pt")
+        model = read_fairseq(origin)
+        assert model.config == expected.config, number
+        assert (model.source_lang, model.target_lang) == ("en", "de")
+
+
 def test_vocabularies_of_opennmt_py_2_lie_within_objects(tmp_path, torchtext):
     def field(pieces):
         vocab = torchtext["torchtext.vocab"].Vocab()
-        vars(vocab).update(itos=pieces, stoi=collections.defaultdict(int, {piece: i for i, piece in enumerate(pieces)}))
+        stoi = collections.defaultdict(int, {piece: i for i, piece in enumerate(pieces)})
+        vars(vocab).update(itos=pieces, stoi=stoi, freqs=collections.Counter(pieces), vectors=None)
         inner = torchtext["torchtext.data.field"].Field()
-        vars(inner).update(vocab=vocab, pad_token="<blank>", unk_token="<unk>")
+        tokenize = functools.partial(
+            torchtext["onmt.inputters.text_dataset"]._feature_tokenize, layer=0, feat_delim=None, truncate=None
+        )
+        vars(inner).update(vocab=vocab, pad_token="<blank>", unk_token="<unk>", tokenize=tokenize)
         outer = torchtext["onmt.inputters.text_dataset"].TextMultiField()
         vars(outer).update(fields=[("src", inner)])
         return outer

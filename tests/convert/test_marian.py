@@ -1,8 +1,12 @@
 """Models of Marian: the stored ones were trained by Marian, which also translated (make_marian_oracle.py)."""
 
+import contextlib
 import dataclasses
+import io
 import json
+import re
 import shutil
+import sys
 import zipfile
 from pathlib import Path
 
@@ -287,6 +291,38 @@ def test_damaged_files_are_one_clear_error(damage, message, copy, tmp_path):
     assert not (tmp_path / "bundle").exists()
 
 
+def with_member(folder, content, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(folder / "model.npz", "a", compression) as archive:
+        archive.writestr("x.npy", content)
+
+
+def header(shape, dtype="<f4"):
+    """The beginning of a file with an array."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": dtype, "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "compression"),
+    [
+        (header((1 << 40,)), zipfile.ZIP_STORED),
+        (header((-1, 3)), zipfile.ZIP_STORED),
+        (header((0, 1 << 62, 1 << 62)), zipfile.ZIP_STORED),
+        (header((3,), "|O") + b"cos\nsystem\n.", zipfile.ZIP_STORED),
+        (header((3,)).replace(b"shape", b"xhape"), zipfile.ZIP_STORED),
+        (header((3,))[:20], zipfile.ZIP_STORED),
+        (b"\x93NUMPY\x03\x00\xff\xff\xff\xff", zipfile.ZIP_STORED),
+        (b"no array", zipfile.ZIP_STORED),
+        (header((1 << 25,)) + bytes(1 << 27), zipfile.ZIP_DEFLATED),
+    ],
+)
+def test_a_member_of_an_npz_file_that_claims_too_much_is_refused(content, compression, copy):
+    with_member(copy, content, compression)
+    with pytest.raises(CheckpointError, match=r"model\.npz: is not an \.npz file, or is damaged"):
+        read_npz(copy / "model.npz")
+
+
 def zipped(folder, path, compression=zipfile.ZIP_DEFLATED):
     """An archive as macOS makes it."""
     with zipfile.ZipFile(path, "w", compression) as archive:
@@ -410,6 +446,75 @@ def test_a_model_without_sentencepiece_models_gets_a_remark(copy):
     assert any("separated by spaces" in remark for remark in read_marian(copy).remarks)
 
 
+class FakeMarian:
+    """pymarian as far as it is used; it keeps what it is given."""
+
+    def __init__(self):
+        self.given = []
+
+    def Translator(self, **options):  # noqa: N802
+        self.given.append(options)
+        return self
+
+    def translate(self, lines):
+        return ["0 ||| ▁a ||| WordScores= -1 -1 ||| F0= -2 ||| -2"]
+
+
+@pytest.mark.parametrize("name", ["model.npz --shuffle x.npz", "touch canary |.npz"])
+def test_the_names_of_a_models_files_never_reach_pymarian(name, copy, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.convert.archives._ODD", frozenset())  # the second of two walls
+    monkeypatch.setitem(sys.modules, "pymarian", pymarian := FakeMarian())
+    (copy / "model.npz").rename(copy / name)
+    copy = copy.rename(tmp_path / "a folder with spaces")
+    vocabularies = yaml.safe_load((copy / "decoder.yml").read_text())["vocabs"]
+    (copy / "decoder.yml").write_text(yaml.safe_dump({"models": [name], "vocabs": vocabularies}))
+    side = MarianSide(copy, read_marian(copy))
+    with contextlib.suppress(KeyError):  # of the made-up output
+        side.search([("▁a",)], 1, 9)
+    [given] = pymarian.given
+    for path, original in ((given["models"][0], copy / name), (given["vocabs"][1], copy / vocabularies[1])):
+        assert re.fullmatch(r"[\w/.-]+", path)
+        assert Path(path).read_bytes() == original.read_bytes()
+
+
+@pytest.mark.parametrize(("name", "reason"), [("marian-pre", "pre-norm"), ("marian-post", "takes text, not pieces")])
+def test_pymarian_takes_no_part_where_it_compares_nothing(name, reason, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymarian", FakeMarian())
+    folder = Path(shutil.copytree(DATA / name, tmp_path / "model"))
+    model = read_marian(folder)
+    if name == "marian-post":
+        (folder / "vocab.spm").write_bytes(b"")
+        (folder / "decoder.yml").write_text("models: [model.npz]\nvocabs: [vocab.spm, vocab.spm]\n")
+    with pytest.raises(ImportError, match=reason):
+        MarianSide(folder, model)
+
+
+def test_pymarian_is_not_used_where_its_folder_has_a_space(copy, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymarian", FakeMarian())
+    (tmp_path / "a b").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "a b"))
+    with pytest.raises(ImportError, match="set TMPDIR to a folder without spaces"):
+        MarianSide(copy, read_marian(copy))
+
+
+@pytest.mark.parametrize("name", ["model|.npz", "model\n.npz", "-model.npz", "$(id).npz"])
+def test_odd_names_of_files_are_refused(name, copy, tmp_path):
+    (copy / "model.npz").rename(copy / name)
+    path = zipped(copy, tmp_path / "opus.zip")
+    (copy / "decoder.yml").write_text(yaml.safe_dump({"models": [name]}))
+    for origin in (copy, path):
+        with pytest.raises(CheckpointError, match=r"names a file '.*Rename the file") as caught:
+            import_model(origin, tmp_path / "bundle")
+        assert "\n" not in str(caught.value)
+
+
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", bytes(20 << 20))
+    with pytest.raises(CheckpointError, match=r"bomb\.zip: has [\d,]+ bytes, but its files have 20,971,520"):
+        import_model(tmp_path / "bomb.zip", tmp_path / "bundle")
+
+
 def test_pieces_in_marians_output_may_hold_any_space_but_the_plain_one():
     side = object.__new__(MarianSide)
     side._target_names = {"10\u00a0km": "▁10\u00a0km", "a": "▁a"}
@@ -420,7 +525,7 @@ def test_pieces_in_marians_output_may_hold_any_space_but_the_plain_one():
 
 
 def test_a_native_model_that_marian_cannot_express_is_refused_by_name(make_bundle, tmp_path):
-    with pytest.raises(NmtError, match=r"positions: sinusoidal, but Marian has only tensor2tensor"):
+    with pytest.raises(NmtError, match=r"cannot express positions: sinusoidal, decoder_start: bos\."):
         export_model(make_bundle().folder, tmp_path / "out", to="marian")
 
 

@@ -5,7 +5,12 @@ import dataclasses
 import pytest
 
 from nmt.convert.certificate.our_side import OurSide
-from nmt.convert.certificate.quantized import quantized_checks, quantized_outputs, quantized_scores
+from nmt.convert.certificate.quantized import (
+    quantized_checks,
+    quantized_outputs,
+    quantized_remarks,
+    quantized_scores,
+)
 from tests.convert.conftest import probes_of
 
 TEXT = tuple(f"{line} no pa ru se ti" for line in ("ba do ki", "lu me", "no", "ti ba", "ki ki do", "me lu"))
@@ -56,6 +61,27 @@ def test_more_than_half_of_the_lines_must_not_change(changed, passes, ours):
     assert check.figure == changed / 6
     assert check.detail.startswith(f"{changed} of 6 lines change")
     assert "reference 100.0" not in check.detail
+
+
+def test_outputs_are_compared_as_far_as_a_side_searches(ours):
+    """The reference computation cuts outputs off early."""
+
+    class Cut(Changed):
+        def search(self, sources, beam, max_length):
+            return [
+                [dataclasses.replace(best, pieces=best.pieces[:6], is_complete=len(best.pieces) <= 6)]
+                for [best] in super().search(sources, beam, max_length)
+            ]
+
+    check = quantized_outputs(ours, Cut(ours), probes_of(ours.bundle), TEXT)
+    assert check.figure == 0
+    assert "reference 100.0" in check.detail
+
+
+@pytest.mark.parametrize(("changed", "warns"), [(1, False), (2, True)])
+def test_a_warning_says_that_outputs_change(changed, warns, ours):
+    checks = list(quantized_checks(ours, Changed(ours, lines=changed), probes_of(ours.bundle), TEXT))
+    assert any(f"{changed} of 6 lines change" in remark for remark in quantized_remarks(checks)) is warns
 
 
 def test_without_text_nothing_is_required_of_the_lines(ours):

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from nmt.convert.fairseq.reading import read_fairseq
-from nmt.convert.pickled import Instance
-from nmt.convert.torch_files import is_torch_file, read_torch_file
+from nmt.convert.tensors import read_tensors
+from nmt.convert.torch_files import Bag, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError
 from tests.convert.peers import write_fairseq
 
@@ -54,9 +54,12 @@ def test_tensors_of_every_kind_are_read(save):
     tensors = model()
     file = read_torch_file(save({"model": tensors}))
     assert list(file.value["model"]) == list(tensors)
-    for name, stored in file.value["model"].items():
-        assert np.array_equal(file.array(stored), tensors[name].detach().float().numpy()), name
-        assert stored.is_float == tensors[name].is_floating_point()
+    assert torch.equal(file.value["model"].pop("numbers"), tensors.pop("numbers"))
+    arrays = read_tensors(file, file.value["model"])
+    assert list(arrays) == list(tensors)
+    for name, array in arrays.items():
+        assert array.dtype == np.float32
+        assert np.array_equal(array, tensors[name].detach().float().numpy()), name
 
 
 def test_plain_values_and_objects_are_read_as_they_are(save):
@@ -64,11 +67,11 @@ def test_plain_values_and_objects_are_read_as_they_are(save):
     module = torch.nn.Linear(2, 3)
     state = {"args": settings, "again": settings, "state": module.state_dict(), "set": {"a"}}
     value = read_torch_file(save(state)).value
-    assert isinstance(value["args"], Instance)
+    assert isinstance(value["args"], Bag)
     assert value["args"].attributes == vars(settings)
     assert value["again"] is value["args"]
     assert list(value["state"]) == ["weight", "bias"]
-    assert value["set"] == ["a"]
+    assert value["set"] == {"a"}
 
 
 def test_what_an_optimizer_saves_is_read(save):
@@ -80,13 +83,14 @@ def test_what_an_optimizer_saves_is_read(save):
     assert sorted(value["optim"]["state"][0]) == ["exp_avg", "exp_avg_sq", "step"]
 
 
-@pytest.mark.parametrize("protocol", range(2, 6))
-def test_every_protocol_is_read(save, protocol):
+def test_values_of_every_kind_are_read_in_torchs_default_protocol(save):
     value = {
         "a": [1, -300, 2**70, 1.5, "x" * 300, b"bytes", None, True],
         "b": ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)),
     }
-    assert read_torch_file(save(value, pickle_protocol=protocol)).value == value
+    assert read_torch_file(save(value)).value == value
+    with pytest.raises(CheckpointError, match="torch's default pickle protocol"):
+        read_torch_file(save(value, pickle_protocol=4))
 
 
 class Runs:
@@ -129,7 +133,7 @@ def harmful(canary: Path) -> dict[str, tuple[object, str]]:
         "a class with __setstate__": (SetsState(canary), "SetsState"),
         "a class that is called": (builds, "Builds"),
         "open": (Runs(open, str(canary), "w"), "open"),
-        "getattr, then a call": (Runs(Path.touch, canary), "a method"),
+        "getattr, then a call": (Runs(Path.touch, canary), "unrecognized function"),
     }
 
 
@@ -176,6 +180,41 @@ PICKLES = {
 }
 
 
+def bomb(function: bytes, argument: bytes, between: bytes = b"", *, times: int = 10_000) -> bytes:
+    """A pickle that copies what it read, again and again."""
+    return b"\x80\x02" + argument + b"q\x00(" + b"c" + function + b"q\x01" + (b"h\x01h\x00" + between) * times + b"l."
+
+
+NUMBERS = b"](" + b"".join(b"M" + struct.pack("<H", number) for number in range(6_000)) + b"e"
+PICKLES |= {
+    "a number of many digits": b"\x80\x02I" + b"9" * 5_000 + b"\n.",
+    "encode of a number": b"\x80\x02c_codecs\nencode\nK\x05X\x06\x00\x00\x00latin1\x86R.",
+    "a large array of bytes": b"\x80\x02c__builtin__\nbytearray\n\x8a\x05" + b"\0" * 4 + b"\x08\x85R.",
+}
+BOMBS = {
+    "sets without end": bomb(b"__builtin__\nset\n", NUMBERS, b"\x85R"),
+    "counters without end": bomb(b"collections\nCounter\n", NUMBERS, b"\x85R"),
+    "bytes without end": bomb(b"_codecs\nencode\n", b"X\x00\x00\x01\x00" + b"a" * 2**16, b"X\x03\x00\x00\x00hex\x86R"),
+    "sets of sets": bomb(b"__builtin__\nset\n", b"K\x01", times=1).replace(
+        b"h\x01h\x00", b"h\x01" * 5_000 + NUMBERS + b"\x85R" * 5_000
+    ),
+    "attributes without end": b"\x80\x02}(" + b"".join(
+        b"X\x05\x00\x00\x00%05d" % number + b"N" for number in range(6_000)
+    ) + b"uq\x00(" + b"ccollections\nOrderedDict\n)Rh\x00b" * 3_000 + b"l.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", BOMBS.values(), ids=BOMBS)
+def test_a_small_pickle_that_takes_any_memory_is_refused(tmp_path, content):
+    path = tmp_path / "model.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", content)
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match=r"model\.pt: holds a pickle that copies its values [\d,]+ times"):
+            read_torch_file(path)
+        path.write_bytes(content)
+
+
 @pytest.mark.parametrize("content", PICKLES.values(), ids=PICKLES)
 def test_a_damaged_pickle_is_refused(tmp_path, content):
     path = tmp_path / "model.pt"
@@ -204,8 +243,7 @@ def test_a_file_that_is_cut_off_is_refused(save):
     for length in range(0, len(content), 97):
         path.write_bytes(content[:length])
         with pytest.raises(CheckpointError, match=r"model\.pt: "):
-            file = read_torch_file(path)
-            file.array(file.value["model"]["a"])
+            read_torch_file(path)
 
 
 def rewritten(path: Path, change) -> None:
@@ -217,26 +255,32 @@ def rewritten(path: Path, change) -> None:
             archive.writestr(name, content)
 
 
-def test_a_tensor_larger_than_its_storage_is_refused(tmp_path):
-    path = tmp_path / "model.pt"
-    torch.save({"a": torch.randn(3, 5)}, path)
-    # The pickle says 3 x 5 with steps of 5 and 1: make it 3 x 200, and then 200 x 5 with steps of 0.
-    for old, new in ((b"K\x03K\x05\x86", b"K\x03K\xc8\x86"), (b"K\x03K\x05\x86", b"K\xc8K\x05\x86")):
-        torch.save({"a": torch.randn(3, 5)}, path)
-        rewritten(path, lambda members, old=old, new=new: {n: c.replace(old, new) for n, c in members.items()})
-        file = read_torch_file(path)
-        assert max(file.value["a"].shape) == 200
-        with pytest.raises(CheckpointError, match=r"model\.pt: is damaged: a tensor is larger than its storage"):
-            file.array(file.value["a"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"K\x03K\x05\x86", b"K\x03K\xc8\x86"),  # 3 x 200 in place of 3 x 5
+        (b"K\x03K\x05\x86q\x08K\x05K\x01\x86", b"K\x7fK\x7f\x86q\x08K\x00K\x00\x86"),  # one number, many times
+        (b"K\x03K\x05\x86", b"K\x00\x8a\x06" + b"\0" * 5 + b"\x80\x8a\x06" + b"\0" * 5 + b"\x80\x87"),
+    ],
+)
+def test_a_tensor_larger_than_its_storage_is_refused(save, old, new):
+    path = save({"a": torch.randn(3, 5)})
+    content = path.read_bytes() if not zipfile.is_zipfile(path) else None
+    if content is not None:
+        path.write_bytes(content.replace(old, new))
+    else:
+        rewritten(path, lambda members: {name: content.replace(old, new) for name, content in members.items()})
+    with pytest.raises(CheckpointError, match=r"model\.pt: .*damaged"):
+        read_tensors(file := read_torch_file(path), file.value)
 
 
-def test_a_storage_of_another_size_is_refused(tmp_path):
+def test_a_storage_with_a_wrong_bit_is_refused(tmp_path):
     path = tmp_path / "model.pt"
-    torch.save({"a": torch.randn(3, 5)}, path)
-    rewritten(path, lambda members: {n: c + b"\0" * (n.endswith("data/0")) for n, c in members.items()})
-    file = read_torch_file(path)
-    with pytest.raises(CheckpointError, match=r"storage 0 has 61 bytes, expected 60"):
-        file.array(file.value["a"])
+    torch.save({"a": (tensor := torch.randn(3, 5))}, path)
+    numbers = tensor.numpy().tobytes()
+    path.write_bytes(path.read_bytes().replace(numbers, numbers[:-1] + bytes([numbers[-1] ^ 1])))
+    with pytest.raises(CheckpointError, match="data/0 does not have its checksum"):
+        read_torch_file(path)
 
 
 def test_a_compressed_archive_is_refused(tmp_path):

@@ -73,7 +73,16 @@ def test_bytes_beside_foreign_pieces_are_decoded():
     vocab = with_foreign(LARGE)
     euro = LARGE.encode(["€"])[0]
     assert LARGE.decode([euro]) == ["€"]
-    assert vocab.decode([[*euro, LARGE.size + 1], [*euro[:-1], LARGE.size + 1]]) == ["€ schön", "\ufffd schön"]
+    assert vocab.decode([[*euro, LARGE.size + 1], [*euro[:-1], LARGE.size + 1]]) == ["€ schön", "\ufffd\ufffd schön"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xe2\x82", b"\xe2\x82a", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\x80\xff", b"a\x80\xe2\x82\xac"]
+)
+def test_broken_bytes_beside_foreign_pieces_are_decoded_as_sentencepiece_does(content):
+    ids = LARGE.ids([f"<0x{byte:02X}>" for byte in content])
+    [expected] = LARGE.decode([ids])
+    assert with_foreign(LARGE).decode([[*ids, LARGE.size + 1]]) == [f"{expected} schön"]
 
 
 def test_special_pieces_beside_foreign_ones_are_decoded_as_sentencepiece_does():

@@ -89,9 +89,7 @@ def greedy_outputs(ours: OurSide, theirs: Side, probes: Probes) -> Check | None:
     found = ours.search(sources, 1, _max_output(ours))
     ties, differing = 0, []
     for source, [mine, *_], [other, *_] in zip(sources, found, expected, strict=True):
-        # What one side cut off earlier than the other is compared as far as it goes.
-        end = len(other.pieces) if not other.is_complete else None
-        if mine.pieces[:end] == other.pieces:
+        if as_far_as(mine, other) == other.pieces:
             continue
         if _is_tie(ours, source, mine.pieces, other.pieces):
             ties += 1
@@ -156,6 +154,11 @@ def _searched(ours: OurSide, probes: Probes) -> list[Pieces]:
 def _as_line(text: str) -> str:
     """Text as it is written: a line end among its bytes is a space, and spaces around it do not count."""
     return text.replace("\n", " ").strip()
+
+
+def as_far_as(mine: Hypothesis, other: Hypothesis) -> tuple[str, ...]:
+    """The pieces of our output to compare with another one, which its side may have cut off earlier."""
+    return mine.pieces if other.is_complete else mine.pieces[: len(other.pieces)]
 
 
 def _max_output(ours: OurSide) -> int:

@@ -18,7 +18,7 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.convert.certificate.checks import COMPARISONS, cached_steps
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes, make_probes
-from nmt.convert.certificate.quantized import quantized_checks
+from nmt.convert.certificate.quantized import quantized_checks, quantized_remarks
 from nmt.convert.certificate.record import Certificate, Check, certificate_from
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
@@ -150,7 +150,8 @@ def certify_export(job: ExportJob) -> Certificate:
     probes = _probes(ours, job.lines)
     sides = target.sides(job.folder, ours.bundle)
     is_exact = job.quantization == target.quantizations[0]
-    compared = _compared(ours, sides, probes) if is_exact else _compared_quantized(ours, sides, probes, job.lines)
+    compared = [*(_compared(ours, sides, probes) if is_exact else _compared_quantized(ours, sides, probes, job.lines))]
+    unused = [] if any(target.package in side.software for side in sides) else [not_usable(target.package)]
     return Certificate(
         direction="export",
         toolkit=target.toolkit,
@@ -163,7 +164,7 @@ def certify_export(job: ExportJob) -> Certificate:
             cached_steps(ours, probes),
             *compared,
         ),
-        remarks=() if any(target.package in side.software for side in sides) else (not_usable(target.package),),
+        remarks=(*unused, *quantized_remarks(compared)),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nmt.convert.certificate.checks import decoded_text, segmentation
+from nmt.convert.certificate.checks import as_far_as, decoded_text, segmentation
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes
 from nmt.convert.certificate.record import Check
@@ -21,6 +21,9 @@ CHANGED_LIMIT = 0.5
 """The largest share of changed lines."""
 MEAN_DIFFERENCE_LIMIT = 1.0
 """The largest mean difference of the log-probability of a piece."""
+REMARKABLE_SHARE = 0.2
+"""Where more lines change, users are told to score a test set first."""
+OUTPUTS = "quantized outputs"
 _MAX_EXTRA = 50
 
 
@@ -63,8 +66,9 @@ def quantized_outputs(ours: OurSide, theirs: Side, probes: Probes, lines: Sequen
     expected = theirs.search(sources, 1, length)
     if expected is None:
         return None
-    found = [_spaced(best.pieces) for [best] in ours.search(sources, 1, length)]
-    quantized = [_spaced(best.pieces) for [best, *_] in expected]
+    pairs = [(mine, other) for [mine], [other, *_] in zip(ours.search(sources, 1, length), expected, strict=True)]
+    found = [_spaced(as_far_as(mine, other)) for mine, other in pairs]
+    quantized = [_spaced(other.pieces) for _, other in pairs]
     changed = sum(a != b for a, b in zip(found, quantized, strict=True))
     share = changed / len(sources)
     bleu = score("bleu", quantized, [found], tokenize="none").value
@@ -73,7 +77,16 @@ def quantized_outputs(ours: OurSide, theirs: Side, probes: Probes, lines: Sequen
         f"reference {bleu:.1f}, over pieces"
     )
     limit = CHANGED_LIMIT if lines else 1.0
-    return Check("quantized outputs", share <= limit, detail, theirs.name, share, limit)
+    return Check(OUTPUTS, share <= limit, detail, theirs.name, share, limit)
+
+
+def quantized_remarks(checks: Sequence[Check]) -> list[str]:
+    """A warning where the outputs of a quantized model change more than a little."""
+    return [
+        f"The stored weights change outputs: {check.detail}. Score translations of a test set with both models first."
+        for check in checks
+        if check.name == OUTPUTS and check.figure is not None and check.figure > REMARKABLE_SHARE
+    ][:1]
 
 
 def _spaced(pieces: Pieces) -> str:

@@ -14,7 +14,7 @@ from nmt.convert.foreign import ForeignModel, ForeignVocabulary
 from nmt.convert.reference import Reference
 from nmt.convert.vocabulary import piece_names
 
-_TAG = re.compile(r">>[^<>]+<<")
+_TAG = re.compile(r">>[\w-]+<<")
 _SPACE = "▁"
 _OTHER_SPACE = re.compile(r"[^\S ]")
 """White space that a piece may hold where spaces alone separate pieces."""

@@ -9,17 +9,28 @@ from nmt.convert.ctranslate2.software import NEVER_EMITTED
 from nmt.convert.exported_segmenters import SOURCE_MODEL, TARGET_MODEL, has_plain_ids
 
 _USAGE = """\
+import itertools
 import sys
+
 import ctranslate2
 from sentencepiece import SentencePieceProcessor
 
-source, target = (SentencePieceProcessor(model_file="{name}/" + name) for name in ("{source}", "{target}"))
-translator = ctranslate2.Translator("{name}")
+folder = {name!r}
+source, target = (SentencePieceProcessor(model_file=f"{{folder}}/{{file}}") for file in ("{source}", "{target}"))
+translator = ctranslate2.Translator(folder)
 search = dict(beam_size={beam}, length_penalty={penalty}, max_input_length={limit}, max_decoding_length={limit})
-for line in sys.stdin:
+
+
+def segment(line):
 {pieces}
-    [result] = translator.translate_batch([pieces], **search, disable_unk=True, suppress_sequences={never})
-    print({text})
+
+
+while lines := list(itertools.islice(sys.stdin, 256)):
+    batch = [segment(line.rstrip("\\n")) for line in lines]
+    for result in translator.translate_batch(
+        batch, **search, max_batch_size=32, disable_unk=True, suppress_sequences={never}
+    ):
+        print({text})
 """
 
 
@@ -42,10 +53,10 @@ def ctranslate2_usage(bundle: Bundle, name: str) -> str:
 
 def _segmenting(bundle: Bundle) -> str:
     if not bundle.vocab.language_tags:
-        return '    pieces = source.encode(line.rstrip("\\n"), out_type=str)'
+        return "    return source.encode(line, out_type=str)"
     return (
-        f'    tag, _, text = line.rstrip("\\n").partition(" ")  # {bundle.vocab.language_tags[0]} and the like\n'
-        "    pieces = [tag, *source.encode(text, out_type=str)] if line.strip() else []"
+        f'    tag, _, text = line.partition(" ")  # {bundle.vocab.language_tags[0]} and the like\n'
+        "    return [tag, *source.encode(text, out_type=str)] if line.strip() else []"
     )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.convert.exported_segmenters import pieces_of, write_segmenters
-from nmt.convert.expressible import check_attention
+from nmt.convert.expressible import ATTENTION, check_expressible
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.model.positions import fixed_positions
 from nmt.packages import require_package
@@ -35,7 +35,7 @@ def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32
         NmtError: CTranslate2 is not installed, or cannot express this model.
         WriteError: a file could not be written.
     """
-    check_attention(bundle.config.model, str(bundle.folder), "CTranslate2")
+    check_expressible(bundle.config.model, ATTENTION, str(bundle.folder), "CTranslate2")
     spec = _specification(bundle)
     spec.validate()
     spec.optimize(quantization)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmt.convert.foreign import Part
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.convert.settings import check_equal
 from nmt.errors import CheckpointError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nmt.convert.eole.config_file import EMBEDDINGS, PARTS, EoleSettings
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.convert.settings import check_settings
 from nmt.errors import CheckpointError
 

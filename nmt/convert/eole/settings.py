@@ -11,7 +11,7 @@ from nmt.config.mistakes import first_mistake
 from nmt.convert.completing import BEAM_OF_5
 from nmt.convert.eole.config_file import EMBEDDINGS, PARTS, EoleSettings
 from nmt.convert.eole.refusals import ACTIVATIONS
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.convert.settings import check_equal, model_settings
 from nmt.errors import CheckpointError
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from nmt.convert.foreign import ForeignVocabulary
 from nmt.convert.json_files import read_json
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.convert.segmenters import segmented_vocabulary
 from nmt.errors import CheckpointError, VocabularyError
 

@@ -13,17 +13,17 @@ from nmt.convert.completing import BEAM_OF_5, completed, files_by_name
 from nmt.convert.fairseq.settings import FIRST_POSITION, model_config
 from nmt.convert.foreign import Array, ForeignModel, LayerModules, Layout, Part
 from nmt.convert.given import NOTHING_GIVEN, Given
-from nmt.convert.pickled import Instance
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import language_code, only_file, plain_settings
 from nmt.convert.tensors import check_layer_counts, read_tensors
-from nmt.convert.torch_files import TorchFile, is_torch_file, read_torch_file
+from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
 
 BOS, PAD, EOS, UNK = "<s>", "<pad>", "</s>", "<unk>"
 SPECIAL = (BOS, PAD, EOS, UNK)
 """The pieces that every dictionary begins with; its file does not list them."""
 _CHECKPOINTS = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
+_DEEPEST_NODES = 3
 _BUFFERS = (".version", ".embed_positions._float_tensor", ".embed_positions.weights")
 _FUSED = re.compile(r"(.*self_attn|.*encoder_attn)\.in_proj_(weight|bias)")
 _OLD_NORM = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.layer_norms\.(\d)\.(weight|bias)")
@@ -102,8 +102,8 @@ def read_settings(file: TorchFile) -> dict[str, Any]:
     """
     if not isinstance(file.value, Mapping):
         raise CheckpointError(f"{file.path}: is not a checkpoint of fairseq.")
-    if isinstance(arguments := file.value.get("args"), Instance) and arguments.attributes:
-        return arguments.attributes
+    if arguments := _values(file.value.get("args")):
+        return arguments
     configuration = _values(file.value.get("cfg"))
     model, task = _values(configuration.get("model")), _values(configuration.get("task"))
     if not model:
@@ -113,9 +113,23 @@ def read_settings(file: TorchFile) -> dict[str, Any]:
 
 
 def _values(part: Any) -> dict[str, Any]:
-    if isinstance(part, Instance):
-        return part.attributes
-    return {key: value for key, value in part.items() if isinstance(key, str)} if isinstance(part, dict) else {}
+    part = _opened(part)
+    mapping = part.attributes if isinstance(part, Bag) else part if isinstance(part, dict) else {}
+    return {key: _opened(value) for key, value in mapping.items() if isinstance(key, str)}
+
+
+def _opened(node: Any) -> Any:
+    """What a node of OmegaConf holds: fairseq pickled its configuration so from October 2020 to March 2021."""
+    for _ in range(_DEEPEST_NODES):
+        held = (
+            [node.attributes[key] for key in ("_val", "_content") if key in node.attributes]
+            if isinstance(node, Bag)
+            else []
+        )
+        if not held:
+            break
+        node = held[0]
+    return node
 
 
 def _dictionary(folder: Path, language: str) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 from nmt.config import ModelConfig
 from nmt.convert.foreign import Array
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.convert.settings import MAX_POSITIONS, check_equal, check_settings, choose, model_settings
 from nmt.errors import CheckpointError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,6 +128,6 @@ class _Segmenter:
         try:
             SentencePieceProcessor(model_proto=model).id_to_piece(0)
             read_pieces(model)
-        except (RuntimeError, ValueError, IndexError, struct.error):
+        except (RuntimeError, ValueError, IndexError):
             raise VocabularyError(f"{path}: is not a SentencePiece model. Copy the model again.") from None
         return cls(path, model)

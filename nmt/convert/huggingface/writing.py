@@ -16,7 +16,7 @@ from torch import Tensor
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import ModelConfig
 from nmt.convert.exported_files import write_json
-from nmt.convert.expressible import check_attention
+from nmt.convert.expressible import MARIANMT, check_expressible
 from nmt.convert.foreign import Part
 from nmt.convert.huggingface.features import sines_first, with_features
 from nmt.convert.huggingface.names import (
@@ -29,7 +29,6 @@ from nmt.convert.huggingface.names import (
     layout,
 )
 from nmt.convert.huggingface.reading import CONFIG, GENERATION
-from nmt.convert.huggingface.settings import NORM_EPSILON
 from nmt.convert.huggingface.tensor_files import WEIGHTS
 from nmt.convert.huggingface.tokenizer_files import CONFIG as TOKENIZER_CONFIG
 from nmt.convert.huggingface.tokenizer_files import SEGMENTERS, TARGET_VOCAB, VOCAB
@@ -41,8 +40,6 @@ from nmt.model.positions import fixed_positions
 from nmt.writing import WriteError, write_file
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-_LARGEST_EPSILON = 1e-4
-"""With a larger epsilon, MarianMT's layer norms would compute something else."""
 _PAD, _UNK, _BOS, _EOS = Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS, Vocabulary.EOS
 
 
@@ -56,7 +53,7 @@ def write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> None:
         NmtError: MarianMT cannot express the model. The message names the setting.
         WriteError: a file could not be written.
     """
-    check_expressible(bundle)
+    check_expressible(bundle.config.model, MARIANMT, str(bundle.folder), "MarianMT")
     tensors = {name: tensor.to(DTYPES[quantization]).contiguous() for name, tensor in stored_tensors(bundle).items()}
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
@@ -74,23 +71,6 @@ def write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> None:
     write_json(folder / CONFIG, _config(bundle, quantization))
     write_json(folder / GENERATION, _generation(bundle))
     write_json(folder / TOKENIZER_CONFIG, _tokenizer(bundle))
-
-
-def check_expressible(bundle: Bundle) -> None:
-    """Check that MarianMT can compute what the model does.
-
-    Raises:
-        NmtError: it cannot. The message names the setting.
-    """
-    model, name = bundle.config.model, str(bundle.folder)
-    check_attention(model, name, "MarianMT")
-    if model.norm != "post":
-        raise NmtError(f"{name}: has norm: {model.norm}, but MarianMT has only post. Export to another format.")
-    if model.norm_epsilon > _LARGEST_EPSILON:
-        raise NmtError(
-            f"{name}: has norm_epsilon: {model.norm_epsilon:g}, but MarianMT has {NORM_EPSILON:g}. Export to another "
-            "format."
-        )
 
 
 def stored_tensors(bundle: Bundle) -> dict[str, Tensor]:

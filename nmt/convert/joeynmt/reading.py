@@ -11,7 +11,7 @@ from nmt.convert.completing import completed, files_by_name
 from nmt.convert.foreign import ForeignModel, ForeignVocabulary, LayerModules, Layout
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.joeynmt.settings import TABLES, check_text, decoding_config, model_config, part_settings, with_part
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import check_settings, language_code, only_file, plain_settings, read_yaml_settings
 from nmt.convert.tensors import check_layer_counts, read_tensors

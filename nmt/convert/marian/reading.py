@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
-import zlib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
 from nmt.config import DecodingConfig
+from nmt.convert.archives import check_file_name
 from nmt.convert.completing import files_by_name
 from nmt.convert.foreign import ATTENTION, Array, ForeignModel, Layout, Names, Part
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.marian.settings import DECODES_OTHERWISE, model_config
 from nmt.convert.marian.vocabulary import read_vocabulary
+from nmt.convert.messages import shown
 from nmt.convert.segmenters import read_segmenter, segmentation_remarks
 from nmt.convert.settings import parse_yaml_settings, plain_settings, read_yaml_settings, unused_remarks, valid_settings
 from nmt.errors import CheckpointError, ConfigError
 
 DECODER_NAME = "decoder.yml"
+_LARGEST_RATIO, _LARGEST_PACKED = 20, 64 * 2**20
+"""The largest ratio of unpacked to packed bytes of a large member: weights hardly shrink."""
 _SETTINGS = "special:model.yml"
 _WORD = re.compile(r"[^\W_]+")
 _SEGMENTERS = {"source": ("source.spm", "source.model"), "target": ("target.spm", "target.model")}
@@ -114,13 +117,13 @@ def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         CheckpointError: the file is damaged, no model of Marian, or holds numbers of 8 bits.
     """
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, NpzFile):
-            raise ValueError("one array, not an archive of them")
-        with archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, KeyError) as error:
-        raise CheckpointError(f"{path}: is not an .npz file, or is damaged ({error}).") from None
+        with zipfile.ZipFile(path) as archive:
+            arrays = {member.filename.removesuffix(".npy"): _array(archive, member) for member in archive.infolist()}
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except Exception as error:  # of any kind: zipfile, zlib and the header of an array raise many
+        reason = shown(str(error) or type(error).__name__)
+        raise CheckpointError(f"{path}: is not an .npz file, or is damaged ({reason}).") from None
     if _SETTINGS not in arrays:
         raise CheckpointError(f"{path}: lacks {_SETTINGS}, the model's settings: is it a model of Marian?")
     text = arrays.pop(_SETTINGS).tobytes().rstrip(b"\0").decode(errors="replace")
@@ -137,6 +140,21 @@ def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     return tensors, settings
 
 
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    """An array of an .npz file. It takes no more memory than the archive's size allows."""
+    if member.file_size > max(_LARGEST_RATIO * member.compress_size, _LARGEST_PACKED):
+        raise ValueError(f"{member.filename} has {member.file_size:,} bytes, packed into {member.compress_size:,}")
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = read_header[version](stream)
+        if math.prod(shape) * dtype.itemsize > member.file_size:
+            raise ValueError(f"{member.filename} says that it holds {math.prod(shape):,} numbers, more than it has")
+    with archive.open(member) as stream:
+        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+        return array
+
+
 def find_files(path: Path, given: Given = NOTHING_GIVEN) -> MarianFiles:
     """Find the files of a model.
 
@@ -150,6 +168,8 @@ def find_files(path: Path, given: Given = NOTHING_GIVEN) -> MarianFiles:
     decoder = {} if decoder_path is None else read_yaml_settings(decoder_path)
     weights = path if path.suffix == ".npz" else _named(decoder.get("models"), folder) or _only(folder, path)
     source, target = _vocabularies(decoder, folder, weights, given)
+    for file in (weights, source, target):
+        check_file_name(file.name, folder)
     return MarianFiles(
         weights=weights,
         vocabularies=(source, target),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 from nmt.convert.certificate.side import Floats, Hypothesis, Language, Pieces
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.given import Given
-from nmt.convert.marian.reading import find_files
+from nmt.convert.marian.reading import MarianFiles, find_files
 from nmt.convert.vocabulary import piece_names
 
+_PLAIN_PATH = re.compile(r"[\w/.-]+", re.ASCII)
 _NBEST = re.compile(r"(\d+) \|\|\| (.*) \|\|\| WordScores= (.*?) \|\|\| F0= \S+ \|\|\| \S+", re.DOTALL)
 
 
@@ -24,9 +26,12 @@ class MarianSide:
         import pymarian
 
         self._pymarian: Any = pymarian
-        self._files = find_files(path, Given(source_lang=model.source_lang, target_lang=model.target_lang))
-        self._writes_text = any(vocabulary.suffix == ".spm" for vocabulary in self._files.vocabularies)
-        self._is_pre_norm = model.config.norm == "pre"
+        if model.config.norm == "pre":
+            raise ImportError("Marian decodes pre-norm models otherwise than it trains them")
+        files = find_files(path, Given(source_lang=model.source_lang, target_lang=model.target_lang))
+        if any(vocabulary.suffix == ".spm" for vocabulary in files.vocabularies):
+            raise ImportError("it takes text, not pieces, where a vocabulary is a SentencePiece model")
+        self._scratch, self._weights, self._vocabularies = _linked(files)
         self._source_pieces = {ours: theirs for theirs, ours in piece_names(model.source, model.start).items()}
         self._target_names = piece_names(model.target, model.start)
         self._translators: dict[tuple[int, int], Any] = {}
@@ -60,10 +65,8 @@ class MarianSide:
         """As :meth:`Side.score`: pymarian scores no given targets; its n-best lists tell what it gives its own."""
         return None
 
-    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]] | None:
-        """As :meth:`Side.search`; see :data:`~nmt.convert.marian.settings.DECODES_OTHERWISE` on pre-norm models."""
-        if self._writes_text or self._is_pre_norm:
-            return None
+    def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]]:
+        """As :meth:`Side.search`."""
         found: list[list[Hypothesis]] = []
         for source in sources:
             # Marian limits an output to a multiple of its source's length.
@@ -76,8 +79,8 @@ class MarianSide:
         key = beam, length_factor
         if key not in self._translators:
             self._translators[key] = self._pymarian.Translator(
-                models=[self._files.weights],
-                vocabs=list(self._files.vocabularies),
+                models=[self._weights],
+                vocabs=self._vocabularies,
                 cpu_threads=1,
                 beam_size=beam,
                 n_best=True,
@@ -98,6 +101,29 @@ class MarianSide:
         scores = [float(score) for score in match[3].split()]
         is_complete = len(scores) == len(pieces) + 1 and len(pieces) <= max_length
         return Hypothesis(pieces[:max_length], sum(scores), is_complete)
+
+
+def _linked(files: MarianFiles) -> tuple[tempfile.TemporaryDirectory[str], str, list[str]]:
+    """Links to the files of a model, under fixed names in a private folder that is removed with the object.
+
+    pymarian joins its options with spaces, and Marian runs a file name that ends with | as a command. So the names that
+    a model gives its files never reach them.
+
+    Raises:
+        ImportError: the name of the system's temporary folder cannot be passed to pymarian.
+    """
+    scratch = tempfile.TemporaryDirectory(prefix="marian-")
+    folder = Path(scratch.name)
+    if not _PLAIN_PATH.fullmatch(str(folder)):
+        raise ImportError(f"it cannot read files in {folder.parent}: set TMPDIR to a folder without spaces in its name")
+    names = ["model.npz"]
+    for side, vocabulary in zip(("source", "target"), files.vocabularies, strict=True):
+        ending = vocabulary.suffix if vocabulary.suffix in (".yml", ".yaml", ".spm") else ".txt"
+        names.append(f"{side}{ending}")
+    for name, file in zip(names, (files.weights, *files.vocabularies), strict=True):
+        (folder / name).symlink_to(file.resolve())
+    weights, *vocabularies = (str(folder / name) for name in names)
+    return scratch, weights, vocabularies
 
 
 def marian_side(path: Path, model: ForeignModel) -> MarianSide:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,29 +17,20 @@ from nmt.config import ModelConfig
 from nmt.convert.certificate.record import Check, exact_check
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.expressible import check_attention
+from nmt.convert.expressible import MARIAN as MARIAN_SETTINGS
+from nmt.convert.expressible import check_expressible
 from nmt.convert.foreign import Array
 from nmt.convert.marian.reading import marian_layout, read_marian
-from nmt.convert.marian.settings import DECODES_OTHERWISE, NORM_EPSILON
+from nmt.convert.marian.settings import DECODES_OTHERWISE
 from nmt.convert.marian.software import marian_side
 from nmt.convert.marian.vocabulary import EOS, UNK, write_yaml_pieces
 from nmt.convert.target import Target
 from nmt.convert.vocabulary import plain_segmenter, their_piece
 from nmt.convert.weights import SILENT, layer_tensors
 from nmt.data.vocab import Vocabulary
-from nmt.errors import NmtError
 from nmt.writing import write_file
 
 WEIGHTS_NAME, DECODER_NAME = "model.npz", "decoder.yml"
-_ACTIVATIONS = ("relu", "swish", "gelu")
-# Setting -> the values that Marian has, and how to train a model with one of them.
-_NEEDED: dict[str, tuple[tuple[Any, ...], str]] = {
-    "positions": (("tensor2tensor",), "model.positions=tensor2tensor"),
-    "first_position": ((0,), "model.first_position=0"),
-    "decoder_start": (("zero",), "model.decoder_start=zero"),
-    "activation": (_ACTIVATIONS, "model.activation=relu"),
-    "norm_epsilon": ((NORM_EPSILON,), f"model.norm_epsilon={NORM_EPSILON}"),
-}
 
 
 def write_marian(bundle: Bundle, folder: Path, quantization: str) -> None:
@@ -49,7 +41,7 @@ def write_marian(bundle: Bundle, folder: Path, quantization: str) -> None:
         WriteError: a file could not be written.
     """
     model = bundle.config.model
-    check_expressible(model, str(bundle.folder))
+    check_expressible(model, MARIAN_SETTINGS, str(bundle.folder), "Marian")
     source, target = _their_ids(bundle, bundle.vocab), _their_ids(bundle, bundle.vocab.target)
     is_joint = bundle.vocab.is_shared
     names = ("vocab.yml", "vocab.yml") if is_joint else ("source.vocab.yml", "target.vocab.yml")
@@ -66,21 +58,6 @@ def write_marian(bundle: Bundle, folder: Path, quantization: str) -> None:
     np.savez(out, **tensors, **{"special:model.yml": packed})  # type: ignore[arg-type]
     write_file(folder / WEIGHTS_NAME, out.getvalue())
     write_file(folder / DECODER_NAME, yaml.safe_dump(_decoder(bundle, names), sort_keys=False).encode())
-
-
-def check_expressible(model: ModelConfig, name: str) -> None:
-    """Refuse a model that Marian cannot compute.
-
-    Raises:
-        NmtError: the message names the setting.
-    """
-    check_attention(model, name, "Marian")
-    for setting, (allowed, remedy) in _NEEDED.items():
-        if (value := getattr(model, setting)) not in allowed:
-            raise NmtError(
-                f"{name}: has {setting}: {value}, but Marian has only {' or '.join(map(str, allowed))}. "
-                f"Train a model with --set {remedy}."
-            )
 
 
 def _their_ids(bundle: Bundle, vocab: Vocabulary) -> list[int]:
@@ -209,8 +186,11 @@ def _check_files(folder: Path, bundle: Bundle, quantization: str) -> list[Check]
 
 
 def _usage(bundle: Bundle, name: str) -> str:
-    return f"""cd {name}
-spm_encode --model source.spm < input.txt > input.spm
+    encode = "spm_encode --model source.spm"
+    if bundle.vocab.language_tags:  # spm_encode would split the tag
+        encode = f'while read -r tag line; do echo "$tag $(echo "$line" | {encode})"; done'
+    return f"""cd {shlex.quote(name)}
+{encode} < input.txt > input.spm
 marian-decoder -c {DECODER_NAME} < input.spm > output.spm  # on a CPU, with cpu-threads
 spm_decode --model target.spm < output.spm > output.txt"""
 

@@ -24,9 +24,10 @@ import onnxruntime
 from sentencepiece import SentencePieceProcessor
 
 PAD, UNK, BOS, EOS = {special}
-source, target = (SentencePieceProcessor(model_file="{name}/" + file) for file in ("{source}", "{target}"))
+folder = {name!r}
+source, target = (SentencePieceProcessor(model_file=f"{{folder}}/{{file}}") for file in ("{source}", "{target}"))
 encoder, decoder, decoder_with_past = (
-    onnxruntime.InferenceSession("{name}/" + file) for file in ("{encoder}", "{decoder}", "{with_past}")
+    onnxruntime.InferenceSession(f"{{folder}}/{{file}}") for file in ("{encoder}", "{decoder}", "{with_past}")
 )
 {vocabularies}
 
@@ -57,8 +58,8 @@ for line in sys.stdin:
     print({text} if ids else "")
 """
 _VOCABULARIES = """\
-source_ids = {{piece: index for index, piece in enumerate(json.load(open("{name}/{source_pieces}", "rb")))}}
-target_pieces = json.load(open("{name}/{target_pieces}", "rb"))
+source_ids = {{piece: index for index, piece in enumerate(json.load(open(f"{{folder}}/{source_pieces}", "rb")))}}
+target_pieces = json.load(open(f"{{folder}}/{target_pieces}", "rb"))
 """
 _TEXT_FROM_LIST = 'target.decode([target_pieces[index] for index in translate(ids)]).replace("▁", " ").strip()'
 
@@ -66,7 +67,7 @@ _TEXT_FROM_LIST = 'target.decode([target_pieces[index] for index in translate(id
 def onnx_usage(bundle: Bundle, name: str) -> str:
     """As :attr:`Target.usage`: a program that translates the lines of standard input by a greedy search."""
     lists = writes_lists(bundle)
-    vocabularies = _VOCABULARIES.format(name=name, source_pieces=SOURCE_PIECES_NAME, target_pieces=TARGET_PIECES_NAME)
+    vocabularies = _VOCABULARIES.format(source_pieces=SOURCE_PIECES_NAME, target_pieces=TARGET_PIECES_NAME)
     return _USAGE.format(
         imports="import json\n" if lists else "",
         name=name,

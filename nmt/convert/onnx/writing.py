@@ -14,7 +14,7 @@ import torch
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.exported_files import write_json
 from nmt.convert.exported_segmenters import has_plain_ids, pieces_of, write_segmenters
-from nmt.convert.expressible import check_source_end
+from nmt.convert.expressible import SOURCE_END, check_expressible
 from nmt.convert.onnx.graphs import DecoderGraph, DecoderWithPastGraph, EncoderGraph, Graph, graph_model, sample_inputs
 from nmt.data.vocab import Vocabulary
 from nmt.model.transformer import Transformer
@@ -42,7 +42,7 @@ def write_onnx(bundle: Bundle, folder: Path, quantization: str = "float32") -> N
         NmtError: a package that this needs is not installed, or the model does not see the end of its source.
         WriteError: a file could not be written.
     """
-    check_source_end(bundle.config.model, str(bundle.folder), "ONNX")
+    check_expressible(bundle.config.model, SOURCE_END, str(bundle.folder), "ONNX")
     _check_installed(quantization)
     for name, graph in graphs_of(graph_model(bundle)).items():
         if quantization == "float32":

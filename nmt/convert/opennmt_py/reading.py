@@ -10,12 +10,12 @@ from typing import Any
 from nmt.convert.completing import BEAM_OF_5, completed, files_by_name
 from nmt.convert.foreign import Array, ForeignModel, LayerModules, Layout, Names, weight_and_bias
 from nmt.convert.given import NOTHING_GIVEN, Given
+from nmt.convert.messages import shown
 from nmt.convert.opennmt_py.settings import TABLES, model_config
-from nmt.convert.pickled import Instance, shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import only_file, plain_settings
 from nmt.convert.tensors import check_layer_counts, read_tensors
-from nmt.convert.torch_files import TorchFile, is_torch_file, read_torch_file
+from nmt.convert.torch_files import Bag, TorchFile, is_torch_file, read_torch_file
 from nmt.errors import CheckpointError, VocabularyError
 
 PAD, UNK, BOS, EOS = "<blank>", "<unk>", "<s>", "</s>"
@@ -94,12 +94,12 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
 def _settings(file: TorchFile) -> dict[str, Any]:
     """``opt`` of the checkpoint."""
     settings = file.value.get("opt") if isinstance(file.value, Mapping) else None
-    if not isinstance(settings, Instance) or "vocab" not in file.value:
+    if not isinstance(settings, Bag) or "vocab" not in file.value:
         raise CheckpointError(
             f"{file.path}: has no opt and vocab, so it is not a checkpoint of OpenNMT-py. If it is one of fairseq, put "
             "its dictionaries (dict.LANG.txt) beside it."
         )
-    return settings.attributes
+    return {key: value for key, value in settings.attributes.items() if isinstance(key, str)}
 
 
 def _tensors(file: TorchFile) -> dict[str, Array]:
@@ -125,7 +125,7 @@ def _current_name(name: str) -> str:
 def _pieces(vocabularies: Any, side: str, name: str) -> list[str]:
     """The pieces of one side. Before OpenNMT-py 3 they lie within objects of torchtext."""
     pieces = vocabularies.get(side) if isinstance(vocabularies, Mapping) else None
-    if isinstance(pieces, Instance):
+    if isinstance(pieces, Bag):
         pieces = _within(pieces)
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
         raise VocabularyError(f"{name}: its vocabulary of {side} is not a list of pieces.")
@@ -134,15 +134,15 @@ def _pieces(vocabularies: Any, side: str, name: str) -> list[str]:
     return pieces
 
 
-def _within(field: Instance) -> Any:
+def _within(field: Bag) -> Any:
     """The pieces in ``TextMultiField`` of OpenNMT-py, or in ``Field`` of torchtext."""
     fields = field.attributes.get("fields")
     if isinstance(fields, list):
-        if len(fields) != 1 or not isinstance(fields[0], tuple) or not isinstance(fields[0][-1], Instance):
+        if len(fields) != 1 or not isinstance(fields[0], tuple) or not isinstance(fields[0][-1], Bag):
             return None
         field = fields[0][-1]
     vocabulary = field.attributes.get("vocab")
-    return vocabulary.attributes.get("itos") if isinstance(vocabulary, Instance) else None
+    return vocabulary.attributes.get("itos") if isinstance(vocabulary, Bag) else None
 
 
 def _start(vocabularies: Mapping[str, Any], pieces: tuple[str, ...], name: str) -> str:

@@ -23,7 +23,7 @@ from nmt.convert.foreign import (
     weight_and_bias,
 )
 from nmt.convert.given import NOTHING_GIVEN, Given
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
 from nmt.convert.settings import only_file, plain_settings, read_yaml_settings
 from nmt.convert.sockeye.settings import TABLES, model_config

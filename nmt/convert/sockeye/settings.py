@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from nmt.config import ModelConfig
 from nmt.convert.foreign import Array
-from nmt.convert.pickled import shown
+from nmt.convert.messages import shown
 from nmt.convert.settings import check_equal, check_settings, choose, model_settings, positions_of_tables
 from nmt.errors import CheckpointError
 
