@@ -24,11 +24,11 @@ def check_seed() -> str:
     """The seed of resampling, which sacreBLEU reads from ``$SACREBLEU_SEED``.
 
     Raises:
-        ConfigError: it is not a whole number from 0, nor ``none``.
+        ConfigError: it is not a whole number from 1, nor ``none``. sacreBLEU's paired tests take 0 for ``none``.
     """
     seed = os.environ.get(SEED, "12345")
-    if seed.lower() != "none" and not (seed.isascii() and seed.isdigit()):
-        raise ConfigError(f"{SEED}={seed}: must be a whole number from 0, or none.")
+    if seed.lower() != "none" and not (seed.isascii() and seed.isdigit() and int(seed) > 0):
+        raise ConfigError(f"{SEED}={seed}: must be a whole number from 1, or none.")
     return seed
 
 

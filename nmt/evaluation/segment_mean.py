@@ -39,7 +39,8 @@ class SegmentMean:
         return [[score, 1] for score in self.segment_scores(hypotheses, references)]
 
     def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Any:
-        return self._compute_score_from_stats([sum(score for score, _ in stats), len(stats)])
+        # A row may be the sum over several segments: the randomisation test sums before it aggregates.
+        return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
 
     def _compute_score_from_stats(self, stats: Sequence[float]) -> Any:
         total, count = stats

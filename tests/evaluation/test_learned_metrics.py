@@ -13,6 +13,7 @@ import pytest
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluation import compare, learned_metrics, score, score_sheet, sentence_scores
 from nmt.evaluation.learned_metrics import model_name
+from nmt.evaluation.segment_mean import SegmentMean
 from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
 
 SOURCE = ["the house is old", "a dog sleeps", "rain"]
@@ -91,6 +92,23 @@ def test_systems_are_compared_by_sacrebleus_tests(learned):
     expected = (np.sum(np.abs(centred) > good.value - bad.value) + 1) / 1_001
     assert bad.p_value == pytest.approx(expected, abs=0.002)
     assert "bs:1000" in compared.signature
+
+
+def test_randomisation_compares_means_with_means():
+    """The oracle is the test by hand: the scores of each segment change sides or not, with sacreBLEU's seed."""
+    references = [f"line {number}" for number in range(30)]
+    systems = {"old": [f"old {line}" for line in references], "new": [f"new {line}" for line in references]}
+    rng = np.random.default_rng(1)
+    scores = dict(zip(systems["old"], rng.uniform(60, 90, 30), strict=True))
+    scores |= {new: scores[old] + 1 for old, new in zip(*systems.values(), strict=True)}
+    metric = SegmentMean("COMET", {}, lambda lines, _: [scores[line] for line in lines])
+    learned, trials = {"comet": metric}, 500
+    sheet = score_sheet(systems, [references], references_name="ref", samples=50, trials=trials, learned=learned)
+    swaps = np.random.default_rng(12345).integers(2, size=(trials, 30), dtype=bool)
+    differences = np.abs(np.where(swaps, 1, -1).mean(axis=1))
+    expected = (np.sum(differences > 1) + 1) / (trials + 1)
+    assert sheet.systems[1].scores[-1].p_randomization == pytest.approx(expected)
+    assert expected < 0.01
 
 
 def test_the_sheet_has_both_and_each_text_is_scored_once(learned, monkeypatch):

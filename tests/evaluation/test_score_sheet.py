@@ -90,10 +90,10 @@ def test_equal_systems_do_not_differ():
     assert [system.p_value for system in compared.systems] == [None, 1.0]
 
 
-@pytest.mark.parametrize("seed", ["abc", "-3", "1.5", "\u0663"])
+@pytest.mark.parametrize("seed", ["abc", "-3", "1.5", "\u0663", "0"])
 def test_a_seed_that_is_none_is_an_error(monkeypatch, seed):
     monkeypatch.setenv("SACREBLEU_SEED", seed)
-    with pytest.raises(ConfigError, match=r"SACREBLEU_SEED=.*must be a whole number from 0, or none"):
+    with pytest.raises(ConfigError, match=r"SACREBLEU_SEED=.*must be a whole number from 1, or none"):
         score_sheet({"new": SYSTEMS["new"]}, [REFERENCE], references_name="ref.de", samples=5)
     with pytest.raises(ConfigError, match="SACREBLEU_SEED"):
         compare(SYSTEMS, [REFERENCE], ["bleu"], samples=5)
