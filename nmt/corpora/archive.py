@@ -267,7 +267,7 @@ class _Header(tarfile.TarInfo):
         _check_size(header.size, _LONGEST_HEADER if header.type in _HELD_IN_MEMORY else _LARGEST_MEMBER)
         return header
 
-    def _proc_pax(self, tar: Any) -> Any:
+    def _proc_pax(self: Any, tar: Any) -> Any:
         """Apply a pax header to the member that follows it.
 
         The standard library's method takes quadratic time before Python 3.11.10 and 3.12.6 (CVE-2024-6232), and also
