@@ -69,13 +69,15 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
             taken[name] = folder / name
             _copy(archive, stream, taken[name])
             budget.spend(size)
-    except OSError as error:
-        _remove(taken)
-        raise DownloadError(f"{archive}: its member {name[:100]!r} cannot be written ({error.strerror}).") from None
-    except NmtError as error:
+    except (NmtError, OSError) as error:
         _remove(taken)
         if isinstance(error, WriteError) and error.code in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
             raise DownloadError(f"{archive}: holds a file and a folder with the same name.") from None
+        code = error.errno if isinstance(error, OSError) else getattr(error, "code", None)
+        if code == errno.ENAMETOOLONG:
+            raise DownloadError(
+                f"{archive}: the name of its member {name[:100]!r}… is too long for the disk."
+            ) from None
         raise
     wanted = list(taken) if members is None else list(members)
     missing = [name for name in wanted if name not in taken]
@@ -265,7 +267,7 @@ class _Header(tarfile.TarInfo):
         _check_size(header.size, _LONGEST_HEADER if header.type in _HELD_IN_MEMORY else _LARGEST_MEMBER)
         return header
 
-    def _proc_pax(self, tar: Any) -> Any:
+    def _proc_pax(self: Any, tar: Any) -> Any:
         """Apply a pax header to the member that follows it.
 
         The standard library's method takes quadratic time before Python 3.11.10 and 3.12.6 (CVE-2024-6232), and also

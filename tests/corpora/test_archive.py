@@ -204,8 +204,7 @@ def test_a_pax_header_gives_name_and_size(tmp_path):
 @pytest.mark.parametrize("name", ["a" * 300, "a/" * 3000 + "b"])
 def test_a_name_too_long_for_the_disk_is_one_clear_error(tmp_path, mode, name):
     archive = pack(tmp_path / "a.zip", {name: b"text"}, mode)
-    assert "its member 'a" in only_error(archive, None)
-    assert "cannot be written (File name too long)" in only_error(archive, None)
+    assert "'… is too long for the disk" in only_error(archive, None)
 
 
 def test_members_that_stand_in_each_other_s_place(tmp_path):
