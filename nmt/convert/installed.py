@@ -37,5 +37,5 @@ def not_usable(package: str, error: ImportError | None = None) -> str:
         check_installed(package)
     except ImportError as reason:
         return f"{reason}: the model was not compared with it."
-    reason = f" ({error})" if error is not None else ""
-    return f"The package {package} cannot be used for this model{reason}: the model was not compared with it."
+    because = f" ({error})" if error is not None else ""
+    return f"The package {package} cannot be used for this model{because}: the model was not compared with it."

@@ -98,7 +98,7 @@ def test_new_versions_are_used(version, monkeypatch):
     check_installed("transformers")
     error = ImportError("no libx.so")
     assert not_usable("transformers", error) == (
-        "The package transformers cannot be used (no libx.so): the model was not compared with it."
+        "The package transformers cannot be used for this model (no libx.so): the model was not compared with it."
     )
 
 
