@@ -1,6 +1,7 @@
 """Bundles of earlier versions, written anew."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from nmt.convert.importing import import_model
 from nmt.convert.own_bundles import OWN
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError, ConfigError, OutputError
+from nmt.hashing import sha256_of
+from nmt.lineage.chain import chain as chain_of
 from tests.convert.unexamined import examine_nothing
 
 OLD = sorted(path for path in (Path(__file__).parents[1] / "bundles").iterdir() if path.is_dir())
@@ -25,6 +28,20 @@ def test_a_bundle_of_every_version_is_imported(old, tmp_path):
     before, after = load_bundle(old), load_bundle(tmp_path / "new")
     assert all(torch.equal(after.weights[name], tensor) for name, tensor in before.weights.items())
     assert json.loads((tmp_path / "new" / "notes.json").read_text()) == json.loads((old / "notes.json").read_text())
+
+
+@pytest.mark.parametrize("replaced", ["model.safetensors", "config.yaml", "vocab.model"])
+def test_a_certificate_is_one_of_its_own_bundle_only(replaced, tmp_path):
+    import_model(OLD[-1], tmp_path / "new")
+    assert re.match(r"(\d+) of \1 checks passed", str(chain_of(tmp_path / "new").facts["compared"]))
+    with (tmp_path / "new" / replaced).open("ab") as stream:
+        stream.write(b"\n")
+    checksums = {path.name: sha256_of(path) for path in (tmp_path / "new").iterdir() if path.name != "checksums.json"}
+    (tmp_path / "new" / "checksums.json").write_text(json.dumps(checksums))
+    link = chain_of(tmp_path / "new")
+    assert str(link.facts["compared"]).endswith("parity.json is not the certificate of these files")
+    assert link.state == "changed"
+    assert f"{replaced} is" in link.change
 
 
 def test_an_average_is_imported_again_in_place_of_the_first(tmp_path, monkeypatch):

@@ -113,6 +113,7 @@ def certify_import(job: ImportJob) -> Certificate:
         tensors=tensor_record(model.tensors),
         checks=(*structure(ours.bundle, model), cached_steps(ours, probes), *_compared(ours, sides, probes)),
         remarks=(*model.remarks, *remark),
+        bundle=_bundle_files(job.bundle),
     )
 
 
@@ -124,19 +125,19 @@ def certify_copy(job: ImportJob) -> Certificate:
     """
     ours, theirs = OurSide(job.bundle), OurSide(job.origin)
     probes = _probes(ours, job.lines)
-    files = BundleFolder(job.origin).required
     return Certificate(
         direction="import",
         toolkit=OWN,
         version=None,
         software=_software([ours]),
-        files={path.name: sha256_of(path) for path in files},
+        files=_bundle_files(job.origin),
         tensors=tensor_record({name: tensor.float().numpy() for name, tensor in theirs.bundle.weights.items()}),
         checks=(
             *same_bundles(ours.bundle, theirs.bundle),
             cached_steps(ours, probes),
             *_compared(ours, [theirs], probes),
         ),
+        bundle=_bundle_files(job.bundle),
     )
 
 
@@ -165,7 +166,12 @@ def certify_export(job: ExportJob) -> Certificate:
             *compared,
         ),
         remarks=(*unused, *quantized_remarks(compared)),
+        bundle=_bundle_files(job.bundle),
     )
+
+
+def _bundle_files(folder: Path) -> dict[str, str]:
+    return {path.name: sha256_of(path) for path in BundleFolder(folder).required}
 
 
 def _probes(ours: OurSide, lines: Sequence[str]) -> Probes:

@@ -58,6 +58,8 @@ class Certificate:
     checks: Sequence[Check] = ()
     remarks: Sequence[str] = field(default_factory=tuple)
     """Known differences between the toolkits that the conversion cannot remove."""
+    bundle: Mapping[str, str] = field(default_factory=dict)
+    """File of our bundle -> sha256. A certificate is one of these files only."""
 
     @property
     def failed(self) -> list[Check]:
