@@ -54,6 +54,7 @@ def with_ctranslate2(folder: Path, threads: int) -> Translate:
             max_decoding_length=LONGEST,
             disable_unk=True,
             suppress_sequences=[["<pad>"], ["<s>"]],
+            min_decoding_length=0,
         )
         outputs = [result.hypotheses[0] for result in results]
         return [target.decode(cut(output, len(pieces))) for output, pieces in zip(outputs, sources, strict=True)]

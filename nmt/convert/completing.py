@@ -12,7 +12,7 @@ from nmt.convert.segmenters import segmentation_remarks
 from nmt.convert.tensors import check_position_tables, tied_embeddings
 
 BEAM_OF_5 = DecodingConfig(beam=5, length_penalty=1, normalization="length")
-"""The search that fairseq, OpenNMT-py and Sockeye make by default."""
+"""The search that fairseq, OpenNMT-py 3 and Sockeye make by default."""
 
 
 def completed(model: ForeignModel, name: str) -> ForeignModel:

@@ -2,7 +2,7 @@
 
 It calls only functions of a list, all of torch and of plain Python values. Objects of the toolkits' own classes become
 bags of attributes, so nothing that a file names is imported or run. Before, the pickle is looked through for names that
-are not known, and for instructions that copy what was read many times.
+are not known, and for instructions that copy or hash what was read many times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import warnings
 import zipfile
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -38,9 +38,12 @@ _TORCH = re.compile(
 )
 """Names that torch's unpickler knows, as far as models need them."""
 _COPYING = frozenset(("collections.OrderedDict", "collections.Counter", "builtins.set", "_codecs.encode", "torch.Size"))
-"""Further ones. They copy their argument, so they are not called again and again with the same one."""
-_FRESH = frozenset(("EMPTY_TUPLE", "EMPTY_LIST", "EMPTY_DICT", "BINUNICODE"))
-_MOST_COPIED, _FEWEST_COPIES = 16 * 2**20, 8
+"""Further ones. They copy their argument."""
+_MOST = 2**60
+_GROWTH = 4
+"""How often a copy of text may be as long as the text, in some encoding."""
+_WORK, _WORK_PER_BYTE = 2**20, 16
+"""How many values a pickle may copy and hash, at least and for each of its bytes. Models need one or two a byte."""
 _TOOLKITS = re.compile(
     r"(argparse|datetime|eole|fairseq|joeynmt|numpy|omegaconf|onmt|pathlib|pyonmttok|sockeye|torchtext|types|typing)"
     r"\.[\w.]+|functools\.partial|builtins\.(getattr|object|type|dict|list|tuple|frozenset|int|float|str|bool)"
@@ -158,32 +161,91 @@ def _check_byte_order(path: Path, is_little: bool) -> None:
         raise CheckpointError(f"{path}: was written on a big-endian machine, and cannot be read.")
 
 
+class _Value:
+    """A value on the stack of a pickle, by what it costs to copy and to hash it."""
+
+    __slots__ = ("_items", "length", "name")
+
+    def __init__(self, length: int = 1, items: Sequence[_Value] | None = None, name: str = "") -> None:
+        self.length = min(length, _MOST)
+        """With all that is within, if it is a tuple; else with its items only."""
+        self._items = items
+        """Those of a tuple."""
+        self.name = name
+        """That of a class or function."""
+
+    @property
+    def to_hash(self) -> int:
+        """The hash of a tuple is computed again each time, that of text is kept, and that of a list is an error."""
+        return 1 if self._items is None else self.length
+
+    @property
+    def to_copy(self) -> int:
+        return self.length + sum(item.length for item in self._items or ())
+
+
+def _tuple(items: Sequence[_Value]) -> _Value:
+    return _Value(1 + sum(item.to_hash for item in items), items)
+
+
 def _names(path: Path, stream: IO[bytes], size: int) -> set[str]:
     """The classes and functions that a pickle asks for.
 
     Raises:
-        CheckpointError: one is not known, or what the pickle holds is copied too often: a small one could take any
-            memory.
+        CheckpointError: one is not known, or the pickle copies and hashes more values than its size explains: a small
+            one could take any memory and any time.
     """
-    names, copying, copies = set[str](), set[int](), 0
-    is_copying, before = False, ""  # whether the top of the stack is a function that copies
+    names, work = set[str](), 0
+    stack, marked, memo = list[_Value](), list[list[_Value]](), dict[int, _Value]()
     for opcode, argument, _ in pickletools.genops(stream):
-        if opcode.name in ("BINPUT", "LONG_BINPUT"):
-            (copying.add if is_copying else copying.discard)(cast(int, argument))
-            continue
-        # What is copied is nearly always new. A value that was read before could be copied many times.
-        from_memo = before in ("BINGET", "LONG_BINGET")
-        copies += (is_copying and opcode.name not in (*_FRESH, "MARK")) or (opcode.name == "BUILD" and from_memo)
-        is_copying = is_copying and opcode.name == "MARK"
-        if opcode.name == "GLOBAL":
-            name = _known(path, cast(str, argument))
-            names.add(name)
-            is_copying = name in _COPYING
-        elif opcode.name in ("BINGET", "LONG_BINGET"):
-            is_copying = argument in copying
-        before = opcode.name
-    if copies > max(_FEWEST_COPIES, _MOST_COPIED // max(size, 1)):
-        raise CheckpointError(f"{path}: holds a pickle that copies its values {copies:,} times, which no model needs.")
+        match opcode.name:
+            case "BINPUT" | "LONG_BINPUT":
+                memo[cast(int, argument)] = stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                stack.append(memo[cast(int, argument)])
+            case "MARK":
+                marked.append(stack)
+                stack = []
+            case "GLOBAL":
+                names.add(name := _known(path, cast(str, argument)))
+                stack.append(_Value(name=name))
+            case "TUPLE":
+                items, stack = stack, marked.pop()
+                stack.append(_tuple(items))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                count = int(opcode.name[-1])
+                stack[-count:] = [_tuple(stack[-count:])]
+            case "APPEND" | "APPENDS":
+                items, stack = ([stack.pop()], stack) if opcode.name == "APPEND" else (stack, marked.pop())
+                stack[-1].length += sum(item.to_hash for item in items)
+            case "SETITEM" | "SETITEMS":
+                items, stack = (
+                    ([stack.pop(-2), stack.pop()], stack) if opcode.name == "SETITEM" else (stack, marked.pop())
+                )
+                keys = sum(key.to_hash for key in items[::2])
+                stack[-1].length += keys + len(items)
+                work += keys
+            case "REDUCE" | "NEWOBJ":
+                arguments, function = stack.pop(), stack.pop()
+                copied = arguments.to_copy if function.name in _COPYING else 1
+                work += copied
+                is_text = function.name == "_codecs.encode"
+                # A torch.Size is a tuple.
+                stack.append(_Value(_GROWTH * copied) if is_text else _Value(copied, () if copied > 1 else None))
+            case "BUILD":
+                work += stack.pop().to_copy
+            case "BINPERSID":
+                stack[-1] = _Value()
+            case "STOP":
+                break
+            case "PROTO":
+                pass
+            case _:
+                stack.append(_Value(max(len(argument), 1) if isinstance(argument, (str, bytes)) else 1))
+        if work > _WORK + _WORK_PER_BYTE * size:
+            raise CheckpointError(
+                f"{path}: holds a pickle that copies and hashes {work:,} values in {size:,} bytes. No model needs that."
+            )
     return names
 
 

@@ -18,11 +18,6 @@ from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.lineage.models import bundle_link, model_link
 
 
-def certificate_facts(folder: Path) -> dict[str, str | Fact]:
-    """What the certificate in a folder says; empty if there is none."""
-    return _facts(_parity(folder))
-
-
 def _parity(folder: Path) -> Mapping[str, Any]:
     """The certificate in a folder; empty if there is none."""
     return mapping_of(mapping_of(read_json(BundleFolder(folder).certificate)).get("parity"))
@@ -43,9 +38,19 @@ def _facts(parity: Mapping[str, Any]) -> dict[str, str | Fact]:
 
 
 def imported_link(folder: Path) -> Link:
-    """A bundle on disk, with what its certificate says if it was imported."""
-    link = bundle_link(folder)
-    return replace(link, facts={**link.facts, **certificate_facts(folder)})
+    """A bundle on disk, with what its certificate says if it was imported: its own files are those of the certificate.
+
+    A certificate of other files says nothing of the bundle, whose checksums may have been made anew.
+    """
+    link, parity = bundle_link(folder), _parity(folder)
+    if not parity:
+        return link
+    recorded = mapping_of(parity.get("bundle"))
+    state, change = state_of({path: str(recorded.get(path.name, "none")) for path in BundleFolder(folder).required})
+    if state == "unchanged":
+        return replace(link, facts={**link.facts, **_facts(parity)})
+    facts = {**link.facts, "compared": f"{BundleFolder(folder).certificate} is not the certificate of these files"}
+    return replace(link, facts=facts, state=state, change=link.change or change)
 
 
 def is_exported(folder: Path) -> bool:

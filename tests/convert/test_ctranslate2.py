@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from nmt.checkpoint.bundle import load_bundle, save_bundle
 from nmt.config import DecodingConfig
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.quantized import quantized_checks
@@ -76,6 +77,22 @@ def test_the_lines_of_its_readme_translate(quantization, settings, make_bundle, 
     assert found[:2] == [text.strip() for text in ours.text(outputs)]
     assert found[2] == ""
     assert len(found) == len(lines)  # too long a line is cut off
+
+
+def test_outputs_without_pieces_stay_empty(make_bundle, ctranslate2, tmp_path):
+    bundle = make_bundle()
+    bias = torch.zeros(len(bundle.weights["embedding.weight"]))
+    bias[bundle.vocab.EOS] = 50
+    model = bundle.config.model.model_copy(update={"output_bias": True})
+    config = bundle.config.model_copy(update={"model": model})
+    save_bundle(tmp_path / "ends", bundle.weights | {"embedding.output_bias": bias}, config, bundle.vocab)
+    checks = export(TARGET, load_bundle(tmp_path / "ends"), tmp_path / "model")
+    assert not failed(checks), checks
+    usage = ctranslate2_usage(bundle, "model")
+    result = subprocess.run(
+        [sys.executable, "-c", usage], input="ba do\n", cwd=tmp_path, capture_output=True, text=True
+    )
+    assert result.stdout == "\n", result.stderr
 
 
 WRONG = {

@@ -407,6 +407,9 @@ def test_vocabularies_of_opennmt_py_2_lie_within_objects(tmp_path, torchtext):
     model = read_opennmt_py(origin)
     assert (list(model.source.pieces), list(model.target.pieces)) == (source, target)
     assert model.config.source_eos is False
+    assert (model.decoding.beam, model.decoding.length_penalty) == (5, 0)  # version 3 divides by the length
+    of_version_3 = read_opennmt_py(write(tmp_path, "opennmt-py")).decoding
+    assert (of_version_3.beam, of_version_3.length_penalty, of_version_3.normalization) == (5, 1, "length")
     assert import_model(origin, tmp_path / "bundle").failed == []
 
 

@@ -1,6 +1,7 @@
 """Bundles of earlier versions, written anew."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from nmt.convert.certificate.examining import ImportJob, certify_copy
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
 from nmt.convert.own_bundles import OWN
+from nmt.data.model_file import read_pieces, with_pieces
 from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError, ConfigError, OutputError
+from nmt.hashing import sha256_of
+from nmt.lineage.chain import chain as chain_of
 from tests.convert.unexamined import examine_nothing
 
 OLD = sorted(path for path in (Path(__file__).parents[1] / "bundles").iterdir() if path.is_dir())
@@ -21,10 +25,24 @@ OLD = sorted(path for path in (Path(__file__).parents[1] / "bundles").iterdir() 
 @pytest.mark.parametrize("old", OLD, ids=lambda path: path.name)
 def test_a_bundle_of_every_version_is_imported(old, tmp_path):
     certificate = import_model(old, tmp_path / "new")
-    assert {"tensors", "forced scores", "greedy outputs"} <= {check.name for check in certificate.checks}
+    assert {"cached steps", "forced scores", "greedy outputs"} <= {check.name for check in certificate.checks}
     before, after = load_bundle(old), load_bundle(tmp_path / "new")
     assert all(torch.equal(after.weights[name], tensor) for name, tensor in before.weights.items())
     assert json.loads((tmp_path / "new" / "notes.json").read_text()) == json.loads((old / "notes.json").read_text())
+
+
+@pytest.mark.parametrize("replaced", ["model.safetensors", "config.yaml", "vocab.model"])
+def test_a_certificate_is_one_of_its_own_bundle_only(replaced, tmp_path):
+    import_model(OLD[-1], tmp_path / "new")
+    assert re.match(r"(\d+) of \1 checks passed", str(chain_of(tmp_path / "new").facts["compared"]))
+    with (tmp_path / "new" / replaced).open("ab") as stream:
+        stream.write(b"\n")
+    checksums = {path.name: sha256_of(path) for path in (tmp_path / "new").iterdir() if path.name != "checksums.json"}
+    (tmp_path / "new" / "checksums.json").write_text(json.dumps(checksums))
+    link = chain_of(tmp_path / "new")
+    assert str(link.facts["compared"]).endswith("parity.json is not the certificate of these files")
+    assert link.state == "changed"
+    assert f"{replaced} is" in link.change
 
 
 def test_an_average_is_imported_again_in_place_of_the_first(tmp_path, monkeypatch):
@@ -55,6 +73,14 @@ def test_a_bundle_never_replaces_itself(tmp_path):
             import_model(tmp_path / path, tmp_path / "run" / "average", format=OWN)
 
 
+def test_a_folder_without_a_model_is_told_before_its_name(tmp_path):
+    """Its default name is its own, and another name would not help."""
+    (tmp_path / "ct2").mkdir()
+    (tmp_path / "ct2" / "model.bin").touch()
+    with pytest.raises(CheckpointError, match="holds no model that can be imported"):
+        import_model(tmp_path / "ct2", tmp_path / "ct2")
+
+
 def test_another_toolkits_folder_given_as_ours_is_no_complete_bundle(tmp_path):
     theirs = Path(__file__).parent / "data" / "marian_mt"
     with pytest.raises(CheckpointError, match=r"is not a complete bundle: config\.yaml is missing"):
@@ -62,7 +88,8 @@ def test_another_toolkits_folder_given_as_ours_is_no_complete_bundle(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "check"), [("weights", "tensors"), ("settings", "settings"), ("vocabulary", "vocabulary")]
+    ("changed", "check"),
+    [("weights", "encoder states"), ("settings", "encoder states"), ("vocabulary", "forced scores")],
 )
 def test_a_copy_that_differs_is_noticed(changed, check, tmp_path):
     bundle = load_bundle(OLD[-1])
@@ -72,7 +99,8 @@ def test_a_copy_that_differs_is_noticed(changed, check, tmp_path):
     elif changed == "settings":
         config = config.model_copy(update={"model": config.model.model_copy(update={"norm_epsilon": 1e-3})})
     else:
-        vocab = Vocabulary(vocab.model_bytes + b"\xd8\x0d\x00")  # an unknown field
+        *pieces, last, before = read_pieces(vocab.model_bytes)
+        vocab = Vocabulary(with_pieces(vocab.model_bytes, [*pieces, before, last]))
     save_bundle(tmp_path / "copy", weights, config, vocab)
     certificate = certify_copy(ImportJob(tmp_path / "copy", OLD[-1], OWN, NOTHING_GIVEN))
     assert check in {failed.name for failed in certificate.failed}

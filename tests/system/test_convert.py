@@ -153,6 +153,12 @@ def test_a_failed_check_leaves_no_model_but_a_report(folder, tmp_path, monkeypat
         assert [path.name for path in tmp_path.iterdir()] == ["out.parity.json"]
         assert json.loads((tmp_path / "out.parity.json").read_text())["parity"]["checks"][0]["figure"] == 3.0
         (tmp_path / "out.parity.json").unlink()
+    (tmp_path / "out.parity.json").write_text("[1]")
+    for _ in range(2):  # a report of ours is replaced, a file of the user's is not
+        assert "All checks are in" in (stderr := " ".join(invoke(*arguments, "--out", tmp_path / "out").stderr.split()))
+        assert "out.parity-2.json" in stderr.replace(" ", "")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["out.parity-2.json", "out.parity.json"]
+    assert (tmp_path / "out.parity.json").read_text() == "[1]"
 
 
 def test_a_quantization_that_loses_too_much_is_not_a_bug(folder, tmp_path, monkeypatch):

@@ -19,15 +19,14 @@ from nmt.convert.certificate.checks import COMPARISONS, cached_steps
 from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes, make_probes
 from nmt.convert.certificate.quantized import quantized_checks, quantized_remarks
-from nmt.convert.certificate.record import Certificate, Check, certificate_from
+from nmt.convert.certificate.record import Certificate, Check, certificate_from, tensor_record
 from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.certificate.side import Side
-from nmt.convert.certificate.structure import structure, tensor_record
 from nmt.convert.foreign import ForeignModel
 from nmt.convert.formats import Format, find_format
 from nmt.convert.given import Given
 from nmt.convert.installed import not_usable
-from nmt.convert.own_bundles import OWN, same_bundles
+from nmt.convert.own_bundles import OWN
 from nmt.convert.targets import find_target
 from nmt.errors import NmtError
 from nmt.hashing import sha256_of
@@ -111,8 +110,9 @@ def certify_import(job: ImportJob) -> Certificate:
         software=_software([ours, *sides]),
         files={name: sha256_of(path) for name, path in model.files.items()},
         tensors=tensor_record(model.tensors),
-        checks=(*structure(ours.bundle, model), cached_steps(ours, probes), *_compared(ours, sides, probes)),
+        checks=(cached_steps(ours, probes), *_compared(ours, sides, probes)),
         remarks=(*model.remarks, *remark),
+        bundle=_bundle_files(job.bundle),
     )
 
 
@@ -124,19 +124,15 @@ def certify_copy(job: ImportJob) -> Certificate:
     """
     ours, theirs = OurSide(job.bundle), OurSide(job.origin)
     probes = _probes(ours, job.lines)
-    files = BundleFolder(job.origin).required
     return Certificate(
         direction="import",
         toolkit=OWN,
         version=None,
         software=_software([ours]),
-        files={path.name: sha256_of(path) for path in files},
+        files=_bundle_files(job.origin),
         tensors=tensor_record({name: tensor.float().numpy() for name, tensor in theirs.bundle.weights.items()}),
-        checks=(
-            *same_bundles(ours.bundle, theirs.bundle),
-            cached_steps(ours, probes),
-            *_compared(ours, [theirs], probes),
-        ),
+        checks=(cached_steps(ours, probes), *_compared(ours, [theirs], probes)),
+        bundle=_bundle_files(job.bundle),
     )
 
 
@@ -165,7 +161,12 @@ def certify_export(job: ExportJob) -> Certificate:
             *compared,
         ),
         remarks=(*unused, *quantized_remarks(compared)),
+        bundle=_bundle_files(job.bundle),
     )
+
+
+def _bundle_files(folder: Path) -> dict[str, str]:
+    return {path.name: sha256_of(path) for path in BundleFolder(folder).required}
 
 
 def _probes(ours: OurSide, lines: Sequence[str]) -> Probes:

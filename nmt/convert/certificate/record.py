@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nmt.convert.foreign import Array
 
 _SHOWN = 3
 
@@ -58,6 +62,8 @@ class Certificate:
     checks: Sequence[Check] = ()
     remarks: Sequence[str] = field(default_factory=tuple)
     """Known differences between the toolkits that the conversion cannot remove."""
+    bundle: Mapping[str, str] = field(default_factory=dict)
+    """File of our bundle -> sha256. A certificate is one of these files only."""
 
     @property
     def failed(self) -> list[Check]:
@@ -78,3 +84,11 @@ def certificate_from(values: Mapping[str, Any]) -> Certificate:
     parity = dict(values["parity"])
     checks = [Check(**check) for check in parity.pop("checks")]
     return Certificate(**parity, checks=checks)
+
+
+def tensor_record(tensors: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
+    """Name -> shape and sha256 of each tensor."""
+    return {
+        name: {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+        for name, array in sorted(tensors.items())
+    }

@@ -74,6 +74,7 @@ class CTranslate2Side(SegmentingSide):
             return_scores=True,
             max_input_length=0,
             max_decoding_length=longest + 1,  # eos counts
+            min_decoding_length=0,  # by default 1: outputs without pieces would be passed over
             max_batch_size=_SEARCHED_AT_ONCE,
             disable_unk=True,
             suppress_sequences=NEVER_EMITTED,

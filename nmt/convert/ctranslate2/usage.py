@@ -18,7 +18,8 @@ from sentencepiece import SentencePieceProcessor
 folder = {name!r}
 source, target = (SentencePieceProcessor(model_file=f"{{folder}}/{{file}}") for file in ("{source}", "{target}"))
 translator = ctranslate2.Translator(folder)
-search = dict(beam_size={beam}, length_penalty={penalty}, max_input_length={limit}, max_decoding_length={limit})
+search = dict(beam_size={beam}, length_penalty={penalty}, min_decoding_length=0)
+search |= dict(max_input_length={limit}, max_decoding_length={limit})
 
 
 def segment(line):

@@ -22,6 +22,7 @@ PAD, UNK, BOS, EOS = "<blank>", "<unk>", "<s>", "</s>"
 _OLD_NORM = re.compile(r"(.*layer_norm(?:_\d)?)\.([ab])_2")
 _EMBEDDING = "make_embedding.emb_luts.0.weight"
 _MASKS = (".mask",)
+_UNNORMALISED = BEAM_OF_5.model_copy(update={"length_penalty": 0.0})
 _LAYERS = LayerModules(
     layers={"encoder": "encoder.transformer.{layer}", "decoder": "decoder.transformer_layers.{layer}"},
     attentions={
@@ -76,7 +77,8 @@ def read_opennmt_py(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         toolkit="OpenNMT-py",
         version=None,
         config=config,
-        decoding=BEAM_OF_5,
+        # Version 3, the first with lists of pieces, divides by the length unless told otherwise; those before do not.
+        decoding=BEAM_OF_5 if isinstance(vocabularies.get("src"), list) else _UNNORMALISED,
         tensors=tensors,
         layout=_layout(tensors),
         source=source,
