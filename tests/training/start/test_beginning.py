@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from nmt.checkpoint.run_folder import latest_intact_checkpoint
+from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
-from nmt.training.ranks.exchange import Ranks
+from nmt.training.progress import Progress
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.start import beginning
-from nmt.training.start.beginning import find_beginning
+from nmt.training.start.beginning import Beginning, find_beginning, make_learner
 
 AUTO = ("batching.micro_batch_tokens=auto", "training.precision=auto")
 
@@ -71,3 +73,13 @@ def test_ranks_compute_in_one_precision(begin, begun):
     expected = "fp16" if begun == ["cuda", "fp16"] else "bf16"
     assert main.hardware.precision == other.hardware.precision == expected
     assert main.progress == other.progress
+
+
+def test_a_resumed_loss_scale_doubles_when_it_would_have_without_the_interruption(settled, reversed_words):
+    progress = Progress(update=999, loss_scale=8.0, loss_scale_good_updates=999)
+    hardware = Hardware(torch.device("cpu"), "fp16", 1, "")
+    learner = make_learner(
+        Beginning(progress, hardware), settled(), Vocabulary.load(reversed_words / "vocab.model"), NO_OTHERS
+    )
+    learner.loss_scale.adapt(overflowed=False)
+    assert (learner.loss_scale.value, learner.loss_scale.good_updates) == (16.0, 0)
