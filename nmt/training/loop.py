@@ -167,6 +167,7 @@ class Trainer:
 
     def _learn(self, plan: PlannedUpdate, start: float) -> UpdateResult:
         progress, limit_before = self.progress, self._learner.micro_batch_limit
+        could_be_scaled = self._learner.loss_scale.value > 1
         self._learning_rate = self._next_learning_rate()
         progress.update += 1
         progress.epoch, progress.index = plan.epoch, plan.index + 1
@@ -179,7 +180,6 @@ class Trainer:
         )
         progress.seconds = result.run_seconds
         scale = self._learner.loss_scale
-        scale_before = progress.loss_scale
         progress.loss_scale, progress.loss_scale_good_updates = scale.value, scale.good_updates
         progress.micro_batch_limit = self._learner.micro_batch_limit
         if progress.micro_batch_limit != limit_before:
@@ -189,7 +189,7 @@ class Trainer:
                 "positions from now on.",
                 micro_batch_limit=progress.micro_batch_limit,
             )
-        self._count_skipped(plan, result, could_be_scaled=scale_before is not None and scale_before > 1)
+        self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
         return result
 
     def _count_skipped(self, plan: PlannedUpdate, result: UpdateResult, *, could_be_scaled: bool) -> None:

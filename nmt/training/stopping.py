@@ -11,10 +11,7 @@ from types import FrameType
 
 from nmt.config import Config
 from nmt.training.progress import Ending, Progress
-from nmt.training.ranks.stop_signals import stop_signals
-
-# A terminal and a launcher may both send the same signal: within this time, a second one is ignored.
-_SECONDS_OF_ONE_SIGNAL = 1.0
+from nmt.training.ranks.stop_signals import SECONDS_OF_ONE_SIGNAL, stop_signals
 
 
 class StopRequest:
@@ -42,7 +39,7 @@ class StopRequest:
             nonlocal came
             if self.signal is None:
                 self.signal, came = number, time.monotonic()
-            elif number != signal.SIGHUP and time.monotonic() - came > _SECONDS_OF_ONE_SIGNAL:
+            elif number != signal.SIGHUP and time.monotonic() - came > SECONDS_OF_ONE_SIGNAL:
                 signal.signal(number, before[signal.Signals(number)])
                 signal.raise_signal(number)
 

@@ -22,7 +22,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.progress import Ending
-from nmt.training.validation import Validator
+from nmt.training.validation import Validation, Validator
 from tests.commands import start_python
 from tests.processes import running
 from tests.training.conftest import assert_same, records, saved
@@ -285,6 +285,19 @@ def test_patience_ends_a_run_that_no_longer_improves(run_training, tmp_path):
     )
     assert outcome.ending is Ending.PATIENCE
     assert outcome.progress.update == 6  # one validation sets the mark, two do not beat it
+
+
+def test_patience_compares_with_the_best_validation_not_with_the_last(run_training, tmp_path, monkeypatch):
+    scores = [1.0, 3.0, 2.0, 2.5, 2.75, 2.8]
+
+    def validate(self, model, until):
+        return Validation(loss=-scores.pop(0), bleu=None, seconds=0.0, samples=[])
+
+    monkeypatch.setattr(Validator, "validate", validate)
+    outcome = run_training(
+        tmp_path / "run", "training.max_updates=6", "validation.every_updates=1", "training.patience=2"
+    )
+    assert (outcome.ending, outcome.progress.update) == (Ending.PATIENCE, 4)
 
 
 def test_minutes_end_a_run_resumes_included(run_training, tmp_path):

@@ -205,6 +205,14 @@ def test_a_skipped_update_is_told_with_its_batch_and_learning_goes_on(run_traini
     assert all(torch.isfinite(tensor).all() for tensor in saved(tmp_path / "run", 20).values())
 
 
+def test_the_first_update_in_fp16_may_overflow_until_its_scale_is_found(run_training, tmp_path, monkeypatch):
+    poison(monkeypatch, {1})
+    settings = ["training.precision=fp16", "training.max_skipped=1", "training.max_updates=2", "validation.bleu=false"]
+    progress = run_training(tmp_path / "run", *settings).progress
+    assert (progress.update, progress.skipped, progress.loss_scale) == (2, 1, 2.0**14)
+    assert records(tmp_path / "run", "event") == []
+
+
 def test_a_run_with_skipped_updates_resumes_bit_for_bit(run_training, tmp_path, monkeypatch):
     poison(monkeypatch, {3, 12})
     run_training(tmp_path / "straight")

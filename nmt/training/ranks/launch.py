@@ -17,11 +17,12 @@ from types import FrameType
 from nmt.errors import TrainingError
 from nmt.exit_codes import how_it_ended
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
-from nmt.training.ranks.stop_signals import stop_signals
+from nmt.training.ranks.stop_signals import SECONDS_OF_ONE_SIGNAL, stop_signals
 
 _POLL_SECONDS = 0.05
-# Time for the current update and its checkpoint. Then ranks that still run are killed.
-_SECONDS_TO_SAVE = 45.0
+# Ranks end together, so the others have this time once one has ended. Before that, an update and its checkpoint take as
+# long as they take, unless the user asks a second time.
+_SECONDS_TO_END = 45.0
 # Exit codes of a rank that has printed its own error: an exception, or a user error.
 _EXPLAINED = (1, 2)
 
@@ -55,8 +56,8 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
         )
     if job.killed:
         raise TrainingError(
-            f"rank {', '.join(map(str, job.killed))} did not end within {_SECONDS_TO_SAVE:g} seconds of the signal to "
-            f"stop, and was killed. Run {again} to resume from the last checkpoint."
+            f"rank {', '.join(map(str, job.killed))} did not end within {_SECONDS_TO_END:g} seconds of another rank "
+            f"or of a second signal to stop, and was killed. Run {again} to resume from the last checkpoint."
         )
     interrupted = next((code for code in job.codes if code), 0)
     return 128 + signals[0] if interrupted and signals else interrupted
@@ -81,17 +82,20 @@ class _Job:
 
     def watch(self) -> None:
         """Wait until all ranks have ended. If a rank fails or a signal arrives, signal all running ranks to end."""
-        passed_on, deadline = 0, math.inf
+        passed_on, first, deadline = 0, math.inf, math.inf
         while running := [process for process in self.processes if process.poll() is None]:
             if self.failed is None and (failed := self._failures()):
                 self.failed = failed[0]
                 _send(signal.SIGTERM, running)
+            now, is_urgent = time.monotonic(), any(process.returncode for process in self.processes)
             for number in self.signals[passed_on:]:
                 _send(number, running)
                 passed_on += 1
-            if deadline == math.inf and (passed_on or any(process.returncode for process in self.processes)):
-                deadline = time.monotonic() + _SECONDS_TO_SAVE
-            if time.monotonic() > deadline:
+                first = min(first, now)
+                is_urgent |= number != signal.SIGHUP and now - first > SECONDS_OF_ONE_SIGNAL
+            if is_urgent:
+                deadline = min(deadline, now + _SECONDS_TO_END)
+            if now > deadline:
                 self.kill()
             time.sleep(_POLL_SECONDS)
         if self.failed is None and not self.killed and (failed := self._failures()):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 
+SECONDS_OF_ONE_SIGNAL = 1.0
+"""A terminal and a launcher may both send the same signal: within this time, a second one counts as the first."""
+
 
 def stop_signals() -> tuple[signal.Signals, ...]:
     """SIGTERM, SIGINT, and SIGHUP (the terminal is gone) unless the caller ignores SIGHUP, as nohup does."""

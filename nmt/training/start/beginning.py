@@ -81,11 +81,16 @@ def find_beginning(
             listener.noticed(f"Resuming from {checkpoint}.")
             if init_from is not None:
                 listener.noticed("--init-from is ignored: the run resumes from its own checkpoint.")
-    values = ranks.told_by_main(dict(state.values) if state is not None else None)
-    progress = Progress() if values is None else Progress.from_values(values)
-    if config.training.precision == "auto":
-        hardware = _with_precision_of_run(hardware, progress, ranks)
+    # The main rank decides for all: each rank's own texts name another device, and ranks that began differently would
+    # wait for each other for ever.
+    progress = Progress() if state is None else Progress.from_values(dict(state.values))
+    is_auto = config.training.precision == "auto"
+    if is_auto:
+        hardware = _with_precision_of_run(hardware, progress)
     _forget_outdated(progress, config, f"{hardware}, ranks: {ranks.size}", listener)
+    progress = Progress.from_values(ranks.told_by_main(progress.values()))
+    if is_auto:
+        hardware = _with_precision_of_run(hardware, progress)
     return Beginning(progress, hardware, checkpoint, state, init_from, tuple(data))
 
 
@@ -122,14 +127,11 @@ def _damaged(checkpoint: Path, file: Path, problem: str) -> CheckpointError:
     )
 
 
-def _with_precision_of_run(hardware: Hardware, progress: Progress, ranks: Ranks) -> Hardware:
-    """The hardware with the precision that ``auto`` chose at the run's first start on this type of device.
-
-    In a new run, or on another type of device, the main rank's choice applies.
-    """
+def _with_precision_of_run(hardware: Hardware, progress: Progress) -> Hardware:
+    """The hardware with the precision that ``auto`` chose at the run's first start on this type of device."""
     device, precision = progress.auto_precision or ("", hardware.precision)
     if device != hardware.device.type:
-        precision = ranks.told_by_main(hardware.precision)
+        precision = hardware.precision
     progress.auto_precision = (hardware.device.type, precision)
     return dataclasses.replace(hardware, precision=precision)
 

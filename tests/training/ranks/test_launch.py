@@ -210,7 +210,7 @@ def test_which_rank_failed_where_several_have_ended(codes, signals, failed):
 
 
 def test_a_rank_that_does_not_end_is_killed_and_named(ranks_that, monkeypatch):
-    monkeypatch.setattr(launch_module, "_SECONDS_TO_SAVE", 0.5)
+    monkeypatch.setattr(launch_module, "_SECONDS_TO_END", 0.5)
     ranks_that(f"{BOTH}\nif rank == '1': sys.exit(143)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)")
     with pytest.raises(TrainingError, match=r"rank 0 did not end within 0\.5 seconds .* was killed"):
         launch([], 2)

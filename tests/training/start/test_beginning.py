@@ -1,0 +1,85 @@
+"""Ranks begin alike, whatever their devices are called, and a resumed run has what its checkpoint holds."""
+
+import dataclasses
+import json
+from typing import ClassVar
+
+import pytest
+import torch
+
+from nmt.checkpoint.run_folder import latest_intact_checkpoint
+from nmt.data.vocab import Vocabulary
+from nmt.device import Hardware
+from nmt.training.progress import Progress
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.start import beginning
+from nmt.training.start.beginning import Beginning, find_beginning, make_learner
+
+AUTO = ("batching.micro_batch_tokens=auto", "training.precision=auto")
+
+
+class Broadcast(Ranks):
+    """A rank of two, in one process: the main rank's messages are kept until the other rank reads them."""
+
+    messages: ClassVar[list[str]] = []
+
+    def told_by_main(self, value):
+        if self.is_main:
+            self.messages.append(json.dumps(value))
+        return json.loads(self.messages[-1] if self.is_main else self.messages.pop(0))
+
+
+@pytest.fixture
+def begin(run_training, reversed_words, settled, listener, tmp_path, monkeypatch):
+    """Resume a run with other values of progress on two GPUs; the beginnings of the main rank and of the other."""
+    config, run = settled(*AUTO), tmp_path / "run"
+    run_training(run, "training.max_updates=2", "checkpoints.every_updates=2", "validation.bleu=false")
+    checkpoint, _ = latest_intact_checkpoint(run)
+    state = beginning.load_training_state(checkpoint)
+    monkeypatch.setattr(Broadcast, "messages", [])
+
+    def begin(precisions=("bf16", "bf16"), **values):
+        changed = dataclasses.replace(state, values={**state.values, **values})
+        monkeypatch.setattr(beginning, "load_training_state", lambda checkpoint: changed)
+        found = [
+            find_beginning(
+                run, config, [reversed_words], Hardware(torch.device("cuda", rank), precision, 1, ""), listener,
+                Broadcast(rank, 2, rank, 2), accept_changes=True, init_from=None,
+            )
+            for rank, precision in enumerate(precisions)
+        ]  # fmt: skip
+        assert not Broadcast.messages
+        return found
+
+    return begin
+
+
+@pytest.mark.parametrize("machine", ["cuda:0, bf16, ranks: 2", "cuda:0, bf16, ranks: 8"])
+def test_ranks_on_gpus_of_different_names_resume_with_the_same_progress(begin, machine, listener):
+    sizes = {"micro_batch_tokens": 4096, "micro_batch_limit": 2048}
+    main, other = begin(machine=machine, micro_batch_asked="auto", auto_precision=["cuda", "bf16"], **sizes)
+    assert main.progress == other.progress
+    is_known = machine.endswith("2")
+    assert (other.progress.micro_batch_tokens, other.progress.micro_batch_limit) == (
+        (4096, 2048) if is_known else (None, None)
+    )
+    assert sum("hardware changed" in notice for notice in listener.notices) == (not is_known)
+
+
+@pytest.mark.parametrize("begun", [["cuda", "fp16"], ["cpu", "fp32"], None])
+def test_ranks_compute_in_one_precision(begin, begun):
+    """That of the run's first start; if it was on another type of device, the main rank's choice."""
+    main, other = begin(("bf16", "fp32"), auto_precision=begun)
+    expected = "fp16" if begun == ["cuda", "fp16"] else "bf16"
+    assert main.hardware.precision == other.hardware.precision == expected
+    assert main.progress == other.progress
+
+
+def test_a_resumed_loss_scale_doubles_when_it_would_have_without_the_interruption(settled, reversed_words):
+    progress = Progress(update=999, loss_scale=8.0, loss_scale_good_updates=999)
+    hardware = Hardware(torch.device("cpu"), "fp16", 1, "")
+    learner = make_learner(
+        Beginning(progress, hardware), settled(), Vocabulary.load(reversed_words / "vocab.model"), NO_OTHERS
+    )
+    learner.loss_scale.adapt(overflowed=False)
+    assert (learner.loss_scale.value, learner.loss_scale.good_updates) == (16.0, 0)

@@ -1,0 +1,42 @@
+"""Validation measures what ``nmt score`` does."""
+
+import shutil
+
+import pytest
+
+from nmt.data.vocab import Vocabulary
+from nmt.device import choose_hardware
+from nmt.evaluation import bleu
+from nmt.training.validation import Validator
+
+TRANSLATIONS = {
+    "zh": (["今天天气很好。", "我们去公园散步吧。"], ["今天的天气真好。", "我们去公园走走吧。"]),
+    "en": (["The sign says 今天天气很好 in red letters."], ["The sign says 今天天气真好 in red letters."]),
+}
+"""References and translations whose BLEU depends on how they are tokenised."""
+
+
+@pytest.mark.parametrize(("source", "target"), [("en", "zh"), ("zh", "en")])
+def test_bleu_is_tokenised_for_the_target_language(settled, reversed_words, tmp_path, monkeypatch, source, target):
+    data = tmp_path / "data"
+    shutil.copytree(reversed_words, data)
+    references, translations = TRANSLATIONS[target]
+    for language, lines in ((source, ["-"] * len(references)), (target, references)):
+        (data / f"valid.{language}").write_text("".join(f"{line}\n" for line in lines))
+    settings = settled()
+    config = settings.model_copy(
+        update={"data": settings.data.model_copy(update={"source_lang": source, "target_lang": target})}
+    )
+    validator = Validator(data, config, Vocabulary.load(data / "vocab.model"), choose_hardware("cpu", "fp32", 1))
+    monkeypatch.setattr(validator, "_loss", lambda *arguments: 1.0)
+    monkeypatch.setattr(validator, "_translate", lambda *arguments: translations)
+
+    class Model:
+        def eval(self):
+            pass
+
+        def train(self):
+            pass
+
+    expected, other = (bleu(translations, references, target_lang=language).value for language in (target, source))
+    assert validator.validate(Model()).bleu == expected != other
