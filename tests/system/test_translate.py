@@ -330,7 +330,7 @@ def test_the_same_command_again_finds_all_up_to_date_and_another_is_refused(bund
     for refused, what in (
         (translate(bundle, b"", *command, "--beam", "3"), "beam (2 then, 3 now)"),
         (translate(bundle, b"", *command, "--format", "jsonl"), "format (text then, jsonl now)"),
-        (translate(other, b"", *command), "made differently: model."),
+        (translate(other, b"", *command), f"made differently: model (then {bundle})."),
         (translate(bundle, b"ba do\nki\n", "--output", str(output)), "cannot be compared"),
     ):
         assert refused.returncode == 2
@@ -346,7 +346,7 @@ def test_the_same_command_again_finds_all_up_to_date_and_another_is_refused(bund
     after = files_of(tmp_path)
     assert {name: after[name] for name in before} == before
     source.write_text("ba do\nlu\n")
-    assert b"made differently: input." in translate(bundle, b"", *command).stderr
+    assert f"made differently: input (then {source}).".encode() in translate(bundle, b"", *command).stderr
 
 
 def test_two_processes_do_not_share_an_output(bundle, tmp_path):
