@@ -131,8 +131,8 @@ def _second_search(settings: SearchSettings) -> SearchSettings:
     """The settings of the second search.
 
     A wider beam keeps hypotheses that begin less well, and so avoids the loop of the first search. Wide beams prefer
-    short outputs; a larger length penalty and a minimum length of at least 1 make up for that. All hypotheses are returned.
-    There is one group, because several groups would be several narrow beams.
+    short outputs; a larger length penalty and a minimum length of at least 1 make up for that. All hypotheses are
+    returned. There is one group, because several groups would be several narrow beams.
     """
     beam = max(8, 2 * settings.beam)
     return dataclasses.replace(
