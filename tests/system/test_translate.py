@@ -746,7 +746,7 @@ def test_samples_and_prefixes_go_on_where_they_were(bundle, tmp_path):
     prefix.write_text("ti\n" * 2_201)
     refused = translate(bundle, b"", *options)
     assert refused.returncode == 2
-    assert b"was made differently: prefix." in refused.stderr
+    assert f"was made differently: prefix (then {prefix}).".encode() in refused.stderr
 
 
 def test_given_targets_are_scored(bundle, tmp_path):
