@@ -14,7 +14,6 @@ from typing import Annotated, Unpack, get_type_hints
 
 from nmt.checkpoint.run_folder import bundle_to_use
 from nmt.config.option_values import check_options
-from nmt.data.short_lists import ShortLists
 from nmt.device import DeviceChoice, Hardware, PrecisionChoice, choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.option_fields import Option, OptionField, option_fields
@@ -72,7 +71,6 @@ class TranslateOptions(Options, total=False):
     """The keywords of :meth:`Model.translate`."""
 
     prefixes: Iterable[str] | None
-    short_lists: PathOrName | None
 
 
 class Model:
@@ -104,14 +102,12 @@ class Model:
         Args:
             lines: texts of one line each.
             prefixes: for each line, the beginning of its translation.
-            short_lists: search among the likely pieces of each line only: the data set whose short-lists
-                ``nmt build-vocab`` wrote, or their file.
             options: listed by ``help(nmt.Model.translate)``.
 
         Raises:
             ConfigError: an option is unknown or out of range, options contradict each other, or the model has too few
                 positions for them.
-            DataError: the numbers of lines and prefixes differ, or the short-lists do not fit the model.
+            DataError: the numbers of lines and prefixes differ.
         """
         return list(self.stream(lines, **options))
 
@@ -120,7 +116,6 @@ class Model:
         lines: Iterable[str],
         *,
         prefixes: Iterable[str] | None = None,
-        short_lists: PathOrName | None = None,
         window: int = 2_048,
         **options: Unpack[Options],
     ) -> Iterator[Translation]:
@@ -132,10 +127,7 @@ class Model:
             for settings in (SearchSettings, LineSettings)
         )
         settings = search_settings(self._ensemble.config.decoding, **search)
-        if short_lists is not None and not isinstance(short_lists, str | PathLike):
-            raise ConfigError(f"short_lists: expected the path of a data set or file, got {short_lists!r}.")
-        lists = None if short_lists is None else ShortLists.load(Path(short_lists), self._ensemble.vocab)
-        translator = Translator(self._ensemble, settings, self._hardware, window=window, short_lists=lists, **of_lines)
+        translator = Translator(self._ensemble, settings, self._hardware, window=window, **of_lines)
         return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))
 
     def score(

@@ -88,7 +88,6 @@ def path_options() -> set[str]:
 READ = {
     *("build-vocab vocab", "train config", "train init_from", "train resume", "average-checkpoints run", "report runs"),
     *("translate model", "translate text", "translate input", "translate prefix", "translate score_target"),
-    "translate short_lists",
     "inspect path",
     *(
         "import path",
@@ -339,7 +338,6 @@ def test_a_folder_that_everything_lies_in_is_refused():
         ("sets/data/vocab.model", ["build-vocab", "--data", "sets/data"]),
         ("sets/data/vocab.txt", ["build-vocab", "--data", "sets/data"]),
         ("sets/data/shards", ["build-vocab", "--data", "sets/data"]),
-        ("sets/data/short-lists.npz", ["build-vocab", "--short-lists", "--data", "sets/data"]),
     ],
 )
 @pytest.mark.parametrize("is_folder", [True, False])

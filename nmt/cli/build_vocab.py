@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def build_vocab(
-    ctx: typer.Context,
     data: Annotated[
         list[Path] | None,
         typer.Option(metavar="PATH", help="A prepared data set; several share one vocabulary.  [newest below data/]"),
@@ -48,27 +47,20 @@ def build_vocab(
         typer.Option(metavar="T", help="Balances the languages of several data sets; 1: by size.  [5]"),
     ] = None,
     max_length: Annotated[int, typer.Option(metavar="N", min=1, help="Skip pairs with more pieces on a side.")] = 256,
-    short_lists: Annotated[
-        bool, typer.Option("--short-lists", help="Also write short-lists, for translate --short-lists.")
-    ] = False,
     workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads for encoding.  [all cores]")] = None,
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 
-    Writes vocab.model, vocab.txt and shards/ into the data set's folder, and with --short-lists short-lists.npz. With
-    --short-lists alone it keeps the vocabulary and the shards. Several data sets get one vocabulary, trained on all.
+    Writes vocab.model, vocab.txt and shards/ into the data set's folder. Several data sets get one vocabulary.
 
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
     from nmt.checkpoint.lineage import vocabulary_origin
-    from nmt.cli.console import notice, warn
+    from nmt.cli.console import notice
     from nmt.data.build import build_joint_vocabulary
-    from nmt.data.data_folder import DataFolder
     from nmt.data.language_sampling import DEFAULT_TEMPERATURE
     from nmt.data.manifest import newest_data_set
-    from nmt.data.short_lists import SHORT_LISTS
     from nmt.errors import ConfigError
-    from nmt.ownership import check_replaceable
 
     if vocab is not None and size is not None:
         raise ConfigError("--vocab and --size were both given: an existing vocabulary has its size.")
@@ -80,13 +72,6 @@ def build_vocab(
     if not data:
         data = [newest_data_set()]
         notice(f"data: {data[0]} (the newest)")
-    if short_lists:  # before the text is encoded
-        for folder in data:
-            check_replaceable(DataFolder(folder).short_lists, SHORT_LISTS, option=None)
-        if all(DataFolder(folder).shards.is_dir() for folder in data) and not _has_settings(ctx):
-            for folder in data:
-                _write_short_lists(folder)
-            return
     if vocab is not None and vocab.is_dir():
         from nmt.checkpoint.bundle_files import BundleFolder
         from nmt.checkpoint.run_folder import bundle_to_use
@@ -111,17 +96,6 @@ def build_vocab(
         threads=workers,
     )
     _report(built, max_length)
-    for each in built:
-        if short_lists:
-            _write_short_lists(each.data)
-        elif each.changed and DataFolder(each.data).short_lists.is_file():
-            warn(f"{DataFolder(each.data).short_lists}: was made from other shards. --short-lists makes it again.")
-
-
-def _has_settings(ctx: typer.Context) -> bool:
-    """Whether an option on the command line says how the text is encoded."""
-    sources = [ctx.get_parameter_source(name) for name in ctx.params.keys() - {"data", "short_lists", "workers"}]
-    return any(source is not None and source.name == "COMMANDLINE" for source in sources)
 
 
 def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
@@ -187,20 +161,3 @@ def _report_data_set(built: BuiltVocabulary, max_length: int) -> None:
         notice(f"{side}: normalization changes {changes.changed:,} characters ({changes.share:.3%}){examples}")
     for message in warnings(built):
         warn(message)
-
-
-def _write_short_lists(data: Path) -> None:
-    from nmt.cli.console import notice
-    from nmt.data.data_folder import DataFolder
-    from nmt.data.short_lists import build_short_lists
-
-    built = build_short_lists(data)
-    lists, statistics = built.lists, built.statistics
-    notice(f"short-lists: {DataFolder(data).short_lists}, from {lists.pairs:,} of {built.pairs:,} pairs")
-    if statistics is not None:
-        notice(
-            f"valid: lists of {statistics.size:,.0f} of {lists.vocab_size:,} pieces on average, which hold "
-            f"{statistics.coverage:.1%} of the targets' pieces"
-        )
-    if not built.changed:
-        notice("Up to date: short-lists.")

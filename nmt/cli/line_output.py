@@ -12,10 +12,8 @@ from typing import IO, Any
 from nmt.cli.console import STANDARD_OUTPUT, is_terminal, naming_stream, notice, stderr
 from nmt.cli.line_streams import Pairs, Streams, open_stream
 from nmt.cli.progress_lines import progress_display
-from nmt.text import (
-    STDIN,
-    encode_line,
-)
+from nmt.printable import printable
+from nmt.text import STDIN, encode_line
 from nmt.translation.formats import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.paragraphs import translate_paragraphs
@@ -148,7 +146,8 @@ def _write_output(
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
         if streams.to_file:
-            out = stack.enter_context(output.growing(record, keep=before.bytes, origin=streams.origin))
+            growing = output.growing(record, keep=before.bytes, origin=streams.origin, inputs=streams.inputs)
+            out = stack.enter_context(growing)
             stack.enter_context(_reporting_the_rest(streams, output.partial, window))
         elif str(streams.output) != STDIN:
             out = stack.enter_context(open_stream(streams.output))
@@ -164,11 +163,15 @@ def _write_output(
             stack.callback(stderr().print)  # start the next message on a new line
         for entries in work(itertools.islice(streams.pairs(), before.lines, None), streams.first + before.lines):
             with naming_stream(STANDARD_OUTPUT if str(streams.output) == STDIN else str(streams.output)):
-                out.writelines(encode_line(line) for lines in entries for line in lines)
+                # A model may write what its training text held, also sequences that control a terminal.
+                shown = printable if out.isatty() else str
+                out.writelines(encode_line(shown(line)) for lines in entries for line in lines)
                 out.flush()
             number += len(entries)
             if update:
                 update("done", number, total)
+    if not streams.to_file and streams.inputs is not None and (changed := streams.inputs.changed({})):
+        raise streams.inputs.error(changed, "The output may lack lines. Run the same command again.")
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ from nmt.text import (
     read_parallel,
 )
 from nmt.translation.parts import Part
-from nmt.translation.resuming import OutputFile, made_with
+from nmt.translation.resuming import Inputs, OutputFile, made_with
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
@@ -66,6 +66,8 @@ class Streams:
     """The output that the parts are joined to, if the output is that of a part."""
     models: tuple[Path, ...] = ()
     """The bundles of the models, once they are known."""
+    inputs: Inputs | None = None
+    """The input files as they were before they were read."""
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[Streams]:
@@ -79,6 +81,7 @@ class Streams:
                 or another program wrote it.
         """
         self._check()
+        self = replace(self, inputs=Inputs.of(self._files))
         if not self.to_file:
             yield self
             return

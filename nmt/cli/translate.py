@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from nmt.cli.options import Device, Threads, TranslationPrecision, Workers, with_options
-from nmt.option_fields import FORMAT, SEARCH, STREAMS, flags_unused_in_scoring
+from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
 from nmt.search.settings import SearchSettings
 from nmt.translation.line_settings import LineSettings
 
@@ -84,14 +84,6 @@ def translate(
         Literal["error", "replace"],
         typer.Option(help="What to do with bytes that are no UTF-8.", rich_help_panel=STREAMS),
     ] = "error",
-    short_lists: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Search only pieces in short-lists of PATH.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
     guard_report: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="Write translations that look wrong, as jsonl.", rich_help_panel=STREAMS),
@@ -135,7 +127,6 @@ def translate(
         without_effect = {
             "--prefix": prefix,
             "--guard-report": guard_report,
-            "--short-lists": short_lists,
             "--workers": workers,
         }
         _refuse(
@@ -174,7 +165,6 @@ def translate(
 
     from nmt.cli.line_output import score_lines, translate_lines
     from nmt.cli.line_streams import Streams
-    from nmt.data.short_lists import ShortLists
     from nmt.device import choose_hardware
     from nmt.search.settings import search_settings
     from nmt.translation.ensemble import load_ensemble, product_sizes
@@ -216,8 +206,7 @@ def translate(
     # Several sentences are nothing unusual in a paragraph, so auto would not split it.
     if paragraphs and lines.get("split_sentences", LineSettings.split_sentences) == "auto":
         lines["split_sentences"] = "always"
-    lists = None if short_lists is None else ShortLists.load(short_lists, ensemble.vocab)
-    translator = Translator(ensemble, settings, hardware, window=window, workers=workers, short_lists=lists, **lines)
+    translator = Translator(ensemble, settings, hardware, window=window, workers=workers, **lines)
     record = streams.made_with(translator.settings | {"format": format, "input_format": input_format})
     tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
     for message in tally.notices(prefixed=prefix is not None):

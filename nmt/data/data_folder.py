@@ -32,11 +32,6 @@ class DataFolder:
         """The folder of the encoded text."""
         return self.path / "shards"
 
-    @property
-    def short_lists(self) -> Path:
-        """The target pieces that are likely translations of each source piece; only written on request."""
-        return self.path / "short-lists.npz"
-
     def text(self, split: str, language: str) -> Path:
         """One side of a split, one sentence per line."""
         return self.path / f"{split}.{language}"

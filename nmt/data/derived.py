@@ -9,7 +9,6 @@ from typing import Any
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import DataFolder
 from nmt.data.shards import INDEX_NAME, SHARDS
-from nmt.data.short_lists import SHORT_LISTS
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import VocabularyError
 from nmt.files import free_name
@@ -61,19 +60,14 @@ def _index(data: Path) -> dict[str, Any] | None:
     return index if isinstance(index, dict) else None
 
 
-def _encoding(data: Path) -> dict[Path, Kind]:
-    """The files and folders that ``nmt build-vocab`` always writes."""
+def _derived(data: Path) -> dict[Path, Kind]:
+    """The files and folders that ``nmt build-vocab`` writes."""
     folder = DataFolder(data)
     return {
         folder.vocab: Kind("a vocabulary", _is_our_model),
         folder.pieces: Kind("a list of pieces", _is_our_list),
         folder.shards: SHARDS,
     }
-
-
-def _derived(data: Path) -> dict[Path, Kind]:
-    """The files and folders that ``nmt build-vocab`` writes, also those on request."""
-    return _encoding(data) | {DataFolder(data).short_lists: SHORT_LISTS}
 
 
 def check_derived_replaceable(data: Path, *, vocab: Vocabulary | None = None) -> None:
@@ -85,7 +79,7 @@ def check_derived_replaceable(data: Path, *, vocab: Vocabulary | None = None) ->
     Raises:
         OutputError: a file or folder is the user's own.
     """
-    for path, kind in _encoding(data).items():
+    for path, kind in _derived(data).items():
         is_model = path == DataFolder(data).vocab
         is_same = vocab is not None and is_model and path.is_file() and path.read_bytes() == vocab.model_bytes
         if not is_same:

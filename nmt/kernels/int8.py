@@ -78,14 +78,9 @@ class Int8Weight:
     beside it. Products are summed as integers, until the scales are multiplied in again.
     """
 
-    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None, kind: type[Int8Product] | None = None) -> None:
-        """Round and pack a weight.
-
-        Args:
-            kind: the library that multiplies many rows; the fastest if None.
-        """
-        if kind is None:
-            kind = fastest_int8_product(weight_OI.shape[1], weight_OI.shape[0])
+    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
+        """Round and pack a weight."""
+        kind = fastest_int8_product(weight_OI.shape[1], weight_OI.shape[0])
         kinds = {FbgemmProduct, kind}
         greatest = min(map(greatest_weight, kinds))
         scale_O = (weight_OI.detach().abs().amax(dim=1).double() / greatest).clamp_min_(1e-30)
@@ -105,13 +100,6 @@ class Int8Weight:
         product = self._product_of_few if is_few else self._product_of_many
         product_NO = product.multiply(rounded_NI).mul_(step_N1)
         return product_NO if self._bias_O is None else product_NO.add_(self._bias_O)
-
-    def of_rows(self, weight_OI: Tensor, bias_O: Tensor | None) -> Int8Weight:
-        """As :meth:`~nmt.kernels.linear.PrepackedWeight.of_rows`.
-
-        The rows are packed for FBGEMM alone: packing twice takes longer than a search of few sentences gains.
-        """
-        return Int8Weight(weight_OI, bias_O, FbgemmProduct)
 
 
 @functools.cache

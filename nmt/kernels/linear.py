@@ -76,10 +76,6 @@ class PrepackedWeight(Protocol):
         """x W^T + b."""
         ...
 
-    def of_rows(self, weight_OI: Tensor, bias_O: Tensor | None) -> PrepackedWeight:
-        """Some rows of the same matrix and their bias, for products of the same kind."""
-        ...
-
 
 class FloatWeight:
     """A weight in the dtype and, on a CPU, in the memory order of the fastest product.
@@ -107,10 +103,6 @@ class FloatWeight:
         if self._is_ordered:
             return private.ordered_product(x_NI, self._weight_OI, self._bias_O)
         return F.linear(x_NI, self._weight_OI, self._bias_O)
-
-    def of_rows(self, weight_OI: Tensor, bias_O: Tensor | None) -> FloatWeight:
-        """As :meth:`PrepackedWeight.of_rows`."""
-        return FloatWeight(weight_OI, bias_O, self._dtype)
 
 
 def prepacked(weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> PrepackedWeight:

@@ -6,7 +6,6 @@ Shapes: B sentences, T positions, D d_model, V target vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -65,14 +64,6 @@ class TokenEmbedding(nn.Module):
         # All rows are multiplied: a GPU multiplies matrices of other widths several times as slowly.
         logits_BTX = F.linear(x_BTD, *self._factors)
         return logits_BTX if len(self.projection) == self.vocab_size else logits_BTX[..., : self.vocab_size]
-
-    def projection_to(self, pieces_C: Tensor) -> Callable[[Tensor], Tensor]:
-        """A function like :meth:`project` that computes the logits of some pieces only (B, T, C)."""
-        rows_CD = self.projection[pieces_C]
-        bias_C = None if self.output_bias is None else self.output_bias[pieces_C]
-        if self._prepacked is None:
-            return lambda x_BTD: F.linear(x_BTD, rows_CD, bias_C)
-        return self._prepacked.of_rows(rows_CD, bias_C).multiply
 
     def prepack(self, dtype: torch.dtype) -> None:
         """Keep a copy of the matrix for :meth:`project`; see :func:`nmt.kernels.linear.prepack`."""

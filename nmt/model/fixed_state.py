@@ -42,8 +42,6 @@ class FixedState:
     """0 at source pieces, -inf elsewhere."""
     layers: tuple[FixedLayer, ...]
     """Keys and values. Those that the masks hide are finite."""
-    project: None = None
-    """Steps project to all pieces."""
 
     @property
     def position(self) -> Tensor:

@@ -11,7 +11,7 @@ together, H heads, K size of a head's queries and keys, V size of a head's value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -43,11 +43,6 @@ class SearchState(Protocol):
     @property
     def position(self) -> int | Tensor:
         """The position of the pieces that a step reads."""
-        ...
-
-    @property
-    def project(self) -> Callable[[Tensor], Tensor] | None:
-        """The output projection to some pieces only; None projects to all."""
         ...
 
     def begin_step(self, beam: int, neighbours: int | None) -> tuple[Sequence[Past], Self]:
@@ -141,8 +136,6 @@ class DecodingState:
     """0 where a piece is a hypothesis' own past, -inf where it belongs to others. It may lack the first pieces."""
     beams: tuple[int, ...] = ()
     """Hypotheses of each step whose pieces are in ``past_BWX``."""
-    project: Callable[[Tensor], Tensor] | None = None
-    """The output projection to some pieces only; None projects to all."""
 
     def select(self, parents_BW: Tensor, sentences_B: Tensor | None = None) -> DecodingState:
         """Continue each hypothesis from another one of its sentence.

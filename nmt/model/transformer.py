@@ -150,12 +150,8 @@ class Transformer(nn.Module):
         x_ND = self._through_decoder(x_ND, pasts, packing)
         return packing.pad_product(self.embedding.project, x_ND)
 
-    def start(self, encoded: Encoded, pieces_C: Tensor | None = None) -> DecodingState:
-        """The state before the first step: nothing written, the memory projected once for all steps and beams.
-
-        Args:
-            pieces_C: the only pieces whose logits the steps return (C instead of V); all if None.
-        """
+    def start(self, encoded: Encoded) -> DecodingState:
+        """The state before the first step: nothing written, the memory projected once for all steps and beams."""
         layers = tuple(
             LayerState.begin(*layer.cross_attention.project_memory(encoded.memory_MD, encoded.packing))
             for layer in self.decoder
@@ -164,8 +160,7 @@ class Transformer(nn.Module):
         # In the dtype of the keys, else autocast casts the masks in each layer of each step.
         mask_B11S = encoded.mask_B11S.to(layers[0].memory_key_BHSK.dtype)
         past_BWX = mask_B11S.new_empty(len(mask_B11S), 1, 0)
-        project = None if pieces_C is None else self.embedding.projection_to(pieces_C)
-        return DecodingState(0, layers, mask_B11S, past_BWX, project=project)
+        return DecodingState(0, layers, mask_B11S, past_BWX)
 
     def step(self, tokens_BW: Tensor, state: State, live_BW: Tensor | None = None) -> tuple[Tensor, State]:
         """Read one more piece per hypothesis; returns logits (B · W, V) of the next piece, and the state after it.
@@ -178,7 +173,7 @@ class Transformer(nn.Module):
         pasts, after = state.begin_step(tokens_BW.shape[1], self.config.target_neighbours)
         vectors_ND = self.target_positions(self.embedding.target(tokens_BW.view(-1, 1)), state.position)
         x_ND = self._through_decoder(packing.pack(vectors_ND.view(*tokens_BW.shape, -1)), pasts, packing)
-        logits_NV = packing.pad((state.project or self.embedding.project)(x_ND)).flatten(0, 1)
+        logits_NV = packing.pad(self.embedding.project(x_ND)).flatten(0, 1)
         return logits_NV, after.end_step(pasts)
 
     def _packing(self, tokens_BT: Tensor, lengths_B: Lengths | SentenceRows | None) -> Packing:

@@ -1,7 +1,7 @@
 """Beam search with the length penalty of the paper (section 6.1; Wu et al. 2016, equation 14); greedy search, sampling.
 
 Shapes: B sentences, S source pieces, W places of the beam (live or empty), G groups of places (1 unless the search is
-diverse), N = B · W rows, V vocabulary or candidates, K extensions per hypothesis, T pieces so far.
+diverse), N = B · W rows, V vocabulary, K extensions per hypothesis, T pieces so far.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.data.short_lists import ShortLists
 from nmt.device import to_device
 from nmt.model.state import DecodingState
 from nmt.model.transformer import Transformer
-from nmt.search.candidates import Candidates
 from nmt.search.choosing import choose, ended_and_live, for_host
 from nmt.search.device_search import device_search, suits_device_search
 from nmt.search.diverse import choose_by_group
@@ -40,7 +38,6 @@ def beam_search(
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
     numbers: Sequence[int] | None = None,
-    short_lists: ShortLists | None = None,
     before_step: Callable[[int, int], None] | None = None,
     recorded_steps: RecordedSteps | None = None,
 ) -> list[list[Hypothesis]]:
@@ -58,7 +55,6 @@ def beam_search(
             output raises the limit. Prefixes must be shorter than the models' positions.
         numbers: a seed for each sentence when sampling: the same number draws the same outputs, in any batch. The
             default is the position in this batch.
-        short_lists: search among the pieces of each sentence's list only; their probabilities sum to 1.
         before_step: called before each step with the number of sentences that it computes, which may include finished
             ones, and the pieces of each hypothesis so far. An exception that it raises ends the search.
         recorded_steps: recordings of earlier searches with this model. By default the search records anew, and discards
@@ -70,12 +66,12 @@ def beam_search(
     if before_step is not None:  # before the encoder too, which may need more memory than the first step
         before_step(len(source_BS), 0)
     with torch.inference_mode():
-        if suits_device_search(models, settings, has_short_lists=short_lists is not None):
+        if suits_device_search(models, settings):
             with (recorded_steps or RecordedSteps(models[0])).reserved() as recordings:
                 return device_search(
                     models[0], source_BS, settings, recordings, prefixes=prefixes, before_step=before_step
                 )
-        search = _Search.begin(models, source_BS, settings, prefixes, numbers, short_lists)
+        search = _Search.begin(models, source_BS, settings, prefixes, numbers)
         while search.hypotheses.sentences:
             if before_step is not None and search.length:
                 before_step(len(search.hypotheses.sentences), search.length)
@@ -107,8 +103,6 @@ class _Search:
     """The diversity penalty of each hypothesis so far, if there are several groups."""
     random_numbers: RandomNumbers | None
     """The random numbers for sampling; None if the search does not sample."""
-    candidates: Candidates | None
-    """What the columns of logits stand for; None if for the pieces of the vocabulary."""
     length: int = field(default=0)
     unseen: list[Tensor] = field(default_factory=list)
     """Of each step that the host has not looked at: log-probabilities, parents and pieces (3, B, W)."""
@@ -120,21 +114,16 @@ class _Search:
         settings: SearchSettings,
         prefixes: Sequence[Sequence[int]] | None,
         numbers: Sequence[int] | None,
-        short_lists: ShortLists | None,
     ) -> _Search:
         count, groups, device = source_BS.shape[0], settings.diverse_groups, source_BS.device
         source_lengths = (source_BS != PAD).sum(dim=1).tolist()
         max_positions = min(model.config.max_positions for model in models)
-        candidates = None
-        if short_lists is not None:
-            candidates = Candidates.of(short_lists, source_BS, prefixes, models[0].vocab_size)
-        projected_C = candidates.projected_C if candidates is not None else None
         # Each sentence starts with a single hypothesis; the first step fills the beam.
         return _Search(
             models,
             settings,
             Hypotheses.begin(settings, source_lengths, prefixes, max_positions=max_positions, places=1),
-            states=[model.start(model.encode(source_BS, source_lengths), projected_C) for model in models],
+            states=[model.start(model.encode(source_BS, source_lengths)) for model in models],
             tokens_BW=torch.full((count, 1), BOS, device=device),
             scores_BW=torch.zeros(count, 1, device=device),
             places_BG=torch.full((count, groups), settings.beam // groups, device=device),
@@ -142,16 +131,14 @@ class _Search:
             random_numbers=RandomNumbers(settings.sampling.seed, range(count) if numbers is None else numbers)
             if settings.sampling is not None
             else None,
-            candidates=candidates,
         )
 
     def extend(self) -> None:
         """Make one step: extend hypotheses by a piece, then remove finished hypotheses and sentences."""
         # 1. Find the best extensions of each sentence, one per place of its beam; or sample one per hypothesis.
-        best_BW, parents_BW, columns_BW = (
+        best_BW, parents_BW, tokens_BW = (
             self._best() if self.random_numbers is None else self._sampled(self.random_numbers)
         )
-        tokens_BW = columns_BW if self.candidates is None else self.candidates.pieces(columns_BW)
         self.length += 1
 
         # 2. Extensions that end in eos are finished; the others stay live.
@@ -166,13 +153,12 @@ class _Search:
             kept_B = to_device(torch.tensor(staying, dtype=torch.long), best_BW.device)
             self.hypotheses.keep(staying)
             self.places_BG, self.penalties_BW = self.places_BG[kept_B], self.penalties_BW[kept_B]
-            self.candidates = self.candidates.select(kept_B, staying) if self.candidates is not None else None
             live_BW, parents_BW, tokens_BW = live_BW[kept_B], parents_BW[kept_B], tokens_BW[kept_B]
         self.scores_BW, self.tokens_BW = live_BW, tokens_BW
         self.states = [state.select(parents_BW, kept_B) for state in self.states]
 
     def _best(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The best extensions of each sentence's hypotheses: log-probabilities, parents, columns of logits (B, W)."""
+        """The best extensions of each sentence's hypotheses: log-probabilities, parents, pieces (B, W)."""
         logits_NV, normalizer_N1 = self._allowed_logits()
         # The K best extensions of each hypothesis suffice for a beam of K.
         values_NK, pieces_NK = largest(logits_NV, self.settings.beam)
@@ -192,7 +178,7 @@ class _Search:
         return choose(extended_BWK, pieces_NK, self.places_BG, self.settings.beam)
 
     def _sampled(self, random_numbers: RandomNumbers) -> tuple[Tensor, Tensor, Tensor]:
-        """Sample an extension of each hypothesis: log-probabilities, parents, columns of logits (B, W).
+        """Sample an extension of each hypothesis: log-probabilities, parents, pieces (B, W).
 
         In the first step, all W samples extend the same hypothesis.
         """
@@ -219,10 +205,8 @@ class _Search:
         if len(rows) == 0:
             self._forbid(logits_NV)
             return logits_NV, normalizer_N1
-        columns = forced_B[rows]
-        if self.candidates is not None:
-            columns = self.candidates.columns(rows, columns)
-        rows_F, pieces_F = (to_device(torch.from_numpy(part), logits_NV.device) for part in (rows, columns))
+        forced = (rows, forced_B[rows])
+        rows_F, pieces_F = (to_device(torch.from_numpy(part), logits_NV.device) for part in forced)
         logits_BWV = logits_NV.view(len(self.tokens_BW), -1, logits_NV.shape[1])
         forced_FW = logits_BWV[rows_F, :, pieces_F]
         self._forbid(logits_NV)
@@ -237,13 +221,9 @@ class _Search:
         for piece in [*never_emitted(self.settings.allow_unk), *([EOS] if is_too_early else [])]:
             logits_NV[:, piece] = -torch.inf
         if self.settings.no_repeat_ngram:
-            pieces_BWT = self.hypotheses.pieces_BWT
-            rows, columns = repeating_pieces(pieces_BWT, self.settings.no_repeat_ngram)
-            if self.candidates is not None:  # a piece that was written is one
-                columns = self.candidates.columns(rows // pieces_BWT.shape[1], columns)
-            places = (to_device(torch.from_numpy(part), logits_NV.device) for part in (rows, columns))
+            repeating = repeating_pieces(self.hypotheses.pieces_BWT, self.settings.no_repeat_ngram)
+            places = (to_device(torch.from_numpy(part), logits_NV.device) for part in repeating)
             logits_NV[tuple(places)] = -torch.inf
-        if self.settings.no_repeat_ngram or (is_too_early and self.candidates is not None):
             # A hypothesis without any allowed piece may end, even below the minimum length.
             ending_N = (logits_NV == -torch.inf).all(dim=1)
             logits_NV[:, EOS] = torch.where(ending_N, eos_N, logits_NV[:, EOS])
@@ -253,7 +233,7 @@ class _Search:
         each, live_BW = [], self._live()
         for index, model in enumerate(self.models):
             logits_NV, self.states[index] = model.step(self.tokens_BW, self.states[index], live_BW)
-            each.append(logits_NV.float() if self.candidates is None else self.candidates.restrict(logits_NV.float()))
+            each.append(logits_NV.float())
         if len(each) == 1:
             return each[0], each[0].logsumexp(dim=1, keepdim=True)
         log_probabilities = torch.stack([torch.log_softmax(logits_NV, dim=-1) for logits_NV in each])

@@ -28,10 +28,10 @@ from nmt.search.step_sizes import Size
 from nmt.special_ids import EOS, PAD
 
 
-def suits_device_search(models: Sequence[Transformer], settings: SearchSettings, *, has_short_lists: bool) -> bool:
+def suits_device_search(models: Sequence[Transformer], settings: SearchSettings) -> bool:
     """Whether the device can record the steps of a search.
 
-    Samples, n-grams that must not repeat and short-lists need the host in each step. Diverse groups, several models and
+    Samples and n-grams that must not repeat need the host in each step. Diverse groups, several models and
     restricted self-attention are not recorded.
     """
     [model, *others] = models
@@ -42,7 +42,6 @@ def suits_device_search(models: Sequence[Transformer], settings: SearchSettings,
         and settings.sampling is None
         and settings.diverse_groups == 1
         and not settings.no_repeat_ngram
-        and not has_short_lists
     )
 
 

@@ -47,18 +47,15 @@ class SearchMemory:
         device: torch.device,
         products: torch.dtype = torch.float32,
         *,
-        has_short_lists: bool = False,
         recorded_steps: RecordedSteps | None = None,
     ) -> None:
         """Measure the free memory, before the first search allocates any.
 
         Args:
             products: the dtype of the factors of matrix products. Keys and values have it; those of int8 are floats.
-            has_short_lists: whether the searches are given short-lists.
             recorded_steps: what the searches record. Its memory is released where a search does not fit.
         """
         self._models = models
-        self._has_short_lists = has_short_lists
         self._recorded_steps = recorded_steps
         self._device = device
         self._key_bytes = products.itemsize if products.is_floating_point else _NUMBER
@@ -76,7 +73,7 @@ class SearchMemory:
         beam = settings.beam if length > 1 else 1
         written, vocabulary = beam * length, self._models[0].vocab_size
         reserved = 2 * beam * source_pieces
-        if suits_device_search(self._models, settings, has_short_lists=self._has_short_lists):
+        if suits_device_search(self._models, settings):
             size = Size.of(sentences, settings.beam, source_pieces).for_length(length)
             sentences, beam, source_pieces = size.sentences, size.beam, size.source
             written = size.beam * size.room

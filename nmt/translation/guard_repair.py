@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from nmt.data.vocab import Vocabulary
+from nmt.search.hypotheses import length_penalty
 from nmt.search.search_memory import BeamTooWideError
 from nmt.search.settings import SearchSettings
 from nmt.translation.guard import Finding, Languages, Problem, problems
@@ -70,7 +71,13 @@ class GuardRepair:
         except BeamTooWideError:  # keep the results of the first search
             return
         for segment, second in zip(still_doubtful, again, strict=True):
-            self._repair(segment, second.candidates)
+            self._repair(segment, [self._scored(candidate) for candidate in second.candidates])
+
+    def _scored(self, candidate: TranslatedText) -> TranslatedText:
+        """A candidate of the second search, with the score that the first would give it."""
+        length, settings = len(candidate.pieces) + 1, self._settings
+        penalty = length_penalty(length, settings.length_penalty, settings.normalization)
+        return dataclasses.replace(candidate, score=candidate.log_probability / penalty)
 
     @staticmethod
     def _is_incomplete(segment: Segment) -> bool:
@@ -124,8 +131,8 @@ def _second_search(settings: SearchSettings) -> SearchSettings:
     """The settings of the second search.
 
     A wider beam keeps hypotheses that begin less well, and so avoids the loop of the first search. Wide beams prefer
-    short outputs; a larger length penalty and a minimum length of 1 make up for that. All hypotheses are returned.
-    There is one group, because several groups would be several narrow beams.
+    short outputs; a larger length penalty and a minimum length of at least 1 make up for that. All hypotheses are
+    returned. There is one group, because several groups would be several narrow beams.
     """
     beam = max(8, 2 * settings.beam)
     return dataclasses.replace(
@@ -133,6 +140,6 @@ def _second_search(settings: SearchSettings) -> SearchSettings:
         beam=beam,
         nbest=beam,
         length_penalty=max(1.0, settings.length_penalty),
-        min_length=1,
+        min_length=max(1, settings.min_length),
         diverse_groups=1,
     )

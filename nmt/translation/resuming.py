@@ -11,6 +11,9 @@ import contextlib
 import hashlib
 import itertools
 import json
+import os
+import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ from nmt.files import completing, partial_name, replacing
 from nmt.hashing import sha256_of
 from nmt.locking import exclusive, holder
 from nmt.printable import writable
+from nmt.text import STDIN
 from nmt.translation.line_settings import recorded_defaults
 from nmt.translation.windows import whole_windows
 
@@ -59,6 +63,53 @@ def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], setting
     models = [_model_made_with(folder) for folder in bundles]
     hashes = {name: None if path is None else _sha256(path) for name, path in files.items()}
     return dict(json.loads(json.dumps({"model": models, **hashes, **settings})))
+
+
+_State = tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Input files, as they were before they were read."""
+
+    files: Mapping[str, Path]
+    """By their names, of :data:`INPUTS`."""
+    states: Mapping[str, _State]
+
+    @staticmethod
+    def of(files: Mapping[str, Path]) -> Inputs:
+        """Note the present state of files."""
+        return Inputs(files, {name: _state(path) for name, path in files.items()})
+
+    def changed(self, made: Mapping[str, Any]) -> list[str]:
+        """The names of the files that have changed since.
+
+        Args:
+            made: the result of :func:`made_with`, or nothing. A file with the checksum that it names is unchanged.
+        """
+        return [
+            name
+            for name, path in self.files.items()
+            if (before := self.states[name]) is not None
+            and (now := _state(path)) != before
+            and not (now is not None and made.get(name) is not None and made[name] == _sha256(path))
+        ]
+
+    def error(self, changed: Sequence[str], consequence: str) -> DataError:
+        """The error about files that changed."""
+        files = ", ".join(str(self.files[name]) for name in changed)
+        return DataError(f"{files}: changed while it was read. {consequence}")
+
+
+def _state(path: Path) -> _State:
+    """What changes when a file is written or replaced; None for a pipe, or a file that does not exist."""
+    try:
+        status = os.fstat(sys.stdin.fileno()) if str(path) == STDIN else path.stat()
+    except (OSError, ValueError, AttributeError):  # standard input may be closed, or replaced by another object
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @dataclass(frozen=True)
@@ -167,7 +218,7 @@ class OutputFile:
         finished = self._finished(hashed=False)
         if finished is None:
             return False
-        self._refuse_different(self.path, finished["made_with"], made)
+        self._refuse_different(self.path, finished, made)
         if not self.partial.exists():
             self.partial_record.unlink(missing_ok=True)  # left if a process was killed just before its end
         return True
@@ -183,7 +234,7 @@ class OutputFile:
         """
         for path, record in ((self.path, self.record), (self.partial, self.partial_record)):
             if path.exists() and (found := _read_record(record)) is not None:
-                self._refuse_different(path, found["made_with"], made)
+                self._refuse_different(path, found, made)
 
     def refuse_other_work(self) -> None:
         """Refuse what parts cannot be joined to. Needs no lock.
@@ -227,7 +278,7 @@ class OutputFile:
         """The content of the complete output, which is checked on the way."""
         record = _read_record(self.record)
         if record is not None:
-            self._refuse_different(self.path, record["made_with"], made)
+            self._refuse_different(self.path, record, made)
         digest = hashlib.sha256()
         try:
             with self.path.open("rb") as stream:
@@ -269,7 +320,7 @@ class OutputFile:
             return Begun()
         before = _read_record(self.partial_record)
         assert before is not None  # claimed() has checked it
-        self._refuse_different(self.partial, before["made_with"], made)
+        self._refuse_different(self.partial, before, made)
         entry_of = entry_of or (lambda index, _: index // output_lines)
         with self.partial.open("rb") as stream:
             done = whole_windows(lines, window, _complete_entries(stream, entry_of, output_lines))
@@ -279,24 +330,39 @@ class OutputFile:
 
     @contextmanager
     def growing(
-        self, made: Mapping[str, Any], *, keep: int = 0, origin: Mapping[str, Any] | None = None
+        self,
+        made: Mapping[str, Any],
+        *,
+        keep: int = 0,
+        origin: Mapping[str, Any] | None = None,
+        inputs: Inputs | None = None,
     ) -> Iterator[BinaryIO]:
         """Open the partial output. It is renamed when the body is done.
 
         Args:
             made: the result of :func:`made_with`.
             keep: the size of an interrupted output to append to.
-            origin: where models and input come from, recorded with the complete output.
+            origin: where models and input come from, recorded with the output.
+            inputs: the files that the body reads.
 
         Raises:
-            DataError: another program created a file of the output's name in the meantime.
+            DataError: an input changed, or another program created a file of the output's name in the meantime.
         """
+        begun = {"version": _VERSION, "made_with": made, "origin": origin}
         # Written before the file that it describes: a partial output without a record is not recognised as ours.
-        _write_record(self.partial_record, {"version": _VERSION, "made_with": made})
+        _write_record(self.partial_record, begun)
         try:
             with completing(self.path, keep=keep) as stream:
                 yield stream
                 stream.flush()
+                if inputs is not None and (changed := inputs.changed(made)):
+                    # What was read belongs to no version of the input, so the output must never be resumed.
+                    _write_record(self.partial_record, begun | {"made_with": {**made, **dict.fromkeys(changed, "")}})
+                    raise inputs.error(
+                        changed,
+                        f"{self.path} was not completed; what was translated is in {self.partial}. To start over, "
+                        + ("remove that file." if self.is_part else f"add --fresh ({self.first_free().path})."),
+                    )
                 self._refuse_replacing()
                 # Written before the output is renamed: a complete output without a record is not recognised as ours.
                 record = {"version": _VERSION, "made_with": made, **_content(self.partial), "origin": origin}
@@ -339,14 +405,15 @@ class OutputFile:
         """The files that have the name of a record but are not records."""
         return [path for path in (self.record, self.partial_record) if path.exists() and _read_record(path) is None]
 
-    def _refuse_different(self, path: Path, before: Mapping[str, Any], made: Mapping[str, Any]) -> None:
-        if any(record.get(name, "") is None for record in (before, made) for name in INPUTS):
+    def _refuse_different(self, path: Path, record: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+        before = record["made_with"]
+        if any(each.get(name, "") is None for each in (before, made) for name in INPUTS):
             what = "is complete" if path == self.path else "holds the finished part of an interrupted translation"
             raise DataError(
                 f"{path}: {what}. One of the two inputs is standard input or a pipe, so they cannot be compared. The "
                 f"file was left as it is: {self._ways_out()}"
             )
-        if different := _differences(before, made):
+        if different := _differences(before, made, record.get("origin")):
             raise DataError(f"{path}: was made differently: {different}. Give the same values, {self._ways_out()}")
 
     def _refuse_replacing(self) -> None:
@@ -428,7 +495,7 @@ def _write_record(path: Path, record: Mapping[str, Any]) -> None:
         stream.write(json.dumps(record, indent=2).encode() + b"\n")
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any], origin: object) -> str:
     old, new = dict(flatten(dict(before))), dict(flatten(dict(now)))
     # A version without an option wrote the output that the option's default gives.
     for name, value in flatten(recorded_defaults()):
@@ -438,11 +505,25 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     if old.get("invalid_utf8") == "error":  # no line had invalid bytes, so replacing them changes nothing
         new["invalid_utf8"] = "error"
     return ", ".join(
-        # Checksums are not shown: they tell a reader nothing.
-        name if name in ("model", *INPUTS) else writable(f"{name} ({old.get(name)} then, {new.get(name)} now)")
+        # Files are shown instead of checksums, which tell a reader nothing.
+        _named(name, origin)
+        if name in ("model", *INPUTS)
+        else writable(f"{name} ({old.get(name)} then, {new.get(name)} now)")
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     )
+
+
+def _named(name: str, origin: object) -> str:
+    """The name of a model or input, with the files that a record says it came from, as far as it does."""
+    match origin:
+        case {"models": [*models]} if name == "model":
+            paths = [model["path"] for model in models if isinstance(model, dict) and "path" in model]
+        case {"files": {**files}} if name in files:
+            paths = [files[name]]
+        case _:
+            paths = []
+    return writable(f"{name} (then {', '.join(map(str, paths))})") if paths else name
 
 
 def _model_made_with(bundle: Path) -> dict[str, str]:

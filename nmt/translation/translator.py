@@ -15,7 +15,6 @@ from typing import Annotated, Unpack
 import torch
 
 from nmt.config.option_values import check_options
-from nmt.data.short_lists import ShortLists
 from nmt.device import Hardware, to_device
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
@@ -66,7 +65,6 @@ class Translator:
         *,
         window: int = 2_048,
         workers: int | None = None,
-        short_lists: ShortLists | None = None,
         **options: Unpack[LineOptions],
     ) -> None:
         """Prepare to translate.
@@ -77,7 +75,6 @@ class Translator:
             window: the number of lines that are read before their translations are returned.
             workers: the number of batches that are searched at the same time, each with its share of the threads;
                 default: one per thread on a CPU, one on a GPU.
-            short_lists: search among the pieces of each line's list only; made with the models' vocabulary.
             options: the fields of :class:`~nmt.translation.line_settings.LineSettings`.
 
         Raises:
@@ -109,7 +106,6 @@ class Translator:
         trained_length = data.lines.max_length if data.lines is not None else _TRAINED_LENGTH
         self.max_source_length = settings.max_source_length or min(trained_length, self._positions)
         self._recorded = recorded(search, settings)
-        self._short_lists = short_lists
         self._splitter = LineSplitter(
             settings.split_sentences,
             data.source_lang,
@@ -127,7 +123,6 @@ class Translator:
             ensemble.models,
             hardware.device,
             hardware.products_dtype,
-            has_short_lists=short_lists is not None,
             recorded_steps=self._recorded_steps,
         )
         self._memory.check_beam(self._search_settings)
@@ -163,11 +158,10 @@ class Translator:
     @property
     def settings(self) -> dict[str, object]:
         """The settings that translations depend on."""
-        settings = self._recorded | {
+        return self._recorded | {
             "max_source_length": self.max_source_length,
             "precision": self._hardware.precision,
         }
-        return settings if self._short_lists is None else settings | {"short_lists": self._short_lists.fingerprint}
 
     def translate(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
         """Translate lines. Yields one translation per line, in order.
@@ -369,7 +363,6 @@ class Translator:
                 settings,
                 prefixes=[segment.prefix for segment in batch],
                 numbers=[segment.number for segment in batch],
-                short_lists=self._short_lists,
                 before_step=before_step,
                 recorded_steps=self._recorded_steps,
             )

@@ -382,15 +382,6 @@ CASES = [
     ),
     Case("build-vocab", AS_PRINTED, ("data/manifest.py: nmt prepare-data toy-en-de",), remove("data")),
     Case(
-        f"{TO_OUT} --short-lists data/a", AS_PRINTED,
-        ("data/short_lists.py: nmt build-vocab --data {} --short-lists",), fixed="cannot be read",
-    ),
-    Case(
-        f"{TO_OUT} --short-lists corpus/c.en", f"{TO_OUT} --short-lists data/a",
-        ("data/short_lists.py: nmt build-vocab --short-lists",), first="build-vocab --data data/a --short-lists",
-    ),
-    Case(f"{SCORED} --short-lists data/a", SCORED, ("cli/translate.py: --short-lists",)),
-    Case(
         "build-vocab --data data/a --size 5", "build-vocab --data data/a --size 40", ("data/vocab.py: --size",)
     ),
     Case(
@@ -685,10 +676,6 @@ CASES = [
 ]  # fmt: skip
 
 WARNINGS = [
-    Case(
-        "build-vocab --data data/a --size 32", "build-vocab --data data/a --short-lists",
-        ("cli/build_vocab.py: --short-lists",), run("build-vocab --data data/a --short-lists"),
-    ),
     *(
         Case(
             "score --reference reference reference", f"score --reference reference reference {words}",

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import load_file
 
@@ -41,7 +40,6 @@ from nmt.data.build import build_vocabulary
 from nmt.data.derived import check_derived_replaceable, own_derived
 from nmt.data.manifest import DATA_SET, newest_data_set, read_manifest, recorded_text
 from nmt.data.shards import ParallelShards, are_current
-from nmt.data.short_lists import SHORT_LISTS, ShortLists, build_short_lists
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
 from nmt.evaluation import hypothesis_warnings, score, tokenizer_warnings
@@ -141,18 +139,6 @@ def _read_shards(folder: Path) -> None:
     for number in range(len(shards)):
         for side in shards.pair(number):  # ids beyond the vocabulary are refused where they are used
             vocab.pieces(side[side < vocab.size].tolist())
-
-
-def _write_short_lists(folder: Path) -> None:
-    _write_data(folder)
-    build_short_lists(folder / "data" / "words")
-
-
-def _read_short_lists(folder: Path) -> None:
-    data = folder / "data" / "words"
-    SHORT_LISTS.is_ours(data / "short-lists.npz")
-    lists = ShortLists.load(data, Vocabulary.load(data / "vocab.model"))
-    lists.of_sentence(np.arange(lists.vocab_size))
 
 
 def _rebuild_shards(folder: Path) -> None:
@@ -625,7 +611,6 @@ FORMATS: dict[str, Format] = {
     "index of shards": Format("data/words/shards/index.json", _write_data, _read_shards, "json", ("shards",)),
     "tokens of shards": Format("data/words/shards/train.source.tokens", _write_data, _read_shards, None, ("shards",)),
     "offsets of shards": Format("data/words/shards/train.target.offsets", _write_data, _read_shards, None, ("shards",)),
-    "short-lists": Format("data/words/short-lists.npz", _write_short_lists, _read_short_lists),
     "index of shards to repair": Format(
         "data/words/shards/index.json", _write_data, _rebuild_shards, "json", is_changed=True
     ),

@@ -3,12 +3,10 @@
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.data.short_lists import ShortLists
 from nmt.device import choose_hardware
 from nmt.kernels.linear import prepack
 from nmt.kernels.policy import choose_kernels
@@ -22,9 +20,6 @@ from tests.fake_gpu.gpu import FakeGpu
 VOCAB = 30
 SOURCES = [[4, 6, 9, 7, 5, EOS], [5, EOS, 0, 0, 0, 0], [7, 8, 12, EOS, 0, 0]]
 SHORT = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 16, "d_ff": 32, "heads": 2}
-EVERY_PIECE = ShortLists(
-    np.arange(VOCAB + 1, dtype=np.int64), np.arange(VOCAB, dtype=np.int32), np.arange(4, 9, dtype=np.int32), "", "", 1
-)
 
 
 def model_on(device: str, precision: str, sizes: dict[str, Any] | None = None, seed: int = 1) -> Transformer:
@@ -61,7 +56,6 @@ def searched(device: str, precision: str, settings: SearchSettings, **options: A
         {"beam": 3, "nbest": 3, "sampling": Sampling()}, {"beam": 3, "nbest": 3, "sampling": Sampling(top_k=5)},
         {"beam": 2, "nbest": 2, "sampling": Sampling(top_p=0.9)}, {"beam": 4, "allow_unk": True},
         {"beam": 4, "models": 2}, {"beam": 4, "prefixes": [[], [5, 6], [7, 8, 9, 10]]},
-        {"beam": 4, "short_lists": EVERY_PIECE}, {"beam": 4, "short_lists": EVERY_PIECE, "min_length": 3},
         {"beam": 4, "sizes": {"target_neighbours": 3, "source_neighbours": 2}}, {"beam": 4, "no_repeat_ngram": 2},
         {"beam": 4, "sizes": {"attention": "additive"}}, {"beam": 4, "sizes": {"attention": "dot_product"}},
         {"beam": 4, "sizes": {"norm": "pre", "positions": "learned"}}, {"beam": 4, "sizes": {"source_eos": False}},
@@ -75,9 +69,9 @@ def test_searches_find_what_a_cpu_finds(gpu, precision, options):
     others = {key: options[key] for key in options if key not in search}
     on_cpu, _ = searched("cpu", precision, settings, **others)
     on_gpu, steps = searched("cuda", precision, settings, **others)
-    # The lengths of the sources, and the sources themselves for their lists; then each look.
+    # The lengths of the sources, then each look.
     looks = steps if settings.no_repeat_ngram else math.ceil(steps / 8)
-    assert len(gpu.waits) <= 1 + ("short_lists" in options) + looks, gpu.waits
+    assert len(gpu.waits) <= 1 + looks, gpu.waits
     assert gpu.unpinned == []
     if precision == "fp32":
         assert [[h.pieces for h in found] for found in on_gpu] == [[h.pieces for h in found] for found in on_cpu]

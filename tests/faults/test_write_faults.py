@@ -66,7 +66,6 @@ COMMANDS = {
     ),
     "build-vocab": Command("build-vocab --data sets/data --size 38 --workers 1"),
     "build-vocab (joint)": Command("build-vocab --data sets/data --data sets/text --size 60 --workers 1"),
-    "build-vocab (short-lists)": Command("build-vocab --data sets/data --size 40 --workers 1 --short-lists"),
     "train": Command(
         "train --data sets/data --config quick.yaml --out runs/run --set training.max_updates=3",
         adds_to=r"runs/run/(metrics\.jsonl|config\.yaml|data\.json|manifests/.*|last|best)",

@@ -280,11 +280,3 @@ def test_memory_of_recordings_is_released_where_a_search_does_not_fit(kernels):
     options = {"source_pieces": lambda item: 1, "name": str, "searches": 1}
     assert memory.fit(search, [1, 2], SearchSettings(sampling=Sampling(), beam=2), **options) == [1, 2]
     assert kept == [1, 0, 0]
-
-
-def test_an_estimate_for_short_lists_is_that_of_a_search_without_recordings(kernels):
-    model, settings = model_of(kernels), SearchSettings(beam=4)
-    with_lists = SearchMemory([model], torch.device("cpu"), has_short_lists=True)
-    not_recorded = SearchMemory([model_of(NOT_RECORDED)], torch.device("cpu"))
-    assert with_lists.need(settings, 3, 5, 4) == not_recorded.need(settings, 3, 5, 4)
-    assert SearchMemory([model], torch.device("cpu")).need(settings, 3, 5, 4) > with_lists.need(settings, 3, 5, 4)

@@ -42,6 +42,12 @@ def test_stdout_is_data_alone(trained, nmt, tmp_path):
         assert nmt(*arguments, cwd=trained).stdout == ""
 
 
+def test_options_of_printing_and_speed_do_not_retrain_a_vocabulary(trained, nmt):
+    """The fixture notices if a file is written."""
+    assert "Up to date: vocabulary and shards." in nmt("build-vocab", "--workers", "1", cwd=trained).stderr
+    assert nmt("build-vocab", "-q", cwd=trained).stderr == ""
+
+
 def test_an_average_names_what_it_is_of_in_the_order_of_updates(trained, nmt, tmp_path):
     result = nmt("average-checkpoints", "--last", "2", "--out", tmp_path / "average", cwd=trained)
     named = [line for line in result.stderr.splitlines() if line.startswith("averaged: ")]

@@ -3,11 +3,13 @@
 import contextlib
 import hashlib
 import json
+import os
+from pathlib import Path
 
 import pytest
 
 from nmt.errors import DataError
-from nmt.translation.resuming import Begun, OutputFile, made_with
+from nmt.translation.resuming import Begun, Inputs, OutputFile, made_with
 
 LINES = [f"line {number}" for number in range(10)]
 RECORD = {"input": "abc", "beam": 4}
@@ -270,3 +272,40 @@ def test_killed_at_the_very_end_it_is_ours_all_the_same(tmp_path, moment):
         assert file.is_up_to_date(RECORD)
     assert sorted(tmp_path.iterdir()) == [file.record, file.path]
     assert (file.path.read_bytes(), file.record.read_bytes()) == (whole, record)
+
+
+def shrink(path):
+    os.truncate(path, 2)
+
+
+def replace_by_another(path):
+    path.with_name("new").write_text("a\nb\nX\n")
+    path.with_name("new").rename(path)
+
+
+@pytest.mark.parametrize("change", [shrink, replace_by_another, Path.unlink])
+def test_an_input_that_changes_while_it_is_read_gives_no_complete_output(tmp_path, change):
+    source, output = tmp_path / "in", OutputFile(tmp_path / "out")
+    source.write_text("a\nb\nc\n")
+    inputs, record = Inputs.of({"input": source}), made_with([], {"input": source}, {})
+    message = r"in: changed while it was read\. .*out was not completed; .* is in .*out\.partial\..*--fresh"
+    with pytest.raises(DataError, match=message), output.growing(record, inputs=inputs) as stream:
+        stream.write(b"A\n")
+        change(source)
+    assert output.partial.read_bytes() == b"A\n"
+    assert not output.path.exists()
+    assert not output.record.exists()
+    # Not even the former input resumes it: nobody knows which lines were read from which version.
+    source.write_text("a\nb\nc\n")
+    with pytest.raises(DataError, match="made differently: input"):
+        output.begun(made_with([], {"input": source}, {}), LINES, window=1)
+
+
+def test_an_input_with_a_new_time_but_the_same_content_has_not_changed(tmp_path):
+    source, output = tmp_path / "in", OutputFile(tmp_path / "out")
+    source.write_text("a\n")
+    inputs, record = Inputs.of({"input": source}), made_with([], {"input": source}, {})
+    with output.growing(record, inputs=inputs) as stream:
+        stream.write(b"A\n")
+        os.utime(source, (1, 1))
+    assert output.path.read_bytes() == b"A\n"

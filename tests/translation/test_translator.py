@@ -17,7 +17,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise_chrf
 from nmt.kernels.linear import prepack
 from nmt.model.transformer import Transformer
-from nmt.search.hypotheses import Hypothesis
+from nmt.search.hypotheses import Hypothesis, length_penalty
 from nmt.search.settings import Sampling, SearchSettings, search_settings
 from nmt.text import encode_line, read_lines
 from nmt.translation.ensemble import Ensemble
@@ -330,6 +330,15 @@ def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypat
     assert second.beam > first.beam
     assert second.nbest == second.beam
     assert second.min_length == 1
+
+
+def test_the_second_search_keeps_the_minimum_length_and_scores_as_the_first(monkeypatch):
+    found, [_, second] = guarded(monkeypatch, [COPY], [OTHER], search={"min_length": 7, "length_penalty": 0.6})
+    assert second.min_length == 7
+    [candidate] = found.candidates
+    assert candidate.score == pytest.approx(
+        candidate.log_probability / length_penalty(len(VOCAB.encode([OTHER])[0]) + 1, 0.6)
+    )
 
 
 @pytest.mark.parametrize(("given", "second_penalty"), [(0.6, 1.0), (1.5, 1.5)])
