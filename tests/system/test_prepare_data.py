@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.commands import ForkedPython, run_command
+
 CAPTIONS = {"en": "A dog number {n} runs .\n", "de": "Ein Hund Nummer {n} läuft .\n"}
 
 
@@ -21,18 +23,12 @@ def nmt(tmp_path):
     """Run the command in an empty folder, with a cache of its own."""
 
     def run(*arguments, expect=0, **environment):
-        done = subprocess.run(
-            [sys.executable, "-m", "nmt", *arguments],
-            cwd=tmp_path,
-            env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "xdg"), "NO_PROXY": "127.0.0.1"} | environment,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=120,
-        )
-        assert done.returncode == expect, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
+        own = {"XDG_CACHE_HOME": str(tmp_path / "xdg"), "NO_PROXY": "127.0.0.1"} | environment
+        done = run_command(arguments, cwd=tmp_path, environment=own)
+        result = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert result.returncode == expect, result.stderr
+        assert "Traceback" not in result.stderr
+        return result
 
     return run
 
@@ -42,13 +38,9 @@ def captions(language, start, count):
 
 
 @pytest.fixture
-def mine(tmp_path):
+def mine(nmt, tmp_path):
     """A copy of the Multi30k recipe for captions of our own, and a mirror that holds them."""
-    shown = subprocess.run(
-        [sys.executable, "-m", "nmt", "prepare-data", "multi30k-en-de", "--show-recipe"],
-        capture_output=True,
-        check=True,
-    ).stdout
+    shown = nmt("prepare-data", "multi30k-en-de", "--show-recipe").stdout
     values = yaml.safe_load(shown)
     values["name"] = "mine-en-de"
     (tmp_path / "mirror").mkdir()
@@ -128,7 +120,7 @@ def test_own_files(nmt, own, tmp_path):
     assert len((folder / "train.de").read_bytes().splitlines()) == 285
 
 
-def test_two_files_may_be_named_as_pipes(nmt, own, tmp_path):
+def test_two_files_may_be_named_as_pipes(own, tmp_path):
     """Process substitutions: each can be read only once."""
     command = (
         f"{sys.executable} -m nmt prepare-data named-en-de --train-source corpus/a.en --train-target corpus/a.de "
@@ -255,11 +247,9 @@ def test_no_name_steers_the_terminal(tmp_path):
         ["score", "--json", "--reference", "ref.de", "a.de", evil],
     ):
         ours, theirs = pty.openpty()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs,
-            env=os.environ | {"TERM": "xterm-256color"},
-        )  # fmt: skip
-        os.close(theirs)
+        streams = [theirs, os.dup(theirs), os.dup(theirs)]
+        terminal = os.environ | {"OMP_NUM_THREADS": "1", "TERM": "xterm-256color"}
+        process = ForkedPython(["-m", "nmt", *arguments], str(tmp_path), terminal, streams)
         shown = b""
         while True:
             try:
@@ -317,7 +307,7 @@ def test_help_has_an_example(nmt):
 def test_a_killed_process_leaves_nothing_half_written(nmt, tmp_path):
     (tmp_path / "corpus").mkdir()
     for language in ("en", "de"):
-        (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 150_000))
+        (tmp_path / "corpus" / f"big.{language}").write_bytes(captions(language, 0, 50_000))
     arguments = ["prepare-data", "big-en-de", "--train", "corpus/big", "--workers", "1"]
     process = subprocess.Popen([sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stderr=subprocess.PIPE)
     until = time.monotonic() + 300
