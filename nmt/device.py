@@ -101,7 +101,7 @@ def choose_hardware(
     Raises:
         ConfigError: the requested device is not available, or does not support that precision.
     """
-    found = _choose_device(device)
+    found, unused_gpu = _choose_device(device)
     if found.type == "cuda":
         found = _own_gpu(found, local_rank, local_ranks)
         _choose_gpu_kernels(deterministic=deterministic)
@@ -122,7 +122,7 @@ def choose_hardware(
     if found.type == "cuda" and chosen == "fp32":
         # TF32: the exponent of fp32 with 10 bits of mantissa, several times as fast.
         torch.set_float32_matmul_precision("high")
-    return Hardware(found, chosen, torch.get_num_threads(), reason, is_deterministic=deterministic)
+    return Hardware(found, chosen, torch.get_num_threads(), reason + unused_gpu, is_deterministic=deterministic)
 
 
 def _choose_gpu_kernels(*, deterministic: bool) -> None:
@@ -162,21 +162,37 @@ def is_out_of_memory(error: BaseException) -> bool:
     return has_its_words or (error.__context__ is not None and is_out_of_memory(error.__context__))
 
 
+_KEPT: set[torch.device] = set()
+
+
+def keep_memory(device: torch.device) -> None:
+    """From now on, let :func:`release_memory` do nothing for a GPU.
+
+    After a failed recording of a CUDA graph, torch ends the process when the cache is emptied: the pool of the
+    recording counts as in use (pytorch#180395).
+    """
+    _KEPT.add(device)
+
+
 def release_memory(device: torch.device) -> None:
     """Return cached, unused memory to a GPU."""
-    if device.type == "cuda":
+    if device.type == "cuda" and device not in _KEPT:
         torch.cuda.empty_cache()
     elif device.type == "mps":
         torch.mps.empty_cache()
 
 
 def memory_in_use(device: torch.device) -> int:
-    """Bytes that this process uses: on a GPU the peak since :func:`forget_peak_memory`, else current anonymous memory.
+    """Bytes that this process uses: on a CUDA GPU the peak since :func:`forget_peak_memory`, else the current ones.
+
+    On a CPU these are the bytes of anonymous memory; on an Apple GPU those of the driver, caches included.
 
     Mapped files, such as shards, do not count: the system can reclaim their pages at any time. 0 if unknown.
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    if device.type == "mps":
+        return torch.mps.driver_allocated_memory()
     try:
         with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon:"))
@@ -195,6 +211,8 @@ def free_memory(device: torch.device) -> int | None:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    if device.type == "mps":
+        return max(0, torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
     try:
         with open("/proc/meminfo", encoding="ascii") as meminfo:  # noqa: PTH123
             available = next(int(line.split()[1]) * 1024 for line in meminfo if line.startswith("MemAvailable:"))
@@ -216,14 +234,40 @@ def total_memory(device: torch.device) -> int | None:
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
-def _choose_device(device: DeviceChoice) -> torch.device:
+def _choose_device(device: DeviceChoice) -> tuple[torch.device, str]:
+    """The device, and why ``auto`` took no GPU although there is one; empty if there is no such reason."""
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    names = [name for name in ("cuda", "mps", "cpu") if available[name]]
+    if device != "auto" and not available[device]:
+        raise ConfigError(
+            f"device {device!r} is not available here; available: {', '.join(sorted(names))}. Use --device auto to "
+            "choose."
+        )
+    chosen = torch.device(names[0] if device == "auto" else device)
+    missing = _missing_kernels(chosen)
+    if missing is None:
+        return chosen, ""
     if device == "auto":
-        return torch.device(next(name for name in ("cuda", "mps", "cpu") if available[name]))
-    if not available[device]:
-        names = ", ".join(name for name, is_available in available.items() if is_available)
-        raise ConfigError(f"device {device!r} is not available here; available: {names}. Use --device auto to choose.")
-    return torch.device(device)
+        return torch.device("cpu"), f"; the GPU is not used: {missing}"
+    raise ConfigError(f"device {device!r}: {missing}, or use --device cpu.")
+
+
+def _missing_kernels(device: torch.device) -> str | None:
+    """What to do about a GPU that this build of torch has no kernels for; None if it runs one."""
+    if device.type != "cuda":
+        return None
+    try:
+        torch.ones(1, device=device).add_(1).item()
+    except RuntimeError as error:
+        if "no kernel image" not in str(error):
+            raise
+        capability = ".".join(map(str, torch.cuda.get_device_capability(device)))
+        return (
+            f"torch {torch.__version__} has no kernels for {torch.cuda.get_device_name(device)} (compute capability "
+            f"{capability}). Install a build of torch that has: for capability 7.0 and below, one for CUDA 12.6 "
+            "(cu126)"
+        )
+    return None
 
 
 def _choose_precision(

@@ -120,3 +120,43 @@ def test_a_gpu_gets_kernels_that_suit_batches_of_sentences(monkeypatch, determin
         torch.backends.cuda.enable_cudnn_sdp(before)
         torch.use_deterministic_algorithms(False)
         os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+
+
+class OldGpu:
+    """What the choice of a device asks of a GPU that torch has no kernels for."""
+
+    def __init__(self, monkeypatch) -> None:
+        def ones(*size, device):
+            raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
+
+        monkeypatch.setattr(torch, "ones", ones)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla V100")
+
+
+def test_a_gpu_without_kernels_is_not_taken(monkeypatch):
+    OldGpu(monkeypatch)
+    found = choose_hardware("auto", "fp32")
+    assert found.device == torch.device("cpu")
+    assert "the GPU is not used: torch" in found.reason
+    with pytest.raises(ConfigError, match=r"(?s)no kernels for Tesla V100 \(compute capability 7\.0\).*cu126"):
+        choose_hardware("cuda", "fp32")
+
+
+def test_another_error_of_a_gpu_is_not_taken_for_missing_kernels(monkeypatch):
+    OldGpu(monkeypatch)
+
+    def ones(*size, device):
+        raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+
+    monkeypatch.setattr(torch, "ones", ones)
+    with pytest.raises(RuntimeError, match="ECC"):
+        choose_hardware("auto", "fp32")
+
+
+def test_the_memory_of_an_apple_gpu_is_bounded(monkeypatch):
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 100)
+    monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 30)
+    apple = torch.device("mps")
+    assert (device.memory_in_use(apple), device.free_memory(apple), device.memory_for_use(apple)) == (30, 70, 100)

@@ -109,6 +109,8 @@ def train(
     import sys
     from contextlib import nullcontext
 
+    import torch
+
     from nmt.cli.console import notice, write_stdout
     from nmt.cli.lost_terminal import hanging_up_when_unread
     from nmt.cli.training_view import TrainingView, preflight_lines, summary_lines
@@ -117,7 +119,7 @@ def train(
     from nmt.data.mixing import parse_weighted
     from nmt.training.listener import Unheard
     from nmt.training.progress import Ending
-    from nmt.training.ranks.exchange import is_launched, ranks_of_environment
+    from nmt.training.ranks.exchange import Ranks, is_launched, ranks_of_environment
     from nmt.training.ranks.launch import launch
     from nmt.training.run import check_run, rehearse
     from nmt.training.run import train as train_run
@@ -157,15 +159,17 @@ def train(
     run = resume or out or Path("runs") / f"{resolved.data.name}-{choice.name}"
     if is_main and not dry_run and not show_settings and not fresh:
         check_run(run, resolved, folders, accept_changes=accept_changes)
+    if launches:
+        ranks = nproc or 1
+        if not torch.cuda.is_available():  # whose memory a look would take for as long as the ranks train
+            summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
+        raise typer.Exit(launch(sys.argv[1:], ranks))
     summary = summarize(folders, resolved)
     if show_settings:
         if is_main:
             write_stdout(dump_config(summary.config, described=True))
         if not dry_run:
             return
-    if launches:
-        # Errors were reported above: once, not by each rank.
-        raise typer.Exit(launch(sys.argv[1:], nproc or 1))
     if dry_run:
         found = rehearse(folders, run, resolved, init_from=init_from)
         if is_main:

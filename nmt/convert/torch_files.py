@@ -25,7 +25,7 @@ from torch.serialization import safe_globals
 from nmt.convert.messages import shown
 from nmt.errors import CheckpointError
 
-_OLDEST_TORCH = (2, 10)
+_OLDEST_TORCH = "2.10"
 """Before, a hostile file could corrupt memory in the restricted unpickler (CVE-2026-24747)."""
 _LARGEST_PICKLE = 512 * 2**20
 """Bytes of the pickle in an archive: names, settings and vocabularies."""
@@ -95,10 +95,10 @@ def read_torch_file(path: Path) -> TorchFile:
         CheckpointError: the file cannot be read, is damaged, or asks for a function when it is read. The message names
             the function, which is not run.
     """
-    if (version := tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))) < _OLDEST_TORCH:
+    if torch.__version__ < _OLDEST_TORCH:
         raise CheckpointError(
-            f"{path}: is a pickle, which torch {'.'.join(map(str, version))} does not read safely. Install torch "
-            f"{'.'.join(map(str, _OLDEST_TORCH))} or newer, or save the model as safetensors."
+            f"{path}: is a pickle, which torch {torch.__version__} does not read safely. Install torch {_OLDEST_TORCH} "
+            "or newer, or save the model as safetensors."
         )
     try:
         with path.open("rb") as stream:

@@ -26,12 +26,12 @@ def dropout(x: Tensor, probability: float, *, training: bool) -> Tensor:
 def keep_mask(x: Tensor, probability: float) -> Tensor:
     """The factors of :func:`dropout`, 0 or the scale, in the shape and dtype of ``x``.
 
-    On a CPU one draw of 64 bits decides about four numbers. The probability is exact to 1/65,536, and the scale matches
-    it exactly. The bits come from numpy's generator, which is twice as fast as torch's; torch only draws its seed.
+    On a CPU one draw of 64 bits decides about four numbers. The probability is exact to 1/65,536, and less than 1; the
+    scale matches it exactly. The bits come from numpy's generator, twice as fast as torch's; torch draws its seed.
     """
     if not _draws_bits(x):
         return F.dropout(torch.ones_like(x), probability)
-    dropped = round(probability * _STEPS)
+    dropped = min(round(probability * _STEPS), _STEPS - 1)
     generator = np.random.SFC64(int(torch.randint(2**63 - 1, ())))
     bits = torch.from_numpy(generator.random_raw(-(-x.numel() // 4)).view(np.int16))
     draws = bits[: x.numel()].view(x.shape)

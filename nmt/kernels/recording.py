@@ -14,12 +14,14 @@ from typing import ClassVar, Protocol
 
 import torch
 
-from nmt.device import is_out_of_memory
+from nmt.device import is_out_of_memory, keep_memory, release_memory
 
 Work = Callable[[], None]
 
 # Recording needs as much memory as the work itself, and a little for the recording.
 _SHARE_OF_FREE_MEMORY = 0.9
+# Earlier versions of torch do not survive a failed recording (pytorch#180395).
+_OLDEST_TORCH = "2.13"
 # A process may record one graph at a time.
 _one_at_a_time = threading.Lock()
 
@@ -63,7 +65,7 @@ class CudaRecorder:
         """As :meth:`Recorder.record`. Work whose recording would not fit into the free memory is not recorded."""
         current = torch.cuda.current_stream(self._device)
         with _one_at_a_time, without_cached_casts():
-            torch.cuda.empty_cache()  # so that what the work needs is reserved anew, and can be measured
+            release_memory(self._device)  # so that what the work needs is reserved anew, and can be measured
             before = torch.cuda.memory_reserved(self._device)
             self._stream.wait_stream(current)
             try:
@@ -82,10 +84,11 @@ class CudaRecorder:
                 if is_out_of_memory(error):
                     raise
                 self._failures[self._device] = str(error)
+                keep_memory(self._device)
                 return work
 
     def _fits(self, need: int) -> bool:
-        torch.cuda.empty_cache()
+        release_memory(self._device)
         free, _ = torch.cuda.mem_get_info(self._device)
         return need <= _SHARE_OF_FREE_MEMORY * free
 
@@ -123,7 +126,7 @@ def without_cached_casts() -> Iterator[None]:
 
 def cuda_recorder_if_possible(device: torch.device) -> Callable[[], Recorder] | None:
     """What makes a :class:`CudaRecorder`, if this GPU and its driver can record: small work is tried."""
-    if not torch.cuda.is_available():
+    if not torch.cuda.is_available() or torch.__version__ < _OLDEST_TORCH:
         return None
     try:
         can_record = _try_to_record(device)

@@ -17,7 +17,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 def make_optimizer(parameters: Sequence[nn.Parameter], settings: OptimizerConfig) -> torch.optim.Adam:
     """Adam with its moments in place, in one fused pass where the device has it."""
     device = parameters[0].device
-    fused = device.type in ("cpu", "cuda")
+    fused = device.type in ("cpu", "cuda", "mps")
     betas = (settings.beta1, settings.beta2)
     optimizer = torch.optim.Adam(parameters, lr=0.0, betas=betas, eps=settings.epsilon, fused=fused)
     for parameter in parameters:
@@ -33,7 +33,7 @@ def step(optimizer: torch.optim.Adam, norm: Tensor, learning_rate: float) -> Non
     """Make one step; parameters and moments stay as they are where the gradients' norm is not finite."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
-    if optimizer.defaults["fused"]:
+    if optimizer.defaults["fused"] and norm.device.type != "mps":  # whose kernel takes no account of it
         # The kernel itself changes nothing where this is 1, so the host need not wait for the norm.
         optimizer.found_inf = (~torch.isfinite(norm)).float()  # type: ignore[attr-defined]
         optimizer.step()

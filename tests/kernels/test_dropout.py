@@ -44,3 +44,8 @@ def test_the_seed_decides():
 def test_identity_outside_training():
     x = torch.randn(4)
     assert dropout(x, 0.5, training=False) is x
+
+
+def test_a_probability_next_to_one_keeps_a_finite_scale():
+    y = dropout(torch.ones(64), 0.999_999, training=True)
+    assert torch.isfinite(y).all()

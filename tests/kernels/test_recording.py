@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.torch_version import TorchVersion
 
-from nmt.device import is_out_of_memory
+from nmt import device as device_module
+from nmt.device import is_out_of_memory, release_memory
 from nmt.kernels import recording
 from nmt.kernels.policy import choose_kernels
 from nmt.kernels.recording import CudaRecorder, cuda_recorder_if_possible, without_cached_casts
@@ -14,9 +16,11 @@ from nmt.kernels.recording import CudaRecorder, cuda_recorder_if_possible, witho
 GPU = torch.device("cuda", 0)
 
 
-@pytest.mark.parametrize("changes", [{}, {"is_available": False}, {"fails": True}, {"differs": True}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"is_available": False}, {"fails": True}, {"differs": True}, {"torch": "2.12.1"}], ids=str
+)
 def test_only_a_gpu_that_can_record_does(monkeypatch, changes):
-    given = {"is_available": True, "fails": False, "differs": False} | changes
+    given = {"is_available": True, "fails": False, "differs": False, "torch": "2.13.0+cu130"} | changes
 
     def tried(device):
         if given["fails"]:
@@ -25,6 +29,7 @@ def test_only_a_gpu_that_can_record_does(monkeypatch, changes):
 
     monkeypatch.setattr(recording, "_try_to_record", tried)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
+    monkeypatch.setattr(torch, "__version__", TorchVersion(given["torch"]))
     assert (cuda_recorder_if_possible(GPU) is None) == bool(changes)
     assert (choose_kernels(GPU).recorder is None) == bool(changes)
     assert choose_kernels(torch.device("mps")).recorder is None
@@ -93,6 +98,8 @@ class Cuda:
 
     def __init__(self, monkeypatch, *, fails: BaseException | None = None, free: int = 100) -> None:
         self.done: list[str] = []
+        self.emptied: list[int] = []
+        """For each time that the cache was emptied: how much was done before."""
         self._fails, self._free = fails, free
         self.stream = SimpleNamespace(wait_stream=lambda other: self.done.append("stream waits"))
         self.current = SimpleNamespace(wait_stream=lambda other: self.done.append("current waits"))
@@ -100,12 +107,14 @@ class Cuda:
             "Stream": lambda device: self.stream, "graph_pool_handle": lambda: 0, "CUDAGraph": self._graph,
             "current_stream": lambda device: self.current, "stream": lambda stream: contextlib.nullcontext(),
             "set_stream": lambda stream: self.done.append("current again"), "graph": self._recording,
-            "empty_cache": lambda: None, "mem_get_info": lambda device: (self._free, 100),
+            "empty_cache": lambda: self.emptied.append(len(self.done)),
+            "mem_get_info": lambda device: (self._free, 100),
             "memory_reserved": lambda device: 60 if "stream waits" in self.done else 10,
         }  # fmt: skip
         for name, answer in answers.items():
             monkeypatch.setattr(torch.cuda, name, answer, raising=False)
         monkeypatch.setattr(CudaRecorder, "_failures", {})
+        monkeypatch.setattr(device_module, "_KEPT", set())
         recording._stream.cache_clear()
 
     def _graph(self):
@@ -140,11 +149,14 @@ def test_after_a_failure_nothing_is_recorded(monkeypatch):
     recorder = CudaRecorder(GPU)
     recorder.record(lambda: cuda.done.append("work"))()
     assert cuda.done[-3:] == ["work", "current again", "work"]
+    cuda.emptied.clear()
+    release_memory(GPU)
     for one in (recorder, CudaRecorder(GPU)):
         assert "not permitted" in one.failure
         cuda.done.clear()
         one.record(lambda: cuda.done.append("work"))
         assert "recording" not in cuda.done
+    assert cuda.emptied == []  # which would end the process
 
 
 def test_running_out_of_memory_while_recording_is_an_error(monkeypatch):

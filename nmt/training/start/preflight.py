@@ -29,6 +29,8 @@ from nmt.training.start.cost import matrix_rate, training_flops
 _SMALLEST = 256
 # Larger micro-batches gain nothing on a CPU: its matrix products are at full speed before, and its caches are small.
 _LARGEST_ON_CPU = 4_096
+# Logits: many operations of Apple's GPUs end the process where a tensor takes 4 GiB or more (pytorch#149325).
+_LARGEST_ON_MPS = (1 << 30) - 1
 _SHARE_OF_MEMORY = 0.85
 # A try may need this many times as many positions as the one before: an estimate from few positions is rough, and on a
 # CPU a try that does not fit ends the process.
@@ -91,6 +93,8 @@ def preflight(
     lengths = [data.longest, data.short] if learner.model.takes_sentence_rows else [data.longest]
     # No update has more positions than this for a rank.
     useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
+    if hardware.device.type == "mps":
+        useful = min(useful, _LARGEST_ON_MPS // config.data.target_pieces)
     if asked == "auto":
         is_cpu = hardware.device.type == "cpu"
         largest = min(useful, _LARGEST_ON_CPU) if is_cpu else useful
@@ -111,7 +115,7 @@ def preflight(
             seconds = _seconds(learner, worst, hardware)
         # A recorded pass, such as the last one, keeps its memory; passes that are not recorded need theirs beside it.
         memory_bytes += memory_bytes - memory_in_use(hardware.device)
-    if seconds < _WARMING_UP_SECONDS:
+    if seconds < _WARMING_UP_SECONDS or config.training.compile:
         seconds = _seconds(learner, worst, hardware)
     # One that did not fit on one rank is not tried on another, and all ranks deal micro-batches of one size.
     learner.micro_batch_limit = min((limit for limit in ranks.gather(learner.micro_batch_limit) if limit), default=None)

@@ -19,7 +19,7 @@ from nmt.device import Hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import TrainingData, load_vocabulary
-from nmt.training.ranks.exchange import ranks_of_environment
+from nmt.training.ranks.exchange import Ranks, ranks_of_environment
 from nmt.training.run import hardware_of
 from nmt.training.schedule import learning_rate, peak_update
 from nmt.training.start.beginning import freeze
@@ -127,13 +127,16 @@ def _data_settings(data: Sequence[tuple[Path, float]]) -> dict[str, Any]:
     }
 
 
-def summarize(data: Sequence[Path], config: Config) -> Summary:
+def summarize(data: Sequence[Path], config: Config, ranks: Ranks | None = None) -> Summary:
     """Summarise a run without writing anything.
+
+    Args:
+        ranks: those that will train; those of the environment if not given.
 
     Raises:
         NmtError: as the run itself would.
     """
-    ranks = ranks_of_environment()
+    ranks = ranks or ranks_of_environment()
     hardware = hardware_of(config, ranks)
     idle_gpus = torch.cuda.device_count() - ranks.local_size if hardware.device.type == "cuda" else 0
     training_data = TrainingData.open(data, config)

@@ -12,11 +12,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
+from typer.testing import CliRunner
 
+from nmt.cli.app import app
 from nmt.errors import TrainingError
 from nmt.training.ranks import launch as launch_module
+from nmt.training.ranks.exchange import Ranks
 from nmt.training.ranks.launch import launch
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
+from nmt.training.start import setup
 from tests.training.rank_processes import SCRIPT
 
 needs_proc = pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="looks for sockets in /proc")
@@ -220,3 +225,18 @@ def test_without_a_temporary_folder_the_error_says_what_to_set(monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", "/no/such/folder")
     with pytest.raises(TrainingError, match="Set TMPDIR to a writable folder"):
         launch([], 2)
+
+
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_who_starts_ranks_checks_what_they_need_together_and_leaves_gpus_alone(
+    monkeypatch, reversed_words, settings, tmp_path, has_gpu
+):
+    """Moments that the ranks divide fit where those of a single rank would not."""
+    checked, started = [], []
+    monkeypatch.setattr(setup, "check_memory", lambda config, hardware, ranks: checked.append(ranks))
+    monkeypatch.setattr(launch_module, "launch", lambda arguments, ranks: started.append(ranks) or 7)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    command = ["train", "--nproc", "3", "--data", str(reversed_words), "--config", str(settings()), "--device", "cpu"]
+    ended = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "run")])
+    assert (ended.exit_code, started) == (7, [3])
+    assert checked == ([] if has_gpu else [Ranks(0, 3, 0, 3)])

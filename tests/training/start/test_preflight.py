@@ -140,6 +140,17 @@ def test_all_ranks_take_the_smallest_limit_of_any(settled, reversed_words, tmp_p
     assert measured.micro_batch_tokens == learner.micro_batch_limit == 11
 
 
+@pytest.mark.parametrize(("compiles", "passes"), [("true", 2), ("false", 1)])
+def test_the_time_of_the_compiler_is_not_the_speed(settled, reversed_words, tmp_path, monkeypatch, compiles, passes):
+    config, hardware = settled(f"training.compile={compiles}"), choose_hardware("cpu", "fp32", 1)
+    data = TrainingData.open([reversed_words], config)
+    learner = make_learner(Beginning(Progress(), hardware), settled(), data.vocab, NO_OTHERS)
+    seconds = [30.0, 1.0]
+    monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: seconds.pop(0))
+    module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
+    assert len(seconds) == 2 - passes
+
+
 def test_the_worst_batch_is_full_of_the_longest_pairs():
     batch = worst_batch(1_000, LONGEST, 50)
     assert batch.source_BS.shape == batch.target_input_BT.shape == (15, LONGEST)
