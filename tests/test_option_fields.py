@@ -67,7 +67,7 @@ def test_every_option_is_recorded_and_compared(field):
     record = recorded(SearchSettings(), LineSettings())
     assert (field.name in record) == field.option.is_recorded
     if field.option.is_recorded:
-        assert field.name in _differences(record, record | {field.name: "other"})
+        assert field.name in _differences(record, record | {field.name: "other"}, None)
 
 
 def test_records_of_version_0_1_stay_comparable():
@@ -141,19 +141,19 @@ def test_a_new_field_is_an_option_everywhere(monkeypatch):
     monkeypatch.setattr(line_settings, "SearchSettings", MoreSettings)
     assert recorded(MoreSettings(shine=2), LineSettings())["shine"] == 2
     # Outputs of versions without the option are as by its default.
-    assert _differences(before, recorded(MoreSettings(), LineSettings())) == ""
-    assert _differences(before, recorded(MoreSettings(shine=2), LineSettings())) == "shine (0 then, 2 now)"
+    assert _differences(before, recorded(MoreSettings(), LineSettings()), None) == ""
+    assert _differences(before, recorded(MoreSettings(shine=2), LineSettings()), None) == "shine (0 then, 2 now)"
 
 
 def test_a_record_without_an_option_of_sampling_is_as_by_its_default(monkeypatch):
     monkeypatch.setattr(line_settings, "Sampling", MoreSampling)
     drawn = recorded(SearchSettings(sampling=Sampling()), LineSettings())
     now = recorded(SearchSettings(sampling=MoreSampling()), LineSettings())
-    assert _differences(drawn, now) == ""
+    assert _differences(drawn, now, None) == ""
     further = recorded(SearchSettings(sampling=MoreSampling(drift=1.0)), LineSettings())
-    assert _differences(drawn, further) == "sampling.drift (0.0 then, 1.0 now)"
+    assert _differences(drawn, further, None) == "sampling.drift (0.0 then, 1.0 now)"
     searched = recorded(SearchSettings(), LineSettings())
-    assert "sampling.temperature" in _differences(searched, now)
+    assert "sampling.temperature" in _differences(searched, now, None)
 
 
 def test_the_defaults_are_allowed():

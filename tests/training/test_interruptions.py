@@ -59,7 +59,7 @@ def test_the_same_signal_by_two_ways_does_not_cut_a_save_short(run_training, tmp
 
 
 def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, listener, slow_disk, monkeypatch):
-    monkeypatch.setattr(stopping, "_SECONDS_OF_ONE_SIGNAL", 0.0)
+    monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", 0.0)
 
     def twice(update):
         if update == 7:
@@ -75,7 +75,7 @@ def test_a_second_hangup_does_not_cut_a_save_short(run_training, tmp_path, liste
 def test_a_second_signal_acts_at_once_and_what_is_being_saved_is_whole(
     run_training, tmp_path, listener, slow_disk, monkeypatch
 ):
-    monkeypatch.setattr(stopping, "_SECONDS_OF_ONE_SIGNAL", 0.0)
+    monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", 0.0)
 
     def twice(update):
         if update == 7:
@@ -98,7 +98,7 @@ def test_a_signal_after_the_last_save_does_not_cut_the_end_short(run_training, t
         signal_self(signal.SIGTERM)  # as the watch over the launcher sends it, to a rank that was told to stop before
 
     monkeypatch.setattr(run_module, "joined", ended_by_a_signal)
-    monkeypatch.setattr(stopping, "_SECONDS_OF_ONE_SIGNAL", 600.0)
+    monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", 600.0)
     listener.at_update = lambda update: signal_self(signal.SIGTERM) if update == 7 else None
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("acted at once"))
     try:

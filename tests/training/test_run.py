@@ -1,5 +1,6 @@
 """What a run is made of: data, weights to begin with, schedules that land, and what it does when things go wrong."""
 
+import itertools
 import json
 import os
 import platform
@@ -162,7 +163,13 @@ def test_a_bundle_alone_is_enough_to_fine_tune_on_new_data(run_training, tmp_pat
 
 
 @pytest.mark.parametrize("decay", ["linear", "wsd"])
-def test_a_decay_lands_on_a_limit_of_time_also_when_the_run_was_interrupted(run_training, tmp_path, listener, decay):
+def test_a_decay_lands_on_a_limit_of_time_also_when_the_run_was_interrupted(
+    run_training, tmp_path, listener, monkeypatch, decay
+):
+    from nmt.training import loop
+
+    now = itertools.count(step=0.01)  # a clock that a busy machine does not hurry
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: next(now))
     settings = [
         f"schedule.decay={decay}", "schedule.warmup=1", "training.max_minutes=0.05", "training.max_updates=null",
         "training.patience=null", "validation.every_updates=1000000", "logging.every_updates=1",
@@ -174,7 +181,7 @@ def test_a_decay_lands_on_a_limit_of_time_also_when_the_run_was_interrupted(run_
     assert outcome.ending is Ending.MINUTES
     rates = [record["learning_rate"] for record in records(tmp_path / "run", "update")]
     assert len(rates) == outcome.progress.update > 20
-    assert rates[-1] < max(rates) / 2  # how far it came down by then, a busy machine decides
+    assert rates[-1] < max(rates) / 10
 
 
 def poison(monkeypatch, updates: set[int]) -> None:
@@ -346,10 +353,14 @@ def _no_preflight():
     return Preflight(50, 50, 0, None, 1.0, 1.0, 1.0, None, False, 0, 0, 1)
 
 
-def test_metrics_tell_memory_waiting_and_norm(run_training, tmp_path):
+def test_metrics_tell_memory_waiting_and_norm(run_training, tmp_path, monkeypatch):
+    from nmt.training import loop
+
+    used = itertools.cycle([5_000, 7_000])  # two updates between two records
+    monkeypatch.setattr(loop, "memory_in_use", lambda device: next(used))
     run_training(tmp_path / "run")
     for record in records(tmp_path / "run", "update"):
-        assert record["peak_memory_bytes"] > 10_000_000
+        assert record["peak_memory_bytes"] == 7_000
         assert 0 <= record["data_wait_share"] < 1
         assert record["gradient_norm"] > 0
         assert record["skipped_updates"] == 0
