@@ -547,7 +547,7 @@ def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path
     assert ["the filter empty" in str(warning.message) for warning in found] == [True]
 
 
-@pytest.mark.parametrize("change", ["grows", "is replaced", "is removed"])
+@pytest.mark.parametrize("change", ["grows", "shrinks", "is replaced", "is removed"])
 def test_a_file_that_changes_while_it_is_read_is_an_error(own, tmp_path, change):
     path = tmp_path / "train.de"
     before = path.stat()
@@ -558,10 +558,12 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(own, tmp_path, change)
         text = path.read_bytes()
         if change == "grows":
             path.write_bytes(text + b"more\n")
+        elif change == "shrinks":
+            os.truncate(path, len(text) // 2)
         elif change == "is removed":
             path.unlink()
         else:
-            (tmp_path / "new").write_bytes(text)
+            (tmp_path / "new").write_bytes(text.swapcase())
             os.utime(tmp_path / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
             (tmp_path / "new").rename(path)
 
