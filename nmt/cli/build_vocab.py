@@ -56,6 +56,7 @@ def build_vocab(
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
     from nmt.checkpoint.lineage import vocabulary_origin
+    from nmt.checkpoint.run_folder import refuse_while_trained_on
     from nmt.cli.console import notice
     from nmt.data.build import build_joint_vocabulary
     from nmt.data.language_sampling import DEFAULT_TEMPERATURE
@@ -87,6 +88,7 @@ def build_vocab(
         model_type=model_type,
         existing=vocab,
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
+        check_unused=refuse_while_trained_on,
         character_coverage=character_coverage,
         normalization=normalization,
         source_normalization=source_normalization,
