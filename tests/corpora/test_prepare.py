@@ -588,3 +588,14 @@ def test_corpora_of_one_name_are_each_compared_with_their_own_published_count(tm
     told = []
     prepare(recipe, tmp_path / "data", cache=tmp_path / "cache", notify=told.append)
     assert not any("published" in notice for notice in told)
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_evaluation_text_that_is_held_in_memory_has_a_limit(own, tmp_path, monkeypatch, split):
+    monkeypatch.setattr("nmt.corpora.text_files.MOST_EVALUATION_PAIRS", 3)
+    prepare(own, tmp_path / "data")
+    assert len(lines(tmp_path / "data", "valid.en")) == 3
+    (tmp_path / f"{split}.en").write_text("a\nb\nc\nd\n")
+    (tmp_path / f"{split}.de").write_text("A\nB\nC\nD\n")
+    with pytest.raises(DataError, match=f"own: {split} has more than 3 pairs, the maximum"):
+        prepare(own, tmp_path / "data", force=True)
