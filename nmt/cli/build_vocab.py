@@ -101,7 +101,8 @@ def build_vocab(
 
 
 def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
-    from nmt.cli.console import notice
+    from nmt.cli.console import notice, warn
+    from nmt.data.build import size_warnings
     from nmt.data.data_folder import DataFolder
 
     for each in built:
@@ -130,6 +131,8 @@ def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
             notice(f"{given}, and is kept as {each.kept.name}.")
     for each in built:
         _report_data_set(each, max_length)
+    for message in size_warnings(built):
+        warn(message)
     if not any(each.changed for each in built):
         notice("Up to date: vocabulary and shards.")
 
