@@ -169,7 +169,8 @@ def _check_counts(
                 skipped = sum(record.skipped for record in records)
                 without = f" Skipped units without text in both languages: {skipped:,}." if skipped else ""
                 names, languages = ", ".join(r.name for r in records), f"{recipe.source_lang} and {recipe.target_lang}"
-                raise DataError(f"{recipe.name}: {names} has no pair of {languages}.{without}")
+                empty = "" if skipped else f" The {split} text is empty."
+                raise DataError(f"{recipe.name}: {names} has no pair of {languages}.{without}{empty}")
             dropped = ", ".join(
                 f"{name} {count:,}" for name, count in filters.items() if count and not name.endswith(KEPT)
             )
