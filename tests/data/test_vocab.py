@@ -66,13 +66,13 @@ def arbitrary_lines(count: int) -> list[str]:
 
 
 def test_arbitrary_unicode_comes_back_but_for_the_spaces_that_are_documented():
-    lines = arbitrary_lines(100_000)
+    lines = arbitrary_lines(10_000)
     encoded = DEFAULT.encode(lines)
     assert all(min(ids, default=4) > Vocabulary.EOS for ids in encoded)
     # U+0020 alone: runs of it become one, those at either end are dropped.
     expected = [re.sub(" +", " ", line).strip(" ") for line in lines]
     assert DEFAULT.decode(encoded) == expected
-    assert sum("\u2581" in line for line in expected) > 1_000 < sum("\0" in line for line in expected)
+    assert sum("\u2581" in line for line in expected) > 100 < sum("\0" in line for line in expected)
 
 
 def test_a_line_stays_one_line_and_bytes_that_are_no_text_are_replaced():
