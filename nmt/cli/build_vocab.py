@@ -25,7 +25,7 @@ def build_vocab(
         typer.Option(metavar="MODEL", help="Use an existing vocabulary (.model file, bundle or run)."),
     ] = None,
     character_coverage: Annotated[
-        float, typer.Option(metavar="X", min=0.5, max=1.0, help="Share of characters that get pieces of their own.")
+        float, typer.Option(metavar="X", min=0.98, max=1.0, help="Share of characters that get pieces of their own.")
     ] = 1.0,
     normalization: Annotated[
         Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"],

@@ -137,6 +137,15 @@ def test_by_default_no_translation_of_usual_length_is_dropped_in_any_language(tm
     assert 0.5 < length_in_words(target) / length_in_words(english) < 1.5
 
 
+@pytest.mark.parametrize("languages", [("en", "de"), ("de", "en")])
+def test_each_side_is_normalised_as_its_language_asks(tmp_path, languages):
+    line = "„ja“, dann „nein“."
+    normal = {"en": '"ja," then "nein."', "de": '"ja", then "nein".'}
+    pairs = [(line, line)]
+    [pair], _ = run(pairs, tmp_path, languages=languages, normalisation=Normalisation(punctuation=True), **LOOSE)
+    assert pair == tuple(normal[language].replace("then", "dann") for language in languages)
+
+
 def test_ratio_looks_both_ways_and_is_inclusive(tmp_path):
     pairs = [("a b c", "x y"), ("x y", "a b c"), ("a b c d", "x y"), ("x", "a b")]
     kept, counts = run(pairs, tmp_path, **LOOSE | {"max_ratio": 1.5})

@@ -205,6 +205,28 @@ def test_what_was_read_is_counted(here):
     assert {record.skipped for record in records} == {0}
 
 
+def test_pairs_of_a_table_that_are_not_utf8_are_dropped_if_asked(here):
+    (here / "x.tsv").write_bytes(b"a\tb\nc \xff\td\n" + SCORED)
+    mine = recipe(train=["x.tsv"])
+    with pytest.raises(DataError, match=r"x\.tsv, line 2: byte 3 "):
+        prepare(mine, here / "out")
+    manifest = prepare(with_filters(mine, {"invalid_utf8": "drop"}), here / "out").manifest
+    assert manifest.filters["invalid_utf8"] == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "counts"), [("en", "zh", (2, 5)), ("zh", "en", (5, 2)), ("en", "de", (2, 1))]
+)
+def test_words_of_each_side_are_counted_as_its_language_has_them(here, source, target, counts):
+    text = {"en": "good morning", "zh": "大家早上好", "de": "大家早上好"}
+    for language in (source, target):
+        (here / f"x.{language}").write_text(f"{text[language]}\n")
+    mine = own_recipe("own", source_lang=source, target_lang=target, train=["x"], valid=["x"], test=["x"])
+    with_all = with_filters(mine, {"leakage": "count"})
+    for record in prepare(with_all, here / "out").manifest.corpora:
+        assert (record.source_words, record.target_words) == counts
+
+
 class Stdin:
     """Standard input that delivers some bytes once."""
 

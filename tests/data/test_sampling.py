@@ -158,6 +158,15 @@ def edit_and_encode(data: Path) -> None:
     build_vocabulary(data, existing=data / "vocab.model", threads=1)
 
 
+@pytest.mark.parametrize(("keep", "left"), [(0, [3, 4]), (1, [2, 3, 4])])
+def test_earlier_epochs_are_kept_for_processes_that_are_behind(data, sampled, vocab, tmp_path, keep, left):
+    folder = tmp_path / "run" / "sampled"
+    for epoch in range(5):
+        write_sampled_shards(data, folder / f"epoch-{epoch:05}", vocab, dropout=0.3, seed=1, epoch=epoch)
+    sampled(keep=keep).open(3)
+    assert sorted(path.name for path in folder.glob("epoch-*")) == [f"epoch-{epoch:05}" for epoch in left]
+
+
 CHANGES = [{"seed": 5}, {"dropout": 0.1}, "vocabulary", "text", {"source_normalization": "nmt_nfkc_cf"}]
 
 

@@ -99,6 +99,13 @@ def test_lines_of_more_bytes_than_the_trainer_takes_are_skipped_and_counted(leng
     assert (trained.vocab.ids(["q"]) == [Vocabulary.UNK]) == bool(skipped)
 
 
+@pytest.mark.parametrize("coverage", [0.97, 1.01])
+def test_a_coverage_that_the_trainer_does_not_take_is_refused(coverage):
+    with pytest.raises(VocabularyError, match=f"the character coverage must be from 0.98 to 1, got {coverage}"):
+        train_vocabulary(LINES, size=80, character_coverage=coverage)
+    assert train_vocabulary(LINES, size=80, character_coverage=0.98).vocab.size > 4
+
+
 def test_byte_fallback_needs_room():
     assert not TRAINED.vocab.byte_ids
     assert TRAINED.too_small_for_bytes
