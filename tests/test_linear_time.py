@@ -32,11 +32,16 @@ from tests.growth import assert_linear
 VOCAB = train_vocabulary(["the cat sat.", "die Katze, sie saß!", "猫。犬。"] * 3, size=60).vocab
 
 
+def slowly(*values):
+    """Parameters that are tried by `make test-slow` alone."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def characters(texts):
     return [len(text) for text in texts]
 
 
-@pytest.mark.parametrize("language", ["en", "de", "zh"])
+@pytest.mark.parametrize("language", ["en", slowly("de"), slowly("zh")])
 @pytest.mark.parametrize("unit", [".", "`", "«", "'", '"', "(", ". ", ". .", "Dr. ", "Dr.", "! ", "a. ", "“a. ", "。"])
 def test_sentences(language, unit):
     assert_linear(lambda line: sentences(line, language), unit, 4_000, begin="a", end="b")
@@ -54,7 +59,7 @@ def test_unknown_characters(unit):
     assert_linear(lambda line: take_out(line, lambda texts: ["☃" in text for text in texts]), unit, 2_000, begin="a")
 
 
-@pytest.mark.parametrize("language", ["en", "de", "ru"])
+@pytest.mark.parametrize("language", ["en", slowly("de"), slowly("ru")])
 @pytest.mark.parametrize(
     "unit", [".", '."<', '..."<', " ", '"', "\u00a0", "\u0301\u0315", "\u0f73", ",", "1\u00a0", "(", "\u200b", "a"]
 )
@@ -110,13 +115,13 @@ def test_words_of_pieces_and_the_guard(unit):
 
 
 @pytest.mark.parametrize("unit", [".", "a", "a ", ",", "a-", "a.", "&amp;", "'", "1,", " ", "\u0301", "。", "ab.c "])
-@pytest.mark.parametrize("language", ["en", "de", "fr"])
-def test_the_papers_tokenizer(language, unit):
-    assert_linear(paper_tokenizer(language), unit, 1_000, begin="a", end="b")
+@pytest.mark.parametrize(("language", "length"), [("de", 250), *(slowly(code, 1_000) for code in ("en", "de", "fr"))])
+def test_the_papers_tokenizer(language, length, unit):
+    assert_linear(paper_tokenizer(language), unit, length, begin="a", end="b")
 
 
 @pytest.mark.parametrize("unit", [".", "a", "a ", ",", "1-", "&quot;", "'s ", " ", "。", "あ", "\u0301"])
-@pytest.mark.parametrize("tokenizer", ["13a", "intl", "zh", "char"])
+@pytest.mark.parametrize("tokenizer", ["13a", "intl", slowly("zh"), slowly("char")])
 def test_the_tokenizers_of_bleu(tokenizer, unit):
     metric = make_metric("bleu", "", tokenize=tokenizer)
     assert_linear(metric.tokenizer, unit, 3_000, begin="a", end="b")

@@ -13,9 +13,9 @@ from nmt.checkpoint.bundle_files import BundleFolder, damage, is_bundle
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.checkpoint.scores import Score, best_updates, score_in_notes, scores_until
 from nmt.config import CheckpointsConfig, load_yaml, read_config
-from nmt.errors import CheckpointError, ConfigError, NmtError
+from nmt.errors import CheckpointError, ConfigError, NmtError, OutputError
 from nmt.files import flush_folder, free_name, put_back
-from nmt.locking import is_lock
+from nmt.locking import holder, is_held, is_lock
 from nmt.ownership import Kind, remove_own
 from nmt.writing import temporary_path, temporary_paths, writing
 
@@ -276,6 +276,34 @@ def runs_below(root: Path) -> list[Path]:
     return sorted(
         (path.parent for path in root.glob(f"*/{RunFolder(root).config.name}")), key=_last_changed, reverse=True
     )
+
+
+def refuse_while_trained_on(data: Path) -> None:
+    """Refuse to replace files of a data set that a run trains on: it could not resume with others.
+
+    Only runs of this machine are found, in ``runs/`` below the current folder and beside the folder of the data sets.
+
+    Raises:
+        OutputError: a run trains on the data set.
+    """
+    folder = data.resolve()
+    roots = {root.resolve(): root for root in (folder.parent.parent / "runs", Path("runs"))}
+    for run in (run for root in roots.values() for run in runs_below(root)):
+        lock = RunFolder(run).lock
+        if is_held(lock) and folder in _data_of(run):
+            raise OutputError(
+                f"{data}: {run} is training on it (process {holder(lock)}), and could not resume with other files. "
+                "Wait until it has ended, or work on a copy of the data set."
+            )
+
+
+def _data_of(run: Path) -> list[Path]:
+    """The places of a run's data sets, as far as they are recorded."""
+    match read_json(RunFolder(run).data):
+        case [*entries]:
+            places = [(run / e.get("relative", ""), e.get("absolute", "")) for e in entries if isinstance(e, dict)]
+            return [Path(path).resolve() for pair in places for path in pair]
+    return []
 
 
 def _last_changed(run: Path) -> float:

@@ -128,6 +128,8 @@ def _refuse_usage(error: Any, command: str) -> NoReturn:
         message = f"{one_only}unexpected argument: {found[1]}"
         if command.endswith((" build-vocab", " train")) and os.path.isdir(found[1]):  # noqa: PTH112 - Path.is_dir fails on a long name
             message += f". Use --data {found[1]}"
+        elif command.endswith(" prepare-data"):
+            message += ". The name of the data set comes first, then --train with its texts"
         elif keys := [text for text in (error.ctx.params.get("set_") or []) if "=" not in text]:
             message += f". --set takes KEY=VALUE, as in --set {keys[0]}={found[1]}"
     end = "" if message.endswith("?") else "."
@@ -152,9 +154,11 @@ def _usage_mistake(error: Any) -> str:
 
     cause = error.__cause__
     if isinstance(cause, ValidationError) and cause.errors()[0]["type"] != "value_error":
-        return f"{max(error.param.opts, key=len)}: {first_mistake(cause)}"
-    message: str = error.format_message()
-    return message.replace("Value error, ", "")
+        message = f"{max(error.param.opts, key=len)}: {first_mistake(cause)}"
+        thousands = re.search(r"expected a whole number, got '(\d+)k'", message, re.IGNORECASE)
+        return f"{message}. Write {thousands[1]}000" if thousands else message
+    other: str = error.format_message()
+    return other.replace("Value error, ", "")
 
 
 app = typer.Typer(

@@ -25,7 +25,7 @@ def build_vocab(
         typer.Option(metavar="MODEL", help="Use an existing vocabulary (.model file, bundle or run)."),
     ] = None,
     character_coverage: Annotated[
-        float, typer.Option(metavar="X", min=0.5, max=1.0, help="Share of characters that get pieces of their own.")
+        float, typer.Option(metavar="X", min=0.98, max=1.0, help="Share of characters that get pieces of their own.")
     ] = 1.0,
     normalization: Annotated[
         Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"],
@@ -56,6 +56,7 @@ def build_vocab(
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
     from nmt.checkpoint.lineage import vocabulary_origin
+    from nmt.checkpoint.run_folder import refuse_while_trained_on
     from nmt.cli.console import notice
     from nmt.data.build import build_joint_vocabulary
     from nmt.data.language_sampling import DEFAULT_TEMPERATURE
@@ -87,6 +88,7 @@ def build_vocab(
         model_type=model_type,
         existing=vocab,
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
+        check_unused=refuse_while_trained_on,
         character_coverage=character_coverage,
         normalization=normalization,
         source_normalization=source_normalization,
@@ -99,7 +101,8 @@ def build_vocab(
 
 
 def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
-    from nmt.cli.console import notice
+    from nmt.cli.console import notice, warn
+    from nmt.data.build import size_warnings
     from nmt.data.data_folder import DataFolder
 
     for each in built:
@@ -128,6 +131,8 @@ def _report(built: Sequence[BuiltVocabulary], max_length: int) -> None:
             notice(f"{given}, and is kept as {each.kept.name}.")
     for each in built:
         _report_data_set(each, max_length)
+    for message in size_warnings(built):
+        warn(message)
     if not any(each.changed for each in built):
         notice("Up to date: vocabulary and shards.")
 

@@ -22,6 +22,7 @@ from nmt.cli.console import is_terminal, naming_stream, notice
 from nmt.cli.terminal_input import typed_lines
 from nmt.device import Precision
 from nmt.errors import ConfigError, DataError
+from nmt.input_files import InputFiles
 from nmt.text import (
     ARCHIVES,
     STDIN,
@@ -36,7 +37,7 @@ from nmt.text import (
     read_parallel,
 )
 from nmt.translation.parts import Part
-from nmt.translation.resuming import Inputs, OutputFile, made_with
+from nmt.translation.resuming import OutputFile, made_with
 
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
@@ -66,7 +67,7 @@ class Streams:
     """The output that the parts are joined to, if the output is that of a part."""
     models: tuple[Path, ...] = ()
     """The bundles of the models, once they are known."""
-    inputs: Inputs | None = None
+    inputs: InputFiles | None = None
     """The input files as they were before they were read."""
 
     @contextlib.contextmanager
@@ -81,7 +82,7 @@ class Streams:
                 or another program wrote it.
         """
         self._check()
-        self = replace(self, inputs=Inputs.of(self._files))
+        self = replace(self, inputs=InputFiles.of(self._files))
         if not self.to_file:
             yield self
             return

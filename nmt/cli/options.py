@@ -20,6 +20,8 @@ from nmt.option_fields import GROUPS, HARDWARE, SETTINGS, OptionField, flag_of, 
 _OTHERS = "Other"
 # Folders and pages are written to --out, lines to --output; either word is understood.
 _SAME = {"--out": "--output", "--output": "--out"}
+_SEVERAL = frozenset({"--train", "--valid", "--test"})
+"""Options that take several texts after the name of a data set."""
 _MODELS = ("MODEL", "RUN")
 """Arguments that are models."""
 
@@ -56,6 +58,11 @@ Workers = Annotated[
 ]
 
 
+def _is_value(word: str) -> bool:
+    """Whether a word of the command line is a value rather than an option."""
+    return word == "-" or not word.startswith("-")
+
+
 class GroupedCommand(typer.core.TyperCommand):
     """A command whose help puts its options under headings: the ``rich_help_panel`` of each.
 
@@ -78,11 +85,18 @@ class GroupedCommand(typer.core.TyperCommand):
         params = self.get_params(ctx)
         known = {word for param in params for word in (*param.opts, *param.secondary_opts)}
         takes_model = any(param.param_type_name == "argument" and param.metavar in _MODELS for param in params)
+        named_first = bool(args) and _is_value(args[0])
+        take_several = _SEVERAL & known if named_first else frozenset()
+        several = ""  # the option whose texts are being read
         words: list[str] = []
         for number, arg in enumerate(args):
+            if several and _is_value(arg):
+                words += [arg] if words[-1] == several else [several, arg]
+                continue
             if arg == "--":
                 return words + args[number:]
             name, equals, value = arg.partition("=")
+            several = name if name in take_several else ""
             other = _SAME.get(name)
             if name not in known and other in known:
                 words.append(f"{other}{equals}{value}")

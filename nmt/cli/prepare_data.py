@@ -256,7 +256,8 @@ def _tell(recipe: Recipe, manifest: Manifest) -> None:
         if corpus.skipped:
             notice(f"{corpus.split}: skipped {corpus.skipped:,} units of {corpus.name} without text in both languages")
     for name, count in manifest.filters.items():
-        notice(f"train: {_what_happened(name)}: {count:,}")
+        if count:
+            notice(f"train: {_what_happened(name)}: {count:,}")
     if found := _findings(manifest):
         for line in str(found).splitlines():
             notice(line)

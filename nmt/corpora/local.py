@@ -16,11 +16,11 @@ from nmt.corpora.schema import LocalCorpus, LocalFilesCorpus, PairFileCorpus, Re
 from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError
 from nmt.hashing import sha256_of
+from nmt.input_files import InputFiles, State, state_of
 from nmt.text import ARCHIVES, STANDARD_INPUT, STDIN, InvalidUtf8, open_bytes
 from nmt.writing import open_to_write
 
 _BLOCK = 1 << 20
-_State = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class LocalText:
     """One per file; for a pipe or standard input, size and checksum of what was read."""
     copies: dict[str, Path]
     """The copy of what each pipe delivered, by the pipe's path; that of standard input by ``-``."""
-    states: dict[str, _State]
-    """Inode, size and modification time of each file before it was first read."""
+    files: InputFiles
+    """The files that are read, as they were before."""
 
     def check_unchanged(self) -> None:
         """Check that no file has changed since its checksum was computed.
@@ -40,9 +40,9 @@ class LocalText:
         Raises:
             DataError: a file has changed, or is gone.
         """
-        for name, state in self.states.items():
-            if not Path(name).is_file() or _state(Path(name)) != state:
-                raise DataError(f"{name}: changed while it was read. Run the same command again once it is complete.")
+        checksums = {record.file: record.sha256 for record in self.records}
+        if changed := self.files.changed(checksums):
+            raise self.files.error(changed, "Run the same command again once it is complete.")
 
     def path(self, corpus: LocalCorpus | LocalFilesCorpus, language: str) -> Path:
         """The file that holds one side of a corpus."""
@@ -79,16 +79,13 @@ def take_local_text(recipe: Recipe, folder: Path) -> LocalText:
     """
     records: dict[str, SourceRecord] = {}
     copies: dict[str, Path] = {}
-    states: dict[str, _State] = {}
-    for path in _files(recipe):
-        name = str(path)
-        if name in records:
-            continue
+    files = {str(path): path for path in _files(recipe)}
+    inputs = InputFiles.of({name: path for name, path in files.items() if name != STDIN})
+    for name, path in files.items():
         if name == STDIN:
             copies[name] = folder / STANDARD_INPUT
             records[name] = _copy_stream(sys.stdin.buffer, name, copies[name])
         elif path.is_file():
-            states[name] = _state(path)
             records[name] = SourceRecord(file=name, sha256=sha256_of(path), bytes=path.stat().st_size)
         elif not path.is_fifo():
             raise DataError(f"{path}: is neither a file nor a pipe, so it may have no end. Name a file.")
@@ -96,7 +93,7 @@ def take_local_text(recipe: Recipe, folder: Path) -> LocalText:
             copies[name] = folder / name.strip("/").replace("/", "-")
             with open_bytes(path) as stream:
                 records[name] = _copy_stream(stream, name, copies[name])
-    return LocalText(list(records.values()), copies, states)
+    return LocalText(list(records.values()), copies, inputs)
 
 
 def kind_of(path: Path | str) -> Literal["", "file", "folder", "other"]:
@@ -139,7 +136,7 @@ def the_one(existing: Sequence[Path], otherwise: str = "or name the right one") 
     Raises:
         DataError: they hold different text.
     """
-    if len(existing) > 1 and len({_text_digest(path, _state(path)) for path in existing}) > 1:
+    if len(existing) > 1 and len({_text_digest(path, state_of(path)) for path in existing}) > 1:
         raise DataError(
             f"{' and '.join(map(str, existing))} hold different text, so it is unclear which one to read. "
             f"Remove or rename one, {otherwise}."
@@ -191,13 +188,8 @@ def _copy_stream(stream: BinaryIO, name: str, copy: Path) -> SourceRecord:
     return SourceRecord(file=name, sha256=digest.hexdigest(), bytes=size)
 
 
-def _state(path: Path) -> _State:
-    status = path.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
 @functools.lru_cache(maxsize=32)
-def _text_digest(path: Path, state: _State) -> str:
+def _text_digest(path: Path, state: State) -> str:
     """sha256 of a file's unpacked text. Its state is part of the cache's key."""
     digest = hashlib.sha256()
     with open_bytes(path) as stream:

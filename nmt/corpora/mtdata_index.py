@@ -68,7 +68,7 @@ class IndexedText:
             if row is None:
                 return
             sides = [_SPACE.sub(" ", (side or "").strip()) for side in row[:2]]
-            budget.spend(sum(map(len, sides)))
+            budget.spend(sum(len(side) + 1 for side in sides))
             if len(sides) < 2 or not all(sides):
                 yield None
             else:

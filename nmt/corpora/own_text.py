@@ -3,7 +3,7 @@ set of mtdata."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from nmt.corpora.mtdata_index import PREFIX
 from nmt.corpora.pair_formats import format_by_name, without_compression
 from nmt.corpora.schema import SOURCE, TARGET, PairFormat
 from nmt.errors import DataError
+from nmt.languages import fitting, language_of_name
 from nmt.text import ARCHIVES, STDIN
 
 OwnText = str | tuple[str, str]
@@ -55,6 +56,28 @@ def own_corpora(
         notify(f"{text}: reads {', '.join(corpora)}")
         return list(corpora.values())
     return [_prefix(text)]
+
+
+def paired(texts: Iterable[OwnText], languages: tuple[str, str]) -> list[OwnText]:
+    """A user's words, with two plain files in succession as source and target file.
+
+    The names of the files may say that the target comes first.
+    """
+    found: list[OwnText] = []
+    for text in texts:
+        last = found[-1] if found else None
+        if isinstance(text, str) and isinstance(last, str) and all(_is_side(word, languages) for word in (last, text)):
+            codes = [language_of_name(Path(word)) for word in (last, text)]
+            is_exchanged = all(fitting([code], own) for code, own in zip(codes, languages[::-1], strict=True))
+            found[-1] = (text, last) if is_exchanged else (last, text)
+        else:
+            found.append(text)
+    return found
+
+
+def _is_side(text: str, languages: tuple[str, str]) -> bool:
+    """Whether a word is a file that holds one side."""
+    return kind_of(text) == "file" and format_by_name(text) is None and not _is_prefix(text, languages)
 
 
 def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

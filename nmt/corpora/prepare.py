@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.checkpoint.run_folder import refuse_while_trained_on
 from nmt.cores import usable_cores
 from nmt.corpora.download import Notify
 from nmt.corpora.filters.chosen import check_packages
@@ -93,7 +94,8 @@ def prepare(
     Raises:
         DownloadError: a file could not be fetched, or is damaged.
         DataError: the text cannot be used.
-        OutputError: the folder holds something other than a data set, or one of another name or other languages.
+        OutputError: the folder holds something other than a data set, or one of another name or other languages; or a
+            run trains on it.
         WriteError: the system refused to write; the existing data set is unchanged.
     """
     check_replaceable(out, DATA_SET, in_place=True)
@@ -109,6 +111,7 @@ def prepare(
             if not force and (manifest := _up_to_date(folder, recipe, unfetched_records(recipe, local))):
                 return Prepared(manifest, out, changed=False)
             check_replaceable(folder, DATA_SET)
+            refuse_while_trained_on(out)
             check_packages(recipe.filters)
             for doubt in doubts_about_names(recipe):
                 warnings.warn(doubt, NmtWarning, stacklevel=2)

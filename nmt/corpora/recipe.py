@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from nmt.config import did_you_mean, load_yaml, mistakes
 from nmt.config.documents import parse_yaml
-from nmt.corpora.own_text import OwnText, own_corpora
+from nmt.corpora.own_text import OwnText, own_corpora, paired
 from nmt.corpora.schema import Recipe
 from nmt.errors import ConfigError
 from nmt.text import STDIN
@@ -99,7 +99,7 @@ def own_recipe(
         source_lang: code of the source language.
         target_lang: code of the target language.
         train: prefixes of two files, files that hold both sides, folders, or pairs of source and target file; relative
-            to the current folder. ``-`` is standard input.
+            to the current folder. Two files of one side each in succession are such a pair. ``-`` is standard input.
         valid: as for train.
         test: as for train.
         columns: what the columns of tab-separated files hold, in order: the two languages, ``score``; any other name
@@ -126,7 +126,7 @@ def own_recipe(
 
     def corpora(texts: Iterable[OwnText]) -> list[dict[str, Any]]:
         layout: dict[str, Any] = {"columns": columns, "header": header, "notify": notify}
-        return [corpus for text in texts for corpus in own_corpora(text, languages, **layout)]
+        return [corpus for text in paired(texts, languages) for corpus in own_corpora(text, languages, **layout)]
 
     held_out = [{"kind": "held-out"}]
     values: dict[str, Any] = {

@@ -166,6 +166,10 @@ class IndexedCorpus(Section):
         return self.id
 
 
+MOST_EVALUATION_PAIRS = 1_000_000
+"""Maximum number of pairs of valid, and of test, which are held in memory."""
+
+
 class HeldOut(Section):
     """Pairs taken out of the training text: those with the smallest hashes of the source sentence.
 
@@ -174,7 +178,7 @@ class HeldOut(Section):
 
     kind: Literal["held-out"]
     name: Label = "held-out"
-    pairs: int = Field(2_000, ge=1)
+    pairs: int = Field(2_000, ge=1, le=MOST_EVALUATION_PAIRS)
     max_share: float = Field(0.05, gt=0, le=0.5, description="maximum share of the training pairs; rounded up")
 
 

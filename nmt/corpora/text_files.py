@@ -6,7 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from nmt.corpora.cleaning import KEPT, EvaluationSentences, Rules, clean
@@ -16,7 +16,7 @@ from nmt.corpora.findings import Findings
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.pair_file import ReadPair
 from nmt.corpora.sample_check import PairSample
-from nmt.corpora.schema import HeldOut, TextCorpus, ToyCorpus
+from nmt.corpora.schema import MOST_EVALUATION_PAIRS, HeldOut, TextCorpus, ToyCorpus
 from nmt.corpora.sources import Sources
 from nmt.corpora.transfer import Progress
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
@@ -91,7 +91,13 @@ def write_text(
         if isinstance(corpora[0], HeldOut):
             wanted[split] = corpora[0]
         else:
-            evaluation_pairs[split] = list(chain.from_iterable(corpora_of(split, Findings())))
+            pairs = chain.from_iterable(corpora_of(split, Findings()))
+            evaluation_pairs[split] = list(islice(pairs, MOST_EVALUATION_PAIRS))
+            if next(pairs, None) is not None:
+                raise DataError(
+                    f"{recipe.name}: {split} has more than {MOST_EVALUATION_PAIRS:,} pairs, the maximum. Use a sample "
+                    "of it, or add its text to train."
+                )
     rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
     key = rules.comparison_key
     evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
@@ -163,7 +169,8 @@ def _check_counts(
                 skipped = sum(record.skipped for record in records)
                 without = f" Skipped units without text in both languages: {skipped:,}." if skipped else ""
                 names, languages = ", ".join(r.name for r in records), f"{recipe.source_lang} and {recipe.target_lang}"
-                raise DataError(f"{recipe.name}: {names} has no pair of {languages}.{without}")
+                empty = "" if skipped else f" The {split} text is empty."
+                raise DataError(f"{recipe.name}: {names} has no pair of {languages}.{without}{empty}")
             dropped = ", ".join(
                 f"{name} {count:,}" for name, count in filters.items() if count and not name.endswith(KEPT)
             )

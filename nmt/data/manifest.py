@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,10 @@ from nmt.data.data_folder import DataFolder
 from nmt.errors import DataError
 from nmt.files import replacing
 from nmt.ownership import Kind
+
+_DATA_SETS = Path("data")
+"""The folder of data sets, unless another is named."""
+_MOST_SHOWN = 5
 
 
 class Record(BaseModel):
@@ -114,10 +119,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise DataError(
-            f"{folder}: is not a prepared data set (no {path.name}). Name the folder of one with --data, "
-            "or make one: `nmt prepare-data toy-en-de` makes data/toy-en-de."
-        ) from None
+        raise DataError(f"{folder}: is not a prepared data set (no {path.name}). {_what_to_name(folder)}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}). Name another data set with --data.") from None
     except ValidationError as error:
@@ -130,6 +132,24 @@ def read_manifest(folder: Path) -> Manifest:
             else f"Move {folder} away, then run {command} again."
         )
         raise DataError(f"{problem} {advice}") from None
+
+
+def _what_to_name(folder: Path) -> str:
+    """What to name instead of a folder that is no data set."""
+    if DataFolder(_DATA_SETS / folder).manifest.is_file():
+        return f"Did you mean --data {_DATA_SETS / folder}?"
+    if within := data_sets_below(folder):
+        return f"Name one that it holds with --data: {_listed(within)}."
+    known = data_sets_below(_DATA_SETS)
+    return (
+        f"Name the folder of one with --data{f' ({_listed(known)})' if known else ''}, or make one: `nmt prepare-data "
+        "toy-en-de` makes data/toy-en-de."
+    )
+
+
+def _listed(folders: Sequence[Path]) -> str:
+    more = len(folders) - _MOST_SHOWN
+    return ", ".join(map(str, folders[:_MOST_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
 def without_samples(manifest: Manifest) -> dict[str, Any]:
@@ -172,7 +192,7 @@ def recorded_name(folder: Path) -> tuple[str, str, str] | None:
 DATA_SET = Kind("a data set", lambda folder: recorded_text(folder) is not None, is_folder=True)
 
 
-def newest_data_set(root: Path = Path("data")) -> Path:
+def newest_data_set(root: Path = _DATA_SETS) -> Path:
     """The data set below ``root`` that was prepared last.
 
     Raises:

@@ -21,6 +21,9 @@ _NEVER = np.iinfo(np.int32).max
 _BLOCK_SYMBOLS = 1 << 18
 """Approximate number of symbols segmented at once: bounds the memory, and keeps the arrays in the CPU's caches."""
 
+_LONGEST_WORD = 1_024
+"""Symbols. BPE-dropout takes a step per merge, so the time for a longer word would be quadratic in its length."""
+
 Ids = NDArray[np.int32]
 Integers = NDArray[np.int64]
 
@@ -131,7 +134,7 @@ class _Merges:
     """BPE-dropout (algorithm 1 of the paper).
 
     At each step, every possible merge is dropped with some probability. Of the rest, the merge that was learnt first is
-    applied. A word is done when no merge is left.
+    applied. A word is done when no merge is left. A word of more than :data:`_LONGEST_WORD` symbols is cut into parts.
     """
 
     def __init__(self, normal: dict[str, int], scores: NDArray[np.float64]) -> None:
@@ -150,6 +153,15 @@ class _Merges:
         self, symbols: Ids, lengths: Integers, dropout: float, random: np.random.Generator
     ) -> tuple[Ids, Integers]:
         """The pieces of all words, concatenated, and the number of pieces of each word."""
+        parts = -(-lengths // _LONGEST_WORD)
+        part_lengths = np.full(int(parts.sum()), _LONGEST_WORD)
+        part_lengths[parts.cumsum() - 1] = lengths - (parts - 1) * _LONGEST_WORD
+        flat, counts = self._segment_parts(symbols, part_lengths, dropout, random)
+        return flat, np.add.reduceat(counts, starts_of(parts))
+
+    def _segment_parts(
+        self, symbols: Ids, lengths: Integers, dropout: float, random: np.random.Generator
+    ) -> tuple[Ids, Integers]:
         starts, widest = starts_of(lengths), int(lengths.max())
         done: list[tuple[Integers, Ids]] = []
         # Every step merges one pair in every unfinished word, so all unfinished words have the same number of symbols.

@@ -31,6 +31,8 @@ ModelType = Literal["bpe", "unigram"]
 
 # SentencePiece silently skips longer training lines.
 _LONGEST_TRAINING_LINE_BYTES = 4_192
+_SMALLEST_COVERAGE = 0.98
+"""The trainer accepts no less."""
 _TOO_HIGH = re.compile(r"<= (\d+)")
 _LOG_ERRORS_ONLY = 2
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
@@ -313,8 +315,12 @@ def train_vocabulary(
             if the size is at least :data:`SMALLEST_WITH_BYTES`.
 
     Raises:
-        VocabularyError: there is no text, or the size is too small for the characters.
+        VocabularyError: there is no text, the size is too small for the characters, or the coverage is out of range.
     """
+    if not _SMALLEST_COVERAGE <= character_coverage <= 1:
+        raise VocabularyError(
+            f"the character coverage must be from {_SMALLEST_COVERAGE} to 1, got {character_coverage:g}."
+        )
     kept, skipped = [], 0
     for line in lines:
         if len(line.encode()) > _LONGEST_TRAINING_LINE_BYTES:

@@ -11,9 +11,6 @@ import contextlib
 import hashlib
 import itertools
 import json
-import os
-import stat
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,9 +24,9 @@ from nmt.device import Precision
 from nmt.errors import DataError
 from nmt.files import completing, partial_name, replacing
 from nmt.hashing import sha256_of
+from nmt.input_files import InputFiles
 from nmt.locking import exclusive, holder
 from nmt.printable import writable
-from nmt.text import STDIN
 from nmt.translation.line_settings import recorded_defaults
 from nmt.translation.windows import whole_windows
 
@@ -63,53 +60,6 @@ def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], setting
     models = [_model_made_with(folder) for folder in bundles]
     hashes = {name: None if path is None else _sha256(path) for name, path in files.items()}
     return dict(json.loads(json.dumps({"model": models, **hashes, **settings})))
-
-
-_State = tuple[int, ...] | None
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Input files, as they were before they were read."""
-
-    files: Mapping[str, Path]
-    """By their names, of :data:`INPUTS`."""
-    states: Mapping[str, _State]
-
-    @staticmethod
-    def of(files: Mapping[str, Path]) -> Inputs:
-        """Note the present state of files."""
-        return Inputs(files, {name: _state(path) for name, path in files.items()})
-
-    def changed(self, made: Mapping[str, Any]) -> list[str]:
-        """The names of the files that have changed since.
-
-        Args:
-            made: the result of :func:`made_with`, or nothing. A file with the checksum that it names is unchanged.
-        """
-        return [
-            name
-            for name, path in self.files.items()
-            if (before := self.states[name]) is not None
-            and (now := _state(path)) != before
-            and not (now is not None and made.get(name) is not None and made[name] == _sha256(path))
-        ]
-
-    def error(self, changed: Sequence[str], consequence: str) -> DataError:
-        """The error about files that changed."""
-        files = ", ".join(str(self.files[name]) for name in changed)
-        return DataError(f"{files}: changed while it was read. {consequence}")
-
-
-def _state(path: Path) -> _State:
-    """What changes when a file is written or replaced; None for a pipe, or a file that does not exist."""
-    try:
-        status = os.fstat(sys.stdin.fileno()) if str(path) == STDIN else path.stat()
-    except (OSError, ValueError, AttributeError):  # standard input may be closed, or replaced by another object
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @dataclass(frozen=True)
@@ -335,7 +285,7 @@ class OutputFile:
         *,
         keep: int = 0,
         origin: Mapping[str, Any] | None = None,
-        inputs: Inputs | None = None,
+        inputs: InputFiles | None = None,
     ) -> Iterator[BinaryIO]:
         """Open the partial output. It is renamed when the body is done.
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from nmt.locking import exclusive
 from tests.advice.cases import AS_PRINTED, CASES, WARNINGS, Case
 from tests.advice.conftest import succeed, type_command
+from tests.trees import contents
 
 COMMAND = re.compile(r"`(nmt [^`]*)`")
 
@@ -56,3 +60,25 @@ def pattern(advice: str) -> str:
 
 def is_covered(printed: str, case: Case) -> bool:
     return any(re.fullmatch(pattern(piece.split(": ", 1)[1]), printed) for piece in case.covers)
+
+
+def test_a_data_set_that_a_run_trains_on_is_not_changed(project: Path):
+    before = contents(project / "data" / "a")
+    changing = (
+        "build-vocab --data data/a --size 36",
+        "build-vocab --data data/a --vocab data/b/vocab.model",
+        "build-vocab --data data/b --data data/a --size 38",
+        "prepare-data c-en-de --train corpus/c --out data/a --force",
+    )
+    with exclusive(project / "runs" / "r" / ".lock"):
+        for command in changing:
+            error = type_command(command).stderr
+            message = rf"data/a: runs/r is training on it \(process {os.getpid()} on .*work on a copy"
+            assert re.search(message, " ".join(error.split())), error
+            assert contents(project / "data" / "a") == before
+        succeed("build-vocab --data data/a --size 40")  # up to date
+        succeed("build-vocab --data data/b --size 40")
+        shutil.copytree("data/a", "data/copy")
+        succeed("build-vocab --data data/copy --size 36")
+    for command in changing:
+        succeed(command)

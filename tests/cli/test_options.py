@@ -63,6 +63,10 @@ def test_the_help_shows_no_types_of_python(name):
         ("prepare-data -o data/x toy-en-de", "out", Path("data/x")),
         ("score --metric BLEU --metric Ter --reference r h", "metric", ["bleu", "ter"]),
         ("translate --Precision FP32", "precision", "fp32"),
+        ("prepare-data x --train a.en a.fr", "train", ["a.en", "a.fr"]),
+        ("prepare-data x --train=a b -q --valid c - --train d", "train", ["a", "b", "d"]),
+        ("prepare-data x --train a --valid c - --test d", "valid", ["c", "-"]),
+        ("prepare-data --train a x-en-fr", "dataset", "x-en-fr"),
     ],
 )
 def test_names_that_the_help_leaves_out_are_understood(typed, parameter, value):
@@ -107,6 +111,11 @@ def test_quiet_leaves_warnings(monkeypatch, capsys):
     [
         ("translate --beam x", "--beam: expected a whole number, got 'x'."),
         ("translate -b 1.5", "--beam: expected a whole number, got '1.5'."),
+        ("build-vocab --size 32k", "--size: expected a whole number, got '32k'. Write 32000."),
+        (
+            "prepare-data --train a.en a.fr x-en-fr",
+            "unexpected argument: x-en-fr. The name of the data set comes first, then --train with its texts.",
+        ),
         ("train --max-minutes soon", "--max-minutes: expected a number, got 'soon'."),
         ("translate --workers 0", "--workers: must be at least 1, got '0'."),
         (

@@ -241,10 +241,11 @@ def talks():
 
 
 @pytest.mark.parametrize("form", ["plain", "ted-tags"])
-def test_a_compressed_text_that_unpacks_to_far_too_much_is_refused(file_server, tmp_path, monkeypatch, form):
+@pytest.mark.parametrize("text", [b"the same again\n" * 20_000, b"\n" * 200_000])
+def test_a_compressed_text_that_unpacks_to_far_too_much_is_refused(file_server, tmp_path, monkeypatch, form, text):
     monkeypatch.setattr("nmt.corpora.archive._ALWAYS_ALLOWED", 100_000)
     for language in ("en", "de"):
-        file_server.files[f"a.{language}.gz"] = gzip.compress(b"the same again\n" * 20_000)
+        file_server.files[f"a.{language}.gz"] = gzip.compress(text)
     values = {
         "name": "bomb-en-de",
         "source_lang": "en",

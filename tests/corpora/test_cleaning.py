@@ -53,33 +53,97 @@ def test_length_counts_some_characters_as_a_word_in_scripts_without_spaces(tmp_p
 
 TRANSLATIONS = {
     "de": "Wir haben gestern drei alte Bücher über die Geschichte der Stadt gekauft.",
+    "fr": "Hier, nous avons acheté trois vieux livres sur l'histoire de la ville.",
+    "es": "Ayer compramos tres libros antiguos sobre la historia de la ciudad.",
+    "pt_BR": "Ontem compramos três livros antigos sobre a história da cidade.",
+    "it": "Ieri abbiamo comprato tre vecchi libri sulla storia della città.",
+    "ro": "Ieri am cumpărat trei cărți vechi despre istoria orașului.",
+    "nl": "We hebben gisteren drie oude boeken over de geschiedenis van de stad gekocht.",
+    "sv": "I går köpte vi tre gamla böcker om stadens historia.",
+    "is": "Í gær keyptum við þrjár gamlar bækur um sögu borgarinnar.",
+    "pl": "Wczoraj kupiliśmy trzy stare książki o historii miasta.",
+    "cs": "Včera jsme koupili tři staré knihy o dějinách města.",
+    "hr": "Jučer smo kupili tri stare knjige o povijesti grada.",
+    "sr_Cyrl": "Јуче смо купили три старе књиге о историји града.",
+    "bg": "Вчера купихме три стари книги за историята на града.",
+    "ru": "Вчера мы купили три старые книги об истории города.",
+    "uk": "Учора ми купили три старі книги про історію міста.",
+    "kk": "Кеше біз қаланың тарихы туралы үш ескі кітап сатып алдық.",
+    "mn": "Өчигдөр бид хотын түүхийн тухай гурван хуучин ном худалдаж авсан.",
+    "el": "Χθες αγοράσαμε τρία παλιά βιβλία για την ιστορία της πόλης.",
+    "lt": "Vakar nusipirkome tris senas knygas apie miesto istoriją.",
+    "lv": "Vakar mēs nopirkām trīs vecas grāmatas par pilsētas vēsturi.",
+    "et": "Ostsime eile kolm vana raamatut linna ajaloost.",
     "fi": "Ostimme eilen kolme vanhaa kirjaa kaupungin historiasta.",
+    "hu": "Tegnap vettünk három régi könyvet a város történetéről.",
+    "tr": "Dün şehrin tarihi hakkında üç eski kitap satın aldık.",
+    "az": "Dünən şəhərin tarixi haqqında üç köhnə kitab aldıq.",
+    "hy": "Երեկ մենք գնեցինք քաղաքի պատմության մասին երեք հին գիրք։",
+    "ka": "გუშინ ქალაქის ისტორიის შესახებ სამი ძველი წიგნი ვიყიდეთ.",
+    "he": "אתמול קנינו שלושה ספרים ישנים על תולדות העיר.",
+    "ar": "اشترينا أمس ثلاثة كتب قديمة عن تاريخ المدينة.",
+    "fa": "دیروز سه کتاب قدیمی درباره تاریخ شهر خریدیم.",
+    "ur": "کل ہم نے شہر کی تاریخ کے بارے میں تین پرانی کتابیں خریدیں۔",
+    "hi": "कल हमने शहर के इतिहास के बारे में तीन पुरानी किताबें खरीदीं।",
+    "mr": "काल आम्ही शहराच्या इतिहासाबद्दल तीन जुनी पुस्तके विकत घेतली.",
+    "ne": "हिजो हामीले सहरको इतिहासबारे तीनवटा पुराना किताब किन्यौं।",
+    "bn": "গতকাল আমরা শহরের ইতিহাস নিয়ে তিনটি পুরোনো বই কিনেছি।",
+    "pa": "ਕੱਲ੍ਹ ਅਸੀਂ ਸ਼ਹਿਰ ਦੇ ਇਤਿਹਾਸ ਬਾਰੇ ਤਿੰਨ ਪੁਰਾਣੀਆਂ ਕਿਤਾਬਾਂ ਖਰੀਦੀਆਂ।",
+    "gu": "ગઈકાલે અમે શહેરના ઇતિહાસ વિશે ત્રણ જૂનાં પુસ્તકો ખરીદ્યાં.",
+    "ta": "நேற்று நாங்கள் நகரத்தின் வரலாறு பற்றிய மூன்று பழைய புத்தகங்களை வாங்கினோம்.",
+    "te": "నిన్న మేము నగర చరిత్ర గురించి మూడు పాత పుస్తకాలు కొన్నాము.",
+    "kn": "ನಿನ್ನೆ ನಾವು ನಗರದ ಇತಿಹಾಸದ ಬಗ್ಗೆ ಮೂರು ಹಳೆಯ ಪುಸ್ತಕಗಳನ್ನು ಖರೀದಿಸಿದೆವು.",
+    "ml": "ഇന്നലെ ഞങ്ങൾ നഗരത്തിന്റെ ചരിത്രത്തെക്കുറിച്ചുള്ള മൂന്ന് പഴയ പുസ്തകങ്ങൾ വാങ്ങി.",
+    "si": "ඊයේ අපි නගරයේ ඉතිහාසය ගැන පැරණි පොත් තුනක් මිලදී ගත්තෙමු.",
+    "am": "ትናንት ስለ ከተማው ታሪክ ሦስት የቆዩ መጻሕፍት ገዛን።",
+    "id": "Kemarin kami membeli tiga buku lama tentang sejarah kota.",
+    "tl": "Kahapon bumili kami ng tatlong lumang aklat tungkol sa kasaysayan ng lungsod.",
+    "sw": "Jana tulinunua vitabu vitatu vya zamani kuhusu historia ya mji.",
+    "vi": "Hôm qua chúng tôi đã mua ba cuốn sách cũ về lịch sử thành phố.",
     "ko": "우리는 어제 도시의 역사에 관한 오래된 책 세 권을 샀다.",
-    "zho_Hans": "我们昨天买了三本关于这座城市历史的旧书。",
-    "cmn": "我们昨天买了三本关于这座城市历史的旧书。",
+    "zh_Hans": "我们昨天买了三本关于这座城市历史的旧书。",
+    "zh_TW": "我們昨天買了三本關於這座城市歷史的舊書。",
     "yue": "我哋尋日買咗三本講呢個城市歷史嘅舊書。",
-    "jpn": "私たちは昨日、その町の歴史についての古い本を三冊買いました。",
+    "ja": "私たちは昨日、その町の歴史についての古い本を三冊買いました。",
     "th": "เมื่อวานนี้เราซื้อหนังสือเก่าเกี่ยวกับประวัติศาสตร์ของเมืองนี้สามเล่ม",
     "lo": "ມື້ວານນີ້ພວກເຮົາຊື້ປຶ້ມເກົ່າກ່ຽວກັບປະຫວັດສາດຂອງເມືອງສາມຫົວ",
-    "khm_Khmr": "ម្សិលមិញយើងបានទិញសៀវភៅចាស់បីក្បាលអំពីប្រវត្តិសាស្ត្រទីក្រុង",
+    "km": "ម្សិលមិញយើងបានទិញសៀវភៅចាស់បីក្បាលអំពីប្រវត្តិសាស្ត្រទីក្រុង",
     "my": "မနေ့ကကျွန်တော်တို့မြို့သမိုင်းအကြောင်းစာအုပ်ဟောင်းသုံးအုပ်ဝယ်ခဲ့ကြသည်",
     "bo": "ང་ཚོས་ཁ་སང་གྲོང་ཁྱེར་གྱི་ལོ་རྒྱུས་སྐོར་གྱི་དེབ་རྙིང་པ་གསུམ་ཉོས་པ་ཡིན།",
 }
+THREE_LETTERS = {
+    "de": "ger", "fr": "fra", "ro": "rum", "nl": "dut", "is": "ice", "cs": "cze", "el": "ell", "et": "ekk", "lv": "lvs",
+    "az": "azj", "hy": "hye", "ka": "kat", "ar": "arb", "fa": "pes", "ne": "npi", "ru": "rus", "hi": "hin_Deva",
+    "bn": "ben", "tl": "fil", "sw": "swh", "mn": "khk_Cyrl", "ko": "kor", "zh_Hans": "cmn", "zh_TW": "zho_Hant",
+    "ja": "jpn_Jpan", "th": "tha", "lo": "lao_Laoo", "km": "khm", "my": "mya", "bo": "bod",
+}  # fmt: skip
+CODES = [(code, language) for language in TRANSLATIONS for code in (language, THREE_LETTERS.get(language)) if code]
 
 
-@pytest.mark.parametrize("language", TRANSLATIONS)
-def test_by_default_no_translation_of_usual_length_is_dropped_in_any_script(tmp_path, language):
-    english = "Yesterday we bought three old books about the history of the city."
-    target = TRANSLATIONS[language]
+@pytest.mark.parametrize(("code", "language"), CODES, ids=[code for code, _ in CODES])
+def test_by_default_no_translation_of_usual_length_is_dropped_in_any_language(tmp_path, code, language):
+    english, target = "Yesterday we bought three old books about the history of the city.", TRANSLATIONS[language]
     long = " ".join([english] * 16), "".join([target + " " * (" " in target)] * 16)  # 192 English words
     pairs = [(english, target), long, ("Thank you.", target[: len(target) // 6])]
-    kept, counts = run(pairs, tmp_path, languages=("en", language))
-    assert kept == pairs
-    assert dropped(counts) == {}
-    half, counts = run([(english, f"{target} " * 8)], tmp_path / "2", languages=("en", language))
-    assert half == []
-    assert dropped(counts) == {"ratio": 1}
+    exchanged = [(other, english) for english, other in pairs]
+    for turned, languages in ((pairs, ("en", code)), (exchanged, (code, "eng"))):
+        kept, counts = run(turned, tmp_path / languages[0], languages=languages, script=True)
+        assert kept == turned
+        assert dropped(counts) == {}
+    long = [(english, f"{target} " * 8)]
+    assert dropped(run(long, tmp_path / "long", languages=("en", code))[1]) == {"ratio": 1}
+    foreign = [(english, "ⵜⴰⵎⴰⵣⵉⵖⵜ " * 10)]
+    assert dropped(run(foreign, tmp_path / "x", languages=("en", code), script=True)[1]) == {"script": 1}
     assert 0.5 < length_in_words(target) / length_in_words(english) < 1.5
+
+
+@pytest.mark.parametrize("languages", [("en", "de"), ("de", "en")])
+def test_each_side_is_normalised_as_its_language_asks(tmp_path, languages):
+    line = "„ja“, dann „nein“."
+    normal = {"en": '"ja," then "nein."', "de": '"ja", then "nein".'}
+    pairs = [(line, line)]
+    [pair], _ = run(pairs, tmp_path, languages=languages, normalisation=Normalisation(punctuation=True), **LOOSE)
+    assert pair == tuple(normal[language].replace("then", "dann") for language in languages)
 
 
 def test_ratio_looks_both_ways_and_is_inclusive(tmp_path):

@@ -88,6 +88,14 @@ def test_the_citation_is_kept_in_the_manifest_and_named_by_the_lineage(index, tm
     assert data_folder_link(tmp_path / "own").facts["cite"] == "bojar-2018, barrault-2019"
 
 
+def test_a_compressed_table_that_unpacks_to_far_too_much_is_refused(index, tmp_path, file_server, monkeypatch):
+    monkeypatch.setattr("nmt.corpora.archive._ALWAYS_ALLOWED", 100_000)
+    index(**{NEWS: {"url": "n.tsv.gz", "ext": "tsv.gz"}})
+    file_server.files["n.tsv.gz"] = gzip.compress(b"\t\n" * 100_000)
+    with pytest.raises(DownloadError, match=r"n\.tsv\.gz: unpacks to more than"):
+        prepared(NEWS, tmp_path)
+
+
 def test_a_second_run_is_up_to_date_without_the_package(index, tmp_path, file_server, monkeypatch):
     index(**{NEWS: {"url": "n.tsv", "ext": "tsv"}})
     file_server.files["n.tsv"] = rows()

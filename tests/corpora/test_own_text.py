@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from nmt.corpora.local import take_local_text
-from nmt.corpora.own_text import own_corpora
+from nmt.corpora.own_text import own_corpora, paired
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, parse_recipe, with_filters
 from nmt.data.manifest import read_manifest
@@ -63,6 +63,30 @@ def test_what_was_a_prefix_stays_one(here):
     assert kinds("odd.tsv") == [("local", None, "odd.tsv")]
     (here / "odd.tsv").touch()
     assert kinds("odd.tsv") == [("pair-file", "tsv", "odd.tsv")]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["a.en", "a.de"], [("a.en", "a.de")]),
+        (["a.de", "a.en"], [("a.en", "a.de")]),
+        (["a.en.gz", "b.txt", "b.txt", "a.de"], [("a.en.gz", "b.txt"), ("b.txt", "a.de")]),
+        (["a", "a.en", "a.de", "t.tsv", "b.txt"], ["a", ("a.en", "a.de"), "t.tsv", "b.txt"]),
+        (["a.en", "t.tsv", "a.de"], ["a.en", "t.tsv", "a.de"]),
+        ([("a.de", "a.en"), "a.en", "missing.de"], [("a.de", "a.en"), "a.en", "missing.de"]),
+    ],
+)
+def test_two_files_in_succession_are_source_and_target(here, words, expected):
+    for name in ("a.en", "a.de", "a.en.gz", "b.txt", "t.tsv"):
+        (here / name).touch()
+    assert paired(words, ("en", "de")) == expected
+
+
+def test_two_files_are_prepared_as_one_prefix(here):
+    for number, name in enumerate(("x.en", "x.de")):
+        (here / name).write_text("".join(f"{row[number]}\n" for row in ROWS))
+    by_prefix, by_files = (prepare(recipe(train=words), here / str(len(words))) for words in (["x"], ["x.de", "x.en"]))
+    assert by_files.manifest.fingerprint == by_prefix.manifest.fingerprint
 
 
 def test_a_pipe_is_tab_separated(here):
@@ -179,6 +203,28 @@ def test_what_was_read_is_counted(here):
         ("one.tsv", 2, 3, 3), ("two", 1, 2, 3), ("two", 1, 2, 3), ("two", 1, 2, 3),
     ]  # fmt: skip
     assert {record.skipped for record in records} == {0}
+
+
+def test_pairs_of_a_table_that_are_not_utf8_are_dropped_if_asked(here):
+    (here / "x.tsv").write_bytes(b"a\tb\nc \xff\td\n" + SCORED)
+    mine = recipe(train=["x.tsv"])
+    with pytest.raises(DataError, match=r"x\.tsv, line 2: byte 3 "):
+        prepare(mine, here / "out")
+    manifest = prepare(with_filters(mine, {"invalid_utf8": "drop"}), here / "out").manifest
+    assert manifest.filters["invalid_utf8"] == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "counts"), [("en", "zh", (2, 5)), ("zh", "en", (5, 2)), ("en", "de", (2, 1))]
+)
+def test_words_of_each_side_are_counted_as_its_language_has_them(here, source, target, counts):
+    text = {"en": "good morning", "zh": "大家早上好", "de": "大家早上好"}
+    for language in (source, target):
+        (here / f"x.{language}").write_text(f"{text[language]}\n")
+    mine = own_recipe("own", source_lang=source, target_lang=target, train=["x"], valid=["x"], test=["x"])
+    with_all = with_filters(mine, {"leakage": "count"})
+    for record in prepare(with_all, here / "out").manifest.corpora:
+        assert (record.source_words, record.target_words) == counts
 
 
 class Stdin:

@@ -547,7 +547,7 @@ def test_text_that_seems_wrong_and_filters_that_drop_much_are_warned_of(tmp_path
     assert ["the filter empty" in str(warning.message) for warning in found] == [True]
 
 
-@pytest.mark.parametrize("change", ["grows", "is replaced", "is removed"])
+@pytest.mark.parametrize("change", ["grows", "shrinks", "is replaced", "is removed"])
 def test_a_file_that_changes_while_it_is_read_is_an_error(own, tmp_path, change):
     path = tmp_path / "train.de"
     before = path.stat()
@@ -558,10 +558,12 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(own, tmp_path, change)
         text = path.read_bytes()
         if change == "grows":
             path.write_bytes(text + b"more\n")
+        elif change == "shrinks":
+            os.truncate(path, len(text) // 2)
         elif change == "is removed":
             path.unlink()
         else:
-            (tmp_path / "new").write_bytes(text)
+            (tmp_path / "new").write_bytes(text.swapcase())
             os.utime(tmp_path / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
             (tmp_path / "new").rename(path)
 
@@ -586,3 +588,14 @@ def test_corpora_of_one_name_are_each_compared_with_their_own_published_count(tm
     told = []
     prepare(recipe, tmp_path / "data", cache=tmp_path / "cache", notify=told.append)
     assert not any("published" in notice for notice in told)
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_evaluation_text_that_is_held_in_memory_has_a_limit(own, tmp_path, monkeypatch, split):
+    monkeypatch.setattr("nmt.corpora.text_files.MOST_EVALUATION_PAIRS", 3)
+    prepare(own, tmp_path / "data")
+    assert len(lines(tmp_path / "data", "valid.en")) == 3
+    (tmp_path / f"{split}.en").write_text("a\nb\nc\nd\n")
+    (tmp_path / f"{split}.de").write_text("A\nB\nC\nD\n")
+    with pytest.raises(DataError, match=f"own: {split} has more than 3 pairs, the maximum"):
+        prepare(own, tmp_path / "data", force=True)

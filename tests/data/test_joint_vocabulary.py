@@ -7,7 +7,7 @@ import pytest
 
 from nmt.checkpoint.lineage import vocabulary_origin
 from nmt.data import training_lines
-from nmt.data.build import build_joint_vocabulary, build_vocabulary
+from nmt.data.build import build_joint_vocabulary, build_vocabulary, size_warnings
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.data.mixing import open_mixture
 from nmt.data.shards import read_index
@@ -196,3 +196,16 @@ def test_origins_of_given_vocabularies_are_found(sets, tmp_path):
     (tmp_path / "away.model").write_bytes((sets[2] / "vocab.model").read_bytes())
     assert origin_of(tmp_path / "away.model") is None
     assert vocabulary_origin(sets[2], "0" * 64) is None
+
+
+def test_a_vocabulary_that_is_too_large_for_all_its_text_warns(sets):
+    assert size_warnings(build(sets)) == []
+    [big, _, small] = sets
+    built = build([small], size=300)
+    pieces = sum(side.pieces for side in built[0].index.splits["train"].sides.values())
+    assert 300 < pieces < 3_000
+    [warning] = size_warnings(built)
+    assert f"each of the 300 pieces occurs {pieces / 300:.1f} times on average" in warning
+    assert "such as --size 100, or add text" in warning
+    assert size_warnings(build([small], existing=small / "vocab.model")) == []  # it was chosen for other text
+    assert size_warnings(build([big, small], size=300)) == []

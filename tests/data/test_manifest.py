@@ -1,11 +1,12 @@
 """What lies in a folder of data sets."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from nmt.data.data_folder import DataFolder
-from nmt.data.manifest import data_sets_below, newest_data_set
+from nmt.data.manifest import data_sets_below, newest_data_set, read_manifest
 from nmt.errors import DataError
 
 
@@ -23,3 +24,22 @@ def test_the_data_set_prepared_last_comes_first(write_data_set, tmp_path):
 def test_without_a_data_set_the_error_says_how_to_make_one(tmp_path):
     with pytest.raises(DataError, match="nmt prepare-data"):
         newest_data_set(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("named", "advice"),
+    [
+        ("small", "Did you mean --data data/small?"),
+        ("data", r"Name one that it holds with --data: data/small, data/other\."),
+        ("none", r"Name the folder of one with --data \(data/small, data/other\), or make one: `nmt prepare-data"),
+        ("elsewhere", r"Name one that it holds with --data: elsewhere/deep\."),
+    ],
+)
+def test_the_error_about_another_folder_names_data_sets(write_data_set, tmp_path, monkeypatch, named, advice):
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(("data/other", "data/small", "elsewhere/deep")):
+        (tmp_path / name).mkdir(parents=True)
+        write_data_set(tmp_path / name, ["ba"], ["do"])
+        os.utime(tmp_path / name / "manifest.json", (number, number))
+    with pytest.raises(DataError, match=rf"{named}: is not a prepared data set .*{advice}"):
+        read_manifest(Path(named))

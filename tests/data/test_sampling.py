@@ -15,7 +15,7 @@ import pytest
 from nmt.data.build import build_vocabulary
 from nmt.data.sampling import SampledEpochs, write_sampled_shards
 from nmt.data.shards import ParallelShards, read_index
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.errors import DataError
 
 PAIRS = 60
@@ -24,7 +24,7 @@ PAIRS = 60
 @pytest.fixture
 def data(write_data_set, tmp_path) -> Path:
     draw = random.Random(0)
-    words = ["house", "mouse", "blouse", "spouse", "grouse", "using", "housing"]
+    words = ["house", "mouse", "blouse", "spouse", "grouse", "using", "Housing"]
     lines = [" ".join(draw.choices(words, k=draw.randint(1, 6))) for _ in range(PAIRS)]
     folder = write_data_set(tmp_path / "data", lines, [" ".join(line.split()[::-1]) for line in lines])
     build_vocabulary(folder, size=45, threads=1)
@@ -42,8 +42,8 @@ def sampled(data, vocab, tmp_path):
     made = []
 
     def make(**options) -> SampledEpochs:
-        options = {"dropout": 0.3, "seed": 1} | options
-        made.append(SampledEpochs(data, tmp_path / "run" / "sampled", vocab, **options))
+        options = {"vocab": vocab, "dropout": 0.3, "seed": 1} | options
+        made.append(SampledEpochs(data, tmp_path / "run" / "sampled", **options))
         return made[-1]
 
     yield make
@@ -143,10 +143,55 @@ def test_the_next_epoch_is_made_ahead_and_earlier_ones_go(sampled, tmp_path):
     wait_until((folder / "epoch-00002").is_dir)
     epochs.open(7)
     epochs.close()
-    assert {path.name for path in folder.glob("epoch-*")} <= {"epoch-00007", "epoch-00008"}
+    left = {path.name for path in folder.glob("epoch-*")}
+    assert {"epoch-00007"} <= left <= {"epoch-00007", "epoch-00008"}
 
 
-def test_a_run_that_goes_on_takes_what_is_there_unless_it_was_made_otherwise(sampled, tmp_path):
+@pytest.fixture
+def other_vocabulary() -> Vocabulary:
+    return train_vocabulary(["ab ho use gro", "usi ng sp lo"] * 9, size=30).vocab
+
+
+def edit_and_encode(data: Path) -> None:
+    path = data / "train.en"
+    path.write_text(path.read_text().replace("mouse", "house"))
+    build_vocabulary(data, existing=data / "vocab.model", threads=1)
+
+
+@pytest.mark.parametrize(("keep", "left"), [(0, [3, 4]), (1, [2, 3, 4])])
+def test_earlier_epochs_are_kept_for_processes_that_are_behind(data, sampled, vocab, tmp_path, keep, left):
+    folder = tmp_path / "run" / "sampled"
+    for epoch in range(5):
+        write_sampled_shards(data, folder / f"epoch-{epoch:05}", vocab, dropout=0.3, seed=1, epoch=epoch)
+    sampled(keep=keep).open(3)
+    assert sorted(path.name for path in folder.glob("epoch-*")) == [f"epoch-{epoch:05}" for epoch in left]
+
+
+CHANGES = [{"seed": 5}, {"dropout": 0.1}, "vocabulary", "text", {"source_normalization": "nmt_nfkc_cf"}]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_shards_that_were_made_otherwise_are_not_taken(data, sampled, vocab, other_vocabulary, tmp_path, change):
+    folder = tmp_path / "run" / "sampled" / "epoch-00002"
+    options = {"vocab": vocab, "dropout": 0.3, "seed": 1}
+    write_sampled_shards(data, folder, **options, epoch=2)
+    assert sampled()._exists(2)
+    if change == "vocabulary":
+        options["vocab"] = other_vocabulary
+    elif change == "text":
+        edit_and_encode(data)
+    elif "source_normalization" in change:
+        build_vocabulary(data, existing=data / "vocab.model", threads=1, **change)
+    else:
+        options |= change
+    assert not sampled(**options)._exists(2)
+    # They would have been others.
+    write_sampled_shards(data, tmp_path / "new", **options, epoch=2)
+    name = "train.source.tokens"
+    assert content(tmp_path / "new")[name] != content(folder)[name]
+
+
+def test_a_run_that_is_resumed_takes_what_is_there_unless_it_was_made_otherwise(sampled, tmp_path):
     folder = tmp_path / "run" / "sampled" / "epoch-00002"
     sampled().open(2)
     first = content(folder)
@@ -183,7 +228,7 @@ def test_a_child_ends_with_its_parent_and_the_next_run_tidies_up(hanging_data, s
 import sys
 from pathlib import Path
 from nmt.data.sampling import SampledEpochs
-from nmt.data.vocab import Vocabulary
+from nmt.data.vocab import Vocabulary, train_vocabulary
 data, folder = map(Path, sys.argv[1:])
 epochs = SampledEpochs(data, folder, Vocabulary.load(data / "vocab.model"), dropout=0.3, seed=1)
 epochs._begin(0)

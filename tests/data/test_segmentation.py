@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -59,6 +60,43 @@ def test_the_text_stays_whatever_the_pieces(vocab, lines, dropout, seed):
     sampled = vocab.encode_sampled(lines, dropout=dropout, seed=seed)
     assert vocab.decode(sampled) == vocab.decode(encoded)
     assert [ids.count(vocab.UNK) for ids in sampled] == [ids.count(vocab.UNK) for ids in encoded]
+
+
+def test_a_long_word_is_segmented_in_parts(monkeypatch):
+    monkeypatch.setattr(nmt.data.segmentation, "_LONGEST_WORD", 4)
+    lines = ["nab", "bananas", "abba nab bassaannaba", "", "anna"]
+    sampled = sampler(BPE).sample(BPE.encode(lines), 0.0, np.random.default_rng(0))
+    assert BPE.decode(sampled) == lines
+    assert sampled[0] == BPE.encode(["nab"])[0]
+    words = "".join(piece.replace("▁", " ▁") + "|" for ids in sampled for piece in BPE.pieces(ids)).split()
+    ends = [set(itertools.accumulate(map(len, word.strip("|").split("|")))) for word in words]
+    assert [(4 in found, 8 in found, 12 in found, max(found)) for found in ends] == [
+        (True, False, False, 4),  # ▁nab
+        (True, True, False, 8),  # ▁bananas
+        (True, False, False, 5),  # ▁abba
+        (True, False, False, 4),  # ▁nab
+        (True, True, True, 12),  # ▁bassaannaba
+        (True, False, False, 5),  # ▁anna
+    ]
+    assert sum(map(len, sampled)) < 0.8 * len("".join(lines))
+
+
+@BOTH
+def test_the_work_for_a_long_word_is_linear_in_its_length(vocab):
+    def numbers(length: int) -> int:
+        """How many random numbers are drawn: BPE-dropout takes one for each pair at each step."""
+        sizes = []
+
+        def random(*shape, **options):
+            drawn = draw(*shape, **options)
+            sizes.append(drawn.size)
+            return drawn
+
+        draw = np.random.default_rng(0).random
+        sampler(vocab).sample(vocab.encode(["anna" * (length // 4)]), 0.1, SimpleNamespace(random=random))
+        return sum(sizes)
+
+    assert 0 < numbers(16_000) < 9 * numbers(2_000)
 
 
 def lacking(vocab: Vocabulary, missing: set[str]) -> Vocabulary:

@@ -209,6 +209,23 @@ def test_build_vocabulary_does_nothing_twice_and_takes_an_existing_model(data_se
     assert (other / "vocab.model").read_bytes() == (data / "vocab.model").read_bytes()
 
 
+def test_every_setting_of_a_vocabulary_reaches_its_training(data_set, tmp_path, monkeypatch):
+    asked = {
+        "size": 310, "model_type": "unigram", "character_coverage": 0.99, "normalization": "nfkc",
+        "byte_fallback": True,
+    }  # fmt: skip
+    given = {}
+
+    def train(lines, **settings):
+        given.update(settings)
+        return train_vocabulary(lines, **settings)
+
+    monkeypatch.setattr("nmt.data.build.train_vocabulary", train)
+    built = build_vocabulary(data_set(tmp_path / "data"), **asked)
+    assert given == asked
+    assert asked.items() <= built.index.vocabulary.items()
+
+
 def test_an_unfit_vocabulary_warns(data_set, tmp_path):
     assert warnings(build_vocabulary(data_set(tmp_path / "fit"), size=60)) == []
     path = tmp_path / "foreign.model"

@@ -279,7 +279,7 @@ def test_mistakes_are_explained(prepare, tmp_path, arguments, message):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("own.tsv", "", "own.tsv has no pair of en and de."),
+        ("own.tsv", "", "own.tsv has no pair of en and de. The train text is empty."),
         (
             "own.tmx",
             '<tmx version="1.4"><header/><body><tu><tuv xml:lang="fr"><seg>un</seg></tuv></tu></body></tmx>',

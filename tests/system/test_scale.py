@@ -56,11 +56,11 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.name: sha256_of(path) for path in folder.iterdir() if path.suffix in (".en", ".de")}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
-@pytest.mark.parametrize(
-    ("few", "many"), [(200_000, 400_000), pytest.param(1_000_000, 10_000_000, marks=pytest.mark.slow)]
-)
-def test_cleaning_ten_times_the_pairs_takes_no_more_memory(tmp_path, few, many):
+def test_cleaning_ten_times_the_pairs_takes_hardly_more_memory(tmp_path):
+    # With fewer pairs, not all buffers would be full.
+    few, many = 1_000_000, 10_000_000
     peaks = {}
     for pairs in (few, many):
         generated(tmp_path / str(pairs), pairs)
@@ -68,4 +68,5 @@ def test_cleaning_ten_times_the_pairs_takes_no_more_memory(tmp_path, few, many):
         print(f"{pairs:,} pairs: {pairs / seconds:,.0f} pairs per second, {peaks[pairs] / 1e3:,.0f} MB")
     prepared(tmp_path / str(few), "one", workers=1)
     assert contents(tmp_path / str(few) / "one") == contents(tmp_path / str(few) / "two")
-    assert peaks[many] <= 1.1 * peaks[few], peaks
+    # A hash of 8 bytes that is kept for each pair would be noticed.
+    assert 1e3 * (peaks[many] - peaks[few]) <= 5 * (many - few), peaks

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.translation.resuming import Begun, Inputs, OutputFile, made_with
+from nmt.input_files import InputFiles
+from nmt.translation.resuming import Begun, OutputFile, made_with
 
 LINES = [f"line {number}" for number in range(10)]
 RECORD = {"input": "abc", "beam": 4}
@@ -287,7 +288,7 @@ def replace_by_another(path):
 def test_an_input_that_changes_while_it_is_read_gives_no_complete_output(tmp_path, change):
     source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     source.write_text("a\nb\nc\n")
-    inputs, record = Inputs.of({"input": source}), made_with([], {"input": source}, {})
+    inputs, record = InputFiles.of({"input": source}), made_with([], {"input": source}, {})
     message = r"in: changed while it was read\. .*out was not completed; .* is in .*out\.partial\..*--fresh"
     with pytest.raises(DataError, match=message), output.growing(record, inputs=inputs) as stream:
         stream.write(b"A\n")
@@ -304,7 +305,7 @@ def test_an_input_that_changes_while_it_is_read_gives_no_complete_output(tmp_pat
 def test_an_input_with_a_new_time_but_the_same_content_has_not_changed(tmp_path):
     source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     source.write_text("a\n")
-    inputs, record = Inputs.of({"input": source}), made_with([], {"input": source}, {})
+    inputs, record = InputFiles.of({"input": source}), made_with([], {"input": source}, {})
     with output.growing(record, inputs=inputs) as stream:
         stream.write(b"A\n")
         os.utime(source, (1, 1))
