@@ -11,9 +11,10 @@ import torch
 from tests.fake_gpu.library import compiler
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = ["updates", "searches", *(pytest.param(program, marks=pytest.mark.slow) for program in ("runs", "budgets"))]
+PROGRAMS = ["updates", "searches", "runs", "budgets"]
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(compiler() is None, reason="the fake GPU needs a C++ compiler"),
     pytest.mark.skipif(torch.backends.cuda.is_built(), reason="the fake GPU needs a build of torch without CUDA"),
     pytest.mark.skipif(torch.__version__ < "2.10", reason="earlier torch has no attention for rows of sentences"),
@@ -32,7 +33,6 @@ def test_on_a_fake_gpu(program):
     passes(program, "not slow")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_on_a_fake_gpu_in_every_precision(program):
     passes(program, "slow")

@@ -66,7 +66,7 @@ def test_the_peak_of_memory_counts_what_was_freed_since():
     assert peak + (48 << 20) <= translate_worker._peak_memory() <= peak + (80 << 20)
 
 
-@pytest.mark.parametrize("peer", ["ctranslate2", "onnxruntime", "transformers"])
+@pytest.mark.parametrize("peer", ["ctranslate2", pytest.param("onnxruntime", marks=pytest.mark.slow), "transformers"])
 def test_a_peer_is_measured_in_the_same_run_and_agrees(peer, model, data):
     pytest.importorskip(peer, reason="the extras `bench` and `onnx` are not installed")
     result = bench_translate(
@@ -86,7 +86,7 @@ def test_a_peer_is_measured_in_the_same_run_and_agrees(peer, model, data):
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("peer", ["", "ctranslate2", "onnxruntime"])
+@pytest.mark.parametrize("peer", ["", "ctranslate2", pytest.param("onnxruntime", marks=pytest.mark.slow)])
 def test_a_model_with_two_vocabularies_is_measured(peer, tmp_path):
     if peer:
         pytest.importorskip(peer, reason="the extras `bench` and `onnx` are not installed")

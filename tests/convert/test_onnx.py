@@ -79,6 +79,7 @@ def test_all_checks_pass(exported, copy):
     assert checks_of(copy, exported[0]) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, VARIANTS, {"attention": "additive"}], ids=["the paper's", "variants", "additive attention"]
 )
@@ -172,6 +173,7 @@ def test_axes_have_names(exported):
     assert shapes["past_key_values.0.encoder.value"] == ["batch", 4, "source", 8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, OTHERS], ids=["shared", "two vocabularies"])
 def test_the_lines_of_its_readme_translate(settings, make_bundle, onnx, tmp_path):
     bundle = make_bundle(**settings)
@@ -197,6 +199,7 @@ def test_the_lines_of_its_readme_translate(settings, make_bundle, onnx, tmp_path
     assert len(found) == len(lines)  # too long a line is cut off
 
 
+@pytest.mark.slow
 def test_an_output_of_its_readme_ends_at_our_limit(make_bundle, onnx, monkeypatch, tmp_path):
     bundle = make_bundle(output_bias=True)
     endless = {"embedding.output_bias": bundle.weights["embedding.output_bias"].clone()}
@@ -225,6 +228,7 @@ def test_int8_is_smaller_and_close(exported, onnx, tmp_path):
         assert "Gemm" not in kinds
 
 
+@pytest.mark.slow
 def test_float16_is_half_as_large_and_closer(exported, onnx, tmp_path):
     bundle, whole = exported
     checks = export(TARGET, bundle, tmp_path / "model", "float16")

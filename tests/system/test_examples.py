@@ -138,6 +138,7 @@ def test_multi30k_from_the_archives_to_the_score(tmp_path):
     assert "case:lc" in result.stdout
 
 
+@pytest.mark.slow
 def test_exports_are_translated_beside_their_model(trained, tmp_path):
     text = [trained / "data" / "toy-en-de" / f"test.{language}" for language in ("en", "de")]
     command = ["sh", EXAMPLES / "exports" / "run.sh", trained / "runs" / "toy-en-de-tiny", *text]

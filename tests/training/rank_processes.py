@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import socket
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,10 +17,18 @@ SCRIPT = Path(__file__).with_name("rank_program.py")
 """What each rank runs, and how a test disturbs it."""
 
 
+# Below those that the system hands out itself. Each worker of the suite has a range of its own, so that no two take one.
+_PORTS = itertools.cycle(range(20_000, 20_500))
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+
 def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
+    """A port that nothing on this machine listens on, nor another worker of the suite will."""
+    while True:
+        port = next(_PORTS) + 500 * _WORKER
+        with socket.socket() as listening, contextlib.suppress(OSError):
+            listening.bind(("127.0.0.1", port))
+            return port
 
 
 class Rank:

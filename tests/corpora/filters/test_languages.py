@@ -113,7 +113,7 @@ def test_the_package_knows_sentences_of_common_languages(language):
 def test_workers_find_the_same_as_one_process(tmp_path):
     pairs = [
         (SENTENCES["en" if n % 3 else "fr"][n % 2] + f" {n}", SENTENCES["de" if n % 5 else "cs"][n % 2] + f" {n}")
-        for n in range(100_000)
+        for n in range(50_000)
     ]
     rules = Rules("en", "de", Filters(language_id=0.8, dedup=False), Normalisation())
     kept = {}
@@ -124,4 +124,4 @@ def test_workers_find_the_same_as_one_process(tmp_path):
         )
         kept[workers] = [pair for chunk in chunks for pair in chunk.pairs], findings.totals()
     assert kept[1] == kept[2]
-    assert kept[1][1]["language_id"] == sum(n % 3 == 0 or n % 5 == 0 for n in range(100_000))
+    assert kept[1][1]["language_id"] == sum(n % 3 == 0 or n % 5 == 0 for n in range(50_000))
