@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).with_name("rank_program.py")
 """What each rank runs, and how a test disturbs it."""
 
 
-# Below those that the system hands out itself. Each worker of the suite has a range of its own: no two take the same one.
+# Below those that the system hands out itself; each worker of the suite has a range of its own.
 _PORTS = itertools.cycle(range(20_000, 20_500))
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
