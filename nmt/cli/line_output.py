@@ -59,7 +59,7 @@ def translate_lines(
         report.flush()
 
     def work_on_lines(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
-        tally.first_line = done + 1
+        tally.first_line = done + 1 if done > streams.first else 1
         report.begin(done)
         for window in translator.translate_windows(pairs, done=done):
             found = list(enumerate(window, start=done + 1))

@@ -119,6 +119,11 @@ class Streams:
                 "output into a compressor."
             )
         for name, source in self._files.items():
+            if name == "prefix" and not source.exists() and str(source) != STDIN:
+                raise DataError(
+                    f"{source}: there is no such file. --prefix takes a file: its line N is the beginning of the "
+                    "translation of line N. For one line, `--prefix <(echo BEGINNING)` in bash."
+                )
             _check_readable(source)
             if self.to_file and any(_is_same(source, path) for path in OutputFile(self.output).names):
                 option = "--" + name.replace("_", "-")

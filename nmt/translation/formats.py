@@ -84,13 +84,9 @@ def _line(
 
 
 def _words(translation: Translation, candidate: TranslatedText) -> str:
-    return pharaoh(
-        translation.source,
-        translation.source_pieces,
-        candidate.text,
-        candidate.pieces,
-        candidate.alignment or (),
-    )
+    if candidate.alignment is None:  # the guard joined a candidate that is longer than the model's positions
+        return ""
+    return pharaoh(translation.source, translation.source_pieces, candidate.text, candidate.pieces, candidate.alignment)
 
 
 def _object(translation: Translation, number: int) -> str:
@@ -127,14 +123,14 @@ def formatted_paragraph(
 def _candidate(candidate: TranslatedText) -> dict[str, object]:
     record: dict[str, object] = {
         "text": candidate.text,
-        "score": candidate.score,
-        "log_probability": candidate.log_probability,
+        "score": _finite(candidate.score),
+        "log_probability": _finite(candidate.log_probability),
         "pieces": candidate.pieces,
     }
     if candidate.expected_utility is not None:
         record["expected_utility"] = candidate.expected_utility
     if candidate.alignment is not None:
-        record["piece_log_probabilities"] = candidate.piece_log_probabilities
+        record["piece_log_probabilities"] = [_finite(value) for value in candidate.piece_log_probabilities or ()]
         record["alignment"] = candidate.alignment
     return record
 

@@ -621,6 +621,14 @@ def test_parts_in_any_order_give_what_one_command_gives(bundle, tmp_path, option
     assert sorted(tmp_path.iterdir()) == [tmp_path / ".out.txt.nmt.json", source, output, prefixes]
 
 
+def test_a_part_that_was_not_resumed_counts_all_its_lines(bundle, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("ba do. ki lu.\n" * 4)
+    options = ["-i", str(source), "-o", str(output), "--split-sentences", "always"]
+    found = translate(bundle, b"", *options, "--part", "2/2")
+    assert "lines translated sentence by sentence: 2." in found.stderr.decode()
+
+
 def test_a_part_that_was_killed_resumes(bundle, tmp_path):
     source, output = tmp_path / "in.txt.gz", tmp_path / "out.txt"
     source.write_bytes(gzip.compress(LONG * 2))
@@ -649,6 +657,7 @@ def test_a_part_that_was_killed_resumes(bundle, tmp_path):
         ("--part 1/3 -i in.txt -o out.txt --input-format paragraphs", "--part only goes with --input-format lines"),
         ("--part 1/3 -i none.txt -o out.txt", "none.txt: cannot be read (No such file or directory)"),
         ("--part 1/3 -i in.txt -o out.txt --prefix long.txt.gz", "the two must be parallel"),
+        ("-i in.txt -o out.txt --prefix Une", "--prefix takes a file: its line N is the beginning of the translation"),
         ("--part 1/3 -i in.txt -o out.txt --fresh", "--fresh does not go with --part"),
         ("--part 1/3 -i in.txt -o out.txt --guard-report g", "--guard-report does not go with --part"),
         ("--part 1/3 -i in.txt -o taken.txt", "nmt translate did not write it"),

@@ -63,3 +63,15 @@ def test_given_targets_are_aligned_too():
     assert formatted_score(scored, 1, "pharaoh") == ["0-0 1-1"]
     too_long = ScoredTarget("a", "b", ("▁b",), (-float("inf"),) * 2, -float("inf"), -float("inf"), ("▁a",), None)
     assert formatted_score(too_long, 1, "pharaoh") == [""]
+
+
+def test_a_candidate_longer_than_the_models_positions_has_no_alignment_and_its_infinities_are_null():
+    """Forced decoding cannot score it; the guard may have joined it from sentences."""
+    endless = float("-inf")
+    text = TranslatedText("Die Katze", ("▁Die", "▁Katze"), endless, endless, None, (endless,) * 3, None)
+    translation = Translation("the cat", (text,), source_pieces=("▁the", "▁cat"))
+    assert formatted(translation, 1, 1, "pharaoh") == [""]
+    assert formatted(translation, 1, 1, "text", alignment=True) == ["Die Katze ||| "]
+    [line] = formatted(translation, 1, 1, "jsonl")
+    [candidate] = json.loads(line, parse_constant=pytest.fail)["candidates"]
+    assert (candidate["score"], candidate["log_probability"]) == (None, None)
