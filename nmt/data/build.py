@@ -27,8 +27,8 @@ _COUNTED_LINES = 500_000
 _FEWEST_PER_PIECE = 10
 """Minimum mean number of occurrences of a piece in the training text.
 
-Gowda and May (2020, "Finding the Optimal Vocabulary Size for Neural Machine Translation") found most vocabularies best
-where 95% of the pieces occur at least 100 times. Small corpora do not allow that; this is a far weaker limit.
+Gowda and May (2020, "Finding the Optimal Vocabulary Size for Neural Machine Translation") advise the largest vocabulary
+of which 95% of the pieces occur at least 100 times. Small corpora do not allow that; this is a far weaker limit.
 """
 
 

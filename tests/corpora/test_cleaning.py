@@ -161,6 +161,14 @@ def test_repetitions_go_wherever_they_stand(tmp_path, monkeypatch):
     assert dropped(counts) == {"empty": 1, "duplicate": 2}
 
 
+def test_repetitions_and_near_repetitions_are_found_in_later_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "_CHUNK", 2)
+    pairs = [("A dog.", "Hund"), ("cat", "Katze"), ("A dog.", "Hund"), ("a dog", "Hund"), ("Cat!", "Katze"), ("x", "y")]
+    kept, counts = run(pairs, tmp_path, near_duplicates=True)
+    assert kept == [pairs[0], pairs[1], pairs[5]]
+    assert dropped(counts) == {"duplicate": 1, "near_duplicates": 2}
+
+
 def test_leaks_are_found_on_either_side_whatever_their_spacing_and_composition(tmp_path):
     evaluation = [("Caf\u00e9 au lait .", "Milchkaffee."), ("", "")]
     pairs = [

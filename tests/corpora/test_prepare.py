@@ -590,6 +590,11 @@ def test_corpora_of_one_name_are_each_compared_with_their_own_published_count(tm
     assert not any("published" in notice for notice in told)
 
 
+def test_the_licence_stands_in_the_manifest(own, tmp_path):
+    prepare(own.model_copy(update={"licence": "CC BY 4.0"}), tmp_path / "data")
+    assert read_manifest(tmp_path / "data").licence == "CC BY 4.0"
+
+
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_evaluation_text_that_is_held_in_memory_has_a_limit(own, tmp_path, monkeypatch, split):
     monkeypatch.setattr("nmt.corpora.text_files.MOST_EVALUATION_PAIRS", 3)

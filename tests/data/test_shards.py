@@ -226,6 +226,15 @@ def test_every_setting_of_a_vocabulary_reaches_its_training(data_set, tmp_path, 
     assert asked.items() <= built.index.vocabulary.items()
 
 
+def test_the_source_rule_of_a_data_set_goes_with_its_own_vocabulary_alone(data_set, tmp_path):
+    first, second = data_set(tmp_path / "first"), data_set(tmp_path / "second")
+    build_vocabulary(first, size=40, source_normalization="nmt_nfkc_cf")
+    given = first / "vocab.model"
+    assert build_vocabulary(second, existing=given).index.source_normalization == "nmt_nfkc_cf"
+    train_vocabulary(SOURCE + TARGET, size=36).vocab.save(given)
+    assert build_vocabulary(second, existing=given).index.source_normalization == "identity"
+
+
 def test_an_unfit_vocabulary_warns(data_set, tmp_path):
     assert warnings(build_vocabulary(data_set(tmp_path / "fit"), size=60)) == []
     path = tmp_path / "foreign.model"

@@ -68,5 +68,5 @@ def test_cleaning_ten_times_the_pairs_takes_hardly_more_memory(tmp_path):
         print(f"{pairs:,} pairs: {pairs / seconds:,.0f} pairs per second, {peaks[pairs] / 1e3:,.0f} MB")
     prepared(tmp_path / str(few), "one", workers=1)
     assert contents(tmp_path / str(few) / "one") == contents(tmp_path / str(few) / "two")
-    # A hash of 8 bytes that is kept for each pair would be noticed.
-    assert 1e3 * (peaks[many] - peaks[few]) <= 5 * (many - few), peaks
+    # A hash of 8 bytes that is kept for each pair would be noticed; measured: less than 1 byte per pair.
+    assert 1e3 * (peaks[many] - peaks[few]) <= 3 * (many - few), peaks
