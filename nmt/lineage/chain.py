@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from nmt.checkpoint.bundle_files import is_bundle
 from nmt.checkpoint.kinds import read_json
-from nmt.checkpoint.run_folder import bundle_to_use, is_run
+from nmt.checkpoint.run_folder import is_run
 from nmt.data.data_folder import DataFolder
 from nmt.errors import DataError
 from nmt.lineage.conversions import exported_link, imported_link, is_exported, is_exported_file
 from nmt.lineage.link import Link
-from nmt.lineage.models import bundle_link, data_folder_link
+from nmt.lineage.models import data_folder_link, run_link
 from nmt.lineage.outputs import is_score, score_link, translation_link
 from nmt.translation.resuming import OutputFile
 
@@ -45,7 +45,7 @@ def _chain(path: Path) -> Link:
         if is_bundle(path):
             return imported_link(path)
         if is_run(path):
-            return bundle_link(bundle_to_use(path))
+            return run_link(path)
     elif OutputFile(path).record.is_file():
         return translation_link(path)
     elif path in (DataFolder(path.parent).vocab, DataFolder(path.parent).manifest) and _has_manifest(path.parent):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import nmt
 from nmt.addresses import folder_parts
 from nmt.cache_folder import default_cache
 from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.checkpoint.fitting import weight_shapes
 from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.lineage import (
     AVERAGED,
@@ -24,11 +26,12 @@ from nmt.checkpoint.lineage import (
     data_lineage,
     described_origin,
 )
-from nmt.checkpoint.run_folder import RunFolder
+from nmt.checkpoint.run_folder import RunFolder, best_checkpoint, bundle_to_use, validation_score
+from nmt.checkpoint.scores import Score
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import Manifest, SourceRecord, read_manifest, without_samples
 from nmt.data.vocab_record import TEMPERATURE, joint_entries
-from nmt.errors import DataError
+from nmt.errors import CheckpointError, DataError
 from nmt.lineage.facts import Fact, count_of, counts_of
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.text import STDIN
@@ -82,8 +85,35 @@ def bundle_link(folder: Path) -> Link:
     if not isinstance(recorded, dict):
         link = model_link(origin | {"sha256": {}})
         why = f"{files.checksums} is missing or damaged, so its files cannot be checked"
-        return replace(link, state="not checked", facts={**link.facts, "checksums": why})
-    return model_link(origin | {"sha256": {str(name): str(sha256) for name, sha256 in recorded.items()}})
+        return replace(link, state="not checked", facts={**_figures(folder), **link.facts, "checksums": why})
+    link = model_link(origin | {"sha256": {str(name): str(sha256) for name, sha256 in recorded.items()}})
+    return replace(link, facts={**_figures(folder), **link.facts})
+
+
+def run_link(run: Path) -> Link:
+    """The bundle of a run that is used, with the score of the run's best checkpoint."""
+    link, best = bundle_link(bundle_to_use(run)), best_checkpoint(run)
+    score = None if best is None else validation_score(best)
+    if best is None or score is None:
+        return link
+    figures = {"checkpoint": best.name, **_value_of(score)}
+    return replace(link, facts={"best checkpoint": Fact(f"{best.name}, {score}", figures), **link.facts})
+
+
+def _figures(folder: Path) -> dict[str, str | Fact]:
+    """How good and how large the model of a bundle is; what its files do not say is left out."""
+    figures: dict[str, str | Fact] = {}
+    if (score := validation_score(folder)) is not None:
+        figures["validation"] = Fact(str(score), _value_of(score))
+    weights = BundleFolder(folder).weights
+    with suppress(CheckpointError):  # damaged: the checksums say so
+        figures["parameters"] = count_of(sum(math.prod(shape) for shape in weight_shapes(weights).values()))
+        figures["size of the weights"] = count_of(weights.stat().st_size, "bytes")
+    return figures
+
+
+def _value_of(score: Score) -> dict[str, float]:
+    return {"bleu": score.value} if score.is_bleu else {"loss": -score.value}
 
 
 def _training_facts(training: Mapping[str, Any]) -> dict[str, str | Fact]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.lineage import data_lineage
 from nmt.hashing import sha256_of
@@ -84,6 +85,30 @@ def test_the_json_holds_numbers_as_numbers_and_the_text_as_people_read_them(chai
     assert "trained: bpe, 1,256 pieces\n" in text
     assert "averaged: 3 checkpoints\n" in text
     assert f"out.de: BLEU {score['value']:.2f}\n" in text
+
+
+def test_a_run_shows_how_good_and_how_large_its_model_is(chain, nmt):
+    """The best checkpoint is not the last, and the average is validated by itself."""
+    run = chain / "runs/toy-en-de-tiny"
+    parameters = sum(tensor.numel() for tensor in load_bundle(run / "average").weights.values())
+    scores = {20: 77.25, 40: 3.5, 60: 2.25}
+    for step in (run / "checkpoints").iterdir():
+        path = step / "training.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"scores": scores}))
+    (run / "best").unlink()
+    (run / "best").symlink_to("checkpoints/step-00000020")
+    notes = json.loads((run / "average/notes.json").read_text())
+    (run / "average/notes.json").write_text(json.dumps(notes | {"validation": {"loss": 1.5, "bleu": 88.125}}))
+    facts = json.loads(nmt("inspect", "--json", run, cwd=chain, check=False).stdout)["facts"]
+    assert facts["best checkpoint"] == {"checkpoint": "step-00000020", "bleu": 77.25}
+    assert facts["validation"] == {"bleu": 88.125}
+    weights = run / "average/model.safetensors"
+    assert facts["parameters"] == parameters
+    assert facts["size of the weights"] == weights.stat().st_size
+    text = nmt("inspect", run, cwd=chain, check=False).stdout
+    assert "    best checkpoint: step-00000020, BLEU 77.25\n    validation: BLEU 88.12\n    parameters: " in text
+    step = json.loads(nmt("inspect", "--json", run / "checkpoints/step-00000040", cwd=chain, check=False).stdout)
+    assert step["facts"]["validation"] == {"bleu": 3.5}
 
 
 def test_what_filters_dropped_is_a_number_each(chain, nmt):
@@ -231,7 +256,7 @@ def test_a_bundle_without_checksums_is_not_called_unchanged(chain, nmt):
     [
         (".out.de.nmt.json", '{"version": 1}', "out.de", ".out.de.nmt.json is damaged: it has no sha256"),
         (".out.de.nmt.json", "{", "out.de", ".out.de.nmt.json is damaged: it has no sha256"),
-        ("runs/toy-en-de-tiny/average/notes.json", "{", "runs/toy-en-de-tiny", "notes.json: is damaged"),
+        ("runs/toy-en-de-tiny/average/notes.json", "{", "runs/toy-en-de-tiny/average", "notes.json: is damaged"),
     ],
 )
 def test_a_damaged_record_is_an_error_that_names_it(chain, nmt, file, content, inspected, says):
@@ -285,8 +310,8 @@ def test_a_bundle_of_an_earlier_version_is_unknown(chain, nmt):
     average.notes.write_text('{"averaged": ["step-00000040"]}')
     checksums = json.loads(average.checksums.read_text())
     average.checksums.write_text(json.dumps(checksums | {average.notes.name: sha256_of(average.notes)}))
-    assert "origin: unknown" in nmt("inspect", "runs/toy-en-de-tiny", cwd=chain).stdout
-    result = nmt("inspect", "--reproduce", "runs/toy-en-de-tiny", cwd=chain, check=False)
+    assert "origin: unknown" in nmt("inspect", average.path, cwd=chain).stdout
+    result = nmt("inspect", "--reproduce", average.path, cwd=chain, check=False)
     assert result.returncode == 2
     assert "how it was trained is not recorded" in result.stderr
 

@@ -1,0 +1,380 @@
+"""Every option of a command reaches the function that it is for: a double in that function's place notes its arguments.
+
+The options of a row differ from their defaults, and from each other where two have values of one type. The last double
+of a row ends the command.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import shlex
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from nmt.cli.app import app
+from nmt.config import option_layer, setting_layer
+from nmt.convert.given import Given
+from nmt.errors import DataError
+
+SETUP = "nmt.training.start.setup"
+CHOICE = "nmt.training.start.choose_settings"
+RUN = "nmt.training.run"
+DATA_OF_RUN = "nmt.training.start.recorded_data.data_to_resume"
+AVERAGING = "nmt.checkpoint.averaging"
+RECIPE = "nmt.corpora.recipe"
+EVALUATION = "nmt.evaluation"
+DIFFERENCES = f"{EVALUATION}.differences"
+USED = "nmt.checkpoint.describing.models_to_use"
+
+TRAINING = {
+    "nmt.data.manifest.read_manifest": "a manifest",
+    f"{CHOICE}.choose_settings": MagicMock(description=None),
+    f"{SETUP}.settle": "the settings",
+    f"{SETUP}.summarize": MagicMock(),
+    f"{RUN}.check_run": None,
+    "nmt.cli.training_view.summary_lines": [],
+}
+AVERAGE = {f"{AVERAGING}.{which}_checkpoints": [Path("c1"), Path("c2")] for which in ("last", "best", "named")}
+SCORING = {f"{EVALUATION}.learned_metrics": {}}
+COMPARISON = {
+    "nmt.data.manifest.read_manifest": MagicMock(target_lang="de"),
+    f"{DIFFERENCES}.parallel_texts": "the texts",
+    "nmt.cli.compare._frequencies": "the counts",
+}
+FOUND = MagicMock(totals=MagicMock(metrics=[MagicMock(signature="tok:char")]))
+MODEL = {USED: ([Path("m/last")], []), "nmt.checkpoint.describing.describe_model": "m"}
+DRAWING = {
+    **MODEL,
+    "nmt.device.choose_hardware": "the hardware",
+    "nmt.translation.ensemble.load_ensemble": MagicMock(),
+    "nmt.search.settings.search_settings": "the search",
+}
+CERTIFICATES = {"nmt.cli.export_model.lines_to_check": ["hi"], "nmt.cli.import_model.lines_to_check": ["hi"]}
+PAIRS = ("train", "valid", "test")
+
+ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    (
+        "train --data a:2 --data b --preset tiny --config c.yaml --set model.heads=2 --out r --accept-changes --fresh "
+        "--max-updates 7 --max-minutes 1.5 --init-from i --device cpu --precision fp32",
+        TRAINING,
+        f"{RUN}.train",
+        {
+            "choose_settings.preset": "tiny",
+            "choose_settings.config_file": Path("c.yaml"),
+            "choose_settings.init_from": Path("i"),
+            "settle.data": [(Path("a"), 2.0), (Path("b"), 1.0)],
+            "settle.options": [
+                setting_layer("model.heads=2"),
+                option_layer("training.max_updates", 7),
+                option_layer("training.max_minutes", 1.5),
+                option_layer("training.device", "cpu"),
+                option_layer("training.precision", "fp32"),
+            ],
+            "train.data": [Path("a"), Path("b")],
+            "train.run": Path("r"),
+            "train.config": "the settings",
+            "train.fresh": True,
+            "train.accept_changes": True,
+            "train.init_from": Path("i"),
+        },
+    ),
+    (
+        "train --data a --out r --accept-changes",
+        TRAINING,
+        f"{RUN}.train",
+        {
+            "check_run.run": Path("r"),
+            "check_run.accept_changes": True,
+            "train.fresh": False,
+            "train.accept_changes": True,
+        },
+    ),
+    (
+        "train --data a --out r --init-from i --dry-run",
+        TRAINING,
+        f"{RUN}.rehearse",
+        {"rehearse.data": [Path("a")], "rehearse.run": Path("r"), "rehearse.init_from": Path("i")},
+    ),
+    ("train --data a --out r --nproc 3", TRAINING, "nmt.training.ranks.launch.launch", {"launch.ranks": 3}),
+    (
+        "train --data a --out r --show-settings",
+        TRAINING,
+        "nmt.config.dump_config",
+        {"dump_config.described": True},
+    ),
+    (
+        "train --resume r --data a",
+        {**TRAINING, f"{CHOICE}.settings_of_run": MagicMock(description=None), DATA_OF_RUN: [(Path("found"), 1.0)]},
+        f"{RUN}.train",
+        {
+            "settings_of_run.run": Path("r"),
+            "data_to_resume.run": Path("r"),
+            "data_to_resume.named": ["a"],
+            "train.data": [Path("found")],
+            "train.run": Path("r"),
+        },
+    ),
+    *(
+        (
+            f"average-checkpoints r {words} --out o",
+            AVERAGE,
+            f"{AVERAGING}.average",
+            {
+                f"{which}_checkpoints.run": Path("r"),
+                f"{which}_checkpoints.{name}": value,
+                "average.folders": [Path("c1"), Path("c2")],
+                "average.out": Path("o"),
+            },
+        )
+        for words, which, name, value in (
+            ("--last 2", "last", "count", 2),
+            ("--best 3", "best", "count", 3),
+            ("--updates 4,6", "named", "updates", ["4", "6"]),
+        )
+    ),
+    (
+        "build-vocab --data a --data b --size 77 --model-type unigram --character-coverage 0.75 --normalization nfkc "
+        "--source-normalization nmt_nfkc --byte-fallback --sampling-temperature 3 --max-length 99 --workers 6",
+        {},
+        "nmt.data.build.build_joint_vocabulary",
+        {
+            "build_joint_vocabulary.data": [Path("a"), Path("b")],
+            "build_joint_vocabulary.size": 77,
+            "build_joint_vocabulary.model_type": "unigram",
+            "build_joint_vocabulary.existing": None,
+            "build_joint_vocabulary.character_coverage": 0.75,
+            "build_joint_vocabulary.normalization": "nfkc",
+            "build_joint_vocabulary.source_normalization": "nmt_nfkc",
+            "build_joint_vocabulary.byte_fallback": True,
+            "build_joint_vocabulary.sampling_temperature": 3.0,
+            "build_joint_vocabulary.max_length": 99,
+            "build_joint_vocabulary.threads": 6,
+        },
+    ),
+    (
+        "build-vocab --data a --vocab v.model --no-byte-fallback",
+        {},
+        "nmt.data.build.build_joint_vocabulary",
+        {"build_joint_vocabulary.existing": Path("v.model"), "build_joint_vocabulary.byte_fallback": False},
+    ),
+    (
+        "prepare-data mine --out o --cache c --mirror m1 --mirror m2 --offline --workers 6 --force --source-lang en "
+        "--target-lang de --columns 'en, de' --header --min-score 0.5 --max-length 9 --max-ratio 2 --no-dedup "
+        "--filter html "
+        + " ".join(f"--{name} {name} --{name}-source {name}.s --{name}-target {name}.t" for name in PAIRS),
+        {
+            f"{RECIPE}.own_recipe": "the recipe",
+            "nmt.corpora.filter_option.filter_changes": {"html": True},
+            f"{RECIPE}.with_filters": "filtered",
+        },
+        "nmt.corpora.prepare.prepare",
+        {
+            "own_recipe.name": "mine",
+            "own_recipe.source_lang": "en",
+            "own_recipe.target_lang": "de",
+            **{f"own_recipe.{name}": [name, (f"{name}.s", f"{name}.t")] for name in PAIRS},
+            "own_recipe.columns": ["en", "de"],
+            "own_recipe.header": True,
+            "filter_changes.given": ["html"],
+            "with_filters.changes": {
+                "html": True,
+                "max_length": 9,
+                "max_ratio": 2.0,
+                "dedup": False,
+                "min_score": 0.5,
+            },
+            "prepare.recipe": "filtered",
+            "prepare.out": Path("o"),
+            "prepare.cache": Path("c"),
+            "prepare.mirrors": ["m1", "m2"],
+            "prepare.offline": True,
+            "prepare.workers": 6,
+            "prepare.force": True,
+        },
+    ),
+    (
+        "score h --reference r1 --reference r2 --metric chrf --metric bleu --tokenize char --lowercase --paper-bleu "
+        "--target-lang de --source s",
+        {**SCORING, f"{EVALUATION}.score": MagicMock(signature="tok:char")},
+        f"{EVALUATION}.paper_bleu",
+        {
+            "learned_metrics.source": ["s"],
+            "score.metric": ["chrf", "bleu"],
+            "score.hypotheses": ["h"],
+            "score.references": [["r1"], ["r2"]],
+            "score.target_lang": "de",
+            "score.tokenize": "char",
+            "score.lowercase": True,
+            "paper_bleu.target_lang": "de",
+        },
+    ),
+    (
+        "score h --test-set wmt14 --langpair en-de --cache c --mirror m --offline --sheet --lowercase",
+        {**SCORING, "nmt.corpora.testsets.fetch_test_set": MagicMock(references=[["r"]], source=["s"])},
+        f"{EVALUATION}.score_sheet",
+        {
+            "fetch_test_set.name": "wmt14",
+            "fetch_test_set.langpair": "en-de",
+            "fetch_test_set.cache": Path("c"),
+            "fetch_test_set.mirrors": ["m"],
+            "fetch_test_set.offline": True,
+            "score_sheet.references": [["r"]],
+            "score_sheet.target_lang": "de",
+            "score_sheet.lowercase": True,
+        },
+    ),
+    (
+        "score h --reference r --metric comet --metric bleurt --comet-model c --bleurt-model b --source s",
+        {},
+        f"{EVALUATION}.learned_metrics",
+        {
+            "learned_metrics.names": ["comet", "bleurt"],
+            "learned_metrics.comet_model": Path("c"),
+            "learned_metrics.bleurt_model": Path("b"),
+        },
+    ),
+    (
+        "export m --to ctranslate2 --out o --quantization int8 --check-text t",
+        {**MODEL, **CERTIFICATES},
+        "nmt.convert.exporting.export_model",
+        {
+            "models_to_use.named": [Path("m")],
+            "lines_to_check.path": Path("t"),
+            "export_model.bundle_folder": Path("m/last"),
+            "export_model.out": Path("o"),
+            "export_model.to": "ctranslate2",
+            "export_model.quantization": "int8",
+            "export_model.lines": ["hi"],
+        },
+    ),
+    (
+        "import p --out o --format marian --source-spm s.spm --target-spm t.spm --source-lang en --target-lang de "
+        "--check-text t",
+        CERTIFICATES,
+        "nmt.convert.importing.import_model",
+        {
+            "lines_to_check.path": Path("t"),
+            "import_model.path": Path("p"),
+            "import_model.out": Path("o"),
+            "import_model.format": "marian",
+            "import_model.given": Given(Path("s.spm"), Path("t.spm"), "en", "de"),
+            "import_model.lines": ["hi"],
+        },
+    ),
+    (
+        "compare h h2 --reference r1 --source s --data d --out o.html --samples 3 --target-lang nl --tokenize char",
+        {**COMPARISON, f"{DIFFERENCES}.find_differences": FOUND},
+        "nmt.reports.comparison_page.write_comparison",
+        {
+            "parallel_texts.systems": (["h"], ["h2"]),
+            "parallel_texts.reference": ["r1"],
+            "parallel_texts.source": ["s"],
+            "parallel_texts.target_lang": "nl",
+            "parallel_texts.tokenize": "char",
+            "_frequencies.data": Path("d"),
+            "_frequencies.language": "nl",
+            "find_differences.frequencies": "the counts",
+            "find_differences.samples": 3,
+            "write_comparison.path": Path("o.html"),
+        },
+    ),
+    (
+        "compare h h2 --reference r1 --json",
+        {**COMPARISON, f"{DIFFERENCES}.find_differences": FOUND},
+        "nmt.reports.comparison_text.comparison_json",
+        {},
+    ),
+    (
+        "attention 'a b' --model m --target 'c d' --out o.png --picture encoder --device cpu --threads 3",
+        {**DRAWING, "nmt.translation.attention_maps.attention_maps": "the maps"},
+        "nmt.reports.attention_files.write_attention",
+        {
+            "models_to_use.named": [Path("m")],
+            "choose_hardware.device": "cpu",
+            "choose_hardware.threads": 3,
+            "attention_maps.sources": ["a b"],
+            "attention_maps.targets": ["c d"],
+            "write_attention.maps": "the maps",
+            "write_attention.path": Path("o.png"),
+            "write_attention.picture": "encoder",
+        },
+    ),
+    (
+        "attention --input s --json",
+        {**DRAWING, "nmt.translation.attention_maps.attention_maps": "the maps"},
+        "nmt.reports.attention_files.json_lines",
+        {"attention_maps.sources": ["s"], "json_lines.maps": "the maps"},
+    ),
+    (
+        "report r1 r2 --out o.html",
+        {},
+        "nmt.reports.run_report.write_run_report",
+        {"write_run_report.folders": [Path("r1"), Path("r2")], "write_run_report.out": Path("o.html")},
+    ),
+    (
+        "inspect p --html o.html",
+        {"nmt.lineage.chain.chain": "the chain"},
+        "nmt.reports.lineage_page.write_lineage",
+        {"chain.path": Path("p"), "write_lineage.link": "the chain", "write_lineage.path": Path("o.html")},
+    ),
+    (
+        "inspect p --reproduce",
+        {"nmt.lineage.chain.chain": "the chain"},
+        "nmt.lineage.script.script_for",
+        {"script_for.link": "the chain"},
+    ),
+]
+
+PRINTS = {
+    "prepare-data": {"--list", "--show-recipe", "--show-dropped"},
+    "score": {"--json", "--format", "--sentence-scores"},
+    "inspect": {"--json"},
+    "average-checkpoints": {"--data"},
+}
+"""Options without a function of their own, which tests/system and tests of averages run."""
+
+
+@pytest.mark.parametrize(("command", "doubles", "last", "arguments"), ROWS, ids=[row[0][:70] for row in ROWS])
+def test_every_option_reaches_its_function(command, doubles, last, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("h", "h2", "r1", "r2", "r", "s"):
+        Path(name).write_text(f"{name}\n", "utf-8")
+    heard: dict[str, list[Any]] = {}
+    for name, answer in doubles.items():
+        replace(monkeypatch, name, heard, answer)
+    replace(monkeypatch, last, heard, DataError("the last double"))
+    result = CliRunner().invoke(app, shlex.split(command))
+    assert "error: the last double" in result.stderr, (result.stderr, result.exception)
+    got = {name: heard[name][0] if len(set(map(repr, heard[name]))) == 1 else heard[name] for name in arguments}
+    assert got == arguments
+
+
+def replace(monkeypatch: pytest.MonkeyPatch, dotted: str, heard: dict[str, list[Any]], answer: object) -> None:
+    """Put a double in a function's place, which accepts what the function accepts."""
+    place, _, name = dotted.rpartition(".")
+    module = importlib.import_module(place)
+    signature = inspect.signature(getattr(module, name))
+
+    def double(*args: object, **kwargs: object) -> object:
+        for key, value in signature.bind(*args, **kwargs).arguments.items():
+            heard.setdefault(f"{name}.{key}", []).append(value)
+        if isinstance(answer, DataError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(module, name, double)
+
+
+@pytest.mark.parametrize("command", sorted({row[0].split()[0] for row in ROWS}))
+def test_every_option_has_a_row(command):
+    tried = {word for row in ROWS if row[0].startswith(f"{command} ") for word in row[0].split()}
+    for param in typer.main.get_command(app).commands[command].params:
+        words = {*param.opts, *param.secondary_opts}
+        if param.param_type_name == "option" and not getattr(param, "hidden", False) and "--quiet" not in words:
+            assert words & (tried | PRINTS.get(command, set())), param.name
