@@ -30,6 +30,7 @@ SENTENCE = "yesterday we saw a fox and two small cats in the old garden behind t
         (SENTENCE, "wir sahen " + "im Garten " * 4, ("looping",)),
         (SENTENCE, "wir sahen" + " sehr" * 6, ("looping",)),
         (SENTENCE, "wir sahen einen " + "und den Hund und die Katze " * 4, ("looping",)),
+        (SENTENCE, " ".join(map(str, range(30))) + " im" * 8, ("looping",)),  # after a good beginning
         # A loop that its source has too is no mistake, unless it is far longer.
         ("ha " * 8, "ha " * 10, ()),
         ("ha " * 4, "ha " * 10, ("looping",)),
