@@ -22,7 +22,7 @@ from nmt.config import option_layer, setting_layer
 from nmt.convert.given import Given
 from nmt.errors import DataError
 from nmt.option_fields import option_fields
-from nmt.search.settings import SearchSettings
+from nmt.search.settings import Sampling, SearchSettings
 from nmt.translation.line_settings import LineSettings
 
 SETUP = "nmt.training.start.setup"
@@ -395,7 +395,7 @@ def replace(monkeypatch: pytest.MonkeyPatch, dotted: str, heard: dict[str, list[
 @pytest.mark.parametrize("command", sorted({row[0].split()[0] for row in ROWS}))
 def test_every_option_has_a_row(command):
     tried = {word for row in ROWS if row[0].startswith(f"{command} ") for word in row[0].split()}
-    generated = {field.name for kind in (SearchSettings, LineSettings) for field in option_fields(kind)}
+    generated = {field.name for kind in (SearchSettings, Sampling, LineSettings) for field in option_fields(kind)}
     for param in typer.main.get_command(app).commands[command].params:
         if command == "translate" and param.name in generated:
             continue
