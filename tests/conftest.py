@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import hypothesis
 import pytest
 
-# No test asserts a time: on a busy machine an example may take long. Every run draws the same examples, so that what fails
-# fails again; `pytest --hypothesis-profile random` draws others.
+# No test asserts a time: on a busy machine an example may take long. Every run draws the same examples, so that what
+# fails fails again; `pytest --hypothesis-profile random` draws others.
 hypothesis.settings.register_profile("random", deadline=None)
 hypothesis.settings.register_profile("nmt", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("nmt")
