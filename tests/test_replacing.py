@@ -67,6 +67,11 @@ PLACES = (
 )
 
 
+TRIED_ALWAYS = ("folder", "run", "bundle", "file", "current", "above", "link-to-folder", "link-to-file")
+TRIED_EVERYWHERE = ("average-checkpoints out", "report out")
+"""One that writes a folder, and one that writes a file."""
+
+
 def commands(group: typer.Typer = app, prefix: str = "") -> Iterator[tuple[str, Callable[..., None]]]:
     """Every command with the function behind it."""
     for command in group.registered_commands:
@@ -288,8 +293,14 @@ def run(output: Output, path: str) -> str | None:
 
 
 def cases() -> list:
+    """Each output in each place. All outputs ask one function, so only two of them are tried everywhere by default."""
     return [
-        pytest.param(output, place, id=f"{name}-{place}")
+        pytest.param(
+            output,
+            place,
+            id=f"{name}-{place}",
+            marks=[] if name in TRIED_EVERYWHERE or place in (*TRIED_ALWAYS, *output.succeeds) else [pytest.mark.slow],
+        )
         for name, output in (COMMANDS | FUNCTIONS).items()
         for place in PLACES
     ]
@@ -318,6 +329,7 @@ def test_nothing_that_is_not_ours_is_replaced(output, place, world):
         assert {name: before.get(name) for name in outside} == outside
         users = {name: held for name, held in before.items() if name.endswith(USERS)}
         assert users.items() <= after.items()
+        assert place not in ("new", "empty") or contents(target) or target.is_file()
     else:
         assert message is not None
         assert after == before

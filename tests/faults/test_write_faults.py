@@ -109,22 +109,33 @@ COMMANDS = {
     "bench encode": Command("bench encode --pairs 100 --size 400 --rounds 1", measures=True),
     "export (Python)": Command(""),
 }
-TABLE = [(command, fault, place) for command in COMMANDS for place in PLACES for fault in FAULTS]
+NEVER_MEASURED = ("flush", "rename")
+"""Places that benchmarks never come to: their files are temporary."""
+TABLE = [
+    (name, fault, place)
+    for name, command in COMMANDS.items()
+    for place in PLACES
+    for fault in FAULTS
+    if not (command.measures and place in NEVER_MEASURED)
+]
 
 
 def is_quick(command: str, fault: str, place: str) -> bool:
-    """Half of the table: of each place every other fault, of the next place the others."""
-    return (list(COMMANDS).index(command) + FAULTS.index(fault) + PLACES.index(place)) % 2 == 0
+    """A sixth of the table, with every pair of command, fault and place."""
+    return (list(COMMANDS).index(command) + FAULTS.index(fault)) % len(PLACES) == PLACES.index(place)
 
 
 def test_the_table_has_every_command_fault_and_place():
     writing = {name for name, _ in commands()}
     assert writing == {name.partition(" (")[0] for name in COMMANDS}
-    assert len(TABLE) == len(COMMANDS) * len(FAULTS) * len(PLACES) == 756
+    benchmarks = sum(command.measures for command in COMMANDS.values())
+    assert len(TABLE) == (len(COMMANDS) * len(PLACES) - benchmarks * len(NEVER_MEASURED)) * len(FAULTS) == 684
     quick = [case for case in TABLE if is_quick(*case)]
-    assert len(quick) == 378
-    for pairs in ({(c, f) for c, f, _ in quick}, {(c, p) for c, _, p in quick}, {(f, p) for _, f, p in quick}):
-        assert len(pairs) in (len(COMMANDS) * len(FAULTS), len(FAULTS) * len(PLACES))
+    assert len(quick) == len(TABLE) // len(PLACES)
+    assert {(c, p) for c, _, p in quick} == {(c, p) for c, _, p in TABLE}
+    assert {(f, p) for _, f, p in quick} == {(f, p) for _, f, p in TABLE}
+    writes = {name for name, command in COMMANDS.items() if not command.measures}
+    assert {(c, f) for c, f, _ in quick if c in writes} == {(c, f) for c, f, _ in TABLE if c in writes}
 
 
 @pytest.fixture(scope="module")
@@ -339,9 +350,7 @@ def check(name: str, fault: Fault, new_world: Callable[[], Path], expected: dict
 def test_a_fault_loses_nothing_and_names_the_file(name, fault, place, clean, new_world):
     operations, expected = clean(name)
     candidates = faults(operations, place, getattr(errno, fault))
-    if not candidates:
-        assert COMMANDS[name].measures, place  # its files are temporary: they are neither flushed nor renamed
-        return
+    assert candidates, place
     chosen = candidates[(len(FAULTS) // 2 * PLACES.index(place) + FAULTS.index(fault) // 2) % len(candidates)]
     check(name, chosen, new_world, expected)
 
