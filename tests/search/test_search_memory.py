@@ -199,7 +199,7 @@ def test_the_estimate_holds(model, settings):
         module._Search.begin = begin
     for length, size in held[2:]:
         estimate = found.need(settings, 1, 6, length)
-        assert size < estimate < 20 * size
+        assert size < estimate < 14 * size
 
 
 @pytest.mark.parametrize(

@@ -918,8 +918,12 @@ def test_int8_scores_what_it_wrote_as_the_search_did(bundle):
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
 def test_the_api_takes_every_precision(bundle, precision):
 
-    [found] = nmt.load(bundle, device="cpu", precision=precision).translate(["ba do"])
-    assert found.candidates[0].score < 0
+    scores = {
+        name: nmt.load(bundle, device="cpu", precision=name).score(["ba do ki"], ["lu me"])[0].score
+        for name in ("fp64", precision)
+    }
+    assert scores[precision] == pytest.approx(scores["fp64"], rel={"fp64": 0, "fp32": 1e-5, "bf16": 0.05}[precision])
+    assert (scores[precision] == scores["fp64"]) == (precision == "fp64")  # it was computed with, and not only accepted
 
 
 def test_an_output_that_is_a_pipe_is_written_into(bundle, tmp_path):

@@ -350,8 +350,10 @@ def test_bf16_learns_what_fp32_does_and_saves_fp32(run_training, tmp_path, strai
      "model.source_neighbours=2", "model.target_neighbours=2"],
 )  # fmt: skip
 def test_every_kind_of_model_trains_and_resumes(run_training, tmp_path, change):
+    run_training(tmp_path / "straight", change, "training.max_updates=7")
     run_training(tmp_path / "run", change, "training.max_updates=5")
     assert run_training(tmp_path / "run", change, "training.max_updates=7").progress.update == 7
+    assert_same(saved(tmp_path / "straight", 7), saved(tmp_path / "run", 7))
 
 
 def test_a_bundle_of_another_model_cannot_be_begun_with(run_training, tmp_path, straight):

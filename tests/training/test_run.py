@@ -112,7 +112,10 @@ def test_several_data_sets_are_mixed_by_weight(run_mixture, tmp_path, reversed_w
 def test_a_mixture_may_be_cut_anew_each_epoch(run_mixture, tmp_path, reversed_words, other_words):
     mixture = [(reversed_words, 1.0), (other_words, 0.5)]
     run_mixture(tmp_path / "run", mixture, "training.subword_sampling=0.2")
+    run_mixture(tmp_path / "whole", mixture)
     assert (tmp_path / "run" / "last").resolve().name == "step-00000020"
+    with pytest.raises(AssertionError):
+        assert_same(saved(tmp_path / "run", 20), saved(tmp_path / "whole", 20))
 
 
 def test_a_run_of_a_version_that_did_not_describe_lines_resumes(run_mixture, tmp_path, reversed_words):

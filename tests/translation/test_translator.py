@@ -245,7 +245,7 @@ def test_a_sentence_per_line_comes_out_as_if_nothing_were_split():
         2 if line == "ba do. ki lu." else 1 for line in lines
     ]
     changed = [line for line, *texts in zip(lines, *found, strict=True) if len(set(texts)) > 1]
-    assert changed in ([], ["ba do. ki lu."])
+    assert changed == ["ba do. ki lu."]
 
 
 def test_a_line_with_a_prefix_is_translated_whole():
