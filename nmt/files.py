@@ -115,6 +115,11 @@ def file_in_path(folder: Path) -> Path | None:
     return next((path for path in (folder, *folder.parents) if path.is_file()), None)
 
 
+def record_name(path: Path) -> Path:
+    """The name of the record of how a complete output was made."""
+    return path.with_name(f".{path.name}.nmt.json")
+
+
 def partial_name(path: Path) -> Path:
     """The name of a file while it is incomplete."""
     return path.with_name(path.name + ".partial")

@@ -152,6 +152,12 @@ def score(
         for message in hypothesis_warnings(lines_of_system, references):
             warn(message if len(systems) == 1 else f"{name}: {message}")
 
+    if _look_exchanged(hypothesis, reference or []):
+        warn(
+            f"are they exchanged? {', '.join(map(str, reference or []))} is compared with as the reference, and "
+            f"{', '.join(map(str, hypothesis))} is scored as the translation."
+        )
+
     if tokenize is not None:
         _fetch_tokenizer(tokenize, mirror or [], offline)
     learned = learned_metrics(chosen, comet_model=comet_model, bleurt_model=bleurt_model, source=source_lines)
@@ -291,6 +297,22 @@ def warn_of_language(target_lang: str | None) -> None:
             f"--target-lang {target_lang} is not a language code, such as de or pt_BR: the rules of no language are "
             "applied."
         )
+
+
+def _look_exchanged(hypotheses: list[Path], references: list[Path]) -> bool:
+    """Whether references are outputs of ``nmt translate``, or hypotheses text of a data set, and not the other way."""
+    from nmt.data.data_folder import DataFolder
+    from nmt.files import record_name
+
+    def is_output(path: Path) -> bool:
+        return record_name(path).is_file()
+
+    def is_data(path: Path) -> bool:
+        return path.stem in ("train", "valid", "test") and DataFolder(path.parent).manifest.is_file()
+
+    if any(map(is_output, hypotheses)) or any(map(is_data, references)):
+        return False
+    return any(map(is_output, references)) or any(map(is_data, hypotheses))
 
 
 def reference_language(reference: Path) -> str:

@@ -22,7 +22,7 @@ from nmt.config import flatten
 from nmt.config.documents import parse_json
 from nmt.device import Precision
 from nmt.errors import DataError
-from nmt.files import completing, partial_name, replacing
+from nmt.files import completing, partial_name, record_name, replacing
 from nmt.hashing import sha256_of
 from nmt.input_files import InputFiles
 from nmt.locking import exclusive, holder
@@ -83,7 +83,7 @@ class OutputFile:
     @property
     def record(self) -> Path:
         """The record of the complete output, with its checksum."""
-        return self.path.with_name(f".{self.path.name}.nmt.json")
+        return record_name(self.path)
 
     @property
     def lock(self) -> Path:
