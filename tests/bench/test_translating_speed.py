@@ -59,12 +59,10 @@ def test_a_benchmark_counts_tokens_sentences_and_rounds(model, data):
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell what a process uses")
 def test_the_peak_of_memory_counts_what_was_freed_since():
-    peak = translate_worker._peak_memory()
+    freed = bytearray(b"x") * (512 << 20)
+    del freed
     used = int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
-    beyond = bytearray(b"x") * (peak - used + (256 << 20))
-    del beyond
-    # Meanwhile the system may have written out some of what was used.
-    assert peak + (64 << 20) <= translate_worker._peak_memory() <= peak + (288 << 20)
+    assert used + (256 << 20) <= translate_worker._peak_memory() < 1 << 40
 
 
 @pytest.mark.parametrize("peer", ["ctranslate2", pytest.param("onnxruntime", marks=pytest.mark.slow), "transformers"])
