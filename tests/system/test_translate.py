@@ -444,7 +444,7 @@ def test_several_models_are_an_ensemble_of_one_vocabulary(bundle, tmp_path):
         (["--input-format", "paragraphs", "--format", "tsv"], ["--format tsv", "--input-format lines"]),
         (["--input-format", "paragraphs", "--nbest", "2"], ["--nbest", "jsonl"]),
         (["--guard-report", "nowhere/report"], ["nowhere", "folder"]),
-        (["--prefix", "nowhere.txt"], ["nowhere.txt", "cannot be read"]),
+        (["--prefix", "nowhere.txt"], ["nowhere.txt", "there is no such file", "its line N"]),
         (["--score-target", "-", "--mbr", "chrf"], ["--mbr", "--score-target"]),
         (["--score-target", "-"], ["standard input", "--input FILE"]),
         (["--output", "out.xz"], ["out.xz", "not compressed"]),
