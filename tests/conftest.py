@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,6 +34,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Draw the same numbers in a test whatever ran before it."""
+    random.seed(0)
+    if torch := sys.modules.get("torch"):  # most tests of commands do without it
+        torch.manual_seed(0)
 
 
 @dataclass

@@ -89,7 +89,7 @@ class GuardRepair:
         parts_of = [self._sentences(segment.text) for segment in segments]
         for segment, its_parts in zip(segments, parts_of, strict=True):
             for part in its_parts:
-                part.number = segment.number  # for the line number in errors
+                part.number = segment.number  # the seed of its samples
         parts = list(itertools.chain.from_iterable(parts_of))
         try:
             self._search(parts, self._settings)

@@ -92,14 +92,18 @@ def translate_paragraphs(translator: Translator, lines: Iterable[str]) -> Iterat
 
     A window holds as many paragraphs as the translator's window holds lines, or fewer if they are very long.
     """
-    waiting: deque[Paragraph] = deque()
+    waiting: deque[Paragraph] = deque()  # read, but not yet translated
+    read = 0
 
     def pairs() -> Iterator[tuple[str, str]]:
+        nonlocal read
         for paragraph in paragraphs(lines):
             waiting.append(paragraph)
+            read += 1
             yield paragraph.unwrapped(translator.source_lang), ""
 
-    for window in translator.translate_windows(pairs()):
+    # A negative place in the queue: counted from the paragraph that was read last.
+    for window in translator.translate_windows(pairs(), line_number=lambda index: waiting[index - read].number):
         yield [(waiting.popleft(), translation) for translation in window]
 
 

@@ -20,6 +20,8 @@ class Segment:
     """The white space between this part and the previous one."""
     number: int = 0
     """Unique in the whole input; seeds the sampling."""
+    line: int = 1
+    """The number of its line in the input, or of the first line of its paragraph; for errors."""
     prefix: list[int] = field(default_factory=list)
     """The pieces that the translation begins with."""
     candidates: tuple[TranslatedText, ...] = (BLANK,)

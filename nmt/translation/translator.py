@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Unpack
 
@@ -182,24 +182,33 @@ class Translator:
         for window in self.translate_windows(pairs):
             yield from window
 
-    def translate_windows(self, pairs: Iterable[tuple[str, str]], *, done: int = 0) -> Iterator[list[Translation]]:
+    def translate_windows(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        done: int = 0,
+        line_number: Callable[[int], int] = lambda index: index + 1,
+    ) -> Iterator[list[Translation]]:
         """Like :meth:`translate`, but yields the translations of one window at a time.
 
         Args:
             pairs: lines and the prefixes of their translations (usually empty).
             done: the number of lines before these. The samples of a line depend on its number.
+            line_number: the number by which errors name the line at an index of the input.
         """
         for window in windows(pairs, self.window):
-            yield self._translate_window(window, done)
+            yield self._translate_window(window, done, line_number)
             done += len(window)
 
-    def _translate_window(self, pairs: list[tuple[str, str]], done: int) -> list[Translation]:
+    def _translate_window(
+        self, pairs: list[tuple[str, str]], done: int, line_number: Callable[[int], int]
+    ) -> list[Translation]:
         lines = [line for line, _ in pairs]
         prefixes = [prefix for _, prefix in pairs]
         segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
         self._take_out_unknown(segments_by_line, prefixes)
-        self._number(segments_by_line, done)
-        self._set_prefixes(segments_by_line, prefixes, done)
+        self._number(segments_by_line, done, line_number)
+        self._set_prefixes(segments_by_line, prefixes)
         segments = list(itertools.chain.from_iterable(segments_by_line))
         searched = [segment for segment in segments if segment.pieces]
         self._search(searched, self._search_settings)
@@ -262,21 +271,20 @@ class Translator:
                 segment.candidates = tuple(restored)
 
     @staticmethod
-    def _number(segments_by_line: list[list[Segment]], done: int) -> None:
-        for line, segments in enumerate(segments_by_line, start=done):
+    def _number(segments_by_line: list[list[Segment]], done: int, line_number: Callable[[int], int]) -> None:
+        for index, segments in enumerate(segments_by_line, start=done):
             for part, segment in enumerate(segments):
-                segment.number = line * _MAX_PARTS + part
+                segment.number = index * _MAX_PARTS + part
+                segment.line = line_number(index)
 
-    def _set_prefixes(self, segments_by_line: list[list[Segment]], prefixes: list[str], done: int) -> None:
+    def _set_prefixes(self, segments_by_line: list[list[Segment]], prefixes: list[str]) -> None:
         """Set the prefix of each line's translation. Split lines get none."""
-        for number, (segments, prefix) in enumerate(
-            zip(segments_by_line, self._vocab.target.encode(prefixes), strict=True), start=done + 1
-        ):
+        for segments, prefix in zip(segments_by_line, self._vocab.target.encode(prefixes), strict=True):
             if len(segments) > 1:
                 continue
             if len(prefix) > self._positions:
                 raise DataError(
-                    f"line {number:,}: the prefix has {len(prefix)} pieces, but the model has positions for "
+                    f"line {segments[0].line:,}: the prefix has {len(prefix)} pieces, but the model has positions for "
                     f"{self._positions}: {self._vocab.target.decode([prefix[:10]])[0]} …"
                 )
             segments[0].prefix = prefix
@@ -336,7 +344,7 @@ class Translator:
                 batch,
                 settings,
                 source_pieces=lambda segment: len(segment.pieces) + 1,
-                name=lambda segment: f"line {segment.number // _MAX_PARTS + 1:,}",
+                name=lambda segment: f"line {segment.line:,}",
                 searches=searches,
             ),
             batches,

@@ -77,6 +77,9 @@ def test_searches_find_what_a_cpu_finds(gpu, precision, options):
         assert [[h.pieces for h in found] for found in on_gpu] == [[h.pieces for h in found] for found in on_cpu]
         for here, there in zip(on_gpu, on_cpu, strict=True):
             assert [h.score for h in here] == pytest.approx([h.score for h in there], rel=1e-4)
+    elif not settings.sampling:  # which hypotheses are found may differ by rounding, how likely the best is may not
+        for here, there in zip(on_gpu, on_cpu, strict=True):
+            assert here[0].score == pytest.approx(there[0].score, rel=0.1)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32", pytest.param("fp16", marks=pytest.mark.slow)])

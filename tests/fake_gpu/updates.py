@@ -127,7 +127,13 @@ def test_deterministic(gpu, deterministic, precision):
 @pytest.mark.parametrize("options", [{}, {"r_drop": 5.0}])
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 def test_dropout(gpu, precision, options):
-    updated(learner(choose_hardware("cuda", precision, 1), {"dropout": 0.1}, **options), gpu=gpu)
+    without, dropped = (
+        updated(learner(choose_hardware("cuda", precision, 1), {"dropout": rate}, **options), gpu=gpu)
+        for rate in (0.0, 0.1)
+    )
+    assert dropped.cross_entropy != without.cross_entropy
+    assert dropped.cross_entropy == pytest.approx(without.cross_entropy, rel=0.2)
+    assert dropped.gradient_norm == pytest.approx(without.gradient_norm, rel=0.5)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])

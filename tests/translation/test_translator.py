@@ -18,6 +18,7 @@ from nmt.evaluation.pairwise import pairwise_chrf
 from nmt.kernels.linear import prepack
 from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import Hypothesis, length_penalty
+from nmt.search.search_memory import BeamTooWideError
 from nmt.search.settings import Sampling, SearchSettings, search_settings
 from nmt.text import encode_line, read_lines
 from nmt.translation.ensemble import Ensemble
@@ -558,3 +559,27 @@ def test_text_has_n_lines_a_line_and_jsonl_one():
     assert (record["line"], record["source"], record["translation"]) == (2, "ba do", full.text)
     assert [c["text"] for c in record["candidates"]] == [c.text for c in full.candidates]
     assert record["candidates"][0]["score"] == full.candidates[0].score
+
+
+def test_a_line_that_needs_too_much_memory_is_named_by_the_number_that_its_reader_gives(monkeypatch):
+    def search(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr("nmt.translation.translator.beam_search", search)
+    made = translator(workers=1)
+    with pytest.raises(BeamTooWideError, match=r"^line 8: "):
+        list(made.translate_windows([("ba", "")], done=7))
+    with pytest.raises(BeamTooWideError, match=r"^line 70: "):
+        list(made.translate_windows([("ba", "")], done=7, line_number=lambda index: index * 10))
+
+
+@pytest.mark.parametrize(("target_lang", "between"), [("de", " "), ("zho_Hans", ""), ("yue", ""), ("jpn", "")])
+def test_sentences_of_a_line_are_joined_as_their_language_is_written(target_lang, between):
+    """Chinese and Japanese, by each code, without spaces."""
+    made = translator(
+        config=described(target_lang=target_lang), split_sentences="always", guard=False, copy_unknown=False
+    )
+    sentences = ["Ba do ki.", "Lu me no."]
+    one, two, both = (found.text for found in made.translate([*sentences, " ".join(sentences)]))
+    assert one and two
+    assert both == one + between + two
