@@ -1,5 +1,5 @@
 # make demo       set up, then train a translator on the toy pair and show what it says
-# make test       set up, then lint, types, import layers and all tests but the longer ones: a quarter of an hour
+# make test       set up, then lint, types, import layers and all tests but the longer ones: twelve minutes on two cores
 # make test-slow  the longer tests
 # make test-versions  the wheel beside the oldest and the newest supported versions, with each Python that is found
 # make bench      training and translating speed beside other toolkits, which it installs first
@@ -27,13 +27,13 @@ ROOMS   ?= model kernels training search translation checkpoint data
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
 
-# Workers of one thread each: on small tensors, threads that wait for each other are slower than none. One more than two
+# Workers of one thread each: on small tensors, threads that wait for each other are slower than none. More than two
 # cores, since tests also wait for disks and other processes; a worker without tests takes half of another's.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 4 --dist worksteal -m "not slow"
 
 test-slow: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist load -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal -m slow
 
 test-versions: $(STAMP)
 	$(BIN)/python tests/versions.py

@@ -110,6 +110,7 @@ def separate(tmp_path_factory):
     return separate_data_set(tmp_path_factory.mktemp("separate") / "reversed")
 
 
+@pytest.mark.slow
 def test_a_model_with_two_vocabularies_is_measured(separate, tmp_path):
     (tmp_path / "quick.yaml").write_text(complete(SETTINGS))
     data = [(separate, 1.0)]
@@ -139,6 +140,7 @@ def test_the_learner_is_that_of_a_run(data, config):
     assert (learner._losses.keywords, learner._label_smoothing) == ({"weight": 2.0}, 0.3)
 
 
+@pytest.mark.slow
 def test_a_worker_that_fails_is_an_error_with_its_last_words(data, config, monkeypatch):
     broken = config.model_copy(update={"data": config.data.model_copy(update={"vocab_size": 5})})
     with pytest.raises(NmtError, match="the benchmark of nmt failed: IndexError"):

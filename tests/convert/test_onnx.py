@@ -217,6 +217,7 @@ def test_an_output_of_its_readme_ends_at_our_limit(make_bundle, onnx, monkeypatc
         assert len(program["translate"](source)) == min(len(source) + 2, longest)
 
 
+@pytest.mark.slow
 def test_int8_is_smaller_and_close(exported, onnx, tmp_path):
     bundle, _ = exported
     checks = export(TARGET, bundle, tmp_path / "model", "int8")

@@ -28,6 +28,7 @@ def test_one_some_and_all_gpus_are_measured(eight_gpus, monkeypatch, gpus, numbe
     assert numbers_of_gpus(choose_hardware("cpu", "fp32", 1)) == []
 
 
+@pytest.mark.slow
 def test_ranks_train_together(tmp_path):
     data = generated_data_set(tmp_path / "text", 300)
     one, two = scaling_speeds(data, [1, 2], left_out := [], device="cpu", updates=2, tasks=[("tiny", 1_000)])

@@ -16,6 +16,7 @@ from nmt.model.observing import AttentionObserver, ObservedMask
 from nmt.model.transformer import Transformer
 from nmt.special_ids import PAD
 from nmt.training.start.setup import parameter_counts
+from tests.policies import POLICIES
 
 BOS, EOS = 2, 3
 ACTIVATIONS = {
@@ -305,9 +306,24 @@ def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing(build)
         assert weights.triu(1).abs().max() == 0
 
 
+GRADIENT_CHANGES = [
+    {},
+    {"norm": "pre"},
+    {"attention": "dot_product"},
+    {"attention": "additive"},
+    {"source_neighbours": 1},
+]
+
+
+# Each choice of kernels and each change once; all pairs of them are slow.
 @pytest.mark.parametrize(
-    "changes",
-    [{}, {"norm": "pre"}, {"attention": "dot_product"}, {"attention": "additive"}, {"source_neighbours": 1}],
+    ("kernels", "changes"),
+    [
+        pytest.param(POLICIES[name], changes, id=f"{name}-{change}", marks=() if policy == change else pytest.mark.slow)
+        for policy, name in enumerate(POLICIES)
+        for change, changes in enumerate(GRADIENT_CHANGES)
+    ],
+    indirect=["kernels"],
 )
 def test_gradients_equal_finite_differences(build, changes):
     model = build(**changes, encoder_layers=1, decoder_layers=1, d_model=4, d_ff=4, heads=2)

@@ -154,7 +154,9 @@ def test_fresh_starts_in_the_next_free_folder(trained, nmt, tmp_path):
         assert "peak learning rate" in result.stderr
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_saves_and_the_same_command_goes_on(trained, nmt, tmp_path, number, code):
     shutil.copytree(trained / "data", tmp_path / "data")
     command = [sys.executable, "-m", "nmt", "train", "--set", "logging.every_updates=1"]

@@ -80,6 +80,7 @@ def test_one_system_comes_through_a_pipe(compare):
     assert piped.stdout.replace("B: -\n", "B: b.txt\n") == compare("a.txt", "b.txt", "--reference", "ref.de").stdout
 
 
+@pytest.mark.slow
 def test_frequencies_come_from_the_training_text(compare, trained, folder):
     data = trained / "data" / "toy-en-de"
     counts = {}

@@ -66,6 +66,7 @@ def test_inspect_shows_both(folder, nmt):
     assert "model: models/opus  [unchanged]" in exported
 
 
+@pytest.mark.slow
 def test_inspect_knows_an_export_that_has_the_files_of_a_bundle(folder, nmt):
     """Hugging Face's weights have the name of ours."""
     shutil.copytree(MARIAN_MT, folder / "mt")

@@ -30,7 +30,9 @@ def blocks() -> list:
         if page == WALK:
             continue
         for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")), start=1):
-            found.append(pytest.param(*match.groups(), id=f"{page.name}-{number}"))
+            # cli/test_documented_commands.py parses the commands of all blocks.
+            marks = () if number == 1 or page.name == "README.md" else pytest.mark.slow
+            found.append(pytest.param(*match.groups(), id=f"{page.name}-{number}", marks=marks))
     return found
 
 
@@ -74,6 +76,7 @@ def run_block(kind: str, script: str, folder: Path, program: Path) -> None:
     assert result.returncode == 0, f"{script}\n{result.stdout}\n{result.stderr}"
 
 
+@pytest.mark.slow
 def test_the_tutorial_works_from_its_first_command_to_its_last(tmp_path, program):
     """From an empty folder, block after block, with a twentieth of the text and 4 updates."""
     for kind, script in BLOCK.findall(WALK.read_text("utf-8")):

@@ -70,6 +70,7 @@ def test_the_small_models_of_table_3_are_those_of_the_paper_in_its_order(of_swee
     assert [row.settings.keys() - {"training.max_updates"} for row in base] == [row.settings.keys() for row in small]
 
 
+@pytest.mark.slow
 def test_every_row_of_table_3_learns(of_sweep):
     sweep = of_sweep("definition").Sweep.read(EXAMPLES / "table3" / "small.yaml")
     source, target_input, target_output = np.random.default_rng(1).integers(4, 50, (3, 8, 6))

@@ -37,6 +37,7 @@ def path_with_doubles():
     return os.pathsep.join([str(DOUBLES), *filter(None, [os.environ.get("PYTHONPATH", "")])])
 
 
+@pytest.mark.slow
 def test_the_command_scores_by_comet_and_bleurt(files, nmt, path_with_doubles):
     words = ["--reference", "test.de", "--source", "test.en", "--comet-model", "wmt22", "good.de", "bad.de"]
     result = nmt(

@@ -54,7 +54,9 @@ def tsv(pairs=PAIRS):
     return "".join(f"{source}\t{target}\n" for source, target in pairs).encode()
 
 
-@pytest.mark.parametrize("suffix", PACKERS)
+@pytest.mark.parametrize(
+    "suffix", [pytest.param(name, marks=() if name in ("", ".gz") else pytest.mark.slow) for name in PACKERS]
+)
 def test_a_tab_separated_file(prepare, tmp_path, suffix):
     path = tmp_path / f"corpus.tsv{suffix}"
     path.write_bytes(PACKERS[suffix](tsv()))

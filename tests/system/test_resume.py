@@ -45,6 +45,7 @@ def test_what_is_refused_is_refused_before_anything_is_printed_about_the_run(pro
     assert "hardware" not in failed.stderr
 
 
+@pytest.mark.slow
 def test_fresh_starts_over_beside_the_folder_that_is_named(project, nmt):
     quick = ["--max-updates", "1", "--set", "validation.bleu=false", "--out", "runs/own"]
     assert "run: runs/own\n" in nmt("train", *quick, cwd=project).stderr

@@ -24,7 +24,9 @@ def table1(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
 
 
-@pytest.mark.parametrize("options", [(), ("--length", 28, "--neighbours", 5, "--kernel", 5)])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--length", 28, "--neighbours", 5, "--kernel", 5), marks=pytest.mark.slow)]
+)
 def test_the_longest_paths_are_those_of_the_table(options):
     result = table1("paths", *(options or ("--length", 27)))
     assert result.returncode == 0, result.stderr
@@ -68,6 +70,7 @@ def test_exponents_are_fitted_to_the_larger_half(of_table1):
     assert measuring.exponent(measured, lambda one: one.megabytes) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_restricted_attention_keeps_linear_memory_and_full_attention_quadratic(of_table1):
     measuring, layer_types = of_table1("measuring"), of_table1("layer_types")
     kept = {

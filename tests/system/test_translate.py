@@ -211,8 +211,8 @@ def test_a_line_is_answered_before_the_next_is_sent(bundle):
 
 
 def test_whoever_stops_reading_is_no_error(bundle):
-    command = " ".join([*NMT, "translate", "--model", str(bundle), "--batch-tokens", "64", "--beam", "1"])
-    lines = "ba do ki\\n" * 6000
+    command = " ".join([*NMT, "translate", "--model", str(bundle), "--batch-tokens", "4096", "--beam", "1"])
+    lines = "ba do ki\\n" * 6000  # three windows: there is more to write when the first lines have been read
     script = f"printf '{lines}' | {command} | head -n 1; echo ${{PIPESTATUS[1]}}"
     result = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, check=False)
     assert result.stdout.decode().splitlines()[1] == "0"
@@ -549,6 +549,7 @@ def anonymous_memory(bundle: Path, lines: int, warm: int, seconds: float = SECON
     return early, most
 
 
+@pytest.mark.slow
 def test_twenty_thousand_lines_through_a_pipe_in_flat_memory(bundle):
     early, most = anonymous_memory(bundle, 20_000, warm=10_000)
     assert most <= early * 1.1

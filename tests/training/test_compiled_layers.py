@@ -38,6 +38,7 @@ def graphs(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 @EVERY_POLICY
 @pytest.mark.parametrize(
     "options",
@@ -100,9 +101,15 @@ def test_all_layers_of_a_kind_share_few_graphs_whatever_shapes_batches_have(grap
 @pytest.mark.parametrize(
     "changes",
     [
-        {"norm": "pre"}, {"attention": "additive"}, {"attention": "dot_product"}, {"attention_dropout": 0.1},
-        {"activation": "quick_gelu", "activation_dropout": 0.1}, {"d_k": 4, "d_v": 12, "source_eos": False},
-        {"source_neighbours": 2, "target_neighbours": 3},
+        {"norm": "pre"},
+        *(
+            pytest.param(changes, marks=SLOW)
+            for changes in (
+                {"attention": "additive"}, {"attention": "dot_product"}, {"attention_dropout": 0.1},
+                {"activation": "quick_gelu", "activation_dropout": 0.1}, {"d_k": 4, "d_v": 12, "source_eos": False},
+                {"source_neighbours": 2, "target_neighbours": 3},
+            )
+        ),
     ],
     ids=str,
 )  # fmt: skip
@@ -176,6 +183,7 @@ def test_saved_weights_have_the_same_names_and_inference_is_not_compiled(graphs)
     assert not graphs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp64", "bf16"])
 def test_buckets_are_sent_while_layers_before_compute_theirs(graphs, precision):
     ranks = Twice()

@@ -425,6 +425,7 @@ def kill_at_random(reversed_words, settled, tmp_path, kills: int, updates: int, 
     assert max(start["update"] for start in starts) > 0
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_random_moments_ends_with_the_same_parameters(reversed_words, settled, tmp_path):
     kill_at_random(reversed_words, settled, tmp_path, kills=3, updates=150, longest=0.6)
 

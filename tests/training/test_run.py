@@ -407,6 +407,7 @@ except NmtError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_quota_that_is_reached_is_a_clear_error_and_the_checkpoint_before_is_whole(
     run_training, tmp_path, reversed_words, settings_file
 ):

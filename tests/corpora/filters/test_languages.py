@@ -109,6 +109,7 @@ def test_the_package_knows_sentences_of_common_languages(language):
             assert finds((sentence, sentence)) == (other != language)
 
 
+@pytest.mark.slow
 @needs_package
 def test_workers_find_the_same_as_one_process(tmp_path):
     pairs = [

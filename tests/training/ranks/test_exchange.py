@@ -52,6 +52,7 @@ def test_two_ranks_learn_what_one_learns(run_ranks, settings, tmp_path):
         assert ours["samples"] == theirs["samples"]
 
 
+@pytest.mark.slow
 def test_three_ranks_with_fewer_pairs_than_ranks_learn_the_same(run_ranks, settings):
     # Updates of a few pairs: some ranks get none of them.
     small = settings(*EXACT, "batching.update_tokens=8", "batching.group_tokens=8")
@@ -74,6 +75,7 @@ def test_ranks_that_compile_layers_and_send_gradients_meanwhile_learn_the_same(s
     assert np.array_equal(two[0]["parameters"], two[1]["parameters"])
 
 
+@pytest.mark.slow
 def test_losses_in_fp32_are_those_of_one_rank_and_each_ranks_speed_is_told(run_ranks, settings, tmp_path):
     plain = settings("model.dropout=0", "logging.every_updates=1")
     run_ranks(1, plain, "alone")
@@ -85,6 +87,7 @@ def test_losses_in_fp32_are_those_of_one_rank_and_each_ranks_speed_is_told(run_r
     assert all(max(r["rank_target_tokens_per_second"]) > 0 for r in together)
 
 
+@pytest.mark.slow
 def test_a_rank_out_of_memory_halves_and_all_keep_to_its_limit(run_ranks, settings, tmp_path):
     exact = settings(*EXACT, "batching.micro_batch_tokens=1000")
     [one] = run_ranks(1, exact, "alone")
@@ -95,6 +98,7 @@ def test_a_rank_out_of_memory_halves_and_all_keep_to_its_limit(run_ranks, settin
     assert (event["event"], event["update"]) == ("micro-batch", 7)
 
 
+@pytest.mark.slow
 def test_a_run_killed_on_two_ranks_goes_on_on_one_in_the_same_order(run_ranks, settings, tmp_path, reversed_words):
     plain, run = settings(), tmp_path / "run"
     run_ranks(1, plain, "straight")
@@ -145,6 +149,7 @@ def test_an_exception_on_one_rank_ends_the_job_and_names_the_rank(settings, tmp_
     assert not (tmp_path / "run" / "checkpoints" / "step-00000005").exists()
 
 
+@pytest.mark.slow
 def test_the_command_starts_ranks_and_tells_which_one_was_killed(settings, tmp_path, reversed_words):
     command = [sys.executable, "-m", "nmt", "train", "--nproc", "2", "--data", str(reversed_words)]
     endless = settings("training.max_updates=100000", "training.patience=null", "logging.every_updates=1")

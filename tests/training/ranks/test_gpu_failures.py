@@ -55,8 +55,8 @@ def end_as_a_launcher(ranks: list[Rank]) -> list[str]:
     ("what", "rank", "cause"),
     [
         ("raise", 1, "ValueError: a mistake of this test"),
-        ("kill", 1, None),
-        ("exchange", 1, "the memory ended while ranks exchanged tensors"),
+        pytest.param("kill", 1, None, marks=pytest.mark.slow),
+        pytest.param("exchange", 1, "the memory ended while ranks exchanged tensors", marks=pytest.mark.slow),
         pytest.param("step", 1, "out of memory", marks=pytest.mark.slow),
         pytest.param("full", 0, "cannot be written", marks=pytest.mark.slow),
     ],
@@ -76,7 +76,7 @@ def test_a_rank_that_fails_ends_though_the_others_wait_for_it(run_ranks, setting
 
 @pytest.mark.parametrize(
     "what",
-    ["memory", "bucket-5", *(pytest.param(f"bucket-{sent}", marks=pytest.mark.slow) for sent in (0, 1, 2, 3, 4))],
+    ["memory", *(pytest.param(f"bucket-{sent}", marks=pytest.mark.slow) for sent in range(6))],
 )
 def test_a_rank_out_of_memory_does_its_share_again(run_ranks, settings, tmp_path, what):
     """Before the exchange it alone does so; when it has sent some of its gradients, all ranks do."""

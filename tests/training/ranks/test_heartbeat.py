@@ -87,6 +87,7 @@ def test_when_a_rank_is_stopped_all_others_end_and_name_it(settings, tmp_path, r
         assert "Traceback" not in error
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_busy_for_long_is_waited_for(settings, tmp_path, reversed_words):
     ranks = start_ranks(
         2, reversed_words, settings(), tmp_path / "run", tmp_path / "out", "sleep", 1, 7, environment=FAST

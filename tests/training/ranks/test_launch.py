@@ -74,6 +74,7 @@ def test_a_listening_socket_is_found_with_its_address(family, address):
         assert addresses_listened_on(os.getpid()) == before | {address}
 
 
+@pytest.mark.slow
 @needs_proc
 def test_ranks_listen_on_loopback_alone_and_meet_in_a_private_folder(settings, tmp_path, reversed_words):
     endless = settings("training.max_updates=100000", "training.patience=null", "logging.every_updates=1")

@@ -41,6 +41,7 @@ def test_ranks_learn_what_one_learns_and_save_the_same(run_ranks, settings, tmp_
     assert norms[1] == pytest.approx(norms[0], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_in_bf16_ranks_multiply_by_the_weights_that_they_have_gathered(run_ranks, settings):
     changes = ["training.precision=bf16", "training.ema_decay=0.5", "training.max_updates=10"]
     whole = run_ranks(2, settings(*changes), "whole")
@@ -49,6 +50,7 @@ def test_in_bf16_ranks_multiply_by_the_weights_that_they_have_gathered(run_ranks
     assert (sharded[0]["parameters"] == sharded[1]["parameters"]).all()
 
 
+@pytest.mark.slow
 def test_a_run_resumes_with_another_number_of_ranks_and_bit_for_bit_with_the_same(run_ranks, settings, tmp_path):
     sharded, whole = settings(*SHARDED), settings(*EXACT, name="whole")
     run_ranks(2, sharded, "straight")
@@ -60,6 +62,7 @@ def test_a_run_resumes_with_another_number_of_ranks_and_bit_for_bit_with_the_sam
         assert_close(saved(tmp_path / name, 20), saved(tmp_path / "straight", 20))
 
 
+@pytest.mark.slow
 def test_a_rank_out_of_memory_halves_and_all_learn_the_same(run_ranks, settings):
     [one] = run_ranks(1, settings(*EXACT, "batching.micro_batch_tokens=1000"), "alone")
     sharded = settings(*SHARDED, "batching.micro_batch_tokens=1000", name="sharded")

@@ -97,7 +97,7 @@ def test_a_fresh_run_leaves_the_one_there_alone(run_training, tmp_path, listener
 @pytest.mark.parametrize(
     "starter",
     [
-        ["-m", "nmt"],
+        pytest.param(["-m", "nmt"], marks=pytest.mark.slow),
         pytest.param(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"], marks=pytest.mark.slow),
     ],
 )
