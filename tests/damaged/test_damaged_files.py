@@ -120,6 +120,13 @@ def test_an_error_of_bytes_in_a_vocabulary_is_an_error(reader):
     assert reader.read(name, damaged(reader.content(name), [flipped], None)).fault is None
 
 
+def test_a_pattern_that_fits_no_parameter_of_a_run_names_the_run(reader):
+    content = reader.content("settings of a run")
+    outcome = reader.read("settings of a run", content.replace(b"freeze: []", b"freeze: ['']"))
+    assert outcome.fault is None, outcome.fault
+    assert "matches no parameter of" in outcome.error
+
+
 @pytest.mark.parametrize("tree", TREES)
 def test_damage_changes_content_and_is_the_same_every_time(tree):
     name = next(name for name, form in FORMATS.items() if form.tree == tree)

@@ -155,7 +155,7 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
             bundle = load_bundle(bundle_to_use(beginning.init_from))
             _check_fit(bundle, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
-    freeze(model, config.training.freeze)
+    freeze(model, config.training.freeze, whose=str(beginning.checkpoint or "the model"))
     learner = new_learner(model, config, hardware, ranks)
     learner.micro_batch_limit = progress.micro_batch_limit
     if progress.loss_scale is not None and hardware.precision == "fp16":
@@ -213,10 +213,13 @@ def check_tied_embeddings(config: Config, vocab: Vocabulary) -> None:
         )
 
 
-def freeze(model: Transformer, patterns: Sequence[str]) -> None:
+def freeze(model: Transformer, patterns: Sequence[str], *, whose: str = "the model") -> None:
     """Freeze the parameters whose names match a pattern.
 
     A pattern that matches no current name is matched with the names of earlier versions, so that their runs resume.
+
+    Args:
+        whose: what an error calls the owner of the parameters.
 
     Raises:
         ConfigError: a pattern matches no parameter, or all parameters are frozen.
@@ -228,13 +231,15 @@ def freeze(model: Transformer, patterns: Sequence[str]) -> None:
         if not matching:
             parts = sorted({name.split(".")[0] for name in names})
             raise ConfigError(
-                f"training.freeze: {pattern!r} matches no parameter. Names begin with {', '.join(parts)}: for example "
-                "encoder.* or encoder.0.*."
+                f"training.freeze: {pattern!r} matches no parameter of {whose}. Names begin with {', '.join(parts)}: "
+                "for example encoder.* or encoder.0.*."
             )
         for name in matching:
             names[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in names.values()):
-        raise ConfigError("training.freeze: the patterns freeze every parameter, so nothing is left to learn.")
+        raise ConfigError(
+            f"training.freeze: the patterns freeze every parameter of {whose}, so nothing is left to learn."
+        )
 
 
 def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence[Path]) -> None:
