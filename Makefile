@@ -27,6 +27,9 @@ ROOMS   ?= model kernels training search translation checkpoint data
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
 
+# The tests start hundreds of commands: each module is compiled once, not by each of them, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Workers of one thread each: on small tensors, threads that wait for each other are slower than none. More than two
 # cores, since tests also wait for disks and other processes; a worker without tests takes half of another's.
 test: lint

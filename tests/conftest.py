@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import random
 import re
+import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -34,6 +37,28 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[..., Path]:
+    """Make a folder that takes long: the first worker that needs it makes it, and each takes a copy."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base if worker_id == "master" else base.parent
+
+    def copy(name: str, make: Callable[[Path], None]) -> Path:
+        made = shared / f"made-{name}"
+        with made.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (made / "finished").exists():
+                shutil.rmtree(made, ignore_errors=True)
+                made.mkdir()
+                make(made)
+                (made / "finished").touch()
+        folder = tmp_path_factory.mktemp(name)
+        shutil.copytree(made, folder, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("finished"))
+        return folder
+
+    return copy
 
 
 @pytest.fixture(autouse=True)

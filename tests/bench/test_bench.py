@@ -172,6 +172,7 @@ def test_a_worker_that_talks_much_is_neither_stopped_nor_misunderstood(tmp_path,
     assert measured == {"noisy": [{"seconds": 1.0, "tokens": 2}] * 2}
 
 
+@pytest.mark.slow
 def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):
     command = [sys.executable, "-m", "nmt", "bench", "train", "--data", str(data), "--preset", "tiny", "--rounds", "1"]
     result = subprocess.run(

@@ -172,6 +172,7 @@ def test_an_output_that_ends_early_is_a_difference(model):
     assert [difference.place for difference in found.differences] == [1]
 
 
+@pytest.mark.slow
 def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):
     command = [
         sys.executable, "-m", "nmt", "bench", "translate", "--preset", "tiny", "--data", str(data), "--rounds", "1",

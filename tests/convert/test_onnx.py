@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nmt.checkpoint.bundle import Bundle
+from nmt.checkpoint.bundle import Bundle, load_bundle
 from nmt.config import DecodingConfig
 from nmt.convert.certificate.checks import COMPARISONS
 from nmt.convert.certificate.our_side import OurSide
@@ -54,12 +54,16 @@ def onnx():
 
 
 @pytest.fixture(scope="module")
-def exported(make_bundle, onnx, tmp_path_factory) -> tuple[Bundle, Path]:
+def exported(make_bundle, onnx, made_once) -> tuple[Bundle, Path]:
     """A bundle with most settings that the paper does not have, and its export."""
-    bundle, folder = make_bundle(**OTHERS), tmp_path_factory.mktemp("exports") / "model"
-    assert names(checks := export(TARGET, bundle, folder)) == ALL
-    assert not failed(checks), checks
-    return bundle, folder
+
+    def make(folder: Path) -> None:
+        shutil.copytree(make_bundle(**OTHERS).folder, folder / "bundle")
+        assert names(checks := export(TARGET, load_bundle(folder / "bundle"), folder / "model")) == ALL
+        assert not failed(checks), checks
+
+    folder = made_once("onnx", make)
+    return load_bundle(folder / "bundle"), folder / "model"
 
 
 @pytest.fixture

@@ -31,7 +31,10 @@ def test_a_bundle_of_every_version_is_imported(old, tmp_path):
     assert json.loads((tmp_path / "new" / "notes.json").read_text()) == json.loads((old / "notes.json").read_text())
 
 
-@pytest.mark.parametrize("replaced", ["model.safetensors", "config.yaml", "vocab.model"])
+@pytest.mark.parametrize(
+    "replaced",
+    ["model.safetensors", *(pytest.param(other, marks=pytest.mark.slow) for other in ("config.yaml", "vocab.model"))],
+)
 def test_a_certificate_is_one_of_its_own_bundle_only(replaced, tmp_path):
     import_model(OLD[-1], tmp_path / "new")
     assert re.match(r"(\d+) of \1 checks passed", str(chain_of(tmp_path / "new").facts["compared"]))
@@ -89,7 +92,11 @@ def test_another_toolkits_folder_given_as_ours_is_no_complete_bundle(tmp_path):
 
 @pytest.mark.parametrize(
     ("changed", "check"),
-    [("weights", "encoder states"), ("settings", "encoder states"), ("vocabulary", "forced scores")],
+    [
+        ("weights", "encoder states"),
+        pytest.param("settings", "encoder states", marks=pytest.mark.slow),
+        pytest.param("vocabulary", "forced scores", marks=pytest.mark.slow),
+    ],
 )
 def test_a_copy_that_differs_is_noticed(changed, check, tmp_path):
     bundle = load_bundle(OLD[-1])

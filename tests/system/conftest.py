@@ -1,7 +1,5 @@
 """The toy pair prepared, encoded and trained for a moment by the real commands, shared by all system tests."""
 
-import fcntl
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,23 +26,9 @@ def nmt():
 
 
 @pytest.fixture(scope="session")
-def trained_once(tmp_path_factory, nmt, worker_id) -> Path:
-    """A folder where the bare commands ran in sequence, up to the average; training was short.
-
-    The first worker that needs it makes it, and each takes a copy.
-    """
-    base = tmp_path_factory.getbasetemp()
-    made = (base if worker_id == "master" else base.parent) / "made-once"
-    with made.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (made / "finished").exists():
-            shutil.rmtree(made, ignore_errors=True)
-            made.mkdir()
-            _train_once(nmt, made)
-            (made / "finished").touch()
-    folder = tmp_path_factory.mktemp("bare")
-    shutil.copytree(made, folder, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("finished"))
-    return folder
+def trained_once(made_once, nmt) -> Path:
+    """A folder where the bare commands ran in sequence, up to the average; training was short."""
+    return made_once("trained", lambda folder: _train_once(nmt, folder))
 
 
 def _train_once(nmt, folder: Path) -> None:

@@ -220,7 +220,7 @@ def test_whoever_stops_reading_is_no_error(bundle):
     assert b"Broken" not in result.stderr
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_interrupted_it_ends_without_a_word_however_often(bundle, times):
     command = [*NMT, "translate", "--model", str(bundle), "--threads", "2", "--no-guard"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

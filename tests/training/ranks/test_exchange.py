@@ -130,6 +130,7 @@ def test_two_ranks_that_a_signal_stops_resume_bit_for_bit(run_ranks, settings, t
     assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
 
 
+@pytest.mark.slow
 def test_an_exception_on_one_rank_ends_the_job_and_names_the_rank(settings, tmp_path, reversed_words):
     begin = time.monotonic()
     result = subprocess.run(
