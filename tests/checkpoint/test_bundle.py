@@ -293,7 +293,7 @@ def test_models_of_two_source_rules_are_neither_averaged_nor_an_ensemble(tmp_pat
 
 
 def test_the_last_are_by_update_and_the_best_by_score(tmp_path):
-    scores = {5: 9.0, 20: 1.0, 100: 5.0}
+    scores = {5: 5.0, 20: 1.0, 100: 9.0}
     for update in (5, 20, 100, 1000):
         save(RunFolder(tmp_path).checkpoint(update), training=state(update, scores))
     folder = {update: RunFolder(tmp_path).checkpoint(update) for update in (5, 20, 100, 1000)}

@@ -3,11 +3,16 @@
 import shutil
 
 import pytest
+import torch
 
 from nmt.data.vocab import Vocabulary
 from nmt.device import choose_hardware
 from nmt.evaluation import bleu
+from nmt.model.transformer import Transformer
+from nmt.search.settings import search_settings
 from nmt.training.validation import Validator
+from nmt.translation.ensemble import Ensemble
+from nmt.translation.translator import Translator
 
 TRANSLATIONS = {
     "zh": (["今天天气很好。", "我们去公园散步吧。"], ["今天的天气真好。", "我们去公园走走吧。"]),
@@ -40,3 +45,22 @@ def test_bleu_is_tokenised_for_the_target_language(settled, reversed_words, tmp_
 
     expected, other = (bleu(translations, references, target_lang=language).value for language in (target, source))
     assert validator.validate(Model()).bleu == expected != other
+
+
+def test_the_models_wrong_translations_are_scored_and_not_repaired(settled, reversed_words):
+    config, vocab = settled("validation.bleu_sentences=4"), Vocabulary.load(reversed_words / "vocab.model")
+    hardware = choose_hardware("cpu", "fp32", 1)
+    torch.manual_seed(1)
+    model = Transformer(config.model, vocab.target.size).eval()
+    lines = (reversed_words / f"valid.{config.data.source_lang}").read_text().splitlines()[:4]
+
+    def translations(*, guard: bool) -> list[str]:
+        translator = Translator(
+            Ensemble((model,), vocab, config), search_settings(config.validation.decoding), hardware, guard=guard
+        )
+        return [translation.text for translation in translator.translate(lines)]
+
+    wrong, repaired = (dict(zip(lines, translations(guard=guard), strict=True)) for guard in (False, True))
+    samples = Validator(reversed_words, config, vocab, hardware).validate(model).samples
+    assert {sample["source"]: sample["translation"] for sample in samples}.items() <= wrong.items()
+    assert any(wrong[sample["source"]] != repaired[sample["source"]] for sample in samples)

@@ -1,0 +1,32 @@
+"""Which pairs are held out, and in what order."""
+
+import numpy as np
+import pytest
+
+from nmt.corpora.cleaning import Chunk
+from nmt.corpora.holdout import hold_out
+from nmt.corpora.schema import HeldOut
+
+PAIRS = [(f"source {number}", f"target {number}") for number in range(60)]
+HASHES = np.random.default_rng(0).permutation(60).astype(np.uint64)
+
+
+def chunks(size: int) -> list[Chunk]:
+    found = []
+    for begin in range(0, len(PAIRS), size):
+        own, nothing = slice(begin, begin + size), np.zeros(len(PAIRS[begin : begin + size]), bool)
+        found.append(Chunk(PAIRS[own], PAIRS[own], HASHES[own] + 100, HASHES[own], HASHES[own], nothing, nothing))
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 7, 60])
+def test_the_smallest_hashes_are_held_out_in_the_order_of_the_corpus_however_it_is_read(size):
+    wanted = {
+        "valid": HeldOut(kind="held-out", pairs=5, max_share=0.5),
+        "test": HeldOut(kind="held-out", pairs=4, max_share=0.5),
+    }
+    held = hold_out(chunks(size), wanted)
+    ranked = np.argsort(HASHES)
+    for split, chosen in (("valid", ranked[:5]), ("test", ranked[5:9])):
+        assert held[split].pairs == [PAIRS[index] for index in sorted(chosen)]
+        assert held[split].pair_hashes.tolist() == [int(HASHES[index]) + 100 for index in sorted(chosen)]
