@@ -16,7 +16,7 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.lineage import data_lineage
 from nmt.hashing import sha256_of
 from nmt.lineage.chain import chain as chain_of
-from nmt.lineage.outputs import score_link
+from nmt.lineage.outputs import score_lineage, score_link
 from nmt.lineage.script import script_for
 from tests.commands import nmt_for_scripts
 
@@ -46,6 +46,15 @@ def chain(scored, tmp_path) -> Path:
 
 def links(link: dict) -> list[dict]:
     return [link, *(each for part in link["made_from"] for each in links(part))]
+
+
+def test_nothing_is_known_of_standard_input_where_a_file_has_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("-", "reference.de"):
+        Path(name).write_text("Eine Zeile.\n", "utf-8")
+    lineage = score_lineage([Path("-")], [Path("reference.de")])
+    assert [record["sha256"] for record in lineage["hypotheses"]] == [None]
+    assert [record["sha256"] for record in lineage["references"]] == [sha256_of(Path("reference.de"))]
 
 
 def test_a_score_leads_back_to_checksums_and_licences(chain, nmt):
