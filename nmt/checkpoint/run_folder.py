@@ -381,8 +381,11 @@ def chosen_bundle(path: Path) -> tuple[Path, str | None]:
 
 def best_checkpoint(run: Path) -> Path | None:
     """A run's best checkpoint, else its last; None if it has none."""
-    links = [link.resolve() for link in (RunFolder(run).best, RunFolder(run).last) if is_bundle(link)]
-    return next(iter((*links, *reversed(checkpoints(run).values()))), None)
+    there = checkpoints(run)
+    for link in (RunFolder(run).best, RunFolder(run).last):
+        if is_bundle(link):  # Named as the user names the run, unless the link leads out of it.
+            return next((path for path in there.values() if path.samefile(link)), link.resolve())
+    return next(reversed(there.values()), None)
 
 
 def why_not_better(average: Path, checkpoint: Path) -> str | None:

@@ -145,6 +145,17 @@ def test_translate_takes_a_better_average_unless_checkpoints_are_newer(tmp_path)
     assert chosen_bundle(tmp_path) == (average, None)
 
 
+def test_the_best_checkpoint_is_named_as_the_run_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Path("runs") / "mine"
+    fake(run, 1), fake(run, 2)
+    update_links(run, {1: 2.0, 2: 1.0})
+    assert str(bundle_to_use(run)) == "runs/mine/checkpoints/step-00000001"
+    (run / "best").unlink()
+    (run / "best").symlink_to(fake(tmp_path / "elsewhere", 5))
+    assert bundle_to_use(run) == tmp_path / "elsewhere/checkpoints/step-00000005"
+
+
 def test_what_is_not_there_is_an_error(tmp_path):
     with pytest.raises(CheckpointError, match="nmt train"):
         newest_run(tmp_path)

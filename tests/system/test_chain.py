@@ -78,7 +78,7 @@ def test_an_average_without_its_valid_set_is_not_used(trained, nmt, tmp_path):
     ):
         assert words in result.stderr
     translated = nmt("translate", "--max-extra-length", "2", cwd=tmp_path, text="A man.\n")
-    assert f"model: {tmp_path / run}/checkpoints/step-00000060 (update 60, BLEU " in translated.stderr
+    assert f"model: {run}/checkpoints/step-00000060 (update 60, BLEU " in translated.stderr
     assert f"{run}/average is not used: it was not validated" in translated.stderr
     elsewhere = ["--data", tmp_path / "nowhere", "--out", tmp_path / "other"]
     refused = nmt("average-checkpoints", *elsewhere, cwd=tmp_path, check=False)

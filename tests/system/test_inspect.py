@@ -233,7 +233,7 @@ RUN = "model: runs/toy-en-de-tiny/"
 @pytest.mark.parametrize(
     ("path", "kinds"),
     [
-        ("runs/toy-en-de-tiny", [f"{RUN}average", "checkpoint: ", "data set: ", "vocabulary: ", "file: "]),
+        ("runs/toy-en-de-tiny/average", [f"{RUN}average", "checkpoint: ", "data set: ", "vocabulary: ", "file: "]),
         ("runs/toy-en-de-tiny/last", [f"{RUN}last", "data set: ", "vocabulary: ", "file: "]),
         ("data/toy-en-de", ["data set: data/toy-en-de", "vocabulary: ", "file: "]),
         ("data/toy-en-de/vocab.model", ["data set: data/toy-en-de", "vocabulary: ", "file: "]),
@@ -255,7 +255,7 @@ def test_a_copied_checkpoint_is_made_again_by_its_update(chain, nmt, tmp_path):
 
 def test_a_bundle_without_checksums_is_not_called_unchanged(chain, nmt):
     (chain / "runs/toy-en-de-tiny/average/checksums.json").unlink()
-    result = nmt("inspect", "runs/toy-en-de-tiny", cwd=chain)
+    result = nmt("inspect", "runs/toy-en-de-tiny/average", cwd=chain)
     assert "model: runs/toy-en-de-tiny/average\n" in result.stdout
     assert "checksums.json is missing or damaged, so its files cannot be checked" in result.stdout
 
@@ -333,7 +333,7 @@ def test_a_damaged_lineage_is_an_error(chain, nmt):
     record = json.loads((chain / "score.json").read_text())
     record["systems"][0]["scores"][0]["value"] = 10**400
     (chain / "huge.json").write_text(json.dumps(record))
-    for path in ("runs/toy-en-de-tiny", "huge.json"):
+    for path in ("runs/toy-en-de-tiny/average", "huge.json"):
         result = nmt("inspect", path, cwd=chain, check=False)
         assert result.returncode == 2
         assert "its lineage is damaged" in result.stderr
