@@ -101,9 +101,8 @@ def choose_hardware(
     Raises:
         ConfigError: the requested device is not available, or does not support that precision.
     """
-    found, unused_gpu = _choose_device(device)
+    found, unused_gpu = choose_device(device, local_rank, local_ranks)
     if found.type == "cuda":
-        found = _own_gpu(found, local_rank, local_ranks)
         _choose_gpu_kernels(deterministic=deterministic)
     if precision == "auto" and begun_in is not None and computes(found, begun_in):
         chosen, reason = begun_in, "as the output was begun"
@@ -234,8 +233,14 @@ def total_memory(device: torch.device) -> int | None:
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
-def _choose_device(device: DeviceChoice) -> tuple[torch.device, str]:
-    """The device, and why ``auto`` took no GPU although there is one; empty if there is no such reason."""
+def choose_device(
+    device: DeviceChoice = "auto", local_rank: int = 0, local_ranks: int = 1
+) -> tuple[torch.device, str]:
+    """The device of a process, and why ``auto`` took no GPU although there is one (empty if there is no reason).
+
+    Raises:
+        ConfigError: the requested device is not available, or this process has no GPU of its own.
+    """
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     names = [name for name in ("cuda", "mps", "cpu") if available[name]]
     if device != "auto" and not available[device]:
@@ -244,6 +249,8 @@ def _choose_device(device: DeviceChoice) -> tuple[torch.device, str]:
             "choose."
         )
     chosen = torch.device(names[0] if device == "auto" else device)
+    if chosen.type == "cuda":
+        chosen = _own_gpu(chosen, local_rank, local_ranks)  # first: a look at another GPU would take memory there
     missing = _missing_kernels(chosen)
     if missing is None:
         return chosen, ""

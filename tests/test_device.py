@@ -144,6 +144,17 @@ def test_a_gpu_without_kernels_is_not_taken(monkeypatch):
         choose_hardware("cuda", "fp32")
 
 
+def test_a_rank_looks_at_its_own_gpu_alone(monkeypatch):
+    """A look at another one would take memory there, and fails where a GPU serves one process only."""
+    looked_at, own = [], []
+    OldGpu(monkeypatch)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.setattr(torch.cuda, "set_device", own.append)
+    monkeypatch.setattr(torch, "ones", lambda *size, device: looked_at.append((own[:], device)))
+    assert device.choose_device("auto", local_rank=3, local_ranks=8) == (torch.device("cuda", 3), "")
+    assert looked_at == [([3], torch.device("cuda", 3))]
+
+
 def test_another_error_of_a_gpu_is_not_taken_for_missing_kernels(monkeypatch):
     OldGpu(monkeypatch)
 

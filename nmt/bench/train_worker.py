@@ -100,11 +100,12 @@ def _transformers(config: Config) -> _Toolkit:
     import transformers
 
     from nmt.convert.transformers import marian_config
-    from nmt.device import choose_hardware
+    from nmt.device import choose_device, choose_hardware
 
     if config.training.threads is not None:
         torch.set_num_threads(config.training.threads)
-    device = torch.device("cuda" if torch.cuda.is_available() and config.training.device != "cpu" else "cpu")
+    found, _ = choose_device(config.training.device)
+    device = found if found.type == "cuda" else torch.device("cpu")
     # On a GPU everybody trains in 16 bits; on a CPU a plain loop is in fp32.
     precision = choose_hardware("cuda", config.training.precision).precision if device.type == "cuda" else "fp32"
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)

@@ -161,7 +161,8 @@ def train(
         check_run(run, resolved, folders, accept_changes=accept_changes)
     if launches:
         ranks = nproc or 1
-        if not torch.cuda.is_available():  # whose memory a look would take for as long as the ranks train
+        # A look at a GPU would take memory there for as long as the ranks train.
+        if resolved.training.device == "cpu" or not torch.cuda.is_available():
             summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
         raise typer.Exit(launch(sys.argv[1:], ranks))
     summary = summarize(folders, resolved)

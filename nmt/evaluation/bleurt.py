@@ -80,6 +80,7 @@ class Bleurt:
 
 
 def _device() -> str:
-    import torch
+    from nmt.device import choose_device
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    found, _ = choose_device()
+    return found.type if found.type == "cuda" else "cpu"

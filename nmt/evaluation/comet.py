@@ -74,6 +74,6 @@ class Comet:
 
 
 def _gpus() -> int:
-    import torch
+    from nmt.device import choose_device
 
-    return int(torch.cuda.is_available())
+    return int(choose_device()[0].type == "cuda")

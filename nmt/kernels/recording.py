@@ -81,10 +81,10 @@ class CudaRecorder:
             try:
                 return self._recorded(work)
             except RuntimeError as error:
+                keep_memory(self._device)
                 if is_out_of_memory(error):
                     raise
                 self._failures[self._device] = str(error)
-                keep_memory(self._device)
                 return work
 
     def _fits(self, need: int) -> bool:

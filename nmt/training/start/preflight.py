@@ -93,14 +93,16 @@ def preflight(
     lengths = [data.longest, data.short] if learner.model.takes_sentence_rows else [data.longest]
     # No update has more positions than this for a rank.
     useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
-    if hardware.device.type == "mps":
-        useful = min(useful, _LARGEST_ON_MPS // config.data.target_pieces)
+    logits = config.data.target_pieces * (2 if config.training.r_drop else 1)
+    largest = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // logits}.get(hardware.device.type, useful)
     if asked == "auto":
-        is_cpu = hardware.device.type == "cpu"
-        largest = min(useful, _LARGEST_ON_CPU) if is_cpu else useful
-        size = progress.micro_batch_tokens or _largest_fitting(learner, largest, config, hardware, lengths, ranks)
+        size = progress.micro_batch_tokens or _largest_fitting(
+            learner, min(useful, largest), config, hardware, lengths, ranks
+        )
     else:
         size = asked
+        if hardware.device.type == "mps" and asked > largest:
+            learner.micro_batch_limit = min(learner.micro_batch_limit or largest, largest)
         # A GPU reports when its memory is full; on a CPU, the system kills the process.
         if hardware.device.type == "cpu" and learner.micro_batch_limit is None:
             fitting = _largest_fitting(learner, min(asked, useful), config, hardware, lengths, ranks)

@@ -3,8 +3,9 @@
 from itertools import pairwise
 
 import pytest
+import torch
 
-from nmt.device import choose_hardware
+from nmt.device import Hardware, choose_hardware
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
@@ -138,6 +139,25 @@ def test_all_ranks_take_the_smallest_limit_of_any(settled, reversed_words, tmp_p
     learner = make_learner(beginning, config, data.vocab, NO_OTHERS)
     measured = module.preflight(learner, config, hardware, tmp_path, Progress(), data, One(0, 2))
     assert measured.micro_batch_tokens == learner.micro_batch_limit == 11
+
+
+@pytest.mark.parametrize("size", ["auto", "512"])
+@pytest.mark.parametrize(("weight", "passes"), [(0.0, 1), (0.5, 2)])
+def test_no_logits_of_an_apple_gpu_take_4_gib(settled, reversed_words, tmp_path, monkeypatch, size, weight, passes):
+    """Larger ones end the process, whether the size was asked for or not; R-Drop makes them twice."""
+    config = settled(f"batching.micro_batch_tokens={size}", f"training.r_drop={weight}")
+    data = TrainingData.open([reversed_words], config)
+    learner = make_learner(Beginning(Progress(), choose_hardware("cpu", "fp32", 1)), config, data.vocab, NO_OTHERS)
+    monkeypatch.setattr(module, "_LARGEST_ON_MPS", 100 * config.data.target_pieces)
+    for name, value in {"memory_in_use": 1, "memory_for_use": 10**12, "matrix_rate": 1.0}.items():
+        monkeypatch.setattr(module, name, lambda *_, value=value: value)
+    tried = []
+    monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: tried.append(batch.positions) or 1.0)
+    apple = Hardware(torch.device("mps"), "fp32", 1, "as asked")
+    measured = module.preflight(learner, config, apple, tmp_path, Progress(), data, NO_OTHERS)
+    assert max(tried) <= 100 // passes
+    assert measured.micro_batch_tokens <= 100 // passes
+    assert size == "auto" or learner.micro_batch_limit == 100 // passes
 
 
 @pytest.mark.parametrize(("compiles", "passes"), [("true", 2), ("false", 1)])
