@@ -233,9 +233,7 @@ def total_memory(device: torch.device) -> int | None:
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
-def choose_device(
-    device: DeviceChoice = "auto", local_rank: int = 0, local_ranks: int = 1
-) -> tuple[torch.device, str]:
+def choose_device(device: DeviceChoice = "auto", local_rank: int = 0, local_ranks: int = 1) -> tuple[torch.device, str]:
     """The device of a process, and why ``auto`` took no GPU although there is one (empty if there is no reason).
 
     Raises:

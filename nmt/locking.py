@@ -136,16 +136,29 @@ def holder(path: Path) -> str:
 
 
 def is_held(path: Path) -> bool:
-    """Whether the process named in a lock is alive; false if it runs on another machine, or none is named."""
+    """Whether the process named in a lock is alive and holds it; false if it runs on another machine.
+
+    Another process may have the number of a holder that was killed, so the lock itself is asked then.
+    """
     try:
         match = re.fullmatch(r"(\d+) on (\S*)", path.read_text("utf-8"))
         if match is None or match[2] != socket.gethostname():
             return False
         os.kill(int(match[1]), 0)
     except PermissionError:
-        return True  # The process belongs to another user.
+        pass  # The process belongs to another user.
     except (OSError, ValueError, OverflowError):
         return False
+    return not _is_free(path)
+
+
+def _is_free(path: Path) -> bool:
+    """Whether nobody holds a lock. False if that cannot be found out."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)  # which closing ends
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
     return True
 
 

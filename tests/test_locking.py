@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import NmtWarning
-from nmt.locking import exclusive, holder, is_lock
+from nmt.locking import exclusive, holder, is_held, is_lock
 
 
 def test_one_at_a_time_and_no_file_left(tmp_path):
@@ -68,6 +68,18 @@ def test_what_a_killed_holder_left_is_taken(tmp_path, left):
     with exclusive(path):
         assert holder(path).startswith(f"{os.getpid()} on ")
     assert not path.exists()
+
+
+def test_a_lock_is_held_only_while_its_holder_holds_it(tmp_path):
+    """The number of a process that was killed may be that of another one, after a restart or in a container."""
+    path = tmp_path / ".x.lock"
+    assert not is_held(path)
+    with exclusive(path):
+        assert is_held(path)
+        left = path.read_text()
+    path.write_text(left)
+    assert not is_held(path)
+    assert path.read_text() == left
 
 
 def test_a_link_is_not_followed(tmp_path):

@@ -37,7 +37,8 @@ def average_checkpoints(
     from nmt.checkpoint.describing import has_checkpoints, newest_trained_run
     from nmt.checkpoint.run_folder import RunFolder, best_checkpoint, validation_score, why_not_better
     from nmt.cli.console import notice
-    from nmt.errors import CheckpointError, ConfigError, DataError
+    from nmt.device import is_out_of_memory
+    from nmt.errors import ConfigError, NmtError
     from nmt.training.averages import validate_average
     from nmt.training.start.recorded_data import data_to_resume
 
@@ -49,11 +50,11 @@ def average_checkpoints(
         for line in (f"run: {run} (the newest)", *remarks):
             notice(line)
     if updates is not None:
-        inputs = named_checkpoints(run, updates.split(","))
+        inputs = named_checkpoints(run, [update.strip() for update in updates.split(",")])
     else:
         inputs = best_checkpoints(run, best) if best is not None else last_checkpoints(run, last or 5)
-    wanted, there = best or last or 5, len(inputs)
-    if updates is None and there < wanted:
+    wanted, there = best or last or 0, len(inputs)
+    if there < wanted:
         kind = "validated checkpoint" if best is not None else "checkpoint"
         notice(f"averaging {there} {kind}{'s' * (there > 1)}: the run has no more, and {wanted} were asked for")
 
@@ -62,10 +63,11 @@ def average_checkpoints(
             folders = [folder for folder, _ in data_to_resume(run, data)]
             notice(f"validating on {folders[0]}")
             validation = validate_average(mean, folders)
-        except (CheckpointError, DataError) as error:
-            if data is not None:
+        except (NmtError, RuntimeError, MemoryError) as error:
+            is_full = is_out_of_memory(error)
+            if (data is not None or not isinstance(error, NmtError)) and not is_full:
                 raise
-            notice(f"not validated: {error}")
+            notice(f"not validated: {'the memory does not suffice' if is_full else error}")
             return None
         return {"loss": validation.loss, "bleu": validation.bleu}
 

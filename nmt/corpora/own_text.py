@@ -68,11 +68,16 @@ def paired(texts: Iterable[OwnText], languages: tuple[str, str]) -> list[OwnText
         last = found[-1] if found else None
         if isinstance(text, str) and isinstance(last, str) and all(_is_side(word, languages) for word in (last, text)):
             codes = [language_of_name(Path(word)) for word in (last, text)]
-            is_exchanged = all(fitting([code], own) for code, own in zip(codes, languages[::-1], strict=True))
-            found[-1] = (text, last) if is_exchanged else (last, text)
+            # The names of pt and pt-BR fit both ways.
+            found[-1] = (text, last) if _fit(codes, languages[::-1]) and not _fit(codes, languages) else (last, text)
         else:
             found.append(text)
     return found
+
+
+def _fit(codes: Iterable[str], languages: tuple[str, str]) -> bool:
+    """Whether files whose names end with these codes may hold these languages."""
+    return all(fitting([code], own) for code, own in zip(codes, languages, strict=True))
 
 
 def _is_side(text: str, languages: tuple[str, str]) -> bool:

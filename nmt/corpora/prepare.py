@@ -139,6 +139,7 @@ def prepare(
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours
+            refuse_while_trained_on(out)
             with writing(workspace):
                 flush_folder(workspace)
                 swap_folders(folder, workspace, _replaced(folder))

@@ -155,7 +155,7 @@ def _by_identification(blocks: Sequence[Sequence[str]], own: str, other: str) ->
         return ""
     labels = Counter(identifier.classify("\n".join(block))[0] for block in blocks if block)
     exchanged = sum(labels[label] for label in alike(other))
-    if exchanged > _MOST_BLOCKS * labels.total():
+    if exchanged > _MOST_BLOCKS * labels.total() and alike(own).isdisjoint(alike(other)):
         return "exchanged"
     label, count = labels.most_common(1)[0]
     return f"like {label}" if label not in alike(own) and count > _MOST_BLOCKS * labels.total() else ""

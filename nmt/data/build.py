@@ -190,6 +190,8 @@ def _encode_all(
     def save() -> None:
         # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
         for text in pending:
+            check_unused(text.data)  # again, after what may have been hours
+        for text in pending:
             if not _has_vocabulary(text.data, vocab):
                 before = keep_given_vocabulary(text.data)
                 if before is not None:
@@ -322,11 +324,10 @@ def size_warnings(built: Sequence[BuiltVocabulary]) -> list[str]:
     found = sum(each.index.splits["train"].sides[side].pieces for each in built for side in SIDES)
     if built[0].index.vocabulary is None or found >= _FEWEST_PER_PIECE * size:
         return []
-    smaller = max(100, round(found / _FEWEST_PER_PIECE / 100) * 100)
-    return [
-        f"each of the {size:,} pieces occurs {found / size:.1f} times on average, too rarely to be learnt. Choose a "
-        f"smaller vocabulary, such as --size {smaller}, or add text."
-    ]
+    smaller = int(found / _FEWEST_PER_PIECE) // 100 * 100
+    advice = f"Choose a smaller vocabulary, such as --size {smaller}, or add text." if smaller else "Add text."
+    occurs = f"each of the {size:,} pieces occurs {found / size:.1f} times on average"
+    return [f"{occurs}, too rarely to be learnt. {advice}"]
 
 
 def warnings(built: BuiltVocabulary) -> list[str]:

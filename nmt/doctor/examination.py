@@ -146,10 +146,12 @@ def examine(
             training = _training(data, [first], steps)
             translating = _translating(data, scratch, hardware, products, peers, steps)
             training += _training(data, others, steps)
+        chosen = partial(
+            choices, hardware_of_preset(COMPARED), hardware, attention, search_attention, training, translating
+        )
+        made = steps.do("choices", 0.9, chosen, list[Choice]())
+        if with_speeds and data is not None:  # last: it takes minutes, which come on top
             scaling = _scaling(data, hardware, report, steps.left_out)
-    chosen = partial(
-        choices, hardware_of_preset(COMPARED), hardware, attention, search_attention, training, translating
-    )
     return Examination(
         nmt_version=nmt.__version__,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -163,7 +165,7 @@ def examine(
         fused_attention_library=library,
         exchange=exchange,
         checks=checks,
-        choices=steps.do("choices", 0.9, chosen, list[Choice]()),
+        choices=made,
         training=training,
         translating=translating,
         scaling=scaling,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from nmt.doctor.steps import impersonal
 from nmt.errors import NmtError
 from nmt.training.ranks.rendezvous import environment_of_rank, private_rendezvous
 from nmt.writing import writing
@@ -65,4 +66,4 @@ def _content(file: IO[str]) -> str:
 
 def last_line(errors: str, code: int) -> str:
     """The last line of what a failed process wrote to stderr."""
-    return (errors.strip().splitlines() or [f"exit code {code}"])[-1]
+    return impersonal((errors.strip().splitlines() or [f"exit code {code}"])[-1])

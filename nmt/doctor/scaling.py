@@ -11,6 +11,7 @@ import torch
 
 from nmt.device import Hardware
 from nmt.doctor.rank_processes import output_of_main_rank
+from nmt.doctor.steps import impersonal
 from nmt.errors import NmtError
 
 _UPDATES = 10
@@ -63,7 +64,7 @@ def scaling_speeds(
         try:
             measured = json.loads(output_of_main_rank(arguments, ranks, seconds=_SECONDS))
         except (NmtError, OSError, ValueError) as error:
-            left_out.append(f"training on {ranks} {'GPU' if ranks == 1 else 'GPUs'}: {error}")
+            left_out.append(f"training on {ranks} {'GPU' if ranks == 1 else 'GPUs'}: {impersonal(str(error))}")
             continue
         for preset, tokens, rate in measured:
             if ranks == 1:

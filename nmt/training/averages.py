@@ -12,7 +12,7 @@ from nmt.errors import ConfigError
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.ranks.exchange import NO_OTHERS
 from nmt.training.run import hardware_of
-from nmt.training.validation import Validation, Validator
+from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validation, Validator
 
 
 def validate_average(mean: Bundle, data: Sequence[Path]) -> Validation:
@@ -26,7 +26,9 @@ def validate_average(mean: Bundle, data: Sequence[Path]) -> Validation:
     """
     hardware = _hardware_here(mean.config)
     valid_data = TrainingData.open(data, mean.config).folders[0]
-    validator = Validator(valid_data, mean.config, mean.vocab, hardware)
+    size = mean.config.batching.micro_batch_tokens
+    batch_tokens = VALIDATION_BATCH_TOKENS if size == "auto" else min(size, VALIDATION_BATCH_TOKENS)
+    validator = Validator(valid_data, mean.config, mean.vocab, hardware, batch_tokens=batch_tokens)
     validation = validator.validate(mean.build_model(hardware.device, hardware.weights_dtype))
     assert validation is not None  # only `until` breaks it off
     return validation

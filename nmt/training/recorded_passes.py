@@ -15,10 +15,12 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+import torch
+
 from nmt.config import TrainingConfig
 from nmt.device import Hardware
 from nmt.errors import ConfigError
-from nmt.kernels.recording import Recorder, Work
+from nmt.kernels.recording import OLDEST_TORCH, Recorder, Work
 from nmt.model.transformer import Transformer
 from nmt.training.input.model_inputs import ModelInputs, Sizes
 
@@ -101,15 +103,15 @@ def check_recording(model: Transformer, training: TrainingConfig, hardware: Hard
     if not training.cuda_graphs:
         return
     if model.kernels.recorder is None:
-        reason = (
-            "this GPU or its driver cannot record CUDA graphs"
-            if hardware.device.type == "cuda"
-            else f"needs a CUDA GPU, but training runs on {hardware.device}"
-        )
+        reason = "this GPU or its driver cannot record CUDA graphs"
+        if hardware.device.type != "cuda":
+            reason = f"needs a CUDA GPU, but training runs on {hardware.device}"
+        elif torch.__version__ < OLDEST_TORCH:
+            reason = f"needs torch {OLDEST_TORCH} or newer, but this is {torch.__version__}"
         raise ConfigError(f"training.cuda_graphs: {reason}. Set training.cuda_graphs=false.")
     if not model.takes_sentence_rows:
         raise ConfigError(
-            "training.cuda_graphs needs batches without padding, whose sizes come again: bf16 or fp16, torch 2.10 or "
-            "newer, training.deterministic=false, and a model with scaled_dot_product attention over the whole "
+            "training.cuda_graphs needs batches without padding, whose sizes come again: bf16 or fp16, "
+            "training.deterministic=false, and a model with scaled_dot_product attention over the whole "
             "sentence and without attention_dropout. Set training.cuda_graphs=false, or change these settings."
         )

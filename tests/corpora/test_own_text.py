@@ -82,6 +82,13 @@ def test_two_files_in_succession_are_source_and_target(here, words, expected):
     assert paired(words, ("en", "de")) == expected
 
 
+def test_two_files_of_one_language_keep_their_order_where_their_names_fit(here):
+    for name in ("a.pt", "a.pt-BR"):
+        (here / name).touch()
+    assert paired(["a.pt", "a.pt-BR"], ("pt", "pt-BR")) == [("a.pt", "a.pt-BR")]
+    assert paired(["a.pt-BR", "a.pt"], ("pt-BR", "pt")) == [("a.pt-BR", "a.pt")]
+
+
 def test_two_files_are_prepared_as_one_prefix(here):
     for number, name in enumerate(("x.en", "x.de")):
         (here / name).write_text("".join(f"{row[number]}\n" for row in ROWS))

@@ -43,6 +43,12 @@ def test_exchanged_sides(pairs):
     assert "exchanged" in found
 
 
+@pytest.mark.parametrize("other", ["en-US", "eng_Latn"])
+def test_two_forms_of_one_language_cannot_be_told_apart(pairs, other):
+    forms = [(source, source.replace("the ", "this ")) for source, _ in pairs]
+    assert not any("exchanged" in doubt for doubt in doubts(forms, "en-GB", other))
+
+
 def test_exchanged_scripts_are_found_without_the_language_identifier(pairs, monkeypatch):
     monkeypatch.setattr(sample_check.importlib.util, "find_spec", lambda name: None)
     lines = [("สวัสดี" * (1 + n % 7), "hello " * (1 + n % 7)) for n in range(40)]

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from nmt.checkpoint.lineage import vocabulary_origin
+from nmt.data import build as build_module
 from nmt.data import training_lines
 from nmt.data.build import build_joint_vocabulary, build_vocabulary, size_warnings
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
@@ -198,7 +199,7 @@ def test_origins_of_given_vocabularies_are_found(sets, tmp_path):
     assert vocabulary_origin(sets[2], "0" * 64) is None
 
 
-def test_a_vocabulary_that_is_too_large_for_all_its_text_warns(sets):
+def test_a_vocabulary_that_is_too_large_for_all_its_text_warns(sets, monkeypatch):
     assert size_warnings(build(sets)) == []
     [big, _, small] = sets
     built = build([small], size=300)
@@ -206,6 +207,10 @@ def test_a_vocabulary_that_is_too_large_for_all_its_text_warns(sets):
     assert 300 < pieces < 3_000
     [warning] = size_warnings(built)
     assert f"each of the 300 pieces occurs {pieces / 300:.1f} times on average" in warning
-    assert "such as --size 100, or add text" in warning
+    assert warning.endswith("too rarely to be learnt. Add text.")
+    for largest, advised in ((150, 100), (299, 200)):  # never 300 again
+        monkeypatch.setattr(build_module, "_FEWEST_PER_PIECE", pieces / largest)
+        assert f"such as --size {advised}, or add text" in size_warnings(built)[0]
+    monkeypatch.undo()
     assert size_warnings(build([small], existing=small / "vocab.model")) == []  # it was chosen for other text
     assert size_warnings(build([big, small], size=300)) == []

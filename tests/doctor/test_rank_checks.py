@@ -39,7 +39,11 @@ def test_the_gradients_of_the_checked_model_fill_several_buckets(data):
 
 @pytest.mark.parametrize(
     ("program", "says"),
-    [("raise SystemExit('no ranks here')", "ranks: 1: no ranks here"), ("raise SystemExit(3)", "exit code 3")],
+    [
+        ("raise SystemExit('no ranks here')", "ranks: 1: no ranks here"),
+        ("raise SystemExit(3)", "exit code 3"),
+        ("import pathlib; raise SystemExit(f'no {pathlib.Path.home()}/x')", "ranks: 1: no ~/x"),
+    ],
 )
 def test_ranks_that_fail_are_noticed(data, tmp_path, monkeypatch, program, says):
     monkeypatch.setattr(rank_checks, "_command", lambda *arguments, **options: [sys.executable, "-c", program])

@@ -80,9 +80,31 @@ def test_an_average_without_its_valid_set_is_not_used(trained, nmt, tmp_path):
     translated = nmt("translate", "--max-extra-length", "2", cwd=tmp_path, text="A man.\n")
     assert f"model: {run}/checkpoints/step-00000060 (update 60, BLEU " in translated.stderr
     assert f"{run}/average is not used: it was not validated" in translated.stderr
-    elsewhere = ["--data", tmp_path / "nowhere", "--out", tmp_path / "other"]
-    refused = nmt("average-checkpoints", *elsewhere, cwd=tmp_path, check=False)
-    assert (refused.returncode, (tmp_path / "other").exists()) == (2, False)
+    data = trained / "data" / "toy-en-de"
+    for folders, says in {
+        (tmp_path / "nowhere",): "nowhere",
+        (data, data): "data sets of the run: 1, but 2 were named",
+    }.items():
+        named = [word for folder in folders for word in ("--data", folder)]
+        refused = nmt("average-checkpoints", *named, "--out", tmp_path / "other", cwd=tmp_path, check=False)
+        assert (refused.returncode, (tmp_path / "other").exists()) == (2, False)
+        assert says in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_an_average_is_written_where_its_validation_fails(trained, nmt, tmp_path):
+    for part in ("runs", "data"):
+        shutil.copytree(trained / part, tmp_path / part, symlinks=True)
+    (tmp_path / "data/toy-en-de/vocab.model").write_bytes(b"damaged")
+    result = nmt("average-checkpoints", "--updates", "40, 60", "--out", "average", cwd=tmp_path)
+    assert "not validated: data/toy-en-de" in result.stderr
+    assert (tmp_path / "average/model.safetensors").is_file()
+
+
+def test_an_average_of_few_checkpoints_is_no_surprise_to_who_named_no_number(trained, nmt, tmp_path):
+    result = nmt("average-checkpoints", "--out", tmp_path / "average", cwd=trained)
+    assert "were asked for" not in result.stderr
+    result = nmt("average-checkpoints", "--updates", "60", "--out", tmp_path / "average", cwd=trained)
+    assert "were asked for" not in result.stderr
 
 
 def test_validation_bleu_is_that_of_translate_and_score(trained, nmt, tmp_path):

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from torch.torch_version import TorchVersion
 
 from nmt.config import ModelConfig, OptimizerConfig, TrainingConfig, parse_config
 from nmt.device import choose_hardware
@@ -286,13 +287,19 @@ def model(kernels, **changes) -> Transformer:
     )
 
 
-def test_what_cannot_be_recorded_is_refused_with_the_reason():
+def test_what_cannot_be_recorded_is_refused_with_the_reason(monkeypatch):
     asked, hardware = TrainingConfig(cuda_graphs=True), choose_hardware("cpu", "fp32", 1)
     records = policies.POLICIES["cuda-16-bit"]
     check_recording(model(records), asked, hardware)
     check_recording(model(PLAIN), TrainingConfig(), hardware)
     with pytest.raises(ConfigError, match="needs a CUDA GPU, but training runs on cpu"):
         check_recording(model(PLAIN), asked, hardware)
+    gpu = dataclasses.replace(hardware, device=torch.device("cuda"))
+    with pytest.raises(ConfigError, match="this GPU or its driver cannot record CUDA graphs"):
+        check_recording(model(PLAIN), asked, gpu)
+    monkeypatch.setattr(torch, "__version__", TorchVersion("2.12.1"))
+    with pytest.raises(ConfigError, match=r"needs torch 2\.13 or newer, but this is 2\.12\.1"):
+        check_recording(model(PLAIN), asked, gpu)
     for padded in (model(records, attention="additive"), model(dataclasses.replace(records, sentence_attention=None))):
         with pytest.raises(ConfigError, match="needs batches without padding"):
             check_recording(padded, asked, hardware)

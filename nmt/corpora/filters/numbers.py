@@ -11,8 +11,10 @@ from nmt.corpora.filters.pair_filter import Pair
 # Decimals and the parts of a date are numbers of their own. U+066C is the Arabic separator.
 _NUMBER = re.compile("\\d{1,3}(?:([.,'\u2019\u066c \u00a0\u2009\u202f])\\d{3}(?:\\1\\d{3})*)(?!\\d)|\\d+")
 _DIGIT = re.compile(r"\d")
-# The digits behind a decimal separator. Dates and versions, which have several separators, are excluded.
-_FRACTION = re.compile("(?<![\\d.,\u066b])\\d+[.,\u066b](\\d+)(?!\\d|[.,\u066b]\\d)")
+# The digits behind a decimal separator. Dates and versions, which have several separators, are excluded; so is what
+# may be a date at the end of a sentence, such as 5.5. or 05.05.
+_DATE = r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\."
+_FRACTION = re.compile(f"(?<![\\d.,\u066b])(?!{_DATE})\\d+[.,\u066b](\\d+)(?!\\d|[.,\u066b]\\d)")
 
 
 def numbers_differ(pair: Pair) -> bool:

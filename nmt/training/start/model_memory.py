@@ -52,8 +52,9 @@ def minimum_memory(config: Config, hardware: Hardware, ranks: Ranks) -> int:
     sends = sends and not training.shard_optimizer and not training.cuda_graphs
     copies = _WEIGHTS_AND_GRADIENTS + (training.ema_decay is not None) + sends
     numbers = count * copies + count * _MOMENTS // shards
-    if hardware.device.type == "cpu":  # the copy that is written as a checkpoint while training continues
-        numbers += count * (1 + _MOMENTS + (training.ema_decay is not None))
+    if hardware.device.type == "cpu":
+        # The main rank copies what it writes as a checkpoint while training continues. The ranks share the memory.
+        numbers += count * (1 + _MOMENTS + (training.ema_decay is not None)) // ranks.local_size
     needed = numbers * hardware.weights_dtype.itemsize
     if hardware.autocast_dtype is not None:
         needed += count * hardware.autocast_dtype.itemsize  # the weights that products take

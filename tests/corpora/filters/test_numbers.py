@@ -45,6 +45,7 @@ def test_numbers_of_a_line(line, expected):
         ("1.05", "١٫٠٥"),
         ("at 12.05", "um 12:05"),
         ("on 5/12", "am 05.12."),
+        ("bis 5.5.", "dne 05.05."),
         ("version 1.05.2", "Version 1.5.2"),
     ],
 )
@@ -56,6 +57,7 @@ def test_equal_numbers_pass_in_any_order(pair):
     "pair",
     [
         ("12 cats", "21 Katzen"),
+        ("by 41.05.", "um 41.5 Punkte"),
         ("2 and 2", "2"),
         ("5 cats", "fünf Katzen"),
         ("a", "1"),

@@ -53,6 +53,10 @@ def test_ranks_of_a_machine_share_its_memory(settled, monkeypatch):
     check_memory(config, hardware, NO_OTHERS)
     with pytest.raises(TrainingError, match="for each rank"):
         check_memory(config, hardware, Ranks(0, 2, 0, 2))
+    copied_once = 2 * 4 * 4 * parameter_count(config.model, config.data.vocab_size) + needed // (4 + SAVED) * SAVED
+    monkeypatch.setattr(memory, "free_memory", lambda device: copied_once)
+    check_memory(config, hardware, Ranks(0, 2, 0, 2))
+    monkeypatch.setattr(memory, "free_memory", lambda device: needed)
     with pytest.raises(TrainingError):
         check_memory(settled("training.ema_decay=0.9"), hardware, NO_OTHERS)
     monkeypatch.setattr(memory, "free_memory", lambda device: needed - 1)
