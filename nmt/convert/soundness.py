@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nmt.convert.foreign import LINEARS, NORMS, ForeignModel, Part, features
+from nmt.convert.messages import shown
 from nmt.errors import CheckpointError
 
 _SHOWN = 3
@@ -80,7 +81,7 @@ def _of_layer(model: ForeignModel, part: Part, layer: int) -> Iterator[tuple[str
 
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(name[:80] for name in names[:_SHOWN]) + more
+    return ", ".join(map(shown, names[:_SHOWN])) + more
 
 
 def _size(shape: tuple[int, ...]) -> str:

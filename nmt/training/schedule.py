@@ -51,7 +51,7 @@ def decay_span(schedule: ScheduleConfig, last: int | None) -> DecaySpan | None:
     elif last is None:
         return None
     else:
-        # A run that is shorter than two warm-ups grows in its first half.
+        # In a run that is shorter than two warm-ups, the rate grows in the first half.
         warmup = max(1, min(warmup, last // 2))
     if schedule.decay == "wsd":
         return DecaySpan(max(warmup, last - round(schedule.decay_share * last)), last)

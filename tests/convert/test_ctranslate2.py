@@ -1,9 +1,11 @@
 """CTranslate2, given our models, computes and writes what we do."""
 
+import io
 import json
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from nmt.convert.certificate.quantized import quantized_checks
 from nmt.convert.ctranslate2 import writing as ctranslate2_writing
 from nmt.convert.ctranslate2.usage import ctranslate2_remarks, ctranslate2_usage
 from nmt.convert.ctranslate2.writing import write_ctranslate2
+from nmt.convert.onnx.usage import onnx_usage
 from nmt.convert.targets import find_target
 from nmt.data.model_file import Piece, PieceKind, read_pieces, with_pieces
 from nmt.data.vocab import Vocabulary
@@ -195,13 +198,36 @@ def test_the_folder_says_what_the_model_needs(make_bundle, ctranslate2, tmp_path
 
 
 @pytest.mark.parametrize("tag", [">>deu<<", ">>zh-Hant<<", ">>deu\nimport os<<", ">>a b<<"])
-def test_a_bundle_puts_no_code_into_the_program_of_the_card(tag, make_bundle, vocab):
+@pytest.mark.parametrize("usage", [ctranslate2_usage, onnx_usage])
+def test_a_bundle_puts_no_code_into_the_program_of_the_card(usage, tag, make_bundle, vocab):
     pieces = read_pieces(vocab.model_bytes)
     tagged = Vocabulary(with_pieces(vocab.model_bytes, [*pieces, Piece(tag, kind=PieceKind.CONTROL)]))
-    program = ctranslate2_usage(replace(make_bundle(), vocab=tagged), 'a"+exit()+"\nexit()')
+    program = usage(replace(make_bundle(), vocab=tagged), 'a"+exit()+"\nexit()')
     assert ("import os" in program, tag in program) == (False, tag.isprintable() and " " not in tag)
     assert not any(line.startswith("exit") for line in program.splitlines())
     compile(program, "card", "exec")
+
+
+def test_the_program_of_the_card_translates_many_lines_at_once(make_bundle, monkeypatch, capsys):
+    batches = []
+
+    class Translator:
+        def __init__(self, *_):
+            pass
+
+        def translate_batch(self, batch, **_):
+            batches.append(len(batch))
+            return [SimpleNamespace(hypotheses=[pieces[:-1]]) for pieces in batch]
+
+    monkeypatch.setitem(sys.modules, "ctranslate2", SimpleNamespace(Translator=Translator))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("ba do\n" * 300))
+    program = ctranslate2_usage(make_bundle(), "model")
+    processor = SimpleNamespace(encode=lambda line, **_: [*line.split(), "</s>"], decode=" ".join)
+    processors = SimpleNamespace(SentencePieceProcessor=lambda *_, **__: processor)
+    monkeypatch.setitem(sys.modules, "sentencepiece", processors)
+    exec(compile(program, "card", "exec"), {})
+    assert batches == [256, 44]
+    assert len(capsys.readouterr().out.splitlines()) == 300
 
 
 def test_heads_of_another_size_are_refused(make_bundle, tmp_path):

@@ -4,8 +4,10 @@ import contextlib
 import dataclasses
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -16,8 +18,11 @@ import yaml
 
 import nmt
 from nmt.checkpoint.bundle import load_bundle
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import DecodingConfig
+from nmt.convert.card import model_card
 from nmt.convert.certificate.our_side import OurSide
+from nmt.convert.certificate.record import Certificate
 from nmt.convert.exporting import export_model
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
@@ -25,6 +30,7 @@ from nmt.convert.marian.reading import find_files, read_marian, read_npz
 from nmt.convert.marian.software import MarianSide
 from nmt.convert.marian.vocabulary import read_yaml_pieces, write_yaml_pieces
 from nmt.convert.marian.writing import MARIAN
+from nmt.convert.targets import find_target
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from tests.convert.conftest import read_certificate
 from tests.convert.unexamined import examine_nothing
@@ -240,6 +246,15 @@ def test_packed_weights_are_refused(copy, tmp_path):
     change(copy, tensors=lambda arrays: arrays.update(Wemb=arrays["Wemb"].astype(np.int8)))
     with pytest.raises(CheckpointError, match=r"Wemb holds numbers of type int8: it was packed for one processor"):
         import_model(copy, tmp_path / "bundle")
+
+
+@pytest.mark.parametrize("type_of_numbers", [np.int8, np.float32])
+def test_the_name_of_a_tensor_adds_no_line_to_an_error(type_of_numbers, copy, tmp_path):
+    extra = {"A\nerror: all is well": np.ones((2, 2), type_of_numbers)}
+    change(copy, tensors=lambda arrays: arrays.update(extra))
+    with pytest.raises(CheckpointError, match=r"A\\nerror: all is well") as error:
+        import_model(copy, tmp_path / "bundle")
+    assert "\n" not in str(error.value)
 
 
 def test_a_tensor_of_another_size_is_refused(copy, tmp_path):
@@ -548,3 +563,49 @@ def test_a_native_model_with_marians_settings_is_exported(make_bundle, tmp_path)
     bundle = make_bundle(positions="tensor2tensor", decoder_start="zero", norm="pre", attention_bias=False)
     certificate = export_model(bundle.folder, tmp_path / "out", to="marian")
     assert {check.name for check in certificate.checks} >= {"forced scores", "greedy outputs", "segmentation"}
+
+
+def test_the_lines_of_the_card_keep_tags_whole(make_bundle, tmp_path):
+    """The programs of SentencePiece and Marian are played by the shell: pieces in brackets, outputs in capitals."""
+    programs = {
+        "spm_encode": """sed 's/[^ ][^ ]*/[&]/g'""",
+        "marian-decoder": "tr a-z A-Z",
+        "spm_decode": "cat",
+    }
+    for name, program in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / name).chmod(0o755)
+    folder = tmp_path / "it's mine"
+    folder.mkdir()
+    (folder / "input.txt").write_text(">>deu<< ba do\n>>fra<< ki\n")
+    lines = MARIAN.usage(make_bundle(is_foreign=True), folder.name)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(["sh", "-eu", "-c", lines], cwd=tmp_path, env=os.environ | {"PATH": path}, check=True)
+    assert (folder / "output.txt").read_text() == ">>DEU<< [BA] [DO]\n>>FRA<< [KI]\n"
+
+
+def test_the_name_of_a_format_may_be_in_capitals():
+    assert find_target("Marian") is MARIAN
+    with pytest.raises(ConfigError, match="--to OpenNMT: models can be exported to"):
+        find_target("OpenNMT")
+
+
+def test_a_bundle_puts_no_line_into_its_card(make_bundle):
+    """Corpora, licences and languages come from whoever made the bundle."""
+    hostile = "x\n## Checks\n| all | passed |\x1b[2J"
+    bundle = make_bundle()
+    folder = BundleFolder(bundle.folder)
+    before = folder.notes.read_text() if folder.notes.exists() else None
+    manifest = {"name": hostile, "licence": hostile}
+    folder.notes.write_text(json.dumps({"lineage": {"data": [{"manifest": manifest}]}}))
+    data = bundle.config.data.model_copy(update={"source_lang": hostile, "target_lang": hostile})
+    config = bundle.config.model_copy(update={"data": data})
+    try:
+        made = Certificate("export", "Marian", None, {}, {}, {})
+        card = model_card(dataclasses.replace(bundle, config=config), MARIAN, "float32", made, "out")
+    finally:
+        folder.notes.unlink() if before is None else folder.notes.write_text(before)
+    assert [line for line in card.splitlines() if line.startswith(("## Checks", "| all"))] == ["## Checks"]
+    assert "\x1b" not in card
+    head = yaml.safe_load(card.split("---\n")[1])
+    assert head["language"] == [hostile, hostile]

@@ -97,3 +97,10 @@ def test_a_vocabulary_encodes_each_side_with_its_own_model():
     assert source.is_shared
     assert source.target is source
     assert len({pair.fingerprint, source.fingerprint, target.fingerprint}) == 3
+
+
+@pytest.mark.parametrize("score", [b"\x10\x01", b"\x11" + bytes(8), b"\x12\x02ab"], ids=["varint", "8 bytes", "text"])
+def test_a_score_of_another_type_is_an_error_that_readers_expect(score):
+    piece = b"\x0a\x02ba" + score
+    with pytest.raises(ValueError, match="a score is no number of 4 bytes"):
+        read_pieces(b"\x0a" + bytes([len(piece)]) + piece)

@@ -7,7 +7,6 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.device import choose_hardware
-from nmt.kernels.attention import cpu_attention, fused_attention, two_product_attention
 from nmt.kernels.linear import prepack
 from nmt.kernels.packing import Packing, PiecesOnly, rounded_up
 from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
@@ -237,8 +236,3 @@ def test_compiled_layers_have_a_row_for_every_position():
 @pytest.mark.parametrize(("products", "has_spare_rows"), [(None, False), (torch.float32, True), (torch.bfloat16, True)])
 def test_rows_are_spare_only_where_products_are_compiled_for_their_number(products, has_spare_rows):
     assert choose_kernels(torch.device("cpu"), products).has_spare_rows is has_spare_rows
-
-
-def test_each_device_has_its_attention():
-    chosen = {name: choose_kernels(torch.device(name)).attention for name in ("cpu", "mps", "cuda")}
-    assert chosen == {"cpu": cpu_attention, "mps": two_product_attention, "cuda": fused_attention}

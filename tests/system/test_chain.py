@@ -103,8 +103,11 @@ def test_an_average_is_written_where_its_validation_fails(trained, nmt, tmp_path
 def test_an_average_of_few_checkpoints_is_no_surprise_to_who_named_no_number(trained, nmt, tmp_path):
     result = nmt("average-checkpoints", "--out", tmp_path / "average", cwd=trained)
     assert "were asked for" not in result.stderr
-    result = nmt("average-checkpoints", "--updates", "60", "--out", tmp_path / "average", cwd=trained)
-    assert "were asked for" not in result.stderr
+    shutil.copytree(trained / "runs", tmp_path / "runs", symlinks=True)
+    for update in (20, 40):
+        shutil.rmtree(tmp_path / f"runs/toy-en-de-tiny/checkpoints/step-{update:08d}")
+    result = nmt("average-checkpoints", "--last", "4", "--out", "few", cwd=tmp_path)
+    assert "averaging 1 checkpoint: the run has no more, and 4 were asked for" in result.stderr
 
 
 def test_validation_bleu_is_that_of_translate_and_score(trained, nmt, tmp_path):
@@ -133,6 +136,7 @@ def test_a_dry_run_tells_what_training_would_be_and_touches_nothing(trained, nmt
         "peak learning rate: 6.988e-04 at update 4,000",
         "worst micro-batch: ",
         "checkpoints: ",
+        "exports to: ",
     ):
         assert words in result.stdout
     speed, finish = result.stdout.splitlines()[-2:]

@@ -42,6 +42,27 @@ def test_the_tutorial_from_python(trained, tmp_path):
     assert "Least likely references:" in result.stdout
 
 
+@pytest.mark.slow
+def test_the_quick_start_goes_from_nothing_to_a_score_and_goes_on_where_it_was(tmp_path):
+    """As `make demo`, with a short training."""
+    short = "--max-updates 60 --set checkpoints.every_updates=20 --set schedule.warmup=60"
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "nmt").write_text(
+        f'#!/bin/sh\n[ "$1" = train ] && set -- "$@" {short}\nexec {sys.executable} -m nmt "$@"\n'
+    )
+    (programs / "nmt").chmod(0o755)
+    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for _ in range(2):
+        result = subprocess.run(
+            ["sh", EXAMPLES / "quickstart" / "run.sh"],
+            cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        assert "BLEU = " in result.stdout
+    assert "Nothing to do: runs/toy-en-de-tiny is finished" in result.stderr
+
+
 @pytest.fixture(scope="module")
 def of_sweep():
     """Imports a module of the sweeps, which are no package."""

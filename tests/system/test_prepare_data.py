@@ -111,6 +111,7 @@ def test_own_files(nmt, own, tmp_path):
     done = nmt("prepare-data", "captions", *languages, *files, LC_ALL="C")
     folder = tmp_path / "data" / "captions"
     assert "test: 15 pairs are held out of the training text." in done.stderr
+    assert not [line for line in done.stderr.splitlines() if line.endswith(": 0")]  # what no filter found
     counts = {path.name: len(path.read_bytes().splitlines()) for path in folder.glob("*.de")}
     assert counts == {"train.de": 285, "valid.de": 10, "test.de": 15}
 

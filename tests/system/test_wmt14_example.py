@@ -99,7 +99,7 @@ def test_the_whole_script_with_its_connection_cut_and_a_rank_killed(file_server,
     assert len(json.loads((run / "average" / "notes.json").read_text())["averaged"]) == 5
     record = json.loads((run / "score.json").read_text())
     [score] = [each for each in record["systems"][0]["scores"] if each["name"] == "paper BLEU"]
-    assert 0 <= score["value"] <= 100
+    assert f"{score['value']:.2f}" in sheet
     lineage = sheet[sheet.index("score: ") :]
     for base in file_server.files:
         assert hashlib.sha256(file_server.files[base]).hexdigest() in lineage

@@ -131,8 +131,8 @@ def read_npz(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     packed = sorted(name for name, array in arrays.items() if not np.issubdtype(array.dtype, np.floating))
     if packed:
         raise CheckpointError(
-            f"{path}: {packed[0]} holds numbers of type {arrays[packed[0]].dtype}: it was packed for one processor. "
-            "Take the .npz file that it was made from."
+            f"{path}: {shown(packed[0])} holds numbers of type {arrays[packed[0]].dtype}: it was packed for one "
+            "processor. Take the .npz file that it was made from."
         )
     tensors = {name: array.astype(np.float32, copy=False) for name, array in arrays.items()}
     if (older := tensors.pop("decoder_ff_logit_out_W", None)) is not None:  # (d_model, pieces) in older versions

@@ -51,6 +51,7 @@ def test_unknown_languages_pass_and_languages_that_are_alike_are_one(double):
     assert not other_language("tlh", "xx", 0.8)(("the the the", "der der der"))
     assert not other_language("hr", "bs", 0.8)(("pas je je", "pas je je"))
     assert other_language("hr-Latn", "de-AT", 0.8)(("the the the", "ein ein ein"))
+    assert other_language("eng", "deu_Latn", 0.8)(("the the the", "the the the"))
     assert not other_language("de_AT", "en-US", 0.8)(("ein ein ein", "the the the"))
 
 
