@@ -13,17 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from nmt.kernels.recording import without_cached_casts
-
-FORBIDDEN = {
-    "aten._local_scalar_dense": "the host reads a number",
-    "aten.nonzero": "the host waits for a size",
-    "aten.masked_select": "the host waits for a size",
-    "aten.equal": "the host reads a result",
-    "aten._unique2": "the host waits for a size",
-    "aten.unique_": "the host waits for a size",
-    "aten.repeat_interleave.Tensor": "the host waits for a size",
-    "aten.lift_fresh": "a tensor is made from the host's numbers",
-}
+from tests.host_waits import reason_to_wait
 
 
 class DoubleOfRecorder:
@@ -63,11 +53,10 @@ class Recording(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
-        for name, why in FORBIDDEN.items():
-            assert not str(operation).startswith(name), f"{operation} cannot be recorded: {why}"
-        if str(operation).startswith(("aten.index.", "aten.index_put")):
-            is_mask = any(index is not None and index.dtype == torch.bool for index in arguments[1])
-            assert not is_mask, f"{operation} with a mask cannot be recorded: the host waits for a size"
+        why = reason_to_wait(operation, arguments, options)
+        if str(operation).startswith("aten.lift_fresh"):
+            why = f"{operation}: a tensor is made from the host's numbers"
+        assert why is None, f"cannot be recorded: {why}"
         given = _tensors((arguments, options))
         written = _written(operation, arguments, options)
         for tensor in written:

@@ -24,13 +24,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.fake_gpu.attention import COMPUTED_ON_HOST
 from tests.fake_gpu.launches import kernels_of, workspace
+from tests.host_waits import INDEXED, reason_to_wait
 
 CUDA = torch.device("cuda", 0)
 
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _aten = torch.ops.aten
-_SIZES_FROM_VALUES = (_aten.nonzero, _aten.masked_select, _aten._unique2, _aten.unique_dim, _aten.unique_consecutive)
-_INDEXED = (_aten.index, _aten.index_put, _aten.index_put_, _aten._unsafe_index)
 _TO_FLOAT = (_aten._softmax.default, _aten._log_softmax.default)
 _FROM_FLOAT = (_aten._softmax_backward_data.default, _aten._log_softmax_backward_data.default)
 # torch's allocator gives multiples of this.
@@ -158,15 +157,11 @@ class FakeGpu(TorchDispatchMode):
 
     def _look_for_waits(self, operation: Any, arguments: Any, options: Any, given: list[Tensor]) -> None:
         name, kind = str(operation), operation.overloadpacket
-        if kind in (_aten._local_scalar_dense, _aten.equal, *_SIZES_FROM_VALUES):
-            self.note_wait(name)
-        elif kind in _INDEXED:
-            if any(index is not None and index.dtype == torch.bool for index in arguments[1]):
-                self.note_wait(f"{name} with a mask")
+        if (why := reason_to_wait(operation, arguments, options)) is not None:
+            self.note_wait(why)
+        elif kind in INDEXED:
             if any(tensor.device.type == "cpu" and tensor.dim() for tensor in given):
                 self.note_wait(f"{name} with indices of the host")
-        elif operation is _aten.repeat_interleave.Tensor and options.get("output_size") is None:
-            self.note_wait(name)
         elif kind in (_aten._to_copy, _aten.copy_):
             target, source = (CUDA, arguments[0]) if kind is _aten._to_copy else (arguments[0].device, arguments[1])
             if kind is _aten._to_copy:

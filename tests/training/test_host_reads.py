@@ -14,13 +14,12 @@ from nmt.training import device_clock
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.ranks.message import Report
 from tests import policies
+from tests.host_waits import reason_to_wait
 from tests.training.test_learner import batch, learner, pairs
 
 
 class HostReads(TorchDispatchMode):
-    """Counts what makes the host wait for a GPU: values read, or shapes that depend on values."""
-
-    NEEDED = ("aten._local_scalar_dense", "aten.nonzero", "aten.masked_select", "aten.unique", "aten._unique2")
+    """Counts what makes the host wait for a GPU."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
@@ -30,11 +29,8 @@ class HostReads(TorchDispatchMode):
             monkeypatch.setattr(torch.Tensor, name, self._noting(name, getattr(torch.Tensor, name)))
 
     def __torch_dispatch__(self, operation, types, arguments=(), options=None):
-        name = str(operation)
-        indices = arguments[1] if name.startswith(("aten.index.", "aten.index_put")) else []
-        has_mask = any(index is not None and index.dtype == torch.bool for index in indices)
-        if name.startswith(self.NEEDED) or has_mask:
-            self.found.append(name)
+        if (why := reason_to_wait(operation, arguments, options)) is not None:
+            self.found.append(why)
         return operation(*arguments, **(options or {}))
 
     def _noting(self, name, method):
