@@ -126,6 +126,24 @@ def test_a_killed_run_goes_on_to_the_same_parameters(
     assert not list((run / "checkpoints").glob(".*"))
 
 
+@pytest.mark.slow
+def test_two_threads_resume_bit_for_bit(run_training, tmp_path):
+    """The model is large enough that products, gradients and the optimiser are shared between the threads."""
+    settings = (
+        "training.threads=2", "model.d_model=256", "model.d_ff=1024", "batching.update_tokens=2000",
+        "batching.micro_batch_tokens=1000",
+    )  # fmt: skip
+    threads = torch.get_num_threads()
+    try:
+        run_training(tmp_path / "straight", *settings, "training.max_updates=10")
+        for updates in (5, 10):
+            run_training(tmp_path / "run", *settings, f"training.max_updates={updates}")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert_same_checkpoint(tmp_path / "straight", tmp_path / "run", 10)
+
+
 def test_a_flipped_byte_is_refused_by_name_and_the_checkpoint_before_is_used(
     run_training, tmp_path, straight, listener
 ):
