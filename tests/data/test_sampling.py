@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from nmt.data import shard_writing
 from nmt.data.build import build_vocabulary
 from nmt.data.sampling import SampledEpochs, write_sampled_shards
 from nmt.data.shards import ParallelShards, read_index
@@ -127,6 +129,20 @@ def test_the_two_sides_are_cut_differently(data, vocab, tmp_path, write_data_set
     shards = ParallelShards.open_folder(tmp_path / "sampled", "train")
     alike = sum(source.tolist() == target.tolist() for source, target in map(shards.pair, range(len(shards))))
     assert alike < len(shards) / 2
+
+
+def test_equal_text_further_on_is_cut_differently(data, vocab, tmp_path, write_data_set, monkeypatch):
+    """Text is encoded in chunks, and each draws numbers of its own."""
+    lines = (data / "train.en").read_text().splitlines() * 2
+    twice = write_data_set(tmp_path / "twice", lines, lines)
+    build_vocabulary(twice, existing=data / "vocab.model", threads=1)
+    small_chunks = partial(shard_writing._encode_into, chunk_pairs=PAIRS)
+    monkeypatch.setattr(shard_writing, "_encode_into", small_chunks)
+    write_sampled_shards(twice, tmp_path / "sampled", vocab, dropout=0.3, seed=1, epoch=0)
+    shards = ParallelShards.open_folder(tmp_path / "sampled", "train")
+    sources = [shards.pair(number)[0].tolist() for number in range(len(shards))]
+    assert len(sources) == 2 * PAIRS
+    assert sum(first == second for first, second in zip(sources[:PAIRS], sources[PAIRS:], strict=True)) < PAIRS / 2
 
 
 def test_the_next_epoch_is_made_ahead_and_earlier_ones_go(sampled, tmp_path):

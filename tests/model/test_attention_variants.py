@@ -190,6 +190,14 @@ def test_additive_attention_is_that_of_bahdanau_and_others():
                 torch.testing.assert_close(found[sentence, head, position], mixed)
 
 
+def test_the_vectors_of_additive_attention_begin_as_a_projection_to_one_number():
+    """Glorot and Bengio (2010): uniform within the root of 6 / (inputs + outputs), here 6 / (d_k + 1)."""
+    weight = AdditiveAttention(200, 24).weight
+    bound = (6 / 25) ** 0.5
+    assert 0.99 * bound < weight.abs().max().item() <= bound
+    assert weight.var().item() == pytest.approx(bound**2 / 3, rel=0.1)
+
+
 def test_the_gradients_of_additive_attention_equal_finite_differences():
     query, key, value = tensors(3, sentences=1)
     additive = AdditiveAttention(3, 4).double()
