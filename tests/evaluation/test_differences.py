@@ -187,6 +187,13 @@ def test_numbers_have_no_separators(line, expected):
     assert numbers(line) == expected
 
 
+def test_what_begins_a_sentence_of_the_reference_is_no_name():
+    source, reference = ["Then Anna left .", "Then Anna left ."], ["Anna ging .", "Dann ging Anna ."]
+    found = copying(parallel_texts((reference, ["Sie ging ."] * 2), reference, source, target_lang="de"))
+    [kept] = [kept for kept in found if kept.name == "names kept"]
+    assert (kept.counts, kept.totals) == ((1, 0), (1, 1))
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -122,6 +122,7 @@ def test_subword_marks_and_tokenised_text_warn():
     tokenised = [re.sub(r"([.,:])", r" \1", line) for line in HYPOTHESES]
     assert "tokenised" in hypothesis_warnings(tokenised, [REFERENCES])[0]
     assert hypothesis_warnings(tokenised, [tokenised]) == []
+    assert hypothesis_warnings(tokenised, [REFERENCES, tokenised]) == []
 
 
 def test_systems_are_compared_with_the_first():

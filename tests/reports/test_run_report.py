@@ -228,6 +228,14 @@ def test_of_several_runs_the_settings_that_differ_stand_first(make_run, parsed):
     assert len(page.having("details")) == 2
 
 
+def test_a_setting_that_a_later_run_alone_has_differs(make_run, parsed):
+    one = make_run("one", TOY, settings="model: {heads: 4}\n")
+    two = make_run("two", TOY, settings="model: {heads: 4, norm: post}\n")
+    page = parsed(run_report([one, two]))
+    comparison = page.text.partition("setting that differs")[2].partition("All settings of one")[0].split()
+    assert comparison == ["one", "two", "model.norm", "–", "post"]
+
+
 def test_the_same_settings_are_said_to_be_the_same(make_run, parsed):
     assert "All settings are the same." in parsed(run_report([make_run("a", TOY), make_run("b", TOY)])).text
 
@@ -283,6 +291,15 @@ def test_samples_show_how_a_translation_came_about(make_run, parsed):
     assert [word for word in after if word][4:] == [
         "update", "one", "two", "500", "Der", "1,000", "Ein", "2,000", "Ein Hund", "Hund",
     ]  # fmt: skip
+
+
+def test_samples_are_marked_with_the_languages_of_the_run_that_has_them(make_run, parsed):
+    sample = [{"source": "A dog.", "reference": "Un chien.", "translation": "Un"}]
+    one = make_run("one", TOY, settings="data: {source_lang: de, target_lang: cs}\n")
+    two = make_run("two", [validation(5, samples=sample)], settings="data: {source_lang: en, target_lang: fr}\n")
+    page = parsed(run_report([one, two]))
+    marked = [attributes.get("lang") for attributes in page.having("span") if "dir" in attributes]
+    assert marked == ["en", "fr", "fr"]
 
 
 MANIFEST = {

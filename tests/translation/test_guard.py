@@ -35,6 +35,7 @@ SENTENCE = "yesterday we saw a fox and two small cats in the old garden behind t
         ("ha " * 8, "ha " * 10, ()),
         ("ha " * 4, "ha " * 10, ("looping",)),
         ("= " * 40, "== " * 20, ()),
+        ("der Hund läuft " * 3, "the dog runs " * 4, ()),  # in a source, two or three times are a loop
         # Copies: of words that a translation would change, whatever the punctuation.
         (SENTENCE, SENTENCE, ("copied",)),
         (SENTENCE, SENTENCE.replace("fox", "Fuchs"), ("copied",)),
