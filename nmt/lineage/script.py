@@ -192,7 +192,7 @@ class _Script:
         folder = self._data_folder(manifest)
         recipe = f"{Path(folder).name}.yaml"
         lines = [
-            _written(recipe, _as_yaml(_with_absolute_files(manifest.recipe))),
+            _written(recipe, _as_yaml(manifest.recipe)),
             _command("prepare-data", recipe, "--out", folder),
             *(_same(record.sha256, f"{folder}/{_safe(name)}") for name, record in manifest.files.items()),
         ]
@@ -393,21 +393,6 @@ def _options(fields: Iterable[OptionField], values: Mapping[str, Any]) -> Iterat
             yield from _options(field.parts, value)
         else:
             yield from (field.flag, str(value))
-
-
-def _with_absolute_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe whose own files are found from any folder."""
-    changed = dict(recipe)
-    for split in ("train", "valid", "test"):
-        changed[split] = [dict(corpus) for corpus in recipe.get(split, [])]
-        for corpus in changed[split]:
-            if corpus.get("kind") == "local":
-                corpus["prefix"] = str(Path(corpus["prefix"]).absolute())
-            elif corpus.get("kind") == "pair-file":
-                corpus["file"] = str(Path(corpus["file"]).absolute())
-            elif corpus.get("kind") == "local-files":
-                corpus["files"] = {key: str(Path(file).absolute()) for key, file in corpus["files"].items()}
-    return changed
 
 
 def _safe(name: str) -> str:
