@@ -5,6 +5,7 @@ import yaml
 
 from nmt.config import (
     Config,
+    Layer,
     apply_settings,
     changeable_on_resume,
     differences,
@@ -16,7 +17,9 @@ from nmt.config import (
     parse_config,
     parse_layers,
     preset_names,
+    setting_in,
 )
+from nmt.config.layering import origin
 from nmt.errors import ConfigError
 
 
@@ -171,3 +174,14 @@ def test_a_broken_file_is_named(tmp_path):
 def test_a_setting_with_an_option_of_its_own_is_named_once():
     with pytest.raises(ConfigError, match=r"^--max-minutes 0: must be greater than 0, got 0\.0\.$"):
         parse_layers([option_layer("training.max_minutes", 0.0)])
+
+
+def test_a_later_layer_wins_and_its_name_comes_first():
+    preset = Layer("preset small", {"model": {"heads": 2, "dropout": 0.1}})
+    file = Layer("mine.yaml", {"model": {"heads": 4}})
+    option = Layer("--set model.heads=8", {"model": {"heads": 8}}, is_option=True)
+    assert setting_in([preset, file], "model.heads") == 4
+    assert setting_in([preset, file], "model.dropout") == 0.1
+    assert setting_in([preset, file], "model.norm") is None
+    assert origin([preset, file, option], "model.heads") == "--set model.heads=8"
+    assert origin([preset, file, option], "model") == "mine.yaml over preset small with --set model.heads=8"

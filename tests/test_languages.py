@@ -14,6 +14,7 @@ from nmt.languages import fitting, is_language_code, is_unspaced, language_of_na
         ("en", "en", "Latn"), ("eng", "en", "Latn"), ("EN_gb", "en", "Latn"), ("eng_Latn", "en", "Latn"),
         ("zh", "zh", "Bopo Hani"), ("zho_Hans", "zh", "Bopo Hani"), ("cmn", "zh", "Bopo Hani"),
         ("chi", "zh", "Bopo Hani"), ("zh-Hant-TW", "zh", "Bopo Hani"), ("zh-Latn", "zh", "Latn"),
+        ("zh-hant", "zh", "Bopo Hani"), ("SR-LATN", "sr", "Latn"),
         ("yue", "yue", "Hani"), ("yue_Hant", "yue", "Bopo Hani"), ("zh-yue", "yue", "Hani"),
         ("zh-cmn-Hans", "zh", "Bopo Hani"), ("jpn_Jpan", "ja", "Kana Hani"), ("ja-JP", "ja", "Kana Hani"),
         ("kor_Hang", "ko", "Hang"), ("srp_Cyrl", "sr", "Cyrl"), ("sr", "sr", "Latn Cyrl"), ("iw", "he", "Hebr"),

@@ -13,6 +13,7 @@ LINES = {
         ['"Are you coming?" she asked. ', '"No," he said. ', '"I am tired."'],
         ["Wait... what is that? ", "I don't know... ", "Maybe a bird."],
         ["The U.S. Senate voted. ", "The U.K. did not."],
+        ['It was he ("Mr. Smith" or Mr. Brown). ', "She left."],
         ['A shirt that says "FROG!" hangs here. ', "Nobody wears it."],
         ["A shirt that says FROG! hangs here."],
         ["A horse runs.  ", "Two dogs sleep.\t", "A child laughs!"],

@@ -7,6 +7,7 @@ words are quoted, names are checked, settings are written anew from their values
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -187,7 +188,7 @@ class _Script:
         return self._names.of(f"data/{_safe(manifest.name)}", manifest.fingerprint)
 
     def _preparing(self, manifest: Manifest) -> str:
-        if any(source.file == STDIN for source in manifest.sources):
+        if any(source.url is None and _is_pipe(source.file) for source in manifest.sources):
             raise DataError(f"{manifest.name}: was read from a pipe, so a script cannot make it again.")
         folder = self._data_folder(manifest)
         recipe = f"{Path(folder).name}.yaml"
@@ -256,17 +257,20 @@ class _Script:
             options += ["--nproc", str(ranks)]
         if (first := mapping_of(training.get("init_from"))).get("path"):
             options += ["--init-from", str(self._model_folder(first))]
-        train = _command("train", *options)
+        averaged = _averaged(link.record)
+        steps = [_STEP.fullmatch(Path(each).name) for each in averaged or []]
+        updates = [int(step[1]) for step in steps if step]
+        if averaged is None and isinstance(update := notes.get(UPDATE), int):
+            updates = [update]
+        train = _command("train", *options, *_options_of_removed(settings, updates))
         if threads := _THREADS.search(str(training.get("hardware"))):
             train = f"OMP_NUM_THREADS={threads[1]} {train}"
         lines = [_written(f"{run.name}.yaml", _as_yaml(settings)), train]
-        if (averaged := _averaged(link.record)) is not None:
-            matches = [_STEP.fullmatch(Path(each).name) for each in averaged]
-            # By their updates: the record does not say by which rule they were chosen.
-            updates = [str(int(match[1])) for match in matches if match]
-            if len(updates) < len(averaged):
+        if averaged is not None:
+            if not all(steps):
                 raise DataError(f"{link.name}: averages bundles that are no checkpoints of a run.")
-            options = ["--updates", ",".join(updates), "--out", str(folder)]
+            # By their updates: the record does not say by which rule they were chosen.
+            options = ["--updates", ",".join(map(str, updates)), "--out", str(folder)]
             lines.append(_command("average-checkpoints", str(run), *options))
         weights = mapping_of(link.record.get("sha256")).get("model.safetensors")
         return "\n".join([*lines, _same(weights, f"{folder}/model.safetensors")]) + "\n"
@@ -274,7 +278,7 @@ class _Script:
     def _run_folder(self, origin: Mapping[str, Any]) -> Path:
         """The run of a model, below ``runs/``. Two runs of one name have folders of their own."""
         averaged = _averaged(origin)
-        checkpoint = Path(averaged[0]) if averaged else Path(origin["path"]).resolve()
+        checkpoint = Path(averaged[0]).resolve() if averaged else Path(origin["path"]).resolve()
         run = checkpoint.parent.parent if _STEP.fullmatch(checkpoint.name) else checkpoint
         lineage = json.dumps(mapping_of(origin.get("notes")).get(LINEAGE), sort_keys=True)
         return Path(self._names.of(f"runs/{_safe(run.name or 'run')}", str(run), str(origin.get("config")), lineage))
@@ -393,6 +397,20 @@ def _options(fields: Iterable[OptionField], values: Mapping[str, Any]) -> Iterat
             yield from _options(field.parts, value)
         else:
             yield from (field.flag, str(value))
+
+
+def _is_pipe(file: str) -> bool:
+    """Whether a recorded file was read once: standard input, ``<(...)``, or a named pipe that is still there."""
+    return file == STDIN or file.startswith(("/dev/", "/proc/")) or Path(file).is_fifo()
+
+
+def _options_of_removed(settings: Mapping[str, Any], updates: Sequence[int]) -> list[str]:
+    """Options that keep checkpoints of these updates, if the run would remove one of them before its end."""
+    last, saving = settings["training"]["max_updates"], settings["checkpoints"]
+    every = saving["every_updates"]
+    saved = [*range(every, last, every), last] if last and every else []
+    needed = [update for update in updates if update not in saved[-saving["keep_last"] :]]
+    return ["--set", f"checkpoints.keep_every={math.gcd(*updates)}"] if needed else []
 
 
 def _safe(name: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.config import Config
+from nmt.data.manifest import read_manifest
 from nmt.device import Hardware, choose_hardware
 from nmt.errors import ConfigError
 from nmt.training.input.data_sets import TrainingData
@@ -24,6 +25,8 @@ def validate_average(mean: Bundle, data: Sequence[Path]) -> Validation:
     Raises:
         DataError: the data is not what the run was trained on, or its valid set is empty.
     """
+    for folder in data:
+        read_manifest(folder)
     hardware = _hardware_here(mean.config)
     valid_data = TrainingData.open(data, mean.config).folders[0]
     size = mean.config.batching.micro_batch_tokens

@@ -163,7 +163,10 @@ def test_agreement_tells_ties_from_differences(model):
     [difference] = found.differences
     assert (difference.sentence, difference.place) == (2, 1)
     logits_V = network(torch.tensor(sources[:1]), torch.tensor([[2, ours[0]]]))[0, -1]
-    assert difference.gap == pytest.approx((logits_V[ours[1]] - logits_V[worse]).item())
+    gap = pytest.approx((logits_V[ours[1]] - logits_V[worse]).item())
+    assert difference.gap == gap
+    found = greedy_agreement(network, sources[:1], [[ours[0], worse, ours[2]]], [ours])
+    assert [difference.gap for difference in found.differences] == [gap]  # whoever chose the worse piece
 
 
 def test_an_output_that_ends_early_is_a_difference(model):

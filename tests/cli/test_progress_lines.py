@@ -38,6 +38,19 @@ def test_a_rate_of_less_than_one_per_second_is_not_printed(monkeypatch):
     assert printed == ["done: 11 of 211 lines", "done: 211 of 211 lines, 5 per second"]
 
 
+def test_the_rate_leaves_out_what_was_done_before(monkeypatch):
+    printed: list[str] = []
+    clock = iter([0, 100])
+    monkeypatch.setattr(progress, "is_terminal", lambda: False)
+    monkeypatch.setattr(progress, "notice", printed.append)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with progress.progress_display() as display:
+        update = display("pairs")
+        update("resumed", 10_000, 25_000)
+        update("resumed", 15_000, 25_000)
+    assert printed == ["resumed: 15,000 of 25,000 pairs, 50 per second, 3m20s left"]
+
+
 def test_pairs_have_a_rate_and_the_time_left_where_their_number_is_known(monkeypatch):
     printed: list[str] = []
     clock = iter([0, 0, 100, 200])

@@ -22,6 +22,8 @@ OF_MARIAN = {"positions": "tensor2tensor", "decoder_start": "zero", "norm_epsilo
         ({"norm": "post", "source_eos": False}, ""),
         ({"norm": "post", "norm_epsilon": 0.01}, "ctranslate2 onnx"),
         ({"norm": "post", "d_k": 64, "attention_bias": False}, "ctranslate2 huggingface onnx"),
+        ({"norm": "post", **OF_MARIAN, "d_k": 32}, "onnx"),
+        ({"norm": "post", **OF_MARIAN, "d_v": 32}, "onnx"),
         ({"norm": "post", **OF_MARIAN}, "marian ctranslate2 huggingface onnx"),
         ({"norm": "pre", **OF_MARIAN, "activation": "gelu"}, "marian ctranslate2 onnx"),
         ({"norm": "post", **OF_MARIAN, "activation": "quick_gelu"}, "ctranslate2 huggingface onnx"),

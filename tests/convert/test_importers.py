@@ -16,15 +16,17 @@ from nmt.convert.certificate.reference_side import ReferenceSide
 from nmt.convert.completing import files_by_name
 from nmt.convert.eole.reading import read_eole
 from nmt.convert.fairseq.reading import read_dictionary, read_fairseq
+from nmt.convert.fairseq.settings import _max_positions
 from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
-from nmt.convert.joeynmt.reading import read_joeynmt
+from nmt.convert.joeynmt.reading import _restricted, read_joeynmt
 from nmt.convert.opennmt_py.reading import read_opennmt_py
 from nmt.convert.settings import language_code
 from nmt.convert.sockeye.reading import read_sockeye
 from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
+from nmt.data.model_file import PieceKind, read_pieces
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
 from tests.convert.peers import (
@@ -509,6 +511,19 @@ def test_pieces_that_joeynmt_lacks_are_split_further(tmp_path, model_type):
     found = joeynmt_vocabulary(trained, tmp_path, kept, [*lines[:2], "the boät"])
     assert [" ".join(row) for row in found] == SEGMENTED[model_type]
     assert import_model(tmp_path / "theirs", tmp_path / "bundle").failed == []
+
+
+def test_a_single_character_that_joeynmt_lacks_is_still_used():
+    trained = train_vocabulary(["the boat leaves at noon"] * 3, size=22).vocab
+    restricted = read_pieces(_restricted(trained.model_bytes, ["▁the"]))
+    used = {piece.text for piece in restricted if piece.kind is PieceKind.NORMAL}
+    assert {piece.text for piece in read_pieces(trained.model_bytes) if len(piece.text) == 1} <= used
+    assert [text for text in used if len(text) > 1] == ["▁the"] or "▁the" not in trained.pieces(range(trained.size))
+
+
+@pytest.mark.parametrize(("source", "target", "expected"), [(100, 50, 50), (50, 100, 50), (None, 60, 60)])
+def test_positions_of_fairseq_are_those_of_the_side_with_fewer(source, target, expected):
+    assert _max_positions({"max_source_positions": source, "max_target_positions": target}) == expected
 
 
 @pytest.mark.parametrize("lang", ["../secret", "../../secret", "/secret", "a/b"])

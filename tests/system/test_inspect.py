@@ -17,7 +17,7 @@ from nmt.checkpoint.lineage import data_lineage
 from nmt.hashing import sha256_of
 from nmt.lineage.chain import chain as chain_of
 from nmt.lineage.outputs import score_lineage, score_link
-from nmt.lineage.script import script_for
+from nmt.lineage.script import _options_of_removed, script_for
 from tests.commands import nmt_for_scripts
 
 
@@ -355,6 +355,11 @@ def test_own_text_is_made_again_from_where_it_lies_and_a_pipe_is_not(nmt, tmp_pa
     refused = nmt("inspect", "--reproduce", "data/piped", cwd=tmp_path, check=False)
     assert refused.returncode == 2
     assert "piped: was read from a pipe" in refused.stderr
+    path = tmp_path / "data/filed/manifest.json"
+    path.write_text(path.read_text().replace(str(tmp_path / "own.tsv"), "/dev/fd/63"))
+    refused = nmt("inspect", "--reproduce", "data/filed", cwd=tmp_path, check=False)
+    assert refused.returncode == 2
+    assert "filed: was read from a pipe" in refused.stderr
 
 
 def make_again(script, folder):
@@ -481,6 +486,31 @@ def test_runs_and_outputs_of_one_name_are_made_under_names_of_their_own(chain):
     assert (after("--model", alone), after("--output", alone)) == (averages[:1], ["./out.de"])
     assert (after("--model", ensemble), after("--output", ensemble)) == (averages, ["./out-2.de"])
     assert commands[-1][-2:] == ["./out.de", "./out-2.de"]
+
+
+def test_an_average_and_a_checkpoint_of_one_run_are_made_by_one_training(chain, nmt, monkeypatch):
+    monkeypatch.chdir(chain)
+    run = "runs/toy-en-de-tiny"
+    models = ("--model", f"{run}/average", "--model", f"{run}/checkpoints/step-00000060")
+    nmt("translate", *models, "--input", "few.en", "--output", "both.de", "--beam", "1", "--no-guard", cwd=chain)
+    script = nmt("inspect", "--reproduce", "both.de", cwd=chain).stdout
+    assert "toy-en-de-tiny-2" not in script  # `nmt train` a second time has nothing to do
+    assert f"--model {run}/average --model {run}/checkpoints/step-00000060" in script
+
+
+@pytest.mark.parametrize(
+    ("changed", "updates", "kept"),
+    [
+        ({}, [20, 40, 60], []),
+        ({"keep_last": 2}, [40, 60], []),
+        ({"keep_last": 2}, [20, 60], ["--set", "checkpoints.keep_every=20"]),
+        ({"keep_last": 1}, [40], ["--set", "checkpoints.keep_every=40"]),
+        ({"every_updates": None}, [60], ["--set", "checkpoints.keep_every=60"]),
+    ],
+)
+def test_checkpoints_that_a_run_would_remove_are_kept_for_what_needs_them(changed, updates, kept):
+    saving = {"every_updates": 20, "keep_last": 5} | changed
+    assert _options_of_removed({"training": {"max_updates": 60}, "checkpoints": saving}, updates) == kept
 
 
 def test_an_average_is_made_again_from_the_same_checkpoints(chain, nmt):

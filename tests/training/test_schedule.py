@@ -45,6 +45,11 @@ def test_warmup_stable_decay_keeps_its_peak_and_lands_on_its_last_update():
     assert learning_rate(1_001, wsd, 64) == 0.0
 
 
+def test_a_decay_never_begins_before_the_warmup_ends():
+    wsd = ScheduleConfig(warmup=100, decay="wsd", decay_updates=1_000, decay_share=0.95)
+    assert decay_span(wsd, None) == DecaySpan(100, 1_000)
+
+
 def test_a_decay_without_an_end_of_its_own_ends_with_the_run():
     for decay in ("linear", "cosine"):
         fixed = ScheduleConfig(warmup=100, decay=decay, decay_updates=1_099)

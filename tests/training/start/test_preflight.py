@@ -141,6 +141,23 @@ def test_all_ranks_take_the_smallest_limit_of_any(settled, reversed_words, tmp_p
     assert measured.micro_batch_tokens == learner.micro_batch_limit == 11
 
 
+def test_ranks_are_as_many_times_as_fast_as_one(settled, reversed_words, tmp_path, monkeypatch):
+    class Alike(Ranks):
+        def gather(self, value):
+            return [value] * self.size
+
+    config, hardware = settled("batching.micro_batch_tokens=64"), choose_hardware("cpu", "fp32", 1)
+    data = TrainingData.open([reversed_words], config)
+    monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: 30.0)
+    rates = []
+    for ranks in (NO_OTHERS, Alike(0, 2, 0, 2)):
+        learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
+        measured = module.preflight(learner, config, hardware, tmp_path, Progress(), data, ranks)
+        rates.append((measured.worst_positions, measured.target_tokens_per_second))
+    (positions, one), (same_positions, two) = rates
+    assert (same_positions, two) == (positions, 2 * one)
+
+
 @pytest.mark.parametrize("size", ["auto", "512"])
 @pytest.mark.parametrize(("weight", "passes"), [(0.0, 1), (0.5, 2)])
 def test_no_logits_of_an_apple_gpu_take_4_gib(settled, reversed_words, tmp_path, monkeypatch, size, weight, passes):
