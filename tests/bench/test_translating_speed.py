@@ -1,9 +1,11 @@
 """The benchmark of translating gives all the same work, and judges what they write."""
 
+import dataclasses
 import inspect
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -145,6 +147,18 @@ def test_sources_are_the_test_set_as_pieces_with_eos(model, data):
     lines = (data / "test.en").read_text().splitlines()[:5]
     assert bundle.vocab.decode([ids[:-1] for ids in pieces]) == lines
     assert all(ids[-1] == bundle.vocab.EOS for ids in pieces)
+
+
+def test_sources_are_normalised_as_translate_normalises_them(model, data, tmp_path):
+    bundle = load_bundle(model)
+    shutil.copy(data / "manifest.json", tmp_path)
+    lines = (data / "test.en").read_text().splitlines()[:5]
+    wide = [line.translate({ordinal: ordinal + 0xFEE0 for ordinal in range(0x21, 0x7F)}) for line in lines]
+    (tmp_path / "test.en").write_text("\n".join(wide) + "\n")
+    normalising = bundle.config.data.model_copy(update={"source_normalization": "nmt_nfkc"})
+    config = bundle.config.model_copy(update={"data": normalising})
+    assert source_pieces(bundle, tmp_path, 5) != source_pieces(bundle, data, 5)
+    assert source_pieces(dataclasses.replace(bundle, config=config), tmp_path, 5) == source_pieces(bundle, data, 5)
 
 
 def test_agreement_tells_ties_from_differences(model):

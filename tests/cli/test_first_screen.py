@@ -16,6 +16,7 @@ from nmt.cli.first_screen import first_screen, screen_lines
 from nmt.config import load_preset, parse_config
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe
+from nmt.locking import exclusive
 from nmt.training.progress import Ending, Progress
 
 NMT = [sys.executable, "-m", "nmt"]
@@ -91,9 +92,9 @@ def test_what_bare_commands_would_not_take_is_named(data_set):
 
 def test_a_run_that_a_process_works_on_is_left_to_it(data_set):
     run = a_run(update=400)
-    (run / ".lock").write_text(f"{os.getpid()} on {socket.gethostname()}")
-    assert "training now, last checkpoint at update 400" in shown()
-    assert next_commands() == ["nmt report"]
+    with exclusive(run / ".lock"):
+        assert "training now, last checkpoint at update 400" in shown()
+        assert next_commands() == ["nmt report"]
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     (run / ".lock").write_text(f"{ended.pid} on {socket.gethostname()}")

@@ -75,3 +75,8 @@ def test_a_candidate_longer_than_the_models_positions_has_no_alignment_and_its_i
     [line] = formatted(translation, 1, 1, "jsonl")
     [candidate] = json.loads(line, parse_constant=pytest.fail)["candidates"]
     assert (candidate["score"], candidate["log_probability"]) == (None, None)
+
+
+@pytest.mark.parametrize(("form", "line"), [("moses", b"5 ||| Ein Haus ||| -1.5"), ("tsv", b"6\t1\t-1.5\tEin Haus")])
+def test_the_lines_of_a_later_part_are_counted_from_its_first(form, line):
+    assert entry_of(form, 2, first=5)(0, line) == 0

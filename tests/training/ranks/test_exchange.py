@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.errors import TrainingError
+from nmt.errors import ConfigError, TrainingError
 from nmt.locking import holder
 from nmt.training.ranks import exchange
 from nmt.training.ranks.exchange import LostPeerError, Ranks
@@ -286,3 +286,22 @@ def test_a_lost_rank_is_told_from_memory_that_ends(monkeypatch):
         monkeypatch.setattr(exchange.dist, "all_reduce", fail(message))
         with pytest.raises(TrainingError, match="the memory ended while ranks exchanged tensors"):
             ranks.sum(tensor)
+
+
+@pytest.mark.parametrize(("local_size", "waits"), [(1, 0), (2, 1)])
+def test_only_a_rank_beside_others_waits_to_be_ended(monkeypatch, local_size, waits):
+    waited = []
+    monkeypatch.setattr(exchange, "_wait_to_be_ended", waited.append)
+    ranks = Ranks(2, 4, 0, local_size)
+    with pytest.raises(LostPeerError), exchange._failures_named(ranks, lambda: False):
+        raise LostPeerError("gone")
+    assert len(waited) == waits
+
+
+def test_a_failure_names_the_rank_among_all_ranks():
+    ranks = Ranks(3, 4, 1, 2)
+    with pytest.raises(ConfigError, match=r"^rank 3: too large$"), exchange._failures_named(ranks, lambda: False):
+        raise ConfigError("too large")
+    with pytest.raises(ValueError, match="mistake") as caught, exchange._failures_named(ranks, lambda: False):
+        raise ValueError("mistake")
+    assert caught.value.__notes__ == ["This was rank 3 of 4."]
