@@ -25,12 +25,22 @@ def test_numbers_are_shown_however_narrow_the_terminal(monkeypatch, width, has_b
     assert ("━" in last) == has_bar
 
 
-def test_a_rate_of_less_than_one_per_second_is_not_printed(monkeypatch):
-    printed: list[str] = []
-    clock = itertools.count(0, 20)
-    monkeypatch.setattr(progress, "is_terminal", lambda: False)
-    monkeypatch.setattr(progress, "notice", printed.append)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+@pytest.fixture
+def printed_at(monkeypatch):
+    """The lines that are printed without a terminal, where the clock shows these seconds one after another."""
+
+    def begin(seconds) -> list[str]:
+        printed: list[str] = []
+        monkeypatch.setattr(progress, "is_terminal", lambda: False)
+        monkeypatch.setattr(progress, "notice", printed.append)
+        monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
+        return printed
+
+    return begin
+
+
+def test_a_rate_of_less_than_one_per_second_is_not_printed(printed_at):
+    printed = printed_at(itertools.count(0, 20))
     with progress.progress_display() as display:
         update = display("lines")
         for done in (0, 11, 211):
@@ -38,12 +48,8 @@ def test_a_rate_of_less_than_one_per_second_is_not_printed(monkeypatch):
     assert printed == ["done: 11 of 211 lines", "done: 211 of 211 lines, 5 per second"]
 
 
-def test_the_rate_leaves_out_what_was_done_before(monkeypatch):
-    printed: list[str] = []
-    clock = iter([0, 100])
-    monkeypatch.setattr(progress, "is_terminal", lambda: False)
-    monkeypatch.setattr(progress, "notice", printed.append)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+def test_the_rate_leaves_out_what_was_done_before(printed_at):
+    printed = printed_at(iter([0, 100]))
     with progress.progress_display() as display:
         update = display("pairs")
         update("resumed", 10_000, 25_000)
@@ -51,12 +57,8 @@ def test_the_rate_leaves_out_what_was_done_before(monkeypatch):
     assert printed == ["resumed: 15,000 of 25,000 pairs, 50 per second, 3m20s left"]
 
 
-def test_pairs_have_a_rate_and_the_time_left_where_their_number_is_known(monkeypatch):
-    printed: list[str] = []
-    clock = iter([0, 0, 100, 200])
-    monkeypatch.setattr(progress, "is_terminal", lambda: False)
-    monkeypatch.setattr(progress, "notice", printed.append)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+def test_pairs_have_a_rate_and_the_time_left_where_their_number_is_known(printed_at):
+    printed = printed_at(iter([0, 0, 100, 200]))
     with progress.progress_display() as display:
         update = display("pairs")
         update("known", 0, 25_000)
