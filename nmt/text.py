@@ -164,6 +164,11 @@ def reading(name: str) -> Iterator[None]:
         yield
     except IsADirectoryError:
         raise DataError(f"{name}: is a folder, not a text file.") from None
+    except MemoryError:
+        raise DataError(
+            f"{name}: the memory does not suffice to read it. A damaged archive may ask for any amount: fetch or "
+            "compress it again."
+        ) from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise DataError(f"{name}: cannot be read ({error.strerror}).") from error

@@ -8,6 +8,7 @@ import io
 import itertools
 import lzma
 import os
+import subprocess
 import sys
 import tracemalloc
 import unicodedata
@@ -156,6 +157,26 @@ def test_a_damaged_archive_is_an_error(tmp_path, suffix, pack, damage):
     path.write_bytes(content)
     with pytest.raises(DataError, match="damaged or truncated"):
         list(read_lines(path))
+
+
+def test_an_archive_that_asks_for_more_memory_than_there_is_is_an_error(tmp_path):
+    """Its header says how large the dictionary is: 4 GiB, after four changed bytes."""
+    content = bytearray(lzma.compress(b"a line\n", format=lzma.FORMAT_ALONE))
+    content[1:5] = b"\xff" * 4
+    (tmp_path / "text.xz").write_bytes(content)
+    program = """if True:
+        import resource, sys
+        from nmt.errors import DataError
+        from nmt.text import read_lines
+        resource.setrlimit(resource.RLIMIT_AS, (2_000_000_000,) * 2)
+        try:
+            list(read_lines(sys.argv[1]))
+        except DataError as error:
+            print(error)
+    """
+    words = [sys.executable, "-c", program, tmp_path / "text.xz"]
+    result = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "text.xz: the memory does not suffice to read it." in result.stdout
 
 
 @pytest.mark.parametrize(("suffix", "pack"), [("", bytes), *COMPRESSORS.items()])
