@@ -162,7 +162,7 @@ def train(
     if launches:
         ranks = nproc or 1
         # A look at a GPU would take memory there for as long as the ranks train.
-        if resolved.training.device == "cpu" or not torch.cuda.is_available():
+        if not torch.cuda.is_available() or resolved.training.device == "cpu":
             summarize(folders, resolved, Ranks(0, ranks, 0, ranks))  # so that errors are reported once
         raise typer.Exit(launch(sys.argv[1:], ranks))
     summary = summarize(folders, resolved)

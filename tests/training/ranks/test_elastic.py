@@ -22,10 +22,12 @@ from tests.training.conftest import records, saved
 from tests.training.rank_processes import free_port
 
 SECONDS = 240
-# Many micro-batches, so that an update takes long enough for machines to come and go. At a higher learning rate, 100
+# Many micro-batches, so that an update takes long enough for machines to come and go. At a higher learning rate, the
 # updates amplify the rounding of sums in another order by more than 1e4.
+UPDATES = 150
+"""So many that a machine joins before the run is over, however busy the processor is."""
 EXACT = [
-    "training.precision=fp64", "model.dropout=0", "logging.every_updates=1", "training.max_updates=100",
+    "training.precision=fp64", "model.dropout=0", "logging.every_updates=1", f"training.max_updates={UPDATES}",
     "training.patience=null", "validation.every_updates=1000", "checkpoints.every_updates=7",
     "batching.update_tokens=600", "batching.micro_batch_tokens=20",
     "schedule.factor=0.1",
@@ -124,10 +126,10 @@ def test_of_two_machines_one_is_lost_and_comes_back(settings, tmp_path, reversed
             each.process.wait(60)
 
     assert [record["ranks"] for record in records(run, "start")] == [2, 1, 2]
-    weights, expected = (parameters(of, 100) for of in (run, straight))
+    weights, expected = (parameters(of, UPDATES) for of in (run, straight))
     assert np.linalg.norm(weights - expected) <= 1e-9 * np.linalg.norm(expected)
     made, there = records(run, "update"), records(straight, "update")
-    assert [record["update"] for record in made] == list(range(1, 101))
+    assert [record["update"] for record in made] == list(range(1, UPDATES + 1))
     assert [record["target_tokens"] for record in made] == [record["target_tokens"] for record in there]
     assert [record["loss"] for record in made] == pytest.approx([record["loss"] for record in there], rel=1e-9)
 

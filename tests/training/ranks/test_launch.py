@@ -228,16 +228,18 @@ def test_without_a_temporary_folder_the_error_says_what_to_set(monkeypatch):
         launch([], 2)
 
 
-@pytest.mark.parametrize("has_gpu", [False, True])
+@pytest.mark.parametrize(
+    ("has_gpu", "device", "looks"), [(False, "auto", True), (True, "cpu", True), (True, "auto", False)]
+)
 def test_who_starts_ranks_checks_what_they_need_together_and_leaves_gpus_alone(
-    monkeypatch, reversed_words, settings, tmp_path, has_gpu
+    monkeypatch, reversed_words, settings, tmp_path, has_gpu, device, looks
 ):
     """Moments that the ranks divide fit where those of a single rank would not."""
     checked, started = [], []
     monkeypatch.setattr(setup, "check_memory", lambda config, hardware, ranks: checked.append(ranks))
     monkeypatch.setattr(launch_module, "launch", lambda arguments, ranks: started.append(ranks) or 7)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
-    command = ["train", "--nproc", "3", "--data", str(reversed_words), "--config", str(settings()), "--device", "cpu"]
+    command = ["train", "--nproc", "3", "--data", str(reversed_words), "--config", str(settings()), "--device", device]
     ended = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "run")])
     assert (ended.exit_code, started) == (7, [3])
-    assert checked == ([] if has_gpu else [Ranks(0, 3, 0, 3)])
+    assert checked == ([Ranks(0, 3, 0, 3)] if looks else [])

@@ -146,7 +146,7 @@ def test_ranks_are_as_many_times_as_fast_as_one(settled, reversed_words, tmp_pat
         def gather(self, value):
             return [value] * self.size
 
-    config, hardware = settled("batching.micro_batch_tokens=64"), choose_hardware("cpu", "fp32", 1)
+    config, hardware = settled("batching.micro_batch_tokens=32"), choose_hardware("cpu", "fp32", 1)
     data = TrainingData.open([reversed_words], config)
     monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: 30.0)
     rates = []
