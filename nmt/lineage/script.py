@@ -262,7 +262,7 @@ class _Script:
         updates = [int(step[1]) for step in steps if step]
         if averaged is None and isinstance(update := notes.get(UPDATE), int):
             updates = [update]
-        train = _command("train", *options, *_options_of_removed(settings, updates))
+        train = _command("train", *options, *_options_to_keep(settings, updates))
         if threads := _THREADS.search(str(training.get("hardware"))):
             train = f"OMP_NUM_THREADS={threads[1]} {train}"
         lines = [_written(f"{run.name}.yaml", _as_yaml(settings)), train]
@@ -404,7 +404,7 @@ def _is_pipe(file: str) -> bool:
     return file == STDIN or file.startswith(("/dev/", "/proc/")) or Path(file).is_fifo()
 
 
-def _options_of_removed(settings: Mapping[str, Any], updates: Sequence[int]) -> list[str]:
+def _options_to_keep(settings: Mapping[str, Any], updates: Sequence[int]) -> list[str]:
     """Options that keep checkpoints of these updates, if the run would remove one of them before its end."""
     last, saving = settings["training"]["max_updates"], settings["checkpoints"]
     every = saving["every_updates"]

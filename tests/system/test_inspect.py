@@ -17,7 +17,7 @@ from nmt.checkpoint.lineage import data_lineage
 from nmt.hashing import sha256_of
 from nmt.lineage.chain import chain as chain_of
 from nmt.lineage.outputs import score_lineage, score_link
-from nmt.lineage.script import _options_of_removed, script_for
+from nmt.lineage.script import _options_to_keep, script_for
 from tests.commands import nmt_for_scripts
 
 
@@ -510,7 +510,7 @@ def test_an_average_and_a_checkpoint_of_one_run_are_made_by_one_training(chain, 
 )
 def test_checkpoints_that_a_run_would_remove_are_kept_for_what_needs_them(changed, updates, kept):
     saving = {"every_updates": 20, "keep_last": 5} | changed
-    assert _options_of_removed({"training": {"max_updates": 60}, "checkpoints": saving}, updates) == kept
+    assert _options_to_keep({"training": {"max_updates": 60}, "checkpoints": saving}, updates) == kept
 
 
 def test_an_average_is_made_again_from_the_same_checkpoints(chain, nmt):
