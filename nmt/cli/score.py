@@ -173,7 +173,7 @@ def score(
             paper_bleu=paper_bleu,
             lowercase=lowercase,
             tokenize=tokenize,
-            target_lang=target_lang,
+            target_lang=language or None,  # also where a file's name says it: a script may name the file otherwise
         )
         lineage = score_lineage(
             hypothesis,

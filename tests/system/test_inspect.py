@@ -285,6 +285,15 @@ def test_the_script_computes_the_same_scores(chain, nmt):
     assert "--beam 2 --length-penalty 0.6" in script
 
 
+def test_a_script_scores_in_the_language_that_the_references_name_said(chain, nmt):
+    """In the script, a file with the same text and another name may stand for the reference."""
+    shutil.copy(chain / "few.de", chain / "few.zh")
+    score = nmt("score", "--json", "--reference", "few.zh", "out.de", cwd=chain).stdout
+    (chain / "other.json").write_text(score)
+    assert "tok:zh" in score
+    assert " --target-lang zh ./out.de" in nmt("inspect", "--reproduce", "other.json", cwd=chain).stdout
+
+
 def test_a_reference_from_a_pipe_cannot_be_read_again(chain, nmt):
     record = json.loads((chain / "score.json").read_text())
     record["lineage"]["references"] = [{"path": "/dev/fd/63", "sha256": None}]
