@@ -136,9 +136,9 @@ def holder(path: Path) -> str:
 
 
 def is_held(path: Path) -> bool:
-    """Whether the process named in a lock is alive and holds it; false if it runs on another machine.
+    """Whether the process named in a lock is alive and holds it; false if it runs on another machine, or none is named.
 
-    Another process may have the number of a holder that was killed, so the lock itself is asked then.
+    Another process may have the number of a holder that was killed, so the lock itself is asked too.
     """
     try:
         match = re.fullmatch(r"(\d+) on (\S*)", path.read_text("utf-8"))

@@ -278,7 +278,7 @@ class _Script:
     def _run_folder(self, origin: Mapping[str, Any]) -> Path:
         """The run of a model, below ``runs/``. Two runs of one name have folders of their own."""
         averaged = _averaged(origin)
-        checkpoint = Path(averaged[0]).resolve() if averaged else Path(origin["path"]).resolve()
+        checkpoint = Path(averaged[0] if averaged else origin["path"]).resolve()
         run = checkpoint.parent.parent if _STEP.fullmatch(checkpoint.name) else checkpoint
         lineage = json.dumps(mapping_of(origin.get("notes")).get(LINEAGE), sort_keys=True)
         return Path(self._names.of(f"runs/{_safe(run.name or 'run')}", str(run), str(origin.get("config")), lineage))

@@ -26,7 +26,7 @@ def validate_average(mean: Bundle, data: Sequence[Path]) -> Validation:
         DataError: the data is not what the run was trained on, or its valid set is empty.
     """
     for folder in data:
-        read_manifest(folder)
+        read_manifest(folder)  # whose error says that a folder is no data set
     hardware = _hardware_here(mean.config)
     valid_data = TrainingData.open(data, mean.config).folders[0]
     size = mean.config.batching.micro_batch_tokens

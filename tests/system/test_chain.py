@@ -83,7 +83,7 @@ def test_an_average_without_its_valid_set_is_not_used(trained, nmt, tmp_path):
     data = trained / "data" / "toy-en-de"
     for folders, says in {
         (tmp_path / "nowhere",): "nowhere",
-        (data, data): "data sets of the run: 1, but 2 were named",
+        (data, data): "data sets named: 2; the run has 1. Name each, in the run's order.",
     }.items():
         named = [word for folder in folders for word in ("--data", folder)]
         refused = nmt("average-checkpoints", *named, "--out", tmp_path / "other", cwd=tmp_path, check=False)

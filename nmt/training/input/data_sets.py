@@ -54,7 +54,9 @@ class TrainingData:
         weights = (config.data.weight, *(part.weight for part in config.data.mixed_with))
         fingerprints = (config.data.fingerprint, *(part.fingerprint for part in config.data.mixed_with))
         if len(data) != len(fingerprints):
-            raise DataError(f"data sets of the run: {len(fingerprints)}, but {len(data)} were named. Name each.")
+            raise DataError(
+                f"data sets named: {len(data)}; the run has {len(fingerprints)}. Name each, in the run's order."
+            )
         vocab = load_vocabulary(data[0])
         for folder, fingerprint in zip(data, fingerprints, strict=True):
             _check_shards(folder, fingerprint, config, data[0])

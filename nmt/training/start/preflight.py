@@ -93,7 +93,7 @@ def preflight(
     lengths = [data.longest, data.short] if learner.model.takes_sentence_rows else [data.longest]
     # No update has more positions than this for a rank.
     useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
-    logits = config.data.target_pieces * (2 if config.training.r_drop else 1)
+    logits = config.data.target_pieces * (2 if config.training.r_drop else 1)  # of a position; R-Drop makes them twice
     largest = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // logits}.get(hardware.device.type, useful)
     if asked == "auto":
         size = progress.micro_batch_tokens or _largest_fitting(
