@@ -48,7 +48,7 @@ def test_the_command_scores_by_comet_and_bleurt(files, nmt, path_with_doubles):
     assert (good["name"], round(good["value"], 2)) == ("COMET", 88.89)
     assert good["sentences"]["values"] == pytest.approx([100, 200 / 3, 100])
     assert record["comparisons"][0]["systems"][1]["p_value"] <= 1
-    assert record["lineage"]["options"] == {"metric": ["comet"]}
+    assert record["lineage"]["options"] == {"metric": ["comet"], "target_lang": "de"}
     [source] = record["lineage"]["sources"]
     assert source == {"path": "test.en", "sha256": sha256_of(files / "test.en")}
     assert result.stderr == ""
@@ -110,7 +110,7 @@ def test_the_script_compares_sources_and_models(scored, nmt):
     script = script_of(json.loads((scored / "score.json").read_text()))
     assert str(scored / "wmt22") not in script
     command = shlex.split(script.splitlines()[-1])
-    words = "--metric comet --metric bleurt --comet-model $COMET_MODEL --bleurt-model $BLEURT_MODEL"
+    words = "--metric comet --metric bleurt --target-lang de --comet-model $COMET_MODEL --bleurt-model $BLEURT_MODEL"
     assert " ".join(command).endswith(words)
     assert command[command.index("--source") + 1] == str(Path("test.en").absolute())
     beginning, steps = script.split("cd again\n")
