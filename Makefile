@@ -1,5 +1,5 @@
 # make demo       set up, then train a translator on the toy pair and show what it says
-# make test       set up, then lint, types, import layers and all tests but the longer ones: twelve minutes on two cores
+# make test       set up, then lint, types, import layers and all tests but the longer ones: ten minutes on two cores
 # make test-slow  the longer tests
 # make test-versions  the wheel beside the oldest and the newest supported versions, with each Python that is found
 # make bench      training and translating speed beside other toolkits, which it installs first
@@ -22,7 +22,7 @@ MUTANTS ?= 200
 SEED    ?= 1
 ROOMS   ?= model kernels training search translation checkpoint data
 
-.PHONY: demo test test-slow test-versions bench mutate lint audit format clean
+.PHONY: demo test test-slow test-versions bench mutate lint style types collected audit format clean
 
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
@@ -32,7 +32,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Workers of one thread each: on small tensors, threads that wait for each other are slower than none. More than two
 # cores, since tests also wait for disks and other processes; a worker without tests takes half of another's.
-test: lint
+test: $(STAMP)
+	$(MAKE) -j 2 types style collected
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 4 --dist worksteal -m "not slow"
 
 test-slow: $(STAMP)
@@ -51,11 +52,19 @@ mutate: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[mutate]'
 	$(BIN)/python tests/mutate.py --mutants $(MUTANTS) --seed $(SEED) --rooms $(ROOMS)
 
-lint: $(STAMP)
+lint: style types
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+# The tests' modules are compiled here once, beside mypy, not by each worker.
+collected: $(STAMP)
+	$(BIN)/pytest --collect-only > $(VENV)/collected 2>&1 || { cat $(VENV)/collected; exit 1; }
 
 audit: $(STAMP)
 	$(BIN)/python .ci/audit

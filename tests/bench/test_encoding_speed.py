@@ -11,6 +11,7 @@ from nmt.text import read_lines
 from tests.training.conftest import make_data_set
 
 
+@pytest.mark.slow
 def test_generated_pairs_are_the_same_every_time(tmp_path):
     folders = [generate_pairs(tmp_path / name, 300) for name in ("a", "b")]
     assert len({(folder / "train.yy").read_bytes() for folder in folders}) == 1

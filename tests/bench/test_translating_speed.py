@@ -40,6 +40,7 @@ def model(data, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_benchmark_counts_tokens_sentences_and_rounds(model, data):
     reported = []
     result = bench_translate(

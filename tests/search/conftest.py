@@ -2,4 +2,4 @@
 
 from tests.policies import policy_fixture
 
-every_policy = policy_fixture("cpu", "cuda")
+every_policy = policy_fixture("cpu")

@@ -83,7 +83,7 @@ def assert_same(found, expected):
     [
         {"beam": 1}, {"beam": 4}, {"beam": 5, "nbest": 5}, {"beam": 3, "min_length": 7}, {"beam": 2, "max_length": 3},
         {"beam": 4, "allow_unk": True}, {"beam": 4, "length_penalty": 0.0}, {"beam": 4, "normalization": "length"},
-        {"beam": 2, "max_length": 0}, {"beam": 40},
+        {"beam": 2, "max_length": 0}, pytest.param({"beam": 40}, marks=pytest.mark.slow),
     ],
     ids=str,
 )  # fmt: skip

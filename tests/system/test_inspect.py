@@ -449,6 +449,7 @@ def test_a_vocabulary_from_elsewhere_cannot_be_made_again(own_sets, nmt):
     )
 
 
+@pytest.mark.slow
 def test_two_data_sets_of_one_name_are_made_in_folders_of_their_own(own_sets, nmt):
     nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
     languages = ("--source-lang", "en", "--target-lang", "fr")

@@ -84,7 +84,13 @@ LEARNED_FILES = {
 }
 
 
-@pytest.mark.parametrize(("file", "link"), LEARNED_FILES.items())
+@pytest.mark.parametrize(
+    ("file", "link"),
+    [
+        pytest.param(*item, marks=pytest.mark.slow if item[0].startswith("wmt22") else ())
+        for item in LEARNED_FILES.items()
+    ],
+)
 def test_a_source_or_model_that_changed_is_named(scored, nmt, file, link):
     link = link.format(scored)
     assert f"{link}  [unchanged]" in nmt("inspect", "score.json", cwd=scored).stdout

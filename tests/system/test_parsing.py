@@ -269,6 +269,7 @@ def parsing(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_data_restore_and_score(parsing, nmt, tmp_path):
     parsing("data", "--grammar", "--out", "trees", "--train", "60", "--valid", "5", "--test", "7")
     nmt("prepare-data", "trees/recipe.yaml", cwd=tmp_path)

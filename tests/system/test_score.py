@@ -177,6 +177,10 @@ def test_a_sheet_has_all_metrics_and_both_tests(files, nmt):
     assert lines[2].split("  ")[0] == "system"
     assert re.fullmatch(r"system +BLEU +tokenised BLEU +paper BLEU +chrF2 +TER", lines[2])
     assert re.search(r"\nbad\.txt +[01]\.\d{4} / [01]\.\d{4}", result.stdout)
+
+
+@pytest.mark.slow
+def test_a_sheet_as_json_holds_both_tests(files, nmt):
     record = json.loads(
         nmt("score", "--sheet", "--json", "--reference", "ref.de", "good.txt", "bad.txt", cwd=files).stdout
     )
@@ -185,7 +189,13 @@ def test_a_sheet_has_all_metrics_and_both_tests(files, nmt):
     assert (record["lines"], record["seed"], record["samples"], record["trials"]) == (2, "12345", 1_000, 10_000)
 
 
-@pytest.mark.parametrize(("form", "begins"), [("markdown", "References: `ref.de`"), ("latex", "% References: ref.de")])
+@pytest.mark.parametrize(
+    ("form", "begins"),
+    [
+        ("markdown", "References: `ref.de`"),
+        pytest.param("latex", "% References: ref.de", marks=pytest.mark.slow),
+    ],
+)
 def test_a_table_for_a_paper_is_a_sheet(files, nmt, form, begins):
     assert nmt("score", "--format", form, "--reference", "ref.de", "bad.txt", cwd=files).stdout.startswith(begins)
 

@@ -262,7 +262,8 @@ def test_works_in_a_locale_without_unicode_and_without_a_terminal(bundle):
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="names of files are UTF-8 there")
-@pytest.mark.parametrize("locale", ["C", pytest.param("C.UTF-8", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_names_of_files_may_be_any_bytes(bundle, tmp_path, locale):
     name = os.fsencode(tmp_path) + b"/caf\xe9.txt"
     environment = ENVIRONMENT | {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -492,11 +493,16 @@ def test_what_is_read_is_not_written_over(bundle, tmp_path):
 @pytest.mark.parametrize(
     ("redirection", "message"),
     [
-        ("<&-", "error: standard input is closed: give --input FILE."),
         ("</dev/null >&-", "error: standard output is closed: give --output FILE."),
         ("<in.txt >/dev/full", "error: standard output: No space left on device."),
-        ("<in.txt --output /dev/full", "error: /dev/full: No space left on device."),
-        ("--help >/dev/full", "error: standard output: No space left on device."),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("<&-", "error: standard input is closed: give --input FILE."),
+                ("<in.txt --output /dev/full", "error: /dev/full: No space left on device."),
+                ("--help >/dev/full", "error: standard output: No space left on device."),
+            )
+        ),
     ],
 )
 def test_streams_that_cannot_be_used_are_told_in_one_line(bundle, tmp_path, redirection, message):
@@ -851,7 +857,7 @@ def translated(record: dict[str, str]) -> tuple[str, str]:
     return record["source"], record["translation"]
 
 
-@pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+@pytest.mark.parametrize("environment", [pytest.param({}, marks=pytest.mark.slow), {"LC_ALL": "C", "PYTHONUTF8": "0"}])
 def test_in_a_terminal_it_converses(bundle, environment):
     """Prompts on stderr, and answers a line before the next is typed, without being told to."""
     long = b"ba do " * 2_000 + b"ki"

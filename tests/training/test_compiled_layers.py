@@ -98,18 +98,13 @@ def test_all_layers_of_a_kind_share_few_graphs_whatever_shapes_batches_have(grap
     assert len(graphs) <= 4 + 8  # for each combination of sizes that are 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
-        {"norm": "pre"},
-        *(
-            pytest.param(changes, marks=SLOW)
-            for changes in (
-                {"attention": "additive"}, {"attention": "dot_product"}, {"attention_dropout": 0.1},
-                {"activation": "quick_gelu", "activation_dropout": 0.1}, {"d_k": 4, "d_v": 12, "source_eos": False},
-                {"source_neighbours": 2, "target_neighbours": 3},
-            )
-        ),
+        {"norm": "pre"}, {"attention": "additive"}, {"attention": "dot_product"}, {"attention_dropout": 0.1},
+        {"activation": "quick_gelu", "activation_dropout": 0.1}, {"d_k": 4, "d_v": 12, "source_eos": False},
+        {"source_neighbours": 2, "target_neighbours": 3},
     ],
     ids=str,
 )  # fmt: skip
@@ -121,6 +116,7 @@ def test_layers_of_every_kind_are_one_graph(graphs, changes):
     assert len(graphs) == 2
 
 
+@pytest.mark.slow
 def test_layers_share_few_graphs_for_lines_of_sentences(graphs):
     model = Transformer(ModelConfig(**SMALL), 30, POLICIES["cuda-16-bit"]).train()
     model.compile_layers()

@@ -111,7 +111,10 @@ train([Path(data)], Path(run), config, Listener())
 """
 
 
-@pytest.mark.parametrize(("moment", "update"), [("update", 10), ("update", 13), ("save", 4), ("save", 5)])
+@pytest.mark.parametrize(
+    ("moment", "update"),
+    [("update", 10), ("save", 5), *(pytest.param(*at, marks=pytest.mark.slow) for at in (("update", 13), ("save", 4)))],
+)
 def test_a_killed_run_goes_on_to_the_same_parameters(
     run_training, tmp_path, straight, reversed_words, settings_file, moment, update
 ):
@@ -363,9 +366,16 @@ def test_bf16_learns_what_fp32_does_and_saves_fp32(run_training, tmp_path, strai
 
 @pytest.mark.parametrize(
     "change",
-    ["model.norm=pre", "model.positions=learned", "model.attention_bias=false", "model.attention_dropout=0.1",
-     "model.activation_dropout=0.1", "model.d_k=3", "model.attention=additive", "model.attention=dot_product",
-     "model.source_neighbours=2", "model.target_neighbours=2"],
+    [
+        "model.attention_dropout=0.1", "model.positions=learned", "model.target_neighbours=2",
+        *(
+            pytest.param(change, marks=pytest.mark.slow)
+            for change in (
+                "model.norm=pre", "model.attention_bias=false", "model.activation_dropout=0.1", "model.d_k=3",
+                "model.attention=additive", "model.attention=dot_product", "model.source_neighbours=2",
+            )
+        ),
+    ],
 )  # fmt: skip
 def test_every_kind_of_model_trains_and_resumes(run_training, tmp_path, change):
     run_training(tmp_path / "straight", change, "training.max_updates=7")

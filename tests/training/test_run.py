@@ -67,6 +67,7 @@ def test_a_start_records_the_versions(run_training, tmp_path):
     assert (start["versions"], start["ranks"]) == (versions, 1)
 
 
+@pytest.mark.slow
 def test_each_epoch_cuts_words_anew_and_its_pieces_do_not_pile_up(run_training, tmp_path):
     run_training(tmp_path / "run", "training.subword_sampling=0.5", "training.max_updates=90")
     progress = json.loads((tmp_path / "run" / "last" / "training.json").read_text())

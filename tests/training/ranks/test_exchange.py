@@ -121,6 +121,7 @@ def test_a_signal_to_one_rank_saves_and_ends_all_at_the_same_update(run_ranks, s
     assert (tmp_path / "run" / "last").resolve().name == "step-00000007"
 
 
+@pytest.mark.slow
 def test_two_ranks_that_a_signal_stops_resume_bit_for_bit(run_ranks, settings, tmp_path):
     plain = settings()
     run_ranks(2, plain, "straight")
@@ -206,6 +207,7 @@ def test_a_signal_to_the_command_saves_on_all_ranks(settings, tmp_path, reversed
     assert (tmp_path / "run" / "last").exists()
 
 
+@pytest.mark.slow
 def test_ranks_whose_starter_is_killed_save_and_end(settings, tmp_path, reversed_words):
     endless = settings("training.max_updates=100000", "training.patience=null", "logging.every_updates=1")
     run = tmp_path / "run"

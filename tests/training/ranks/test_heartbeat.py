@@ -70,6 +70,7 @@ def test_with_a_store_that_fails_or_never_answers_all_others_are_lost(lost):
     is_over.set()
 
 
+@pytest.mark.slow
 def test_when_a_rank_is_stopped_all_others_end_and_name_it(settings, tmp_path, reversed_words):
     ranks = start_ranks(
         3, reversed_words, settings(), tmp_path / "run", tmp_path / "out", "stop", 1, 7, environment=FAST

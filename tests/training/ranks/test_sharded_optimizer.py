@@ -71,6 +71,7 @@ def test_a_rank_out_of_memory_halves_and_all_learn_the_same(run_ranks, settings)
     assert int(two[0]["limit"]) == int(two[1]["limit"]) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_gradient_that_is_not_finite_on_one_rank_changes_nothing_on_any(run_ranks, settings, tmp_path, rank):
     """The bad number is in the slice of the first rank."""
