@@ -10,6 +10,7 @@ LINES = {
     "en": [
         ["Dr. Miller met Mr. Smith in St. Louis. ", "They had coffee at 3 p.m. on Monday."],
         ["It costs $3.14. ", "See No. 5 for details. ", "He paid twice."],
+        ["She said No. ", "He left."],
         ['"Are you coming?" she asked. ', '"No," he said. ', '"I am tired."'],
         ["Wait... what is that? ", "I don't know... ", "Maybe a bird."],
         ["The U.S. Senate voted. ", "The U.K. did not."],

@@ -285,6 +285,16 @@ def test_a_folder_without_generation_settings_has_those_of_config(folder):
     assert (model.decoding.beam, model.decoding.length_penalty) == (3, 1.0)
 
 
+def test_generation_settings_of_their_own_are_not_mixed_with_those_of_config(folder):
+    """What they leave out has the default of transformers, whatever an older version left in config.json."""
+    values = json.loads((folder / "generation_config.json").read_text("utf-8"))
+    del values["num_beams"], values["length_penalty"]
+    (folder / "generation_config.json").write_text(json.dumps(values))
+    change(folder / "config.json", num_beams=3, length_penalty=0.2)
+    model = read(folder)
+    assert (model.decoding.beam, model.decoding.length_penalty) == (1, 1.0)
+
+
 def test_an_ordinary_piece_with_the_name_of_a_special_one_is_kept_apart(folder, tmp_path):
     ids = json.loads((folder / "vocab.json").read_text("utf-8"))
     [last] = [piece for piece, index in ids.items() if index == 5]

@@ -21,6 +21,7 @@ from nmt.convert.formats import find_format
 from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
 from nmt.convert.joeynmt.reading import _restricted, read_joeynmt
+from nmt.convert.joeynmt.settings import decoding_config
 from nmt.convert.opennmt_py.reading import read_opennmt_py
 from nmt.convert.settings import language_code
 from nmt.convert.sockeye.reading import read_sockeye
@@ -413,6 +414,20 @@ def test_vocabularies_of_opennmt_py_2_lie_within_objects(tmp_path, torchtext):
     of_version_3 = read_opennmt_py(write(tmp_path, "opennmt-py")).decoding
     assert (of_version_3.beam, of_version_3.length_penalty, of_version_3.normalization) == (5, 1, "length")
     assert import_model(origin, tmp_path / "bundle").failed == []
+
+
+@pytest.mark.parametrize(
+    ("testing", "expected"),
+    [
+        ({"beam_size": 4, "beam_alpha": 0.7}, (4, 0.7)),
+        ({"beam_size": 4, "alpha": 0.5}, (4, 0.5)),  # JoeyNMT 1
+        ({"beam_size": 4, "beam_alpha": -1}, (4, 0)),  # the values that turn it off
+        ({"beam_size": 0}, (1, 0)),
+    ],
+)
+def test_the_search_of_joeynmt_is_read_in_its_old_and_new_names(testing, expected):
+    decoding = decoding_config(testing)
+    assert (decoding.beam, decoding.length_penalty) == expected
 
 
 def test_opennmt_py_before_1_0_names_norms_otherwise(tmp_path):

@@ -144,6 +144,17 @@ def test_an_archive_is_imported_as_its_folder(tmp_path, imported):
     assert ours.vocab.fingerprint == expected.vocab.fingerprint
 
 
+@pytest.mark.parametrize(
+    ("script", "normalises"), [("normalize-punctuation.perl -l $1 | spm_encode", True), ("spm_encode", False)]
+)
+def test_a_script_that_normalises_punctuation_is_obeyed(tmp_path, monkeypatch, script, normalises):
+    examine_nothing(monkeypatch)
+    folder = Path(shutil.copytree(DATA / "marian-post", tmp_path / "theirs"))
+    (folder / "preprocess.sh").write_text(f"#!/bin/sh\n{script}\n")
+    import_model(folder, tmp_path / "bundle")
+    assert load_bundle(tmp_path / "bundle").config.data.punctuation is normalises
+
+
 NASTY = [
     "</s>", "<unk>", "a", '"', "\\", "'", ": ", "null", "true", "1.0", "~", "? x", "# y", "- z", "{}", "\x07", "\u2028",
     "\x85", "😀", "▁", "▁Haus", " ", "key: 3", ",", "é", ">>deu<<", "@",

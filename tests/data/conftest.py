@@ -15,7 +15,9 @@ from nmt.data.shards import SIDES, ParallelShards, ShardIndex
 def write_data_set() -> Callable[..., Path]:
     """Write a data set whose every split is the same text."""
 
-    def write(folder: Path, source: list[str], target: list[str], *, nfc: bool = False) -> Path:
+    def write(
+        folder: Path, source: list[str], target: list[str], *, nfc: bool = False, punctuation: bool = False
+    ) -> Path:
         folder.mkdir(exist_ok=True)
         files = {}
         for split in ("train", "valid", "test"):
@@ -25,7 +27,7 @@ def write_data_set() -> Callable[..., Path]:
                 files[f"{split}.{language}"] = FileRecord(lines=len(lines), sha256=hashlib.sha256(content).hexdigest())
         manifest = Manifest(
             name="small", source_lang="en", target_lang="de", recipe={}, sources=[], filters={}, files=files,
-            nfc=nfc, punctuation=False, fingerprint=fingerprint(files),
+            nfc=nfc, punctuation=punctuation, fingerprint=fingerprint(files),
         )  # fmt: skip
         write_manifest(manifest, folder)
         return folder

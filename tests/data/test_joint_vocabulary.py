@@ -166,6 +166,13 @@ def test_no_more_lines_are_sampled_than_for_one_data_set(sets, monkeypatch):
     assert sum(build(sets, size=60)[0].sampled.values()) == pytest.approx(200, abs=3)
 
 
+def test_the_default_size_is_that_for_the_text_of_all(sets, monkeypatch):
+    asked = []
+    monkeypatch.setattr(build_module, "default_size", lambda pairs: asked.append(pairs) or 60)
+    assert build(sets, size=None)[0].vocab.size == 60
+    assert asked == [sum(pairs for *_, pairs in SIZES.values())]
+
+
 def test_the_source_rule_changes_sources_alone(tmp_path):
     first, second = (write_set(tmp_path / name, "en", target, 50) for name, target in (("a", "de"), ("b", "el")))
     for path in (first / "train.en", second / "train.el"):

@@ -24,8 +24,8 @@ VOCAB = train_vocabulary(SOURCE + TARGET, size=40).vocab
 def data_set(write_data_set):
     """Write the small data set, or one with other lines."""
 
-    def write(folder: Path, *, source=SOURCE, target=TARGET, nfc=False) -> Path:
-        return write_data_set(folder, source, target, nfc=nfc)
+    def write(folder: Path, *, source=SOURCE, target=TARGET, **options) -> Path:
+        return write_data_set(folder, source, target, **options)
 
     return write
 
@@ -72,6 +72,16 @@ def test_a_valid_source_is_normalised_as_translate_will_do(data_set, tmp_path):
     data = data_set(tmp_path / "data", nfc=True, source=[decomposed], target=["x"])
     write_shards(data, vocab)
     assert ParallelShards.open(data, "valid").pair(0)[0].tolist() == vocab.encode([composed])[0]
+
+
+def test_punctuation_of_a_valid_source_follows_the_rules_of_its_own_language(data_set, tmp_path):
+    """English puts a comma before the closing mark, German after it."""
+    written, english = 'a "b", c', 'a "b," c'
+    vocab = train_vocabulary([written, english] * 4, size=20, normalization="identity").vocab
+    data = data_set(tmp_path / "data", punctuation=True, source=[written], target=[written])
+    write_shards(data, vocab)
+    valid = ParallelShards.open(data, "valid").pair(0)
+    assert [ids.tolist() for ids in valid] == [vocab.encode([english])[0], vocab.encode([written])[0]]
 
 
 def test_a_source_rule_changes_the_source_of_train_and_valid_alone(data_set, tmp_path):

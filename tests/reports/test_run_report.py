@@ -77,10 +77,11 @@ def test_headline_figures(make_run, parsed):
     """fp16 skips updates to find its scale, which are no events."""
     skipped = [update(31, loss=6.0, skipped_updates=2), update(32, loss=6.0, skipped_updates=1, seconds=18)]
     events = [event(31, "skipped", "not finite"), event(32, "budget_lowered", "out of memory")]
-    run = make_run("toy", [*TOY, *skipped, *events])
+    last = validation(32, valid_loss=3.5, seconds=25)
+    run = make_run("toy", [*TOY, *skipped, *events, last])
     found = figures(parsed(run_report([run])))
     assert found["updates"] == "32"
-    assert found["time trained"] == "0 min 19 s"
+    assert found["time trained"] == "0 min 25 s"  # with the validation after the last update
     assert found["best validation BLEU"] == "31.50 at update 30"
     assert found["best validation loss"] == "3.000 at update 20"
     assert found["final training loss"] == "6.000"

@@ -37,6 +37,7 @@ def test_a_resumed_report_holds_each_line_once(tmp_path):
     write(path, 0, line2=LOOPING, line5=LOOPING, line7=LOOPING)
     path.write_bytes(path.read_bytes()[:-20])
     assert [record["line"] for record in write(path, 4, line5=REPAIRED, line9=LOOPING)] == [2, 5, 9]
+    assert [record["line"] for record in write(path, 5, line8=LOOPING)] == [2, 5, 8]
     assert [record["line"] for record in write(path, 0, line1=LOOPING)] == [1]
 
 

@@ -86,7 +86,8 @@ def test_a_mixture_keeps_its_weights(project, reversed_words, settings_file, lis
     assert data_to_resume(run) == mixture
     named = [str(project / "data" / "words"), str(reversed_words)]
     assert [weight for _, weight in data_to_resume(run, named)] == [1.0, 0.5]
-    assert [weight for _, weight in data_to_resume(run, [named[0], f"{named[1]}:3"])] == [1.0, 3.0]
+    for weight in (3.0, 1.0):  # also where it is what a weight is by default
+        assert [found for _, found in data_to_resume(run, [named[0], f"{named[1]}:{weight}"])] == [1.0, weight]
     assert [entry["name"] for entry in json.loads((run / "data.json").read_text())] == ["reversed", "reversed"]
 
 
