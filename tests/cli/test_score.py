@@ -1,7 +1,8 @@
-"""What ``nmt score`` takes from a test set."""
+"""What ``nmt score`` takes from a test set, and its metrics in any order."""
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from nmt.cli.app import app
@@ -16,3 +17,13 @@ def test_the_language_of_a_test_set_is_the_target_of_its_pair(tmp_path, monkeypa
     result = CliRunner().invoke(app, words, catch_exceptions=False)
     [score] = json.loads(result.stdout)["systems"][0]["scores"]
     assert "tok:zh" in score["signature"]
+
+
+def test_bleu_need_not_be_the_first_metric(tmp_path):
+    for name in ("hypothesis", "ref.de"):
+        (tmp_path / name).write_text("Das Haus ist alt.\n", "utf-8")
+    words = ["score", "--json", "--metric", "chrf", "--metric", "bleu"]
+    words += ["--reference", str(tmp_path / "ref.de"), str(tmp_path / "hypothesis")]
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    scores = json.loads(result.stdout)["systems"][0]["scores"]
+    assert [(score["name"], score["value"]) for score in scores] == [("chrF2", 100), ("BLEU", pytest.approx(100))]

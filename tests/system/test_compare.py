@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 
 import pytest
 
@@ -80,6 +81,19 @@ def test_one_system_comes_through_a_pipe(compare):
     assert piped.stdout.replace("B: -\n", "B: b.txt\n") == compare("a.txt", "b.txt", "--reference", "ref.de").stdout
 
 
+def bucket(count):
+    return max(low for low in (0, 1, 2, 6, 21, 101, 1001) if low <= count)
+
+
+def test_words_of_the_training_text_are_tokenised_as_those_of_the_translations(compare, trained):
+    data = trained / "data" / "toy-en-de"
+    counts = Counter((data / "train.de").read_text("utf-8"))
+    words = ("a.txt", "b.txt", "--reference", "ref.de", "--data", data, "--tokenize", "char", "--json")
+    found = json.loads(compare(*words).stdout)["by_frequency"]
+    expected = Counter(bucket(counts[char]) for line in REFERENCE for char in line if not char.isspace())
+    assert {each["bucket"]["low"]: each["reference_words"] for each in found} == expected
+
+
 @pytest.mark.slow
 def test_frequencies_come_from_the_training_text(compare, trained, folder):
     data = trained / "data" / "toy-en-de"
@@ -93,7 +107,7 @@ def test_frequencies_come_from_the_training_text(compare, trained, folder):
     expected = {}
     for line in REFERENCE:
         for word in re.findall(r"\w+|[^\w\s]", line):
-            low = max(low for low in (0, 1, 2, 6, 21, 101, 1001) if low <= counts.get(word, 0))
+            low = bucket(counts.get(word, 0))
             expected[low] = expected.get(low, 0) + 1
     assert {each["bucket"]["low"]: each["reference_words"] for each in record["by_frequency"]} == expected
     assert "training data" in compare("a.txt", "b.txt", "--reference", "ref.de", "--data", data).stdout

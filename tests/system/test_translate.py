@@ -798,6 +798,15 @@ def test_diverse_candidates_are_scored_as_given_ones_are(bundle, tmp_path):
     assert translate(bundle, b"ba do ki\n\n", *options).stdout.count(b"\n") == 12
 
 
+def test_scored_lines_of_a_later_part_keep_their_numbers(bundle, tmp_path):
+    for name in ("in", "target"):
+        (tmp_path / name).write_text("ba do\nki lu\nme no\npa ru\n")
+    options = ["-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--score-target", str(tmp_path / "target")]
+    for part in ("2/2", "1/2"):
+        assert translate(bundle, b"", *options, "--format", "jsonl", "--part", part).returncode == 0
+    assert [json.loads(line)["line"] for line in (tmp_path / "out").read_text().splitlines()] == [1, 2, 3, 4]
+
+
 class Conversation:
     """A person at a terminal, whose lines go to the command and whose screen shows stderr."""
 
