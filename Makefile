@@ -27,7 +27,7 @@ ROOMS   ?= model kernels training search translation checkpoint data
 demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/run.sh
 
-# The tests start hundreds of commands: each module is compiled once, not by each of them, whatever the shell says.
+# Commands are started hundreds of times: each module is compiled once, not by each of them, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Workers of one thread each: on small tensors, threads that wait for each other are slower than none. More than two
@@ -74,11 +74,13 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 # Written only when everything before it succeeded, so that a broken set-up is tried again, not trusted.
+# A module is compiled when it is first imported: most modules of torch never are, and compiling all takes half a minute.
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "nmt needs Python 3.11 or newer with venv: install it (Debian: apt install python3 python3-venv), or name one: make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt hatchling editables setuptools
-	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile $(INDEX) -c constraints.txt \
+		--no-build-isolation -e '.[dev]'
 	touch $(STAMP)
 
 clean:

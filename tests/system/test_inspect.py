@@ -407,6 +407,7 @@ def test_a_joint_vocabulary_is_made_again_from_all_its_data_sets(own_sets, nmt):
     assert "the sha256 of data/large/train.de is" in result.stderr
 
 
+@pytest.mark.slow
 def test_data_encoded_with_the_vocabulary_of_another_is_made_again(own_sets, nmt):
     nmt("build-vocab", "--data", "data/large", "--size", "80", cwd=own_sets)
     given = ("--vocab", "data/large/vocab.model")
