@@ -230,6 +230,14 @@ def test_the_program_of_the_card_translates_many_lines_at_once(make_bundle, monk
     assert len(capsys.readouterr().out.splitlines()) == 300
 
 
+def test_the_program_of_the_card_searches_as_the_bundle_does(make_bundle):
+    bundle = make_bundle()
+    config = bundle.config.model_copy(update={"decoding": DecodingConfig(beam=3, length_penalty=0.7)})
+    program = ctranslate2_usage(replace(bundle, config=config), "model")
+    assert "search = dict(beam_size=3, length_penalty=0.7," in program
+    assert program.count("_length=24") == 2  # of sources and of outputs
+
+
 def test_heads_of_another_size_are_refused(make_bundle, tmp_path):
     with pytest.raises(NmtError, match="d_k: 4, d_v: 8"):
         write_ctranslate2(make_bundle(d_k=4), tmp_path)

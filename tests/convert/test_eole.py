@@ -300,6 +300,22 @@ def test_outputs_may_start_with_their_end(tmp_path):
         read_eole(write_eole(tmp_path / "damaged", start="nowhere"))
 
 
+def test_special_pieces_are_those_that_the_vocabulary_names(tmp_path):
+    """Without a piece that the decoder reads first, it is the one that begins sentences."""
+    origin = write_eole(tmp_path)
+    values = json.loads((origin / "vocab.json").read_text())
+    special = {"unk_token": "<u>", "pad_token": "<p>", "bos_token": "<b>", "eos_token": "<e>"}
+    pieces = [*special.values(), *WORDS]
+    named = {"src": pieces, "tgt": pieces, "specials": special}
+    (origin / "vocab.json").write_text(json.dumps({**values, **named, "decoder_start_token": "a"}))
+    model = read_eole(origin)
+    assert model.start == "a"
+    for side in (model.source, model.target):
+        assert (side.unk, side.pad, side.eos) == ("<u>", "<p>", "<e>")
+    (origin / "vocab.json").write_text(json.dumps(named))
+    assert read_eole(origin).start == "<b>"
+
+
 @pytest.mark.parametrize(
     ("inference", "expected"),
     [
@@ -330,6 +346,8 @@ def test_sentencepiece_models_are_those_that_transforms_name(tmp_path, section):
     assert import_model(origin, tmp_path / "bundle").failed == []
     given = read_eole(origin, Given(source_spm=origin / "spm.model"))
     assert (given.source.segmenter, given.target.segmenter) == (other.model_bytes, trained.model_bytes)
+    given = read_eole(origin, Given(target_spm=origin / "spm.model"))
+    assert (given.source.segmenter, given.target.segmenter) == (trained.model_bytes, other.model_bytes)
     options |= {"src_onmttok_kwargs": {"mode": "aggressive"}} if section == "onmt_tokenize" else {}
     options |= {"tgt_subword_model": "/elsewhere/spm.model"}
     change_config(origin, lambda values: values.update(transforms_configs={section: options}))

@@ -9,12 +9,16 @@ import pytest
 
 from nmt.convert.certificate import examining
 from nmt.convert.certificate.examining import ExportJob, ImportJob, examine
+from nmt.convert.certificate.record import Certificate, Check
+from nmt.convert.exporting import export_model
 from nmt.convert.formats import FORMATS, find_format
-from nmt.convert.given import NOTHING_GIVEN
+from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.huggingface.reading import read_huggingface
+from nmt.convert.importing import import_model
 from nmt.convert.installed import check_installed, not_usable
 from nmt.errors import NmtError
 from tests.convert.marian_mt import STORED
+from tests.convert.unexamined import examine_nothing
 
 IMPORT = ImportJob(Path("/tmp/x/bundle"), Path("opus.zip"), "marian", NOTHING_GIVEN)
 EXPORT = ExportJob(Path("runs/mine"), Path("/tmp/x/folder"), "onnx", "float32")
@@ -122,3 +126,45 @@ def test_a_certificate_says_why_the_toolkit_took_no_part(monkeypatch):
         [],
         ["The model was not compared with the toolkit itself."],
     )
+
+
+def test_what_a_conversion_is_given_reaches_its_examination(monkeypatch, tmp_path):
+    jobs = []
+
+    def note(job):
+        jobs.append(job)
+        return Certificate("import", "x", None, {}, {}, {})
+
+    for module in ("importing", "exporting"):
+        monkeypatch.setattr(f"nmt.convert.{module}.examine", note)
+    given, lines = Given(source_lang="fr", target_lang="nl"), ["the boat", "a bell"]
+    import_model(STORED, tmp_path / "first", given=given, lines=lines)
+    import_model(tmp_path / "first", tmp_path / "copy", lines=lines)
+    export_model(tmp_path / "copy", tmp_path / "out", to="huggingface", quantization="bfloat16", lines=lines)
+    imported, copied, exported = (examining._from_json(examining._as_json(job)) for job in jobs)
+    assert (imported.origin, imported.format, imported.given) == (STORED, "huggingface", given)
+    assert (copied.origin, copied.format) == (tmp_path / "first", "nmt")
+    assert (exported.bundle, exported.to, exported.quantization) == (tmp_path / "copy", "huggingface", "bfloat16")
+    assert [job.lines for job in (imported, copied, exported)] == [tuple(lines)] * 3
+
+
+def test_lines_of_the_user_are_compared_in_every_conversion(monkeypatch, tmp_path):
+    have(monkeypatch, None)
+    examine_nothing(monkeypatch)
+    bundle = tmp_path / "bundle"
+    import_model(STORED, bundle)
+    compared = []
+    monkeypatch.setattr(examining, "_compared", lambda ours, sides, probes: compared.append(probes.lines[0]) or [])
+    monkeypatch.setattr(examining, "quantized_checks", lambda ours, side, probes, lines: compared.append(*lines) or [])
+    monkeypatch.setattr(examining, "cached_steps", lambda ours, probes: Check("cached steps", True, ""))
+    jobs = [
+        ImportJob(bundle, STORED, "huggingface", NOTHING_GIVEN, ("of an import",)),
+        ImportJob(bundle, bundle, "nmt", NOTHING_GIVEN, ("of a copy",)),
+    ]
+    for quantization in ("float32", "bfloat16"):
+        folder = tmp_path / quantization
+        export_model(bundle, folder, to="huggingface", quantization=quantization)
+        jobs.append(ExportJob(bundle, folder, "huggingface", quantization, (quantization,)))
+    for job in jobs:
+        examining._run(job)
+    assert compared == ["of an import", "of a copy", "float32", "bfloat16"]

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -118,6 +119,17 @@ def test_the_settings_are_those_of_the_bundle(random_bundle, tmp_path):
     assert (generation["decoder_start_token_id"], generation["eos_token_id"], generation["max_length"]) == (2, 3, 24)
     config = json.loads((folder / "config.json").read_text())
     assert (config["forced_eos_token_id"], config["activation_function"], config["dtype"]) == (3, "swish", "float32")
+
+
+def test_languages_and_dropouts_are_those_of_the_bundle(random_bundle, tmp_path):
+    rates = {"dropout": 0.3, "attention_dropout": 0.2, "activation_dropout": 0.1}
+    bundle = random_bundle(**rates)
+    data = bundle.config.data.model_copy(update={"source_lang": "fr", "target_lang": "nl"})
+    folder = written(replace(bundle, config=bundle.config.model_copy(update={"data": data})), tmp_path / "out")
+    model = read_huggingface(folder)
+    assert (model.source_lang, model.target_lang) == ("fr", "nl")
+    config = json.loads((folder / "config.json").read_text())
+    assert {name: config[name] for name in rates} == rates
 
 
 def test_weights_in_half_the_bits_are_rounded(random_bundle, tmp_path):

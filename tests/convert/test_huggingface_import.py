@@ -100,7 +100,8 @@ def test_settings_and_languages_are_read():
     assert (model.decoding.beam, model.decoding.length_penalty, model.decoding.normalization) == (6, 0.8, "length")
     assert (model.source_lang, model.target_lang) == ("eng", "deu")
     assert find_format(STORED).name == "huggingface"
-    assert read_huggingface(STORED, Given(source_lang="en")).source_lang == "en"
+    given = read_huggingface(STORED, Given(source_lang="en", target_lang="de"))
+    assert (given.source_lang, given.target_lang) == ("en", "de")
     assert our_vocabulary(model).language_tags == (">>deu<<",)
 
 
@@ -293,6 +294,15 @@ def test_generation_settings_of_their_own_are_not_mixed_with_those_of_config(fol
     change(folder / "config.json", num_beams=3, length_penalty=0.2)
     model = read(folder)
     assert (model.decoding.beam, model.decoding.length_penalty) == (1, 1.0)
+
+
+def test_sentencepiece_models_that_are_given_count_for_more_than_those_of_the_folder(folder, tmp_path):
+    own = {side: (folder / f"{side}.spm").read_bytes() for side in ("source", "target")}
+    (tmp_path / "mine.spm").write_bytes(with_pieces(own["source"], read_pieces(own["source"])[:-1]))
+    mine = (tmp_path / "mine.spm").read_bytes()
+    for side, expected in (("source", (mine, own["target"])), ("target", (own["source"], mine))):
+        model = read_huggingface(folder, Given(**{f"{side}_spm": tmp_path / "mine.spm"}))
+        assert (model.source.segmenter, model.target.segmenter) == expected
 
 
 def test_an_ordinary_piece_with_the_name_of_a_special_one_is_kept_apart(folder, tmp_path):

@@ -2,9 +2,11 @@
 
 import collections
 import functools
+import json
 import sys
 import types
 import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from nmt.convert.importing import import_model
 from nmt.convert.joeynmt.reading import _restricted, read_joeynmt
 from nmt.convert.joeynmt.settings import decoding_config
 from nmt.convert.opennmt_py.reading import read_opennmt_py
+from nmt.convert.segmenters import find_segmenters
 from nmt.convert.settings import language_code
 from nmt.convert.sockeye.reading import read_sockeye
 from nmt.convert.soundness import check_tensors
@@ -117,6 +120,48 @@ def test_languages_of_fairseq_can_be_given(tmp_path):
         read_fairseq(origin, Given(source_lang="en", target_lang="de"))
 
 
+@pytest.mark.parametrize("name", WRITERS)
+def test_given_languages_count_for_more_than_those_of_the_files(tmp_path, name):
+    origin = write(tmp_path, name)
+    if name == "fairseq":  # whose dictionaries are named after the languages
+        for code, other in (("en", "fr"), ("de", "nl")):
+            (origin / f"dict.{code}.txt").rename(origin / f"dict.{other}.txt")
+    model = find_format(origin).read(origin, Given(source_lang="fr", target_lang="nl"))
+    assert (model.source_lang, model.target_lang) == ("fr", "nl")
+
+
+def rewrite(path, change):
+    """Change the text of a file by a function."""
+    path.write_text(change(path.read_text("utf-8")), "utf-8")
+
+
+def turned(text):
+    """The lines in the opposite order."""
+    return "".join(reversed(text.splitlines(keepends=True)))
+
+
+def turned_ids(text):
+    """A vocabulary of Sockeye with the words, which stand after four special pieces, in the opposite order."""
+    pieces = list(json.loads(text))
+    return json.dumps({piece: index for index, piece in enumerate([*pieces[:4], *pieces[:3:-1]])})
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "change"),
+    [
+        ("fairseq", "dict.de.txt", turned),
+        ("joeynmt", "trg_vocab.txt", turned),
+        ("sockeye", "vocab.trg.0.json", turned_ids),
+    ],
+)
+def test_each_side_has_the_pieces_of_its_own_file(tmp_path, name, file, change):
+    origin = write(tmp_path, name)
+    rewrite(origin / file, change)
+    model = READERS[name](origin)
+    assert model.source.pieces[4:] == WORDS
+    assert model.target.pieces[4:] == WORDS[::-1]
+
+
 def test_pieces_that_pad_a_dictionary_are_kept(tmp_path):
     path = tmp_path / "dict.en.txt"
     path.write_text("the 12\na 7 #fairseq:overwrite\nmadeupword0000 0\n")
@@ -189,6 +234,76 @@ def test_sentencepiece_models_are_found_or_given(tmp_path, name):
     (origin / "sentencepiece.bpe.model").write_bytes(b"nonsense")
     with pytest.raises(VocabularyError, match=r"sentencepiece\.bpe\.model: is not a SentencePiece model"):
         READERS[name](origin)
+
+
+GIVEN = Given(source_spm=Path("a.spm"), target_spm=Path("b.spm"))
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "expected"),
+    [
+        (("spm.model",), NOTHING_GIVEN, ("spm.model", "spm.model")),
+        (("spm.model", "spm.en.model"), NOTHING_GIVEN, ("spm.en.model", "spm.model")),
+        (("spm.model", "de.spm"), NOTHING_GIVEN, ("spm.model", "de.spm")),
+        (("src.spm", "tgt.spm"), NOTHING_GIVEN, ("src.spm", "tgt.spm")),
+        (("source.spm", "spm.trg.model"), NOTHING_GIVEN, ("source.spm", "spm.trg.model")),
+        (("source.spm",), NOTHING_GIVEN, ("source.spm", None)),
+        (("source.spm", "target.spm"), GIVEN, ("a.spm", "b.spm")),
+        (("source.spm", "target.spm"), Given(target_spm=Path("b.spm")), ("source.spm", "b.spm")),
+    ],
+)
+def test_each_side_has_the_sentencepiece_model_that_is_given_or_its_own_or_the_joint_one(
+    tmp_path, names, given, expected
+):
+    for name in names:
+        (tmp_path / name).touch()
+    found = find_segmenters(tmp_path, given, "en", "de")
+    assert tuple(path and path.name for path in found) == expected
+
+
+@pytest.mark.parametrize("name", sorted(READERS.keys() - {"opennmt-py"}))
+def test_sentencepiece_models_are_those_of_the_languages(tmp_path, name):
+    models = [train_vocabulary([line] * 3, size=20).vocab for line in ("the boat leaves at noon", "nobody heard it")]
+    words = tuple(dict.fromkeys(piece for vocab in models for piece in vocab.pieces(range(4, vocab.size))))
+    origin = write(tmp_path, name, words=words)
+    for file, vocab in zip(("spm.fr.model", "nl.spm"), models, strict=True):
+        (origin / file).write_bytes(vocab.model_bytes)
+    if name == "fairseq":
+        for code, other in (("en", "fr"), ("de", "nl")):
+            (origin / f"dict.{code}.txt").rename(origin / f"dict.{other}.txt")
+    model = READERS[name](origin, Given(source_lang="fr", target_lang="nl"))
+    assert [side.segmenter for side in (model.source, model.target)] == [vocab.model_bytes for vocab in models]
+    assert {"spm.fr.model", "nl.spm"} <= model.files.keys()
+
+
+@pytest.mark.parametrize("kind", [{}, {"tokenizer_type": "sentencepiece"}, {"bpe_type": "sentencepiece"}])
+def test_sentencepiece_models_that_joeynmt_names_are_those_of_their_sides(tmp_path, kind):
+    models = [train_vocabulary([line] * 3, size=20).vocab for line in ("the boat leaves at noon", "nobody heard it")]
+    words = tuple(dict.fromkeys(piece for vocab in models for piece in vocab.pieces(range(4, vocab.size))))
+    sides = {
+        side: {"lang": "xx", "level": "bpe", "tokenizer_cfg": {"model_file": f"/elsewhere/{side}.bpe.model"}, **kind}
+        for side in ("src", "trg")
+    }
+    origin = write(tmp_path, "joeynmt", words=words, data=sides)
+    for side, vocab in zip(sides, models, strict=True):
+        (origin / f"{side}.bpe.model").write_bytes(vocab.model_bytes)
+    other = train_vocabulary(["two small lamps"] * 3, size=16).vocab
+    (origin / "spm.model").write_bytes(other.model_bytes)  # which would be taken if none were named
+    model = read_joeynmt(origin)
+    for side, vocab in ((model.source, models[0]), (model.target, models[1])):
+        assert side.segmenter == vocab.model_bytes
+    given = read_joeynmt(origin, Given(target_spm=origin / "spm.model"))
+    expected = models[0].model_bytes, _restricted(other.model_bytes, words)
+    assert (given.source.segmenter, given.target.segmenter) == expected
+
+
+@pytest.mark.parametrize("setting", ["tokenizer_type", "bpe_type"])
+def test_codes_of_subword_nmt_that_joeynmt_names_are_no_sentencepiece_model(tmp_path, setting):
+    side = {"level": "bpe", setting: "subword-nmt", "tokenizer_cfg": {"model_file": "codes.txt"}}
+    origin = write(tmp_path, "joeynmt", data={"src": side, "trg": side})
+    (origin / "codes.txt").write_text("#version: 0.2\nb o\n")
+    model = read_joeynmt(origin)
+    assert (model.source.segmenter, model.target.segmenter) == (None, None)
 
 
 def with_nonsense(name, tensor=None):
@@ -430,6 +545,55 @@ def test_the_search_of_joeynmt_is_read_in_its_old_and_new_names(testing, expecte
     assert (decoding.beam, decoding.length_penalty) == expected
 
 
+@pytest.mark.parametrize("key", ["rnn_size", "enc_rnn_size", "src_word_vec_size"])
+def test_opennmt_py_had_other_names_for_the_size_of_vectors(tmp_path, key):
+    settings = {"enc_hid_size": None, "dec_hid_size": None, "hidden_size": None, key: D_MODEL}
+    assert read_opennmt_py(write(tmp_path, "opennmt-py", **settings)).config.d_model == D_MODEL
+
+
+def test_one_number_of_layers_of_opennmt_py_is_that_of_both_parts(tmp_path):
+    config = read_opennmt_py(write(tmp_path, "opennmt-py", layers=7)).config
+    assert (config.encoder_layers, config.decoder_layers) == (7, 7)
+
+
+def test_the_output_matrix_of_fairseq_had_another_name(tmp_path):
+    def older(state):
+        return {
+            "decoder.embed_out" if name == "decoder.output_projection.weight" else name: tensor
+            for name, tensor in state.items()
+        }
+
+    new = read_fairseq(write(tmp_path, "fairseq", tied="none"))
+    old = read_fairseq(write_fairseq(tmp_path / "old", tied="none", state=older))
+    assert (old.config, old.config.tied_embeddings) == (new.config, "none")
+    assert np.array_equal(old.tensors[old.layout.output], new.tensors[new.layout.output])
+
+
+@pytest.mark.parametrize("part", ["task", "model"])
+def test_what_fairseq_1_names_in_a_part_of_its_settings_is_refused_too(tmp_path, part):
+    origin = write(tmp_path, "fairseq", form="cfg")
+    checkpoint = torch.load(origin / "checkpoint_best.pt", weights_only=False)
+    for key in ("task", "model"):
+        values = checkpoint["cfg"][key]
+        checkpoint["cfg"][key] = dict(values if isinstance(values, dict) else vars(values), _name="translation")
+    checkpoint["cfg"]["model"] |= {"_name": "transformer"}
+    checkpoint["cfg"]["model"].pop("arch")
+    torch.save(checkpoint, origin / "checkpoint_best.pt")
+    assert read_fairseq(origin).config.d_model == D_MODEL
+    other = {"task": ("multilingual_translation", "task"), "model": ("lightconv", "arch")}
+    checkpoint["cfg"][part]["_name"], named = other[part]
+    torch.save(checkpoint, origin / "checkpoint_best.pt")
+    with pytest.raises(CheckpointError, match=f"has {named}: {other[part][0]}"):
+        read_fairseq(origin)
+
+
+@pytest.mark.parametrize(("named", "start"), [({}, "<s>"), ({"decoder_start_token": "</s>"}, "</s>")])
+def test_outputs_of_opennmt_py_start_with_the_piece_that_its_vocabulary_names(tmp_path, named, start):
+    pieces = ["<unk>", "<blank>", "<s>", "</s>", *WORDS]
+    model = read_opennmt_py(write(tmp_path, "opennmt-py", vocab={"src": pieces, "tgt": pieces, **named}))
+    assert model.start == start
+
+
 def test_opennmt_py_before_1_0_names_norms_otherwise(tmp_path):
     def older(state):
         for name in [name for name in state if "layer_norm" in name]:
@@ -452,6 +616,32 @@ def test_joeynmt_1_always_normalises_before(tmp_path):
         read_joeynmt(post)
 
 
+def test_both_sides_of_joeynmt_1_have_the_settings_of_their_text_in_common(tmp_path):
+    """A side is only the code of its language."""
+    trained = train_vocabulary(["the boat leaves at noon"] * 3, size=20).vocab
+    words = tuple(trained.pieces(range(4, trained.size)))
+    data = {"src": "fr", "trg": "nl", "level": "bpe", "lowercase": False}
+    origin = write(tmp_path, "joeynmt", words=words, data=data)
+    (origin / "spm.model").write_bytes(trained.model_bytes)
+    model = read_joeynmt(origin)
+    assert (model.source_lang, model.target_lang) == ("fr", "nl")
+    for setting, value in (("lowercase", True), ("level", "char")):
+        changed = write_joeynmt(origin, words=words, data=data | {setting: value})
+        with pytest.raises(CheckpointError, match=f"{setting}: {value}"):
+            read_joeynmt(changed)
+
+
+def test_special_pieces_of_joeynmt_may_have_other_names(tmp_path):
+    special = {"unk_token": "<u>", "pad_token": "<p>", "bos_token": "<b>", "eos_token": "<e>"}
+    origin = write(tmp_path, "joeynmt", data={"special_symbols": special})
+    for name in ("src_vocab.txt", "trg_vocab.txt"):
+        (origin / name).write_text("".join(f"{piece}\n" for piece in (*special.values(), *WORDS)))
+    model = read_joeynmt(origin)
+    assert model.start == "<b>"
+    for side in (model.source, model.target):
+        assert (side.unk, side.pad, side.eos, side.pieces) == ("<u>", "<p>", "<e>", (*special.values(), *WORDS))
+
+
 def test_lower_case_before_sentencepiece_is_refused(tmp_path):
     trained = train_vocabulary(["the boat leaves at noon"] * 3, size=20).vocab
     side = {"lang": "en", "level": "bpe", "lowercase": True}
@@ -471,6 +661,35 @@ def test_a_file_within_the_folder_may_be_named(tmp_path, name):
     weights.unlink()
     with pytest.raises(CheckpointError, match="no "):
         find_format(origin).read(origin, NOTHING_GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("name", "best", "others"),
+    [
+        ("fairseq", "checkpoint_best.pt", ("checkpoint_last.pt", "checkpoint3.pt", "model.pt")),
+        ("joeynmt", "best.ckpt", ("latest.ckpt", "avg_best.ckpt", "900.ckpt")),
+        ("sockeye", "params.best", ("params.00007", "params.00009")),
+    ],
+)
+def test_of_several_checkpoints_the_best_is_read(tmp_path, name, best, others):
+    origin = write(tmp_path, name)
+    for other in others:
+        (origin / other).write_bytes(b"of another update")
+    assert READERS[name](origin).files[best] == origin / best
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "version"),
+    [
+        ("marian", lambda folder: None, "v1.12.0"),
+        ("sockeye", lambda folder: (folder / "version").write_text("3.0.9\n"), "3.0.9"),
+        ("joeynmt", lambda folder: rewrite(folder / "config.yaml", "joeynmt_version: 2.2.1\n{}".format), "2.2.1"),
+    ],
+)
+def test_the_version_of_the_toolkit_is_that_of_the_files(tmp_path, name, change, version):
+    origin = write(tmp_path, name)
+    change(origin)
+    assert find_format(origin).read(origin, NOTHING_GIVEN).version == version
 
 
 def test_settings_of_tied_embeddings_are_not_believed(tmp_path):

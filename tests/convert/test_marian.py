@@ -454,6 +454,42 @@ def test_a_vocabulary_that_is_a_sentencepiece_model_segments_by_itself(copy):
         read_marian(copy, Given(target_spm=copy / "target.spm"))
 
 
+def test_sentencepiece_models_are_given_or_those_of_the_folder(copy):
+    a, b = copy / "a.spm", copy / "b.spm"
+    assert find_files(copy, Given(source_spm=a, target_spm=b)).segmenters == (a, b)
+    assert find_files(copy, Given(target_spm=b)).segmenters == (copy / "source.spm", b)
+    for side in ("source", "target"):
+        (copy / f"{side}.spm").rename(copy / f"{side}.model")  # as in older models of OPUS-MT
+    assert find_files(copy).segmenters == (copy / "source.model", copy / "target.model")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("beam-size: 3\nnormalize: 0.7\n", (3, 0.7, "length")), ("", (6, 0, "length"))],
+)
+def test_the_search_is_that_of_decoder_yml_or_the_default_of_marian(text, expected, copy):
+    (copy / "decoder.yml").write_text(f"models: [model.npz]\nvocabs: [vocab.yml, vocab.yml]\n{text}")
+    decoding = read_marian(copy).decoding
+    assert (decoding.beam, decoding.length_penalty, decoding.normalization) == expected
+
+
+def test_the_settings_beside_a_file_of_weights_are_its_own(copy):
+    """Training writes MODEL.npz.decoder.yml, and MODEL.npz.optimizer.npz, which is no model."""
+    (copy / "model.npz").rename(copy / "best.npz")
+    (copy / "best.npz.optimizer.npz").write_bytes(b"of the optimiser")
+    (copy / "decoder.yml").rename(copy / "best.npz.decoder.yml")
+    text = "models: [best.npz]\nvocabs: [vocab.yml, vocab.yml]\nbeam-size: "
+    (copy / "best.npz.decoder.yml").write_text(f"{text}2")
+    assert find_files(copy).weights == copy / "best.npz"
+    for name, beam in (("decoder.yml", 3), ("other.npz.decoder.yml", 4)):
+        (copy / name).write_text(f"{text}{beam}")
+    for path, beam in ((copy / "best.npz", 2), (copy, 3), (copy / "other.npz.decoder.yml", 4)):
+        assert find_files(path).decoder["beam-size"] == beam
+    for path in copy.glob("*decoder.yml"):
+        path.unlink()
+    assert find_files(copy).weights == copy / "best.npz"
+
+
 def test_options_of_the_search_that_a_bundle_does_not_keep_are_remarks(copy):
     assert read_marian(copy).remarks == ()
     with (copy / "decoder.yml").open("a") as stream:
@@ -558,16 +594,17 @@ def test_a_native_model_that_marian_cannot_express_is_refused_by_name(make_bundl
 @pytest.mark.parametrize(
     ("decoding", "normalize"),
     [
-        ({"normalization": "paper", "length_penalty": 0}, 0),
-        ({"normalization": "paper", "length_penalty": 0.8}, 0.6),
-        ({"normalization": "length", "length_penalty": 0.8}, 0.8),
+        ({"normalization": "paper", "length_penalty": 0, "beam": 2}, 0),
+        ({"normalization": "paper", "length_penalty": 0.8, "beam": 5}, 0.6),
+        ({"normalization": "length", "length_penalty": 0.8, "beam": 7}, 0.8),
     ],
 )
-def test_a_search_without_a_length_penalty_stays_one(decoding, normalize, make_bundle, tmp_path):
+def test_a_search_without_a_length_penalty_stays_one_and_keeps_its_beam(decoding, normalize, make_bundle, tmp_path):
     bundle = make_bundle(positions="tensor2tensor", decoder_start="zero")
     config = bundle.config.model_copy(update={"decoding": DecodingConfig(**decoding)})
     MARIAN.write(dataclasses.replace(bundle, config=config), tmp_path, "float32")
-    assert yaml.safe_load((tmp_path / "decoder.yml").read_text())["normalize"] == normalize
+    written = yaml.safe_load((tmp_path / "decoder.yml").read_text())
+    assert (written["normalize"], written["beam-size"]) == (normalize, decoding["beam"])
 
 
 def test_a_native_model_with_marians_settings_is_exported(make_bundle, tmp_path):
@@ -599,6 +636,24 @@ def test_the_name_of_a_format_may_be_in_capitals():
     assert find_target("Marian") is MARIAN
     with pytest.raises(ConfigError, match="--to OpenNMT: models can be exported to"):
         find_target("OpenNMT")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, None),
+        ({"nfc": True}, "Unicode NFC"),
+        ({"punctuation": True}, "Moses' punctuation normalisation"),
+        ({"source_normalization": "nfkc"}, "nfkc"),
+        ({"nfc": True, "source_normalization": "nmt_nfkc"}, "Unicode NFC, nmt_nfkc"),
+    ],
+)
+def test_the_card_says_how_source_text_is_prepared(settings, expected, make_bundle):
+    bundle = make_bundle()
+    config = bundle.config.model_copy(update={"data": bundle.config.data.model_copy(update=settings)})
+    made = Certificate("export", "Marian", None, {}, {}, {})
+    card = model_card(dataclasses.replace(bundle, config=config), MARIAN, "float32", made, "out")
+    assert re.findall(r"nmt prepares source text with (.*); do", card) == ([expected] if expected else [])
 
 
 def test_a_bundle_puts_no_line_into_its_card(make_bundle):

@@ -30,3 +30,12 @@ def test_the_smallest_hashes_are_held_out_in_the_order_of_the_corpus_however_it_
     for split, chosen in (("valid", ranked[:5]), ("test", ranked[5:9])):
         assert held[split].pairs == [PAIRS[index] for index in sorted(chosen)]
         assert held[split].pair_hashes.tolist() == [int(HASHES[index]) + 100 for index in sorted(chosen)]
+
+
+def test_a_share_is_rounded_up_and_each_split_has_its_own():
+    wanted = {
+        "valid": HeldOut(kind="held-out", pairs=50, max_share=0.06),  # 3.6 of 60 pairs
+        "test": HeldOut(kind="held-out", pairs=50, max_share=0.02),
+    }
+    held = hold_out(chunks(7), wanted)
+    assert [len(held[split].pairs) for split in ("valid", "test")] == [4, 2]

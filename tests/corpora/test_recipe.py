@@ -163,6 +163,9 @@ def test_own_files(tmp_path, monkeypatch):
 def test_own_files_may_have_their_languages_in_the_name():
     recipe = own_recipe("news-en-cs", source_lang=None, target_lang=None, train=["a"])
     assert (recipe.source_lang, recipe.target_lang) == ("en", "cs")
+    for given, expected in ((("de", None), ("de", "cs")), ((None, "de"), ("en", "de"))):
+        recipe = own_recipe("news-en-cs", source_lang=given[0], target_lang=given[1], train=["a"])
+        assert (recipe.source_lang, recipe.target_lang) == expected
     with pytest.raises(ConfigError, match="--source-lang and --target-lang"):
         own_recipe("news", source_lang="en", target_lang=None, train=["a"])
     with pytest.raises(ConfigError, match="another name"):

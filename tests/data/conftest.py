@@ -16,18 +16,24 @@ def write_data_set() -> Callable[..., Path]:
     """Write a data set whose every split is the same text."""
 
     def write(
-        folder: Path, source: list[str], target: list[str], *, nfc: bool = False, punctuation: bool = False
+        folder: Path,
+        source: list[str],
+        target: list[str],
+        *,
+        languages: tuple[str, str] = ("en", "de"),
+        nfc: bool = False,
+        punctuation: bool = False,
     ) -> Path:
         folder.mkdir(exist_ok=True)
         files = {}
         for split in ("train", "valid", "test"):
-            for language, lines in (("en", source), ("de", target)):
+            for language, lines in zip(languages, (source, target), strict=True):
                 content = "".join(line + "\n" for line in lines).encode()
                 (folder / f"{split}.{language}").write_bytes(content)
                 files[f"{split}.{language}"] = FileRecord(lines=len(lines), sha256=hashlib.sha256(content).hexdigest())
         manifest = Manifest(
-            name="small", source_lang="en", target_lang="de", recipe={}, sources=[], filters={}, files=files,
-            nfc=nfc, punctuation=punctuation, fingerprint=fingerprint(files),
+            name="small", source_lang=languages[0], target_lang=languages[1], recipe={}, sources=[], filters={},
+            files=files, nfc=nfc, punctuation=punctuation, fingerprint=fingerprint(files),
         )  # fmt: skip
         write_manifest(manifest, folder)
         return folder

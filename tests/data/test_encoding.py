@@ -57,6 +57,17 @@ def test_shards_hold_what_encoding_line_by_line_gives(write_data_set, tmp_path, 
         assert counts.sentences == [found.count(number) for number in range(1, max(found) + 1)]
 
 
+@pytest.mark.parametrize("languages", [("de", "zh"), ("zh", "de")])
+def test_words_and_sentences_of_each_side_are_those_of_its_own_language(write_data_set, tmp_path, languages):
+    """Chinese counts characters as words; German does not end a sentence after the number of a day."""
+    lines = ["Am 3. Mai. Ja."] * 3
+    data = write_data_set(tmp_path / "data", lines, lines, languages=languages)
+    sides = write_shards(data, train_vocabulary(lines, size=20).vocab).splits["train"].sides
+    expected = {"de": (4, [0, 3]), "zh": (11, [0, 0, 3])}
+    for side, language in zip(SIDES, languages, strict=True):
+        assert (sides[side].words // 3, sides[side].sentences) == expected[language]
+
+
 @given(st.lists(TEXT, max_size=6))
 def test_rows_hold_the_ids_of_lists(lines):
     for vocab in (WITH_BYTES, WITHOUT_BYTES):

@@ -9,7 +9,7 @@ from nmt.checkpoint.lineage import vocabulary_origin
 from nmt.data import build as build_module
 from nmt.data import training_lines
 from nmt.data.build import build_joint_vocabulary, build_vocabulary, size_warnings
-from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
+from nmt.data.manifest import FileRecord, Manifest, fingerprint, read_manifest, write_manifest
 from nmt.data.mixing import open_mixture
 from nmt.data.shards import read_index
 from nmt.data.vocab_record import joint_entries
@@ -173,6 +173,16 @@ def test_the_default_size_is_that_for_the_text_of_all(sets, monkeypatch):
     assert asked == [sum(pairs for *_, pairs in SIZES.values())]
 
 
+def test_the_size_of_a_recipe_is_that_of_its_data_set_alone(sets, monkeypatch):
+    monkeypatch.setattr(build_module, "default_size", lambda pairs: 70)
+    for folder in sets[:2]:
+        manifest = read_manifest(folder)
+        write_manifest(manifest.model_copy(update={"recipe": {"vocab_size": 60}}), folder)
+    assert build(sets[:1], size=None)[0].vocab.size == 60
+    assert build(sets[:1], size=50)[0].vocab.size == 50
+    assert build(sets[:2], size=None)[0].vocab.size == 70
+
+
 def test_the_source_rule_changes_sources_alone(tmp_path):
     first, second = (write_set(tmp_path / name, "en", target, 50) for name, target in (("a", "de"), ("b", "el")))
     for path in (first / "train.en", second / "train.el"):
@@ -221,3 +231,11 @@ def test_a_vocabulary_that_is_too_large_for_all_its_text_warns(sets, monkeypatch
     monkeypatch.undo()
     assert size_warnings(build([small], existing=small / "vocab.model")) == []  # it was chosen for other text
     assert size_warnings(build([big, small], size=300)) == []
+
+
+def test_the_text_of_all_data_sets_together_must_fill_a_vocabulary(sets, monkeypatch):
+    built = build(sets[1:])
+    pieces = sum(side.pieces for each in built for side in each.index.splits["train"].sides.values())
+    for fewest, are_enough in ((pieces - 1, True), (pieces + 1, False)):
+        monkeypatch.setattr(build_module, "_FEWEST_PER_PIECE", fewest / 200)
+        assert (size_warnings(built) == []) is are_enough

@@ -1,5 +1,7 @@
 """What the lines of a training text are like: of one data set, and of several together."""
 
+import pytest
+
 from nmt.data.line_statistics import line_statistics
 from nmt.data.vocab import train_vocabulary
 from tests.data.one_data_set import write_shards
@@ -8,9 +10,9 @@ from tests.data.one_data_set import write_shards
 VOCAB = train_vocabulary(["a b c d . x"] * 9, size=14, normalization="identity").vocab
 
 
-def data_set(write_data_set, folder, source, target):
+def data_set(write_data_set, folder, source, target, max_length=90):
     data = write_data_set(folder, source, target)
-    write_shards(data, VOCAB, max_length=90)
+    write_shards(data, VOCAB, max_length=max_length)
     return data
 
 
@@ -46,6 +48,12 @@ def test_of_several_data_sets_the_lines_are_summed(write_data_set, tmp_path, mon
     assert lines.source.sentences == (2, 1, 8)
     assert lines.target.sentences == (11,)
     assert lines.source.pieces.max == line_statistics([two]).source.pieces.max
+
+
+@pytest.mark.parametrize("limits", [(90, 30), (30, 90)])
+def test_the_limit_of_several_data_sets_is_the_largest(write_data_set, tmp_path, limits):
+    folders = [data_set(write_data_set, tmp_path / f"{limit}", ["a"], ["b"], limit) for limit in limits]
+    assert line_statistics(folders).max_length == 90
 
 
 def test_of_no_pair_nothing_is_known(write_data_set, tmp_path):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from nmt.data.batching import collate
-from nmt.data.build import build_vocabulary, normalization_changes, warnings
+from nmt.data.build import BuiltVocabulary, build_vocabulary, normalization_changes, warnings
 from nmt.data.line_statistics import line_statistics
 from nmt.data.model_file import with_target_model
-from nmt.data.shards import ParallelShards, are_current, read_index
-from nmt.data.vocab import train_vocabulary
+from nmt.data.shards import VERSION, ParallelShards, ShardIndex, SplitStatistics, are_current, read_index
+from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.errors import DataError
 from tests.data.one_data_set import write_shards
 
@@ -251,3 +251,41 @@ def test_an_unfit_vocabulary_warns(data_set, tmp_path):
     train_vocabulary(["абв где жз", "где абв"], size=20).vocab.save(path)
     found = warnings(build_vocabulary(data_set(tmp_path / "unfit"), existing=path))
     assert any("unknown" in message for message in found)
+
+
+def with_statistics(data, split, side, **counts):
+    """A built vocabulary whose training text has these statistics, in one of its sides."""
+    train = SplitStatistics(**({"pairs": 1_000} | split))
+    vars(train.sides[side]).update({"words": 500, "pieces": 1_000} | counts)
+    index = ShardIndex(VERSION, VOCAB.fingerprint, "", 77, "uint16", {"train": train})
+    return BuiltVocabulary(data, VOCAB, index, changed=True)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize(
+    ("split", "counts", "expected"),
+    [
+        ({}, {"unknown": 1, "byte_pieces": 20}, None),
+        ({}, {"unknown": 2}, "0.20% of the {side} pieces are unknown"),
+        ({}, {"byte_pieces": 21}, "2.10% of the {side} pieces are single bytes"),
+        ({}, {"words": 300, "pieces": 900}, None),
+        ({}, {"words": 250, "pieces": 900}, "3.6 pieces per {side} word"),
+        ({"pairs": 980, "too_long": 10, "empty": 10}, {}, None),
+        ({"pairs": 979, "too_long": 11, "empty": 10}, {}, "11 of 1,000 training pairs are longer than 77 pieces"),
+    ],
+)
+def test_statistics_out_of_the_ordinary_are_told(tmp_path, side, split, counts, expected):
+    found = warnings(with_statistics(tmp_path, split, side, **counts))
+    assert len(found) == (expected is not None)
+    assert all(message.startswith(expected.format(side=side)) for message in found)
+
+
+def test_ids_of_the_larger_side_are_allowed(data_set, tmp_path):
+    """In a data set whose sides have vocabularies of two sizes."""
+    small = train_vocabulary(SOURCE, size=24).vocab
+    for source, target in ((small, VOCAB), (VOCAB, small)):
+        pair = Vocabulary(with_target_model(source.model_bytes, target.model_bytes))
+        data = data_set(tmp_path / f"{source.size}")
+        index = write_shards(data, pair)
+        assert small.size < index.vocab_size == VOCAB.size
+        assert are_current(data, pair, 256)

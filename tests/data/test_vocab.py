@@ -200,6 +200,7 @@ def test_larger_corpora_get_larger_vocabularies():
     sizes = [default_size(pairs) for pairs in (100, 29_000, 160_000, 500_000, 4_500_000)]
     assert sizes == sorted(sizes)
     assert default_size(4_500_000) == 37_000
+    assert (default_size(4_999), default_size(5_000)) == (2_000, 4_000)
 
 
 def test_encoding_and_decoding_keep_to_the_threads_that_they_are_given(monkeypatch):
