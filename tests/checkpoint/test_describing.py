@@ -142,6 +142,19 @@ def test_the_newest_run_with_a_model_is_taken_and_newer_ones_are_named(root):
     assert models_to_use([])[0] == [RunFolder(old.relative_to(root.parent)).checkpoint(1)]
 
 
+@pytest.mark.parametrize("changed", ["config.yaml", "metrics.jsonl"])
+def test_a_run_that_was_resumed_is_the_newest(root, changed):
+    old, new = (make_run(root, name, hours_old=hours) for name, hours in (("old", 5), ("new", 2)))
+    for run in (old, new):
+        then = run.stat().st_mtime
+        (run / "metrics.jsonl").touch()
+        for path in (run / "metrics.jsonl", run):
+            os.utime(path, (then, then))
+    assert newest_run(root) == new
+    (old / changed).touch()
+    assert newest_run(root) == old
+
+
 def test_a_run_with_far_more_updates_is_named(root):
     long = make_run(root, "long", {"1200": 67.6}, updates=[1200], hours_old=5)
     trial = make_run(root, "trial", {"70": 0.1}, updates=[70])

@@ -1,5 +1,8 @@
-"""What translations do to a terminal, and what an interrupted command tells: how its output is resumed."""
+"""What translations do to a terminal, how an interrupted command is resumed, and by which number a line is named."""
 
+import contextlib
+import gzip
+import json
 import os
 from pathlib import Path
 
@@ -8,8 +11,11 @@ import pytest
 from nmt.cli.line_output import _how_to_resume, translate_lines
 from nmt.cli.line_streams import Streams
 from nmt.errors import DataError
+from nmt.translation.guard import Finding
 from nmt.translation.guard_report import GuardReport
+from nmt.translation.parts import Part
 from nmt.translation.results import TranslatedText, Translation
+from nmt.translation.resuming import OutputFile
 
 
 class Copying:
@@ -17,16 +23,25 @@ class Copying:
 
     window = 1
     language_tags = ()
-    target_lang = "de"
+    source_lang = target_lang = "de"
 
-    def translate_windows(self, pairs, *, done=0):
+    def translate_windows(self, pairs, *, done=0, line_number=None):
         for line, _ in pairs:
-            yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),))]
+            found = Finding(("copied",), repaired=False) if "wrong" in line else None
+            yield [Translation(line, (TranslatedText(line, (), 0.0, 0.0),), guard=found)]
 
 
-def copy(source: Path, output: Path) -> None:
-    with Streams(source, {}, output, False, False, False, "error").claimed() as streams:
-        translate_lines(streams, Copying(), streams.made_with({}), 1, "text", GuardReport(None), alignment=False)
+def copy(source: Path, output: Path, *, report: Path | None = None, paragraphs: bool = False, part: Part | None = None):
+    plain = Streams(source, {}, output, False, False, False, "error", paragraphs, part=part)
+    with plain.claimed() as streams, GuardReport(report).claimed() as findings:
+        return translate_lines(streams, Copying(), streams.made_with({}), 1, "text", findings, alignment=False)
+
+
+def interrupt(output: OutputFile, source: Path, text: str, **made: str) -> None:
+    streams = Streams(source, {}, output.path, False, False, False, "error")
+    with pytest.raises(KeyboardInterrupt), output.growing(streams.made_with({}) | made) as stream:
+        stream.write(text.encode())
+        raise KeyboardInterrupt
 
 
 def test_translations_do_not_control_a_terminal_but_files_get_their_bytes(tmp_path):
@@ -68,3 +83,56 @@ def test_an_output_of_fresh_is_resumed_by_its_own_name_without_fresh(tmp_path):
         streams = Streams(tmp_path / "in", {}, tmp_path / "out-2", False, fresh, False, "error")
         assert told in _how_to_resume(streams)
     assert "cannot be resumed" in _how_to_resume(Streams(Path("-"), {}, tmp_path / "out", False, False, False, "error"))
+
+
+def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path, monkeypatch):
+    source, output, report = tmp_path / "in", OutputFile(tmp_path / "out"), tmp_path / "report"
+    source.write_text("wrong a\nb\nc\nwrong d\n")
+    copy(source, tmp_path / "all", report=report)
+    interrupt(output, source, "wrong a\nb\n")
+    shown = []
+
+    @contextlib.contextmanager
+    def display():
+        yield lambda unit: lambda *of_update: shown.append(of_update)
+
+    monkeypatch.setattr("nmt.cli.line_output.progress_display", display)
+    tally = copy(source, output.path, report=report)
+    assert output.path.read_text() == source.read_text()
+    assert [json.loads(line)["line"] for line in report.read_text().splitlines()] == [1, 4]
+    assert (tally.first_line, tally.not_repaired, tally.doubtful) == (3, [4], 1)
+    assert shown == [("done", 2, 4), ("done", 3, 4), ("done", 4, 4)]
+
+
+def test_findings_in_paragraphs_are_named_by_the_first_lines_of_these(tmp_path):
+    (tmp_path / "in").write_text("a\nb\n\nwrong\nc\n")
+    tally = copy(tmp_path / "in", tmp_path / "out", report=tmp_path / "report", paragraphs=True)
+    assert [json.loads(line)["line"] for line in (tmp_path / "report").read_text().splitlines()] == [4]
+    assert (tally.unit, tally.not_repaired) == ("paragraphs", [4])
+
+
+def test_an_interrupted_output_of_paragraphs_starts_over(tmp_path):
+    source, output = tmp_path / "in", OutputFile(tmp_path / "out")
+    source.write_text("a\nb\n\nc\n")
+    interrupt(output, source, "a b\n\n")
+    copy(source, output.path, paragraphs=True)
+    assert output.path.read_text() == "a\nb\n\nc\n"
+
+
+def test_a_part_is_translated_whatever_bytes_other_parts_hold(tmp_path):
+    """The lines of compressed text are counted by reading all of them."""
+    source = tmp_path / "in.gz"
+    source.write_bytes(gzip.compress(b"a\nb\nc\n\xff\n"))
+    copy(source, tmp_path / "out", part=Part(1, 2))
+    assert (tmp_path / "out.1-of-2").read_text() == "a\nb\n"
+    with pytest.raises(DataError, match=r"in\.gz, line 4: byte 1"):
+        copy(source, tmp_path / "out", part=Part(2, 2))
+
+
+def test_a_part_keeps_the_precision_that_another_was_begun_in(tmp_path):
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("a\nb\nc\n")
+    interrupt(Part(3, 3).output_file(output), source, "c\n", precision="bf16")
+    for part, begun_in in ((Part(1, 3), "bf16"), (Part(1, 2), None)):
+        with Streams(source, {}, output, False, False, False, "error", part=part).claimed() as streams:
+            assert streams.begun_in == begun_in

@@ -21,7 +21,9 @@ from nmt.cli.app import app
 from nmt.config import option_layer, setting_layer
 from nmt.convert.given import Given
 from nmt.errors import DataError
+from nmt.evaluation import Score
 from nmt.option_fields import option_fields
+from nmt.reports.comparison_tables import ComparedFiles
 from nmt.search.settings import Sampling, SearchSettings
 from nmt.translation.line_settings import LineSettings
 
@@ -112,15 +114,20 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {"dump_config.described": True},
     ),
     (
-        "train --resume r --data a",
-        {**TRAINING, f"{CHOICE}.settings_of_run": MagicMock(description=None), DATA_OF_RUN: [(Path("found"), 1.0)]},
+        "train --resume r --data a --set model.heads=2 --max-minutes 1.5 --accept-changes",
+        {**TRAINING, f"{CHOICE}.settings_of_run": MagicMock(description=None), DATA_OF_RUN: [(Path("found"), 2.0)]},
         f"{RUN}.train",
         {
             "settings_of_run.run": Path("r"),
             "data_to_resume.run": Path("r"),
             "data_to_resume.named": ["a"],
+            "settle.data": [(Path("found"), 2.0)],
+            "settle.options": [setting_layer("model.heads=2"), option_layer("training.max_minutes", 1.5)],
+            "check_run.run": Path("r"),
+            "check_run.accept_changes": True,
             "train.data": [Path("found")],
             "train.run": Path("r"),
+            "train.accept_changes": True,
         },
     ),
     *(
@@ -140,6 +147,12 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             ("--best 3", "best", "count", 3),
             ("--updates 4,6", "named", "updates", ["4", "6"]),
         )
+    ),
+    (
+        "average-checkpoints r",
+        AVERAGE,
+        f"{AVERAGING}.average",
+        {"last_checkpoints.count": 5, "average.out": Path("r/average")},
     ),
     (
         "build-vocab --data a --data b --size 77 --model-type unigram --character-coverage 0.985 --normalization nfkc "
@@ -218,7 +231,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         },
     ),
     (
-        "score h --test-set wmt14 --langpair en-de --cache c --mirror m --offline --sheet --lowercase",
+        "score h --test-set wmt14 --langpair en-de --cache c --mirror m --offline --sheet --lowercase --tokenize char",
         {**SCORING, "nmt.corpora.testsets.fetch_test_set": MagicMock(references=[["r"]], source=["s"])},
         f"{EVALUATION}.score_sheet",
         {
@@ -227,9 +240,61 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "fetch_test_set.cache": Path("c"),
             "fetch_test_set.mirrors": ["m"],
             "fetch_test_set.offline": True,
+            "learned_metrics.source": ["s"],
             "score_sheet.references": [["r"]],
+            "score_sheet.references_name": "wmt14, en-de (newstest2014, filtered)",
             "score_sheet.target_lang": "de",
+            "score_sheet.tokenize": "char",
             "score_sheet.lowercase": True,
+        },
+    ),
+    (
+        "score h h2 --reference r1 --reference r2 --metric chrf --metric bleu --tokenize char --lowercase "
+        "--target-lang de",
+        {
+            f"{EVALUATION}.learned_metrics": {"comet": "its model"},
+            f"{EVALUATION}.score": MagicMock(signature="tok:char"),
+        },
+        f"{EVALUATION}.compare",
+        {
+            "compare.systems": {"h": ["h"], "h2": ["h2"]},
+            "compare.references": [["r1"], ["r2"]],
+            "compare.metrics": ["chrf", "bleu"],
+            "compare.target_lang": "de",
+            "compare.tokenize": "char",
+            "compare.lowercase": True,
+            "compare.learned": {"comet": "its model"},
+        },
+    ),
+    (
+        "score h --reference r1 --metric chrf --metric bleu --paper-bleu --tokenize char --lowercase --target-lang de "
+        "--json --sentence-scores",
+        {
+            f"{EVALUATION}.learned_metrics": {"comet": "its model"},
+            f"{EVALUATION}.learned_metrics.model_records": {"comet": "its record"},
+            "nmt.lineage.outputs.score_lineage": {},
+            f"{EVALUATION}.score": Score("a score", 1.0, "tok:char", ""),
+            f"{EVALUATION}.paper_bleu": Score("paper BLEU", 1.0, "", ""),
+        },
+        f"{EVALUATION}.sentence_scores",
+        {
+            "score_lineage.hypotheses": [Path("h")],
+            "score_lineage.references": [Path("r1")],
+            "score_lineage.options": {
+                "metric": ["chrf", "bleu"],
+                "paper_bleu": True,
+                "tokenize": "char",
+                "lowercase": True,
+                "target_lang": "de",
+            },
+            "score_lineage.models": {"comet": "its record"},
+            "sentence_scores.metric": "chrf",
+            "sentence_scores.hypotheses": ["h"],
+            "sentence_scores.references": [["r1"]],
+            "sentence_scores.target_lang": "de",
+            "sentence_scores.tokenize": "char",
+            "sentence_scores.lowercase": True,
+            "sentence_scores.learned": {"comet": "its model"},
         },
     ),
     (
@@ -284,14 +349,19 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "_frequencies.language": "nl",
             "find_differences.frequencies": "the counts",
             "find_differences.samples": 3,
+            "write_comparison.files": ComparedFiles(("h", "h2"), "r1", "s", "d"),
             "write_comparison.path": Path("o.html"),
         },
     ),
     (
-        "compare h h2 --reference r1 --json",
+        "compare h h2 --reference r1 --data d --json",
         {**COMPARISON, f"{DIFFERENCES}.find_differences": FOUND},
         "nmt.reports.comparison_text.comparison_json",
-        {},
+        {
+            "parallel_texts.target_lang": "de",
+            "_frequencies.language": "de",
+            "comparison_json.files": ComparedFiles(("h", "h2"), "r1", None, "d"),
+        },
     ),
     (
         "attention 'a b' --model m --target 'c d' --out o.png --picture encoder --device cpu --threads 3",
@@ -318,17 +388,138 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "translate -m m -i s -o o.txt --prefix r --format tsv --device cpu --precision bf16 --threads 3 --workers 5 "
         "--guard-report g --fresh --beam 7 --length-penalty 0.3 --max-source-length 60 --split-sentences never "
         "--no-guard",
-        DRAWING,
+        {**DRAWING, "nmt.translation.ensemble.product_sizes": (128, 512)},
         "nmt.translation.translator.Translator",
         {
             "models_to_use.named": [Path("m")],
             "choose_hardware.device": "cpu",
             "choose_hardware.precision": "bf16",
             "choose_hardware.threads": 3,
+            "product_sizes.folder": Path("m/last"),
+            "choose_hardware.product": (128, 512),
             "search_settings.options": {"beam": 7, "length_penalty": 0.3},
             "Translator.search": "the search",
             "Translator.workers": 5,
             "Translator.options": {"max_source_length": 60, "split_sentences": "never", "guard": False},
+        },
+    ),
+    (
+        "translate -m m -i s -o o.txt --input-format paragraphs --split-sentences never --interactive --nbest 3 "
+        "--alignment --format jsonl --invalid-utf8 replace",
+        {
+            **DRAWING,
+            "nmt.translation.translator.Translator": MagicMock(settings={"beam": 7}),
+            "nmt.cli.line_streams.made_with": "the record",
+        },
+        "nmt.cli.line_output.translate_lines",
+        {
+            "Translator.window": 1,
+            "Translator.options": {"split_sentences": "never", "alignment": True},
+            "made_with.bundles": (Path("m/last"),),
+            "made_with.settings": {
+                "beam": 7,
+                "format": "jsonl",
+                "input_format": "paragraphs",
+                "invalid_utf8": "replace",
+            },
+            "translate_lines.record": "the record",
+            "translate_lines.nbest": 3,
+            "translate_lines.form": "jsonl",
+            "translate_lines.alignment": True,
+        },
+    ),
+    (
+        "translate -m m -i s -o o.txt --score-target r --interactive --length-penalty 0.3 --alignment "
+        "--batch-tokens 99 --format jsonl --invalid-utf8 replace",
+        {
+            **DRAWING,
+            "nmt.translation.target_scorer.TargetScorer": MagicMock(settings={"length_penalty": 0.3}),
+            "nmt.cli.line_streams.made_with": "the record",
+        },
+        "nmt.cli.line_output.score_lines",
+        {
+            "search_settings.options": {"length_penalty": 0.3},
+            "TargetScorer.search": "the search",
+            "TargetScorer.hardware": "the hardware",
+            "TargetScorer.window": 1,
+            "TargetScorer.options": {"alignment": True, "batch_tokens": 99},
+            "made_with.bundles": (Path("m/last"),),
+            "made_with.files": {"input": Path("s"), "score_target": Path("r")},
+            "made_with.settings": {"length_penalty": 0.3, "format": "jsonl", "invalid_utf8": "replace"},
+            "score_lines.record": "the record",
+            "score_lines.form": "jsonl",
+        },
+    ),
+    (
+        "bench train --data d --preset tiny --set model.heads=2 --against transformers --rounds 2 --updates 4 "
+        "--update-tokens 900 --device cpu --precision bf16",
+        {f"{SETUP}.resolve_config": ("the settings", [])},
+        "nmt.bench.training_speed.bench_train",
+        {
+            "resolve_config.data": [(Path("d"), 1.0)],
+            "resolve_config.preset": "tiny",
+            "resolve_config.settings": [
+                "batching.update_tokens=900",
+                "batching.group_tokens=900",
+                "training.device=cpu",
+                "training.precision=bf16",
+                "model.heads=2",
+            ],
+            "bench_train.data": Path("d"),
+            "bench_train.config": "the settings",
+            "bench_train.against": "transformers",
+            "bench_train.rounds": 2,
+            "bench_train.updates": 4,
+        },
+    ),
+    (
+        "bench translate --model m --data d --against ctranslate2 --against onnxruntime --rounds 2 --sentences 31 "
+        "--beam 6 --length 17 --batch-tokens 99 --threads 3 --device cpu --precision int8 --precision fp32",
+        {**MODEL, "nmt.device.choose_hardware": MagicMock(precision="its precision", threads="its threads")},
+        "nmt.bench.translating_speed.bench_translate",
+        {
+            "choose_hardware.device": "cpu",
+            "choose_hardware.precision": ["int8", "fp32"],
+            "choose_hardware.threads": 3,
+            "bench_translate.model": Path("m/last"),
+            "bench_translate.data": Path("d"),
+            "bench_translate.against": ["ctranslate2", "onnxruntime"],
+            "bench_translate.precisions": ["its precision"] * 2,
+            "bench_translate.threads": "its threads",
+            "bench_translate.rounds": 2,
+            "bench_translate.sentences": 31,
+            "bench_translate.beam": 6,
+            "bench_translate.length": 17,
+            "bench_translate.batch_tokens": 99,
+            "bench_translate.has_random_weights": False,
+        },
+    ),
+    (
+        "bench translate --preset tiny --set model.heads=2 --data d",
+        {
+            f"{SETUP}.resolve_config": ("the settings", []),
+            "nmt.training.input.data_sets.load_vocabulary": "the vocabulary",
+            "nmt.bench.translating_speed.save_random_bundle": None,
+        },
+        "nmt.bench.translating_speed.bench_translate",
+        {
+            "resolve_config.preset": "tiny",
+            "resolve_config.settings": ["model.heads=2"],
+            "load_vocabulary.data": Path("d"),
+            "save_random_bundle.config": "the settings",
+            "save_random_bundle.vocab": "the vocabulary",
+            "bench_translate.has_random_weights": True,
+        },
+    ),
+    (
+        "bench encode --pairs 7 --size 333 --threads 3 --rounds 2",
+        {},
+        "nmt.bench.encoding_speed.bench_encode",
+        {
+            "bench_encode.pairs": 7,
+            "bench_encode.size": 333,
+            "bench_encode.threads": 3,
+            "bench_encode.rounds": 2,
         },
     ),
     (
@@ -376,6 +567,20 @@ def test_every_option_reaches_its_function(command, doubles, last, arguments, tm
     assert got == arguments
 
 
+def test_an_output_is_resumed_in_the_precision_that_it_was_begun_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("s").write_text("a\nb\n", "utf-8")
+    Path("o.txt.partial").write_text("a\n", "utf-8")
+    Path("o.txt.partial.json").write_text('{"made_with": {"precision": "bf16"}}', "utf-8")
+    heard: dict[str, list[Any]] = {}
+    for name, answer in MODEL.items():
+        replace(monkeypatch, name, heard, answer)
+    replace(monkeypatch, "nmt.device.choose_hardware", heard, DataError("the last double"))
+    result = CliRunner().invoke(app, ["translate", "-m", "m", "-i", "s", "-o", "o.txt"])
+    assert "error: the last double" in result.stderr
+    assert heard["choose_hardware.begun_in"] == ["bf16"]
+
+
 def replace(monkeypatch: pytest.MonkeyPatch, dotted: str, heard: dict[str, list[Any]], answer: object) -> None:
     """Put a double in a function's place, which accepts what the function accepts."""
     place, _, name = dotted.rpartition(".")
@@ -392,11 +597,19 @@ def replace(monkeypatch: pytest.MonkeyPatch, dotted: str, heard: dict[str, list[
     monkeypatch.setattr(module, name, double)
 
 
-@pytest.mark.parametrize("command", sorted({row[0].split()[0] for row in ROWS}))
+def command_of(line: str) -> str:
+    words = line.split()
+    return " ".join(words[: 2 if words[0] == "bench" else 1])
+
+
+@pytest.mark.parametrize("command", sorted({command_of(row[0]) for row in ROWS}))
 def test_every_option_has_a_row(command):
     tried = {word for row in ROWS if row[0].startswith(f"{command} ") for word in row[0].split()}
     generated = {field.name for kind in (SearchSettings, Sampling, LineSettings) for field in option_fields(kind)}
-    for param in typer.main.get_command(app).commands[command].params:
+    found = typer.main.get_command(app)
+    for word in command.split():
+        found = found.commands[word]
+    for param in found.params:
         if command == "translate" and param.name in generated:
             continue
         words = {*param.opts, *param.secondary_opts}

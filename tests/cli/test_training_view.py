@@ -29,17 +29,17 @@ def test_the_line_shows_update_and_share_at_any_width(width):
 @pytest.mark.parametrize(
     ("updates", "minutes", "expected"),
     [
-        (1_000, None, (0.3, "11m40s left at most")),
+        (1_000, None, (0.3, "15m10s left at most")),
         (None, 10, (0.5, "5m00s left at most")),
         (1_000, 10, (0.5, "5m00s left at most")),
-        (400, 10, (0.75, "1m40s left at most")),
+        (400, 10, (0.75, "2m10s left at most")),
         (None, None, (0.0, "")),
     ],
 )
 def test_the_time_left_is_that_to_the_limit_that_comes_first(updates, minutes, expected):
     view = TrainingView()
     view.started(100, updates, minutes)
-    view.progressed(100, 100.0)
+    view.progressed(100, 40.0)
     assert view._share_done(300, 300.0) == expected
 
 

@@ -107,3 +107,19 @@ def test_text_without_spaces_has_no_bleu_of_the_paper():
 def test_unequal_counts_name_the_system():
     with pytest.raises(DataError, match="short has 59 lines"):
         score_sheet({"short": REFERENCE[1:]}, [REFERENCE], references_name="ref.de")
+
+
+def test_tokeniser_case_and_number_of_references_are_those_asked_for():
+    references = [REFERENCE, SYSTEMS["other"]]
+    system = [line.upper() for line in SYSTEMS["new"]]
+    made = score_sheet(
+        {"new": system}, references, references_name="", target_lang="de", tokenize="char", lowercase=True, samples=5
+    )
+    found = by_name(made, 0)
+    for metric in (BLEU(tokenize="char", lowercase=True), CHRF(lowercase=True), TER()):
+        score = metric.corpus_score(system, references)
+        assert found[score.name].value == pytest.approx(score.score)
+        assert made.signatures[score.name].startswith("nrefs:2|")
+    assert "|case:lc|" in made.signatures["BLEU"] and "|tok:char|" in made.signatures["BLEU"]
+    paper = paper_bleu(system, references, target_lang="de")
+    assert (found["paper BLEU"].value, made.signatures["paper BLEU"]) == (pytest.approx(paper.value), paper.signature)

@@ -85,10 +85,16 @@ def test_headline_figures(make_run, parsed):
     assert found["best validation BLEU"] == "31.50 at update 30"
     assert found["best validation loss"] == "3.000 at update 20"
     assert found["final training loss"] == "6.000"
+    assert found["final validation loss"] == "3.500"
     assert found["median target tokens/s"] == "1,000"
     assert found["skipped updates"] == "3"
     assert found["hardware"] == "cpu, 2 threads"
     assert found["versions"] == "nmt 0.1.0, torch 2.13.0"
+
+
+@pytest.mark.parametrize("last", [start(40), update(40), validation(40), event(40, "skipped", "not finite")])
+def test_the_last_update_is_that_of_any_record(make_run, parsed, last):
+    assert figures(parsed(run_report([make_run("toy", [*TOY, last])])))["updates"] == "40"
 
 
 def test_a_run_that_went_on_elsewhere_names_both_machines(make_run, parsed):

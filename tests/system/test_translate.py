@@ -129,6 +129,17 @@ def test_findings_of_the_guard_are_named_and_reported(bundle, tmp_path):
     assert (refused.returncode, report.read_text()) == (2, "mine\n")
 
 
+def test_the_summary_knows_of_prefixes_and_of_a_guard_that_is_off(bundle, tmp_path):
+    (tmp_path / "prefix").write_text("do\n\n")
+    text = b"ba " * 100 + b"\nba do ki lu me no pa ru se ti\n"
+    found = translate(bundle, text, "--beam", "1", "--prefix", str(tmp_path / "prefix"))
+    messages = found.stderr.decode()
+    assert "lines cut into parts: 1." in messages
+    assert "Their prefixes were left out." in messages
+    assert "translations that looked wrong: " in messages
+    assert b"looked wrong" not in translate(bundle, text, "--beam", "1", "--no-guard").stderr
+
+
 def test_a_guard_report_takes_no_file_of_the_output_or_the_input(bundle, tmp_path):
     source, output = tmp_path / "in.txt", tmp_path / "p.txt"
     source.write_bytes(b"")
@@ -979,6 +990,8 @@ def test_the_python_api_is_the_command(bundle):
     [drawn] = model.translate(["ba do"], prefixes=["ki"], min_length=3, **options)
     assert all(candidate.text.startswith("ki") and len(candidate.pieces) >= 3 for candidate in drawn.candidates)
     assert drawn.candidates[0].expected_utility is not None
+    [plain] = model.score(["ba do"], [drawn.text], length_penalty=0)
+    assert plain.score == plain.log_probability
     [scored] = model.score(["ba do"], [drawn.text], normalization="length")
     assert scored.score == pytest.approx(scored.log_probability / (len(scored.pieces) + 1) ** 0.6)
 

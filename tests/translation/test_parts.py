@@ -1,18 +1,20 @@
 """A file translated in parts: every line is in one part, and the parts are joined in order when all are there."""
 
+import json
+
 import pytest
 
 from nmt.errors import ConfigError, DataError
 from nmt.translation.parts import Part, join_parts, refuse_different_parts
-from nmt.translation.resuming import OutputFile
+from nmt.translation.resuming import OutputFile, recorded_output
 
 RECORD = {"input": "abc", "beam": 4}
 
 
-def write(whole, number: int, content: bytes, *, count: int = 3, record=RECORD) -> OutputFile:
+def write(whole, number: int, content: bytes, *, count: int = 3, record=RECORD, origin=None) -> OutputFile:
     part = Part(number, count)
     output = part.output_file(whole)
-    with output.growing(part.record(record)) as stream:
+    with output.growing(part.record(record), origin=origin) as stream:
         stream.write(content)
     return output
 
@@ -59,6 +61,18 @@ def test_the_last_part_joins_all_in_order_and_removes_them(tmp_path):
     edited.path.write_bytes(b"A\n")
     assert join_parts(whole, RECORD, 3) == []
     assert edited.path.read_bytes() == b"A\n"
+
+
+def test_what_is_joined_is_recorded_as_one_command_records_it(tmp_path):
+    origin = {"models": [{"path": "runs/r"}], "files": {"input": "in"}}
+    parts, undivided = OutputFile(tmp_path / "out"), OutputFile(tmp_path / "other")
+    for number, content in ((1, b"a\n"), (2, b"b\n")):
+        write(parts.path, number, content, count=2, origin=origin)
+    assert join_parts(parts, RECORD, 2) == []
+    with undivided.growing(RECORD, origin=origin) as stream:
+        stream.write(b"a\nb\n")
+    assert json.loads(parts.record.read_text()) == json.loads(undivided.record.read_text())
+    assert recorded_output(parts.path)["origin"] == origin
 
 
 def test_parts_that_were_made_differently_are_not_joined(tmp_path):

@@ -25,6 +25,7 @@ from nmt.translation.ensemble import Ensemble
 from nmt.translation.formats import formatted
 from nmt.translation.guard import Finding
 from nmt.translation.minimum_bayes_risk import rerank
+from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
 from tests.policies import EVERY_POLICY, chosen
 
@@ -183,6 +184,22 @@ def test_source_text_is_normalised_as_in_training():
     assert first.pieces == second.pieces
 
 
+def test_punctuation_is_that_of_the_source_language():
+    """Moses turns English commas behind a quotation mark, and separates German decimals by a comma."""
+    vocab = train_vocabulary(['ba "do," ki 3.5', 'ba 3,5 "do", ki'] * 3, size=30, normalization="identity").vocab
+    built = Transformer(CONFIG.model, vocab.size, chosen()).eval()
+    for source_lang, target_lang, normalised in (("en", "de", 'ba "do," ki'), ("de", "en", 'ba "do", ki')):
+        data = {"punctuation": True, "source_lang": source_lang, "target_lang": target_lang}
+        config = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
+        ensemble = Ensemble((built,), vocab, config)
+        [found] = Translator(ensemble, search_settings(config.decoding), CPU).translate(["ba “do”, ki"])
+        assert found.source_pieces == tuple(vocab.pieces(vocab.encode([normalised])[0]))
+        scorer = TargetScorer(ensemble, search_settings(config.decoding), CPU, alignment=True)
+        [[scored]] = scorer.score_windows([("ba “do”, ki", "ba “do”, ki")])
+        assert scored.source_pieces == found.source_pieces
+        assert scored.pieces == tuple(vocab.pieces(vocab.encode(["ba “do”, ki"])[0]))
+
+
 def test_a_long_line_is_translated_in_parts_which_join_the_batch():
     made = translator(nbest=2, max_source_length=8, guard=False)
     line = "ba do ki. Lu me no! Pa ru se."
@@ -253,6 +270,14 @@ def test_a_line_with_a_prefix_is_translated_whole():
     [found] = translator(config=described()).translate(["Ba do. Ki lu. Me no."], prefixes=["ti"])
     assert found.parts == 1
     assert found.text.startswith("ti")
+
+
+def test_an_ensemble_has_the_positions_of_its_smallest_model():
+    small = Transformer(CONFIG.model.model_copy(update={"max_positions": 32}), VOCAB.size, chosen()).eval()
+    for models in ((model(), small), (small, model())):
+        assert (
+            Translator(Ensemble(models, VOCAB, CONFIG), search_settings(CONFIG.decoding), CPU).max_source_length == 31
+        )
 
 
 def test_the_limit_is_what_training_lines_had_at_most():
@@ -342,6 +367,14 @@ def test_the_second_search_keeps_the_minimum_length_and_scores_as_the_first(monk
     )
 
 
+@pytest.mark.parametrize(("beam", "second_beam"), [(3, 8), (6, 12)])
+def test_the_second_search_is_twice_as_wide_and_at_least_8(monkeypatch, beam, second_beam):
+    searches = Searches([COPY], [OTHER])
+    monkeypatch.setattr("nmt.translation.translator.beam_search", searches)
+    list(translator(beam=beam, config=LANGUAGES).translate([SOURCE]))
+    assert [search.beam for search in searches.asked] == [beam, second_beam]
+
+
 @pytest.mark.parametrize(("given", "second_penalty"), [(0.6, 1.0), (1.5, 1.5)])
 def test_the_second_search_has_a_length_penalty_of_at_least_1(monkeypatch, given, second_penalty):
     _, [first, second] = guarded(monkeypatch, [COPY], [OTHER], search={"length_penalty": given})
@@ -361,6 +394,21 @@ def test_a_batch_counts_the_end_of_each_source(monkeypatch):
     for batch_tokens in (9, 10):
         list(translator(guard=False, workers=1, batch_tokens=batch_tokens).translate([line] * 2))
     assert widths == [(1, 5), (1, 5), (2, 5)]
+
+
+def test_a_beam_wider_than_4_searches_fewer_lines_at_once(monkeypatch):
+    """Also that of the second search, where the first was narrow."""
+    shapes = []
+
+    def search(models, source_BS, settings, **others):
+        shapes.append((settings.beam, len(source_BS)))
+        return [[hypothesis(COPY, -1.0)] for _ in source_BS]
+
+    monkeypatch.setattr("nmt.translation.translator.beam_search", search)
+    tokens = 4 * (len(VOCAB.encode([SOURCE])[0]) + 1)
+    for beam in (4, 8):
+        list(translator(beam=beam, config=LANGUAGES, workers=1, batch_tokens=tokens).translate([SOURCE] * 4))
+    assert shapes == [(4, 4), (8, 2), (8, 2), (8, 2), (8, 2), (16, 1), (16, 1), (16, 1), (16, 1)]
 
 
 def test_where_nothing_better_is_found_the_first_stays(monkeypatch):
@@ -384,6 +432,20 @@ def test_an_incomplete_translation_is_searched_for_again_sentence_by_sentence(mo
     # The second search is of two sentences, in one batch.
     assert (found.text, found.parts, len(searches.asked)) == (f"{SOUND} no {SOUND} no", 2, 2)
     assert found.candidates[1].text == HALF
+
+
+def test_a_translation_is_short_if_hardly_any_training_pair_is_as_short(monkeypatch):
+    """Of one in a hundred pairs the target is shorter; that it is shorter than in one of ten says nothing."""
+    pieces = len(VOCAB.encode([TWO])[0])
+    outputs = {len(VOCAB.encode([text])[0]): text for text in (" ".join(WORDS[:size]) for size in range(1, 11))}
+    found = {}
+    for length, text in outputs.items():
+        monkeypatch.setattr("nmt.translation.translator.beam_search", Searches([text]))
+        made = translator(config=described(), split_sentences="never", copy_unknown=False, guard=False)
+        [translation] = made.translate([TWO])
+        found[length / pieces] = translation.guard is not None and "incomplete" in translation.guard.problems
+    assert found == {ratio: ratio < 0.6 for ratio in found}
+    assert any(0.6 < ratio < 0.8 for ratio in found)
 
 
 def test_where_its_sentences_take_too_much_memory_the_first_stays(monkeypatch):
@@ -439,6 +501,13 @@ def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
     found, _ = guarded(monkeypatch, answers, mbr="chrf")
     assert (found.text, len(found.candidates)) == (SOUND, 1)
     assert json.loads(formatted(found, 1, 1, "jsonl")[0])["candidates"][0]["expected_utility"] == 50
+
+
+def test_minimum_bayes_risk_tokenises_as_the_target_language_asks(monkeypatch):
+    asked = []
+    monkeypatch.setattr("nmt.translation.translator.pairwise", lambda metric, **how: asked.append((metric, how)))
+    translator(config=described("ko", "zh"), mbr="bleu")
+    assert asked == [("bleu", {"target_lang": "zh"})]
 
 
 DIVERSE = {"diverse_groups": 2}

@@ -188,6 +188,32 @@ def test_the_time_of_the_compiler_is_not_the_speed(settled, reversed_words, tmp_
     assert len(seconds) == 2 - passes
 
 
+@pytest.mark.parametrize(
+    ("limits", "seconds", "by_minutes"),
+    [
+        ((50, None), 20 * 400 / 16, False),
+        ((None, 11), 11 * 60 - 250, True),
+        ((50, 11), 11 * 60 - 250, True),
+        ((50, 20), 20 * 400 / 16, False),
+        ((30, None), 0, False),
+        ((20, 4), 0, False),
+        ((None, None), None, False),
+    ],
+)
+def test_a_resumed_run_takes_what_is_left_to_the_first_of_its_limits(settled, limits, seconds, by_minutes):
+    """30 updates of 400 tokens in 250 seconds are done; 16 tokens per second are measured."""
+    config = settled("batching.update_tokens=400")
+    training = config.training.model_copy(update=dict(zip(("max_updates", "max_minutes"), limits, strict=True)))
+    config = config.model_copy(update={"training": training})
+    assert module._seconds_left(config, Progress(update=30, seconds=250.0), 16.0) == (seconds, by_minutes)
+
+
+@pytest.mark.parametrize(("keep_every", "updates", "expected"), [("null", 100, 6), ("40", 100, 8), ("40", "null", 6)])
+def test_all_checkpoints_that_are_kept_and_the_one_that_is_written_are_counted(settled, keep_every, updates, expected):
+    changes = ["checkpoints.keep_last=2", "checkpoints.keep_best=3", f"checkpoints.keep_every={keep_every}"]
+    assert module._checkpoints_at_once(settled(*changes, f"training.max_updates={updates}")) == expected
+
+
 def test_the_worst_batch_is_full_of_the_longest_pairs():
     batch = worst_batch(1_000, LONGEST, 50)
     assert batch.source_BS.shape == batch.target_input_BT.shape == (15, LONGEST)
