@@ -176,6 +176,11 @@ def language_code(value: Any) -> str:
     return value if isinstance(value, str) and _LANGUAGE_CODE.fullmatch(value) else ""
 
 
+def version_of(value: Any) -> str | None:
+    """The version of a toolkit in a file's settings; None where it is no short printable text."""
+    return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= 80 else None
+
+
 def positions_of_tables(tensors: Mapping[str, Array], tables: Sequence[str], kind: str) -> int:
     """The maximum length of a model whose file holds its positions.
 

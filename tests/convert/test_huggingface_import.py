@@ -105,6 +105,12 @@ def test_settings_and_languages_are_read():
     assert our_vocabulary(model).language_tags == (">>deu<<",)
 
 
+def test_a_language_that_names_a_folder_is_none(folder):
+    change(folder / "tokenizer_config.json", source_lang="../secret", target_lang="pt_BR")
+    model = read(folder)
+    assert (model.source_lang, model.target_lang) == ("", "pt_BR")
+
+
 def flipped(weights, config, vocab):
     name = "encoder.0.feed_forward.output.weight"
     return weights | {name: weights[name].neg()}, config, vocab

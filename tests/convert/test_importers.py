@@ -26,7 +26,7 @@ from nmt.convert.joeynmt.reading import _restricted, read_joeynmt
 from nmt.convert.joeynmt.settings import decoding_config
 from nmt.convert.opennmt_py.reading import read_opennmt_py
 from nmt.convert.segmenters import find_segmenters
-from nmt.convert.settings import language_code
+from nmt.convert.settings import language_code, version_of
 from nmt.convert.sockeye.reading import read_sockeye
 from nmt.convert.soundness import check_tensors
 from nmt.convert.vocabulary import our_vocabulary
@@ -768,6 +768,20 @@ def test_the_language_of_a_downloaded_model_names_no_folder(tmp_path, lang):
     model = read_joeynmt(origin)
     assert (model.source_lang, model.source.segmenter) == ("", None)
     assert language_code("pt_BR") == "pt_BR"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (
+            "v1.12.0 65bf82f 2023-02-21 09:56:29 -0800",
+            "v1.12.0 65bf82f 2023-02-21 09:56:29 -0800",
+        ),  # as Marian tells it
+        *((value, None) for value in ("", "1\x1b[2J", "1\n2", "9" * 81, 4.3, None)),
+    ],
+)
+def test_a_version_is_short_text_that_a_terminal_may_show(value, expected):
+    assert version_of(value) == expected
 
 
 def test_files_of_one_name_are_all_recorded(tmp_path):

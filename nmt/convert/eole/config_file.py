@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.convert.foreign import Part
 from nmt.convert.messages import shown
-from nmt.convert.settings import check_equal
+from nmt.convert.settings import check_equal, version_of
 from nmt.errors import CheckpointError
 
 PARTS: tuple[Part, ...] = ("encoder", "decoder")
@@ -100,8 +100,7 @@ class EoleSettings:
     @property
     def eole_version(self) -> str | None:
         """The version that wrote the files, which they seldom tell."""
-        version = self.model.get("eole_version")
-        return version if isinstance(version, str) and version.isprintable() and len(version) <= 40 else None
+        return version_of(self.model.get("eole_version"))
 
     def flat(self) -> dict[str, Any]:
         """The settings of the model under names such as ``encoder.heads``."""

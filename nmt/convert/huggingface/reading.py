@@ -28,6 +28,7 @@ from nmt.convert.huggingface.tokenizer_files import (
     renamed,
 )
 from nmt.convert.json_files import read_json
+from nmt.convert.settings import language_code, version_of
 from nmt.errors import CheckpointError
 from nmt.model.positions import fixed_positions
 
@@ -70,7 +71,7 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     names = tokenizer.settings
     return ForeignModel(
         toolkit=TOOLKIT,
-        version=_text(settings.values.get("transformers_version")) or None,
+        version=version_of(settings.values.get("transformers_version")),
         config=config,
         decoding=special.generation.decoding(),
         tensors=tensors,
@@ -85,16 +86,12 @@ def read_huggingface(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
         target=_vocabulary(tokenizer.target, tokenizer, tokenizer.segmenters[1], special.start),
         start=special.start,
         files=files_by_name(found),
-        source_lang=given.source_lang or _text(names.get("source_lang")),
-        target_lang=given.target_lang or _text(names.get("target_lang")),
+        source_lang=given.source_lang or language_code(names.get("source_lang")),
+        target_lang=given.target_lang or language_code(names.get("target_lang")),
         settings=dict(settings.values) | {"generation": dict(special.generation.values)},
         ignored=(*without_effect, *tables),
         remarks=tuple(special.generation.remarks()),
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _vocabulary(pieces: tuple[str, ...], tokenizer: TokenizerFiles, segmenter: bytes, start: str) -> ForeignVocabulary:

@@ -13,7 +13,14 @@ from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.joeynmt.settings import TABLES, check_text, decoding_config, model_config, part_settings, with_part
 from nmt.convert.messages import shown
 from nmt.convert.segmenters import find_segmenters, segmented_vocabulary
-from nmt.convert.settings import check_settings, language_code, only_file, plain_settings, read_yaml_settings
+from nmt.convert.settings import (
+    check_settings,
+    language_code,
+    only_file,
+    plain_settings,
+    read_yaml_settings,
+    version_of,
+)
 from nmt.convert.tensors import check_layer_counts, read_tensors
 from nmt.convert.torch_files import read_torch_file
 from nmt.data.model_file import PieceKind, read_pieces, with_pieces
@@ -79,7 +86,7 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     layout = _layout()
     model = ForeignModel(
         toolkit="JoeyNMT",
-        version=_text(settings.get("joeynmt_version")) or None,
+        version=version_of(settings.get("joeynmt_version")),
         config=config,
         decoding=decoding_config(_part(settings, "testing")),
         tensors=tensors,
@@ -99,10 +106,6 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
 def _part(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     part = settings.get(key)
     return part if isinstance(part, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) and value.isprintable() and len(value) <= 40 else ""
 
 
 def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:

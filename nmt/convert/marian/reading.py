@@ -21,7 +21,14 @@ from nmt.convert.marian.settings import DECODES_OTHERWISE, model_config
 from nmt.convert.marian.vocabulary import read_vocabulary
 from nmt.convert.messages import shown
 from nmt.convert.segmenters import read_segmenter, segmentation_remarks
-from nmt.convert.settings import parse_yaml_settings, plain_settings, read_yaml_settings, unused_remarks, valid_settings
+from nmt.convert.settings import (
+    parse_yaml_settings,
+    plain_settings,
+    read_yaml_settings,
+    unused_remarks,
+    valid_settings,
+    version_of,
+)
 from nmt.errors import CheckpointError, ConfigError
 
 DECODER_NAME = "decoder.yml"
@@ -88,7 +95,7 @@ def read_marian(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     found = [files.weights, *files.vocabularies, *filter(None, files.segmenters), *files.scripts]
     return ForeignModel(
         toolkit="Marian",
-        version=version if isinstance(version := settings.get("version"), str) else None,
+        version=version_of(settings.get("version")),
         config=config,
         decoding=_decoding(files),
         tensors=tensors,
