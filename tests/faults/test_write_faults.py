@@ -138,7 +138,7 @@ def test_the_table_has_every_command_fault_and_place():
     assert {(c, f) for c, f, _ in quick if c in writes} == {(c, f) for c, f, _ in TABLE if c in writes}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as long as _CLEAN: a worker may leave this file and come back
 def template(tmp_path_factory) -> Path:
     """The world as it is before each case."""
     world = tmp_path_factory.mktemp("faults") / "world"
