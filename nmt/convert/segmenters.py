@@ -20,11 +20,22 @@ _SUBWORD_NMT = "@@"
 _LARGEST_MODEL = 64 * 2**20
 
 
-def find_segmenters(folder: Path, given: Given, source_lang: str, target_lang: str) -> tuple[Path | None, Path | None]:
-    """The SentencePiece models of source and target: those that the user gave, or those in the folder."""
+def find_segmenters(
+    folder: Path,
+    given: Given,
+    source_lang: str,
+    target_lang: str,
+    *,
+    named: tuple[Path | None, Path | None] = (None, None),
+) -> tuple[Path | None, Path | None]:
+    """The SentencePiece models of source and target: given by the user, else named by settings, else in the folder.
+
+    Args:
+        named: the models of source and target that the settings name.
+    """
     return (
-        given.source_spm or _beside(folder, ("source", "src", source_lang)),
-        given.target_spm or _beside(folder, ("target", "trg", "tgt", target_lang)),
+        given.source_spm or named[0] or _beside(folder, ("source", "src", source_lang)),
+        given.target_spm or named[1] or _beside(folder, ("target", "trg", "tgt", target_lang)),
     )
 
 

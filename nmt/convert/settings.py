@@ -177,7 +177,7 @@ def language_code(value: Any) -> str:
 
 
 def version_of(value: Any) -> str | None:
-    """The version of a toolkit in a file's settings; None where it is no short printable text."""
+    """The version of a toolkit in a file's settings; None unless it is printable, with at most 80 characters."""
     return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= 80 else None
 
 

@@ -23,9 +23,8 @@ def find_segmenters_of(config: Mapping[str, Any], folder: Path, given: Given) ->
     Args:
         config: what config.json holds.
     """
-    beside = find_segmenters(folder, given, given.source_lang or "", given.target_lang or "")
-    named = _named_models(config, folder)
-    return given.source_spm or named[0] or beside[0], given.target_spm or named[1] or beside[1]
+    languages = given.source_lang or "", given.target_lang or ""
+    return find_segmenters(folder, given, *languages, named=_named_models(config, folder))
 
 
 def text_remarks(config: Mapping[str, Any]) -> Iterator[str]:

@@ -72,9 +72,8 @@ def read_joeynmt(path: Path, given: Given = NOTHING_GIVEN) -> ForeignModel:
     sides = [_side(data, side) for side in ("src", "trg")]
     named = [language_code(side.get("lang")) for side in sides]
     languages = [given.source_lang or named[0], given.target_lang or named[1]]
-    named_spm = [_named_model(folder, side) for side in sides]
-    beside = find_segmenters(folder, given, *languages)
-    segmenters = [given.source_spm or named_spm[0] or beside[0], given.target_spm or named_spm[1] or beside[1]]
+    named_models = _named_model(folder, sides[0]), _named_model(folder, sides[1])
+    segmenters = find_segmenters(folder, given, *languages, named=named_models)
     special = _special(data, str(folder / _CONFIG))
     vocabularies = [folder / file_name for file_name in _VOCABULARIES]
     for side, segmenter in zip(sides, segmenters, strict=True):
