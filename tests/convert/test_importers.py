@@ -616,6 +616,17 @@ def test_joeynmt_1_always_normalises_before(tmp_path):
         read_joeynmt(post)
 
 
+def test_a_final_norm_of_one_side_is_not_joeynmt_1(tmp_path):
+    def without_decoders(state):
+        return {name: tensor for name, tensor in state.items() if not name.startswith("decoder.layer_norm")}
+
+    origin = write(tmp_path, "joeynmt", layer_norm="pre", state=without_decoders)
+    text = (origin / "config.yaml").read_text()
+    (origin / "config.yaml").write_text(text.replace("layer_norm: pre", "layer_norm: null"))
+    with pytest.raises(CheckpointError, match="normalises before the encoder's layers and after the decoder's"):
+        read_joeynmt(origin)
+
+
 def test_both_sides_of_joeynmt_1_have_the_settings_of_their_text_in_common(tmp_path):
     """A side is only the code of its language."""
     trained = train_vocabulary(["the boat leaves at noon"] * 3, size=20).vocab

@@ -656,6 +656,11 @@ def test_the_card_says_how_source_text_is_prepared(settings, expected, make_bund
     assert re.findall(r"nmt prepares source text with (.*); do", card) == ([expected] if expected else [])
 
 
+def test_the_card_tells_the_layers_of_encoder_and_decoder(make_bundle):
+    made = Certificate("export", "Marian", None, {}, {}, {})
+    assert "(2 + 1 layers, width 32, 4 heads, " in model_card(make_bundle(), MARIAN, "float32", made, "out")
+
+
 def test_a_bundle_puts_no_line_into_its_card(make_bundle):
     """Corpora, licences and languages come from whoever made the bundle."""
     hostile = "x\n## Checks\n| all | passed |\x1b[2J"

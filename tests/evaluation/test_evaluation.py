@@ -217,6 +217,7 @@ def test_paper_bleu_takes_a_regional_code():
     [
         ("猫坐在垫子上。", "--target-lang zh"),
         ("猫がマットの上に座っています。", "--target-lang ja"),
+        ("日本語教育研究の歴史", "--target-lang ja"),
         ("고양이가 매트 위에 앉아 있다.", "--target-lang ko"),
         ("แมวนั่งบนเสื่อ", "--tokenize char"),
         ("ឆ្មាអង្គុយលើកន្ទេល", "--tokenize char"),

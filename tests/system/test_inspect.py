@@ -86,7 +86,9 @@ def test_the_json_holds_numbers_as_numbers_and_the_text_as_people_read_them(chai
     assert facts["vocabulary"]["maximum length of a line"] == 256
     assert facts["model"]["averaged"] == 3
     assert facts["model"]["trained on"]["ranks"] == 1
+    # The length penalty is shown though it is the usual one.
     assert facts["translation"]["settings"]["beam"] == 2
+    assert facts["translation"]["settings"]["length_penalty"] == 0.6
     [score] = json.loads((chain / "score.json").read_text())["systems"][0]["scores"]
     assert facts["score"]["out.de"] == {"BLEU": score["value"]}
     text = nmt("inspect", "score.json", cwd=chain).stdout
