@@ -17,12 +17,11 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from nmt.bench.training_speed import bench_learner, bench_updates
+from nmt.bench.training_speed import BenchLearner, bench_updates
 from nmt.bench.turns import serve
 from nmt.config import Config, read_config
 from nmt.device import synchronize
 from nmt.training.input.feed import PlannedUpdate
-from nmt.training.recorded_passes import PASSES_UNTIL_RECORDED
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,6 @@ class _Toolkit:
     """Whether its model pads sentences."""
     update: Callable[[PlannedUpdate, int], object]
     """Makes an update with a number."""
-    records: bool = False
-    """Whether it takes ``training.cuda_graphs``."""
 
 
 def main() -> None:
@@ -63,14 +60,7 @@ def _set_up(
         tokens = sum(planned.target_tokens for planned in round_updates)
         return {"seconds": time.perf_counter() - begin, "tokens": tokens}
 
-    # With CUDA graphs, until all sizes are recorded.
-    rounds = (
-        PASSES_UNTIL_RECORDED * -(-count // updates_per_round)
-        if config.training.cuda_graphs and contestant.records
-        else 1
-    )
-    for _ in range(rounds):
-        run("warm-up")
+    run("warm-up")
     return contestant.description | {"threads": torch.get_num_threads()}, run
 
 
@@ -81,18 +71,14 @@ def _ours(config: Config) -> _Toolkit:
     training = config.training
     product = (config.model.d_model, config.model.d_ff)
     hardware = choose_hardware(training.device, training.precision, training.threads, product=product)
-    learner = bench_learner(config, hardware)
-
-    def update(planned: PlannedUpdate, number: int) -> None:
-        learner.update(planned.batches, update=number, target_tokens=planned.target_tokens, learning_rate=1e-4)
-
+    ours = BenchLearner(config, hardware)
     description = {
         "device": str(hardware.device),
         "precision": hardware.precision,
         "matrix_flops_per_second": matrix_rate(config, hardware, rows=4_096),
-        "parameters": sum(p.numel() for p in learner.parameters.values()),
+        "parameters": sum(p.numel() for p in ours.learner.parameters.values()),
     }
-    return _Toolkit(description, hardware.device, not learner.model.takes_sentence_rows, update, records=True)
+    return _Toolkit(description, hardware.device, ours.pads, ours.update)
 
 
 def _transformers(config: Config) -> _Toolkit:

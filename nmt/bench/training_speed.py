@@ -25,7 +25,7 @@ from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.input.feed import Epochs, PlannedUpdate
 from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.start.beginning import check_tied_embeddings, new_learner
+from nmt.training.start.beginning import check_tied_embeddings
 from nmt.training.start.cost import flops_of_pairs
 from nmt.writing import scratch_folder, write_file
 
@@ -103,15 +103,31 @@ def bench_train(
     return result
 
 
-def bench_learner(config: Config, hardware: Hardware, ranks: Ranks = NO_OTHERS) -> Learner:
-    """A learner with new weights, as training makes it."""
-    model = Transformer(
-        config.model,
-        config.data.target_pieces,
-        policy.choose_kernels(hardware.device, hardware.autocast_dtype),
-        source_vocab_size=config.data.vocab_size,
-    )
-    return new_learner(model, config, hardware, ranks)
+class BenchLearner:
+    """A learner with new weights, which makes updates as training does."""
+
+    def __init__(self, config: Config, hardware: Hardware, ranks: Ranks = NO_OTHERS) -> None:
+        model = Transformer(
+            config.model,
+            config.data.target_pieces,
+            policy.choose_kernels(hardware.device, hardware.autocast_dtype),
+            source_vocab_size=config.data.vocab_size,
+        )
+        self.learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
+        self.pads = not model.takes_sentence_rows
+        """Whether the model pads sentences."""
+        self._fitting_tokens = _UNLIMITED
+
+    def update(self, planned: PlannedUpdate, number: int) -> None:
+        """Make an update; what does not fit into memory once is not tried again."""
+        while True:
+            planned = planned.with_micro_batches_of(min(planned.micro_batch_tokens, self._fitting_tokens))
+            result = self.learner.update(
+                planned.batches, update=number, target_tokens=planned.target_tokens, learning_rate=1e-4
+            )
+            if result.fitting_tokens is None:
+                return
+            self._fitting_tokens = result.fitting_tokens
 
 
 def bench_updates(

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from nmt.checkpoint.bundle_files import BundleFolder, Verification, verify
 from nmt.checkpoint.fitting import check_fit
-from nmt.checkpoint.former_names import current_name
 from nmt.checkpoint.kinds import AVERAGE, BUNDLE, CHECKPOINT
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import Config, dump_config, read_config
@@ -188,7 +187,7 @@ def load_training_state(folder: Path) -> TrainingState:
 
 def _load_tensors(path: Path) -> dict[str, Tensor]:
     try:
-        return {current_name(name): tensor for name, tensor in load_file(path).items()}
+        return dict(load_file(path))
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: cannot be read ({error}).") from None
 

@@ -14,7 +14,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from nmt.checkpoint.bundle_files import BundleFolder
-from nmt.checkpoint.former_names import current_name
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import ModelConfig
 from nmt.device import memory_for_use
@@ -65,7 +64,7 @@ def weight_shapes(path: Path) -> Shapes:
             other = sorted(name for name, one in slices.items() if one.get_dtype() not in ("F64", "F32", "F16", "BF16"))
             if other:
                 raise CheckpointError(f"{path}: is damaged: {_listed(other)} are not floating-point numbers.")
-            return {current_name(name): tuple(one.get_shape()) for name, one in slices.items()}
+            return {name: tuple(one.get_shape()) for name, one in slices.items()}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: cannot be read ({error}).") from None
 

@@ -153,12 +153,7 @@ class TrainingConfig(Section):
     threads: int | None = Field(None, ge=1, description="CPU threads; if unset, the machine's ranks share all cores")
     deterministic: bool = Field(False, description="deterministic, slower kernels on a CUDA GPU; a CPU always has them")
     compile: bool = Field(False, description="compile one layer of each kind with torch.compile")
-    cuda_graphs: bool = Field(
-        False,
-        description="record forward and backward passes as CUDA graphs; needs more memory",
-    )
     bucket_megabytes: float = Field(50.0, gt=0, description="gradients that GPUs exchange at once")
-    shard_optimizer: bool = Field(False, description="divide Adam's moments among the ranks, to save memory")
     max_skipped: int = Field(10, ge=1, description="consecutive updates with a non-finite gradient that end the run")
     freeze: Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)] = (
         Field((), description="parameters that are not trained, by name: encoder.*, embedding.*")
@@ -180,12 +175,6 @@ class TrainingConfig(Section):
         lt=1,
         description="random segmentation per epoch: BPE-dropout's probability, or alpha of a unigram model",
     )
-
-    @model_validator(mode="after")
-    def _is_not_compiled_and_recorded(self) -> Self:
-        if self.compile and self.cuda_graphs:
-            raise ValueError("compile and cuda_graphs are both true, but at most one may be: set one of them to false")
-        return self
 
 
 class DecodingConfig(Section):

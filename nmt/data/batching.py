@@ -189,30 +189,6 @@ class Batch:
         return max(self.source_tokens, self.target_tokens)
 
 
-def halves(batch: Batch, *, alternating: bool = False) -> tuple[Batch, Batch]:
-    """Split a batch of at least two pairs into two, each padded only to its own longest sentence.
-
-    Args:
-        alternating: every second pair, so that the halves of pairs of all lengths have as many tokens.
-    """
-    middle = len(batch.source_BS) // 2
-    parts = (slice(0, None, 2), slice(1, None, 2)) if alternating else (slice(None, middle), slice(middle, None))
-    first, second = (_trimmed(batch, rows) for rows in parts)
-    return first, second
-
-
-def _trimmed(batch: Batch, rows: slice) -> Batch:
-    source_lengths_B, target_lengths_B = batch.source_lengths_B[rows], batch.target_lengths_B[rows]
-    width_S, width_T = source_lengths_B.max(), target_lengths_B.max()
-    return Batch(
-        np.ascontiguousarray(batch.source_BS[rows, :width_S]),
-        np.ascontiguousarray(batch.target_input_BT[rows, :width_T]),
-        np.ascontiguousarray(batch.target_output_BT[rows, :width_T]),
-        source_lengths_B,
-        target_lengths_B,
-    )
-
-
 def collate(shards: PairSource, pairs: Indices) -> Batch:
     """Put pairs into one batch."""
     source_lengths, target_lengths = shards.source_lengths[pairs], shards.target_lengths[pairs]

@@ -125,8 +125,8 @@ def check_dropout(hardware: Hardware) -> Check:
     config = small_config(dropout=0.1)
     torch.manual_seed(1)
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype)
-    model = Transformer(config.model, VOCAB_SIZE, kernels).to(hardware.device).train()
-    learner = Learner(model, config.optimizer, hardware, label_smoothing=0.1, seed=1)
+    model = Transformer(config.model, VOCAB_SIZE, kernels).to(hardware.device)
+    learner = Learner(model, config, hardware)
     first, again, following = (_update_gradients(learner, update) for update in (1, 1, 2))
     # The kernels of a GPU may add in any order.
     allowed, expected = 0.0 if hardware.device.type == "cpu" else 1e-3, 1e-2

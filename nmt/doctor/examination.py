@@ -28,10 +28,8 @@ from nmt.doctor.rates import (
 from nmt.doctor.scaling import ScalingSpeed, numbers_of_gpus, scaling_speeds
 from nmt.doctor.speeds import (
     COMPARED,
-    MODES,
     PEER_OF_TRAINING,
     PRESETS,
-    Mode,
     TrainingSpeed,
     TranslatingSpeed,
     hardware_of_preset,
@@ -48,8 +46,8 @@ from nmt.writing import scratch_folder
 MARK = "nmt doctor"
 """What the JSON of an examination is recognised by."""
 _VOCAB_SIZE = 8_000
-_PRESET_OF_MODES = "base"
-"""The preset whose training is also measured compiled, and recorded as CUDA graphs, on a GPU."""
+_COMPILED = "base"
+"""The preset whose training is also measured compiled, on a GPU."""
 _SECONDS = 165.0
 # Of the time that is left.
 _SHARE_OF_CHECK, _SHARE_OF_RANKS, _SHARE_OF_TRAINING, _SHARE_OF_TRANSLATING = 0.1, 0.3, 0.4, 0.6
@@ -189,32 +187,34 @@ def _scaling(data: Path, hardware: Hardware, report: Report, left_out: list[str]
 
 def _training_tasks(
     products: Sequence[ProductRate], peers: Sequence[str]
-) -> list[tuple[str, Precision, Mode | None, str | None]]:
-    """What is trained, the most telling first: preset, precision, a setting for GPUs, another toolkit beside it.
+) -> list[tuple[str, Precision, bool, str | None]]:
+    """What is trained, the most telling first: preset, precision, whether compiled, another toolkit beside it.
 
-    Each preset as it would be trained; then one in the other precisions, and on a GPU with other settings.
+    Each preset as it would be trained; then one in the other precisions, and on a GPU compiled.
     """
     against = PEER_OF_TRAINING if PEER_OF_TRAINING in peers else None
     chosen = {preset: hardware_of_preset(preset) for preset in reversed(PRESETS)}
-    tasks: list[tuple[str, Precision, Mode | None, str | None]] = [
-        (preset, hardware.precision, None, against if preset == "base" else None) for preset, hardware in chosen.items()
+    tasks: list[tuple[str, Precision, bool, str | None]] = [
+        (preset, hardware.precision, False, against if preset == "base" else None)
+        for preset, hardware in chosen.items()
     ]
     others: list[Precision] = ["fp32", "bf16"]
     multiplied = {rate.precision for rate in products} - {chosen[COMPARED].precision}
-    tasks += [(COMPARED, precision, None, None) for precision in others if precision in multiplied]
-    if chosen[_PRESET_OF_MODES].device.type == "cuda":
-        tasks += [(_PRESET_OF_MODES, chosen[_PRESET_OF_MODES].precision, mode, None) for mode in MODES]
+    tasks += [(COMPARED, precision, False, None) for precision in others if precision in multiplied]
+    if chosen[_COMPILED].device.type == "cuda":
+        tasks.append((_COMPILED, chosen[_COMPILED].precision, True, None))
     return tasks
 
 
 def _training(
-    data: Path, tasks: Sequence[tuple[str, Precision, Mode | None, str | None]], steps: Steps
+    data: Path, tasks: Sequence[tuple[str, Precision, bool, str | None]], steps: Steps
 ) -> list[TrainingSpeed]:
     speeds: list[TrainingSpeed] = []
-    for preset, precision, mode, peer in tasks:
+    for preset, precision, compiled, peer in tasks:
         for beside in dict.fromkeys([peer, None]):
-            subject = ", ".join(filter(None, ["training", preset, precision, mode, beside and f"beside {beside}"]))
-            measure = partial(training_speed, data, preset, precision, beside, mode=mode)
+            how = "compiled" if compiled else None
+            subject = ", ".join(filter(None, ["training", preset, precision, how, beside and f"beside {beside}"]))
+            measure = partial(training_speed, data, preset, precision, beside, compiled=compiled)
             if found := steps.do(subject, _SHARE_OF_TRAINING, measure, list[TrainingSpeed]()):
                 speeds += found
                 break

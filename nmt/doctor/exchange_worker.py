@@ -37,7 +37,7 @@ def main() -> None:
             for _ in range(1 + _TRIALS):
                 synchronize(device)
                 begin = time.perf_counter()
-                ranks.sum(tensor)
+                ranks.all_reduce(tensor)
                 synchronize(device)
                 seconds.append(time.perf_counter() - begin)
                 tensor.fill_(1.0)

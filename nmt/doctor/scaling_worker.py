@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
 
-from nmt.bench.training_speed import bench_learner, bench_updates
+from nmt.bench.training_speed import BenchLearner, bench_updates
 from nmt.config import Config
 from nmt.device import Hardware, synchronize
 from nmt.training.input.feed import PlannedUpdate
-from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import Ranks, joined, ranks_of_environment
 from nmt.training.run import hardware_of
 from nmt.training.start.setup import resolve_config
@@ -45,10 +44,9 @@ def _config(data: Path, device: str, preset: str, tokens: str) -> Config:
 def _tokens_per_second(data: Path, config: Config, count: int, ranks: Ranks) -> float:
     """Target tokens per second of all ranks together, after some updates that warm up."""
     hardware = hardware_of(config, ranks)
-    learner = bench_learner(config, hardware, ranks)
-    pads = not learner.model.takes_sentence_rows
+    learner = BenchLearner(config, hardware, ranks)
     # A small data set has fewer updates, which then come again.
-    updates = cycle(bench_updates(data, config, _UNTIL_WARM + count, pads=pads, ranks=ranks))
+    updates = cycle(bench_updates(data, config, _UNTIL_WARM + count, pads=learner.pads, ranks=ranks))
     _train(learner, islice(updates, _UNTIL_WARM), hardware, ranks)
     timed = list(islice(updates, count))
     ranks.gather(None)
@@ -57,10 +55,10 @@ def _tokens_per_second(data: Path, config: Config, count: int, ranks: Ranks) -> 
     return sum(planned.target_tokens for planned in timed) / (time.perf_counter() - begin)
 
 
-def _train(learner: Learner, updates: Iterator[PlannedUpdate], hardware: Hardware, ranks: Ranks) -> None:
+def _train(learner: BenchLearner, updates: Iterator[PlannedUpdate], hardware: Hardware, ranks: Ranks) -> None:
     """Make updates, and wait until all ranks have made theirs."""
     for number, planned in enumerate(updates, start=1):
-        learner.update(planned.batches, update=number, target_tokens=planned.target_tokens, learning_rate=1e-4)
+        learner.update(planned, number)
     synchronize(hardware.device)
     ranks.gather(None)
 

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -21,16 +21,12 @@ from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 
-Mode = Literal["compiled", "recorded"]
-"""A training setting that may be faster on a GPU: ``training.compile`` or ``training.cuda_graphs``."""
-
 _ROUNDS = 2
 _SENTENCES, _LATENCY_SENTENCES = 32, 16
 _LENGTH = 16
 # Target tokens per update of each preset.
 _UPDATE_TOKENS = {"tiny": 2_000, "small": 1_000, "base": 3_600}
 PRESETS = tuple(_UPDATE_TOKENS)
-MODES: tuple[Mode, ...] = get_args(Mode)
 COMPARED = "small"
 """The preset whose training is measured in each precision, to see whether the right one is chosen."""
 # ONNX Runtime has no beam search.
@@ -83,12 +79,12 @@ def training_speed(
     precision: Precision,
     against: str | None = None,
     *,
-    mode: Mode | None = None,
+    compiled: bool = False,
 ) -> list[TrainingSpeed]:
     """Training with a preset in one precision, alone or beside another toolkit.
 
     Args:
-        mode: with this setting.
+        compiled: with ``training.compile``, which may be faster on a GPU.
 
     Raises:
         NmtError: a process that measures failed.
@@ -96,7 +92,7 @@ def training_speed(
     size = _UPDATE_TOKENS[preset]
     settings = [
         f"batching.update_tokens={size}", f"batching.group_tokens={size}", f"training.precision={precision}",
-        f"training.compile={mode == 'compiled'}", f"training.cuda_graphs={mode == 'recorded'}",
+        f"training.compile={compiled}",
     ]  # fmt: skip
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     updates = 1 if preset == "base" else 3
@@ -104,7 +100,7 @@ def training_speed(
     return [
         TrainingSpeed(
             name,
-            preset if mode is None else f"{preset}, {mode}",
+            f"{preset}, compiled" if compiled else preset,
             result[name]["precision"],
             result[name]["target_tokens_per_second"],
             result[name].get("share_of_matrix_rate"),

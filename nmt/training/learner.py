@@ -1,8 +1,8 @@
 """One update of the parameters (section 5.3).
 
 The gradients are summed over micro-batches and ranks and divided once by the number of target tokens; then Adam makes
-a step. A failed update changes nothing: a micro-batch that does not fit into memory is halved and all gradients are
-computed again; if a gradient is not finite, parameters and moments stay as they are.
+a step. An update that fails changes nothing: where a micro-batch does not fit into the memory of a rank, all ranks make
+the update again from smaller ones; where a gradient is not finite, it is skipped.
 """
 
 from __future__ import annotations
@@ -16,23 +16,20 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from nmt.config import OptimizerConfig
-from nmt.data.batching import Batch, halves
+from nmt.config import Config
+from nmt.data.batching import Batch
 from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import TrainingError
 from nmt.kernels.working_weights import WorkingWeights
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
-from nmt.training.gradients import GradientBuffer, OverlappedGradientBuffer, ShardedGradientBuffer
+from nmt.training.gradients import GradientBuffer
 from nmt.training.input.model_inputs import ModelInputs, model_inputs
 from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
-from nmt.training.loss_scale import LossScale
 from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import MOMENTS, Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.ranks.message import Message, Report, UpdateResult
-from nmt.training.recorded_passes import PASSES_UNTIL_RECORDED, RecordedPasses
-from nmt.training.sharded_optimizer import ShardedAdam
+from nmt.training.ranks.message import Message, Outcome, Report, UpdateResult
 
 
 class Learner:
@@ -41,75 +38,45 @@ class Learner:
     def __init__(
         self,
         model: Transformer,
-        optimizer_settings: OptimizerConfig,
+        config: Config,
         hardware: Hardware,
-        *,
-        label_smoothing: float,
-        seed: int,
         ranks: Ranks = NO_OTHERS,
-        ema_decay: float | None = None,
-        r_drop: float = 0.0,
-        compiled: bool = False,
-        records_passes: bool = False,
+        *,
         overlaps_exchange: bool | None = None,
-        bucket_bytes: float = 50e6,
-        shards_optimizer: bool = False,
     ) -> None:
         """Take a model on its device; parameters that do not require gradients stay as they are.
 
         Args:
-            compiled: compile the layers.
-            records_passes: record passes by the kernels' recorder (:mod:`nmt.training.recorded_passes`). Gradients are
-                then sent after the backward pass: a CUDA graph gives no signal when a gradient is complete.
             overlaps_exchange: send gradients to other ranks while the backward pass computes others; by default between
                 GPUs. Cores that compute have no time to exchange.
-            bucket_bytes: how many bytes of gradients are sent at once during the backward pass.
-            shards_optimizer: divide Adam's moments among the ranks. Gradients are then sent after the backward pass.
         """
-        shards_optimizer = shards_optimizer and ranks.size > 1
+        training = config.training
         if overlaps_exchange is None:
             overlaps_exchange = ranks.size > 1 and hardware.device.type == "cuda"
-        self.model = model
+        self.model = model.train()
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         trainable = list(self.parameters.values())
-        self.average = MovingAverage(trainable, ema_decay) if ema_decay is not None else None
-        self.micro_batch_limit: int | None = None
-        """Positions of the largest micro-batch, where a larger one did not fit into memory."""
-        self.loss_scale = LossScale.initial(hardware.precision)
-        self._settings = optimizer_settings
+        self.average = MovingAverage(trainable, training.ema_decay) if training.ema_decay is not None else None
+        self.optimizer = Adam(self.parameters, config.optimizer, ranks)
+        self._clip_norm = config.optimizer.clip_norm
         self._hardware = hardware
-        self._label_smoothing = label_smoothing
-        self._losses = partial(losses_of_two_passes, weight=r_drop) if r_drop else losses_of_inputs
-        self._seed = seed
+        self._label_smoothing = training.label_smoothing
+        self._losses = partial(losses_of_two_passes, weight=training.r_drop) if training.r_drop else losses_of_inputs
+        self._seed = training.seed
         self._ranks = ranks
         self._working = WorkingWeights(model, hardware.autocast_dtype)
-        figures = Message.length(ranks)
-        self._buffer: GradientBuffer
-        self.optimizer: Adam
-        if shards_optimizer:
-            self._buffer = sharded = ShardedGradientBuffer(trainable, figures, ranks)
-            self.optimizer = ShardedAdam(self.parameters, optimizer_settings, ranks, sharded)
-        else:
-            self._buffer = (
-                OverlappedGradientBuffer(
-                    trainable, figures, ranks, bucket_bytes=bucket_bytes, sources=self._working.sources
-                )
-                if overlaps_exchange and not records_passes
-                else GradientBuffer(trainable, figures, ranks)
-            )
-            self.optimizer = Adam(self.parameters, optimizer_settings, ranks)
+        self._buffer = GradientBuffer(
+            trainable,
+            Message.length(ranks),
+            ranks,
+            bucket_bytes=training.bucket_megabytes * 1e6 if overlaps_exchange else None,
+            sources=self._working.sources,
+        )
         self._message = Message(self._buffer.figures, ranks)
         self._clock = DeviceClock(hardware.device)
         self._busy_seconds = self._clock.seconds()
         """The time that a GPU worked on the previous update; None on other devices."""
-        # The loss scale over the target tokens of an update. A tensor, since recorded work repeats the host's numbers.
-        self._loss_factor = torch.ones((), dtype=hardware.weights_dtype, device=hardware.device)
-        self._recorded: RecordedPasses | None = None
-        if records_passes:
-            if model.kernels.recorder is None or not model.takes_sentence_rows:
-                raise ValueError("passes can be recorded by a recorder alone, and over sentences without padding")
-            self._recorded = RecordedPasses(model.kernels.recorder, self._pass)
-        if compiled:
+        if training.compile:
             model.compile_layers()
 
     def update(
@@ -119,151 +86,108 @@ class Learner:
         update: int,
         target_tokens: int,
         learning_rate: float,
+        loss_scale: float = 1.0,
         report: Callable[[], Report] = Report,
     ) -> UpdateResult:
-        """Make one update of the parameters.
+        """Make one update of the parameters, or find that it must be made again from smaller micro-batches.
 
         Every random number of micro-batch i is drawn from (seed, update, rank, i), so an update that is done again,
         after a crash or from a checkpoint, draws the same.
 
-        If a rank runs out of memory after it has sent some of its gradients, all ranks repeat the update.
-
         Args:
             batches: the micro-batches of this rank; there may be none.
             target_tokens: of the whole update, over all ranks.
+            loss_scale: the factor of the loss in fp16, which the gradients lose again when they are summed.
             report: asked when this rank's gradients are there.
 
         Raises:
             TrainingError: not even a single pair fits into memory.
             LostPeerError: another rank is gone.
         """
-        while True:
-            self._clock.start()
-            is_complete = self.compute_gradients(batches, update=update, target_tokens=target_tokens, sends=True)
-            self._clock.stop()
-            own_report = report()
-            if self._busy_seconds is not None:  # this update is still queued
-                own_report = replace(own_report, busy_seconds=self._busy_seconds)
-            self._message.write(batches, own_report, self.micro_batch_limit, is_complete=is_complete)
-            self._buffer.sum(1 / self.loss_scale.value)
-            norm = self._message.infinite_unless_complete(self._buffer.norm())
-            if self._settings.clip_norm is not None:
-                self._buffer.sums.mul_((self._settings.clip_norm / norm).clamp(max=1.0))
-            self.optimizer.step(norm, learning_rate)
-            # The host waits for the device only here, after all work was queued.
-            result = self._message.result(target_tokens, norm)
-            self._busy_seconds = self._clock.seconds()
-            # A micro-batch that does not fit on one rank is not tried on another; a resumed run knows one limit.
-            self.micro_batch_limit = result.micro_batch_limit
-            if result.is_complete:
-                break
-        if self._hardware.precision == "fp16":
-            self.loss_scale.adapt(overflowed=result.is_skipped)
-        if self.average is not None and not result.is_skipped:
+        self._clock.start()
+        unfit = self.compute_gradients(
+            batches, update=update, target_tokens=target_tokens, loss_scale=loss_scale, sends=True
+        )
+        self._clock.stop()
+        own_report = report()
+        if self._busy_seconds is not None:  # this update is still queued
+            own_report = replace(own_report, busy_seconds=self._busy_seconds)
+        self._message.write(batches, own_report, fitting_tokens=None if unfit is None else self._positions(unfit) // 2)
+        self._buffer.all_reduce(1 / loss_scale)
+        norm = self._message.infinite_if_again(self._buffer.norm())
+        if self._clip_norm is not None:
+            self._buffer.gradients.mul_((self._clip_norm / norm).clamp(max=1.0))
+        self.optimizer.step(norm, learning_rate)
+        # The host waits for the device only here, after all work was queued.
+        result = self._message.result(target_tokens, norm)
+        self._busy_seconds = self._clock.seconds()
+        if self.average is not None and result.outcome is Outcome.DONE:
             self.average.update()
         return result
 
     def reserve_exchange(self) -> None:
         """Exchange all gradients once: the ranks' library then holds the memory that it needs for this."""
         self._buffer.clear()
-        self._buffer.sum()
+        self._buffer.all_reduce()
 
-    def compute_gradients(
-        self, batches: Sequence[Batch], *, update: int, target_tokens: int, sends: bool = False
-    ) -> bool:
-        """Compute this rank's part of an update's gradients into the parameters' ``grad``.
-
-        If a micro-batch does not fit into memory, recorded passes are dropped. If it still does not fit, it is halved,
-        and the limit of later ones is lowered. Each time all gradients are computed again, since the failed pass may
-        have added some of its own.
-
-        Args:
-            sends: the other ranks compute theirs, so gradients may be sent as soon as they are complete. In fp16 they
-                are multiplied by the loss scale until they are summed.
-
-        Returns:
-            Whether the gradients are complete. They are not if the memory ended after some had been sent: all ranks
-            must repeat the update.
+    def fits(self, batch: Batch) -> bool:
+        """Whether the forward and backward pass over a micro-batch fits into this rank's memory, by trying it.
 
         Raises:
-            TrainingError: not even a single pair fits into memory.
+            TrainingError: it is a single pair and does not fit.
+        """
+        return self.compute_gradients([batch], update=0, target_tokens=batch.target_tokens) is None
+
+    def compute_gradients(
+        self,
+        batches: Sequence[Batch],
+        *,
+        update: int,
+        target_tokens: int,
+        loss_scale: float = 1.0,
+        sends: bool = False,
+    ) -> Batch | None:
+        """Compute this rank's part of an update's gradients into the parameters' ``grad``, times the loss scale.
+
+        Args:
+            sends: the other ranks compute theirs, so gradients may be sent as soon as they are complete.
+
+        Returns:
+            The micro-batch that did not fit into memory, if one did not; the gradients are then incomplete.
+
+        Raises:
+            TrainingError: a single pair does not fit into memory.
         """
         self._working.refresh()
-        batches = self._within_limit(batches)
-        while (unfit := self._try_to_compute(batches, update, target_tokens, sends)) is not None:
-            if self._recorded is not None and not self._recorded.is_stopped:
-                # Recordings keep memory. Without them the same micro-batches may fit.
-                self._recorded.stop()
-                release_memory(self._hardware.device)
-                continue
+        self._buffer.clear()
+        unfit = None
+        for index, batch in enumerate(batches):
+            torch.manual_seed(derived_seed(self._seed, update, self._ranks.rank, index))
+            if sends and index == len(batches) - 1:
+                self._buffer.send_in_next_backward(1 / loss_scale)
+            try:
+                inputs = model_inputs(batch, self._hardware.device, as_line=bool(self.model.takes_sentence_rows))
+                losses = self._losses(self.model, inputs, self._label_smoothing, self._hardware)
+                (losses.smoothed * (loss_scale / target_tokens)).backward()  # type: ignore[no-untyped-call]
+                self._message.add_losses(losses)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                unfit = batch
+                break
+        if unfit is not None:  # no frame of the failed pass is alive any more
+            release_memory(self._hardware.device)
             if len(unfit.source_BS) == 1:
                 raise TrainingError(
                     f"update {update}: a single pair of {unfit.source_BS.shape[1]} source and "
                     f"{unfit.target_input_BT.shape[1]} target pieces does not fit into memory. Leave such pairs out "
                     "(`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller model."
                 )
-            self.micro_batch_limit = self._positions(unfit) // 2
-            release_memory(self._hardware.device)
-            if self._buffer.is_sending:
-                return False
-            batches = self._within_limit(batches)
-        return True
+        return unfit
 
     def _positions(self, batch: Batch) -> int:
         """The positions that a micro-batch computes: all, or only those that hold a piece."""
         return batch.longer_side_tokens if self.model.takes_sentence_rows else batch.positions
-
-    def _within_limit(self, batches: Sequence[Batch]) -> list[Batch]:
-        if self.micro_batch_limit is None:
-            return list(batches)
-        waiting, fitting = list(reversed(batches)), []
-        while waiting:
-            batch = waiting.pop()
-            if self._positions(batch) > self.micro_batch_limit and len(batch.source_BS) > 1:
-                waiting.extend(reversed(halves(batch, alternating=bool(self.model.takes_sentence_rows))))
-            else:
-                fitting.append(batch)
-        return fitting
-
-    def _try_to_compute(self, batches: Sequence[Batch], update: int, target_tokens: int, sends: bool) -> Batch | None:
-        """Returns the micro-batch that did not fit into memory, if one did not."""
-        self._buffer.clear()
-        scale = self.loss_scale.value
-        self._loss_factor.fill_(scale / target_tokens)
-        for index, batch in enumerate(batches):
-            torch.manual_seed(derived_seed(self._seed, update, self._ranks.rank, index))
-            if sends and index == len(batches) - 1:
-                self._buffer.send_in_next_backward(1 / scale)
-            try:
-                inputs = model_inputs(batch, self._hardware.device, as_line=bool(self.model.takes_sentence_rows))
-                (self._pass if self._recorded is None else self._recorded.run)(inputs)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                return batch
-        return None
-
-    def _pass(self, inputs: ModelInputs) -> None:
-        """Add the gradients and losses of a micro-batch; nothing else that it computes outlives it."""
-        losses = self._losses(self.model, inputs, self._label_smoothing, self._hardware)
-        (losses.smoothed * self._loss_factor).backward()  # type: ignore[no-untyped-call]
-        self._message.add_losses(losses)
-
-    @property
-    def passes_until_recorded(self) -> int:
-        """The number of passes over micro-batches of a size of which the last one is recorded; 1 if none is."""
-        return 1 if self._recorded is None else PASSES_UNTIL_RECORDED
-
-    @property
-    def recording_failure(self) -> str | None:
-        """Why passes are not recorded although they should be; None if nothing failed."""
-        return None if self._recorded is None else self._recorded.failure
-
-    def forget_recordings(self) -> None:
-        """Drop recorded passes, if there are any, and release their memory."""
-        if self._recorded is not None:
-            self._recorded.forget()
-            release_memory(self._hardware.device)
 
     def weights_in_use(self) -> AbstractContextManager[None]:
         """Let the model be the one that is validated and saved, while the body runs: the moving average if there is
@@ -312,7 +236,7 @@ class Learner:
         """Copy weights from the main rank."""
         averages = self.average.tensors if self.average is not None else []
         for tensor in (*self.model.state_dict().values(), *averages):
-            self._ranks.copy_from_main(tensor)
+            self._ranks.broadcast(tensor)
 
 
 def batch_losses(model: Transformer, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:

@@ -21,7 +21,7 @@ from nmt.training.listener import Listener
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending, Progress
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.ranks.message import Report, UpdateResult
+from nmt.training.ranks.message import Outcome, Report, UpdateResult
 from nmt.training.run_log import RunLog
 from nmt.training.saving import CheckpointWriter, telling_where_to_resume
 from nmt.training.schedule import learning_rate
@@ -48,13 +48,13 @@ class Trainer:
         *,
         progress: Progress,
         stop: StopRequest,
-        micro_batch_tokens: int,
         ranks: Ranks = NO_OTHERS,
         lineage: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Prepare to train.
 
         Args:
+            progress: with the size of micro-batches that preflight found.
             lineage: of :func:`nmt.checkpoint.lineage.training_lineage`; only the main rank needs it.
         """
         self.progress = progress
@@ -65,7 +65,6 @@ class Trainer:
         self._validator = validator
         self._ranks = ranks
         self._device = next(learner.model.parameters()).device
-        self._micro_batch_tokens = micro_batch_tokens
         self._log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
         self._meter = Meter()
         self._writer = CheckpointWriter(run, config, vocab, lineage)
@@ -135,19 +134,17 @@ class Trainer:
         updates = self._epochs.updates(
             self.progress.epoch,
             self.progress.index,
-            micro_batch_tokens=self._micro_batch_size,
+            micro_batch_tokens=self._micro_batch_tokens,
             ranks=self._ranks,
             pads=not self._learner.model.takes_sentence_rows,
         )
         # Several ranks must stop at the same update; a single one may stop while it waits for data.
         return ahead(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
 
-    def _micro_batch_size(self) -> int:
-        """The maximum of tokens of a micro-batch; all ranks know the same one between updates.
-
-        What did not fit once is not dealt again, so a resumed run deals as this one does.
-        """
-        return min(self._micro_batch_tokens, self._learner.micro_batch_limit or self._micro_batch_tokens)
+    def _micro_batch_tokens(self) -> int:
+        """The size of micro-batches; between updates it is the same on all ranks."""
+        assert self.progress.micro_batch_tokens is not None
+        return self.progress.micro_batch_tokens
 
     def _update(self, plan: PlannedUpdate, start: float) -> UpdateResult:
         """Make an update and log it.
@@ -166,29 +163,32 @@ class Trainer:
         return result
 
     def _learn(self, plan: PlannedUpdate, start: float) -> UpdateResult:
-        progress, limit_before = self.progress, self._learner.micro_batch_limit
-        could_be_scaled = self._learner.loss_scale.value > 1
+        progress, scale = self.progress, self.progress.loss_scale
+        could_be_scaled = scale is not None and scale.value > 1
         self._learning_rate = self._next_learning_rate()
         progress.update += 1
         progress.epoch, progress.index = plan.epoch, plan.index + 1
-        result = self._learner.update(
-            plan.with_micro_batches_of(self._micro_batch_size()).batches,
-            update=progress.update,
-            target_tokens=plan.target_tokens,
-            learning_rate=self._learning_rate,
-            report=lambda: Report(bool(self._stop), self._run_seconds(), time.perf_counter() - start),
-        )
-        progress.seconds = result.run_seconds
-        scale = self._learner.loss_scale
-        progress.loss_scale, progress.loss_scale_good_updates = scale.value, scale.good_updates
-        progress.micro_batch_limit = self._learner.micro_batch_limit
-        if progress.micro_batch_limit != limit_before:
+        while True:
+            result = self._learner.update(
+                plan.with_micro_batches_of(self._micro_batch_tokens()).batches,
+                update=progress.update,
+                target_tokens=plan.target_tokens,
+                learning_rate=self._learning_rate,
+                loss_scale=1.0 if scale is None else scale.value,
+                report=lambda: Report(bool(self._stop), self._run_seconds(), time.perf_counter() - start),
+            )
+            if result.outcome is not Outcome.AGAIN:
+                break
+            # What did not fit once is not dealt again, so a resumed run deals as this one does.
+            progress.micro_batch_tokens = result.fitting_tokens
             self._log.event(
                 "micro-batch",
-                f"A micro-batch did not fit into memory: halved, and limited to {progress.micro_batch_limit:,} "
-                "positions from now on.",
-                micro_batch_limit=progress.micro_batch_limit,
+                f"A micro-batch did not fit into memory: at most {progress.micro_batch_tokens:,} tokens from now on.",
+                micro_batch_tokens=progress.micro_batch_tokens,
             )
+        progress.seconds = result.run_seconds
+        if scale is not None:
+            scale.adapt(overflowed=result.outcome is Outcome.SKIPPED)
         self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
         return result
 
@@ -203,7 +203,7 @@ class Trainer:
             TrainingError: there are too many.
         """
         progress = self.progress
-        if not result.is_skipped:
+        if result.outcome is Outcome.DONE:
             progress.skipped_in_a_row = 0
             return
         progress.skipped += 1
@@ -274,7 +274,7 @@ class Trainer:
             validation = self._validator.validate(self._learner.model, until=lambda: bool(self._stop))
         if validation is None:
             return
-        progress.seconds, progress.validation_seconds = self._ranks.told_by_main(
+        progress.seconds, progress.validation_seconds = self._ranks.broadcast_object(
             (self._run_seconds(), validation.seconds)
         )
         best = max((score for score in progress.scores.values() if not math.isnan(score)), default=-math.inf)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from nmt.device import Precision
+from pydantic import Field
 
 _FIRST = 2.0**15
 _UPDATES_UNTIL_LARGER = 1_000
@@ -12,16 +13,11 @@ _UPDATES_UNTIL_LARGER = 1_000
 
 @dataclass
 class LossScale:
-    """The factor of an fp16 loss, which keeps small gradients from vanishing; 1 in other precisions."""
+    """The factor of an fp16 loss, which keeps small gradients from vanishing."""
 
-    value: float
-    good_updates: int = 0
+    value: Annotated[float, Field(ge=1, allow_inf_nan=False)] = _FIRST
+    good_updates: Annotated[int, Field(ge=0, lt=_UPDATES_UNTIL_LARGER)] = 0
     """Updates since the scale last changed."""
-
-    @classmethod
-    def initial(cls, precision: Precision) -> LossScale:
-        """The scale that a run begins with."""
-        return cls(_FIRST if precision == "fp16" else 1.0)
 
     def adapt(self, *, overflowed: bool) -> None:
         """Halve the scale after an overflow; double it after 1,000 updates without one."""

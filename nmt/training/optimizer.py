@@ -73,6 +73,6 @@ class Adam:
         for name, tensor in self.moments().items():
             if name in moments:  # a parameter that was frozen until now has none
                 tensor.copy_(moments[name])
-            self._ranks.copy_from_main(tensor)
+            self._ranks.broadcast(tensor)
         for state in self._adam.state.values():
             state["step"].fill_(float(updates))

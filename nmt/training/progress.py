@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from nmt.config import Config, first_mistake
 from nmt.device import Precision
+from nmt.training.loss_scale import LossScale
 
 
 class Ending(Enum):
@@ -49,15 +50,14 @@ class Progress:
     """The type of device that the run started on, and the precision that ``auto`` chose there. It is kept until the
     end, because a later measurement may choose another precision if two are equally fast."""
     machine: str | None = None
-    """The hardware and the number of ranks for which the micro-batch sizes below were found."""
+    """The hardware and the number of ranks for which the micro-batch size below was found."""
     micro_batch_asked: int | str | None = None
-    """The setting for which the micro-batch sizes below were found."""
-    micro_batch_tokens: Count | None = None
-    """The size that ``auto`` chose."""
-    micro_batch_limit: Count | None = None
-    """The maximum size, if a larger micro-batch did not fit into memory."""
-    loss_scale: NonNegative | None = None
-    loss_scale_good_updates: Count = 0
+    """The setting for which the micro-batch size below was found."""
+    micro_batch_tokens: Annotated[int, Field(ge=1, lt=1 << 53)] | None = None
+    """The maximum of tokens of a micro-batch: as asked, as ``auto`` chose it, or less where that did not fit into
+    memory. None before preflight has found it."""
+    loss_scale: LossScale | None = None
+    """The scale of the loss; None in other precisions than fp16."""
 
     def values(self) -> dict[str, Any]:
         """The progress as JSON values."""
@@ -72,7 +72,7 @@ class Progress:
             ValueError: the values are invalid. The message is one sentence.
         """
         try:
-            return _PROGRESS.validate_python({key: values[key] for key in values if key not in _RETIRED})
+            return _PROGRESS.validate_python(values)
         except ValidationError as error:
             raise ValueError(f"{first_mistake(error)}.") from None
 
@@ -89,5 +89,3 @@ class Progress:
 
 
 _PROGRESS = TypeAdapter(Progress)
-_RETIRED = ("decay_span", "landing_minutes")
-"""Values that earlier versions saved: the end of a decay now follows from the others."""

@@ -119,13 +119,7 @@ def train(
         # The learner has copied the moments, so their file need not stay mapped.
         del beginning
         found = preflight(learner, config, hardware, run, progress, training_data, ranks)
-        progress.micro_batch_tokens = found.micro_batch_tokens if config.batching.micro_batch_tokens == "auto" else None
-        progress.micro_batch_limit = learner.micro_batch_limit
-        if learner.recording_failure is not None:
-            listener.noticed(
-                f"training.cuda_graphs: passes cannot be recorded ({learner.recording_failure}); training continues "
-                "without recordings."
-            )
+        progress.micro_batch_tokens = found.micro_batch_tokens
         if ranks.is_main:
             check_disk(found)
             listener.measured(found)
@@ -151,7 +145,6 @@ def train(
                 listener,
                 progress=progress,
                 stop=stop,
-                micro_batch_tokens=found.micro_batch_tokens,
                 ranks=ranks,
                 lineage=lineage,
             )

@@ -128,7 +128,7 @@ class Validator:
             total += batch_losses(model, batch, 0.0, self._hardware).cross_entropy.item()
             tokens += batch.target_tokens
         sums = torch.tensor([total, tokens, stops], dtype=torch.float64)
-        ranks.sum(sums)
+        ranks.all_reduce(sums)
         return None if sums[2] else float(sums[0] / sums[1])
 
     def _translate(self, model: Transformer, until: Callable[[], bool]) -> list[str] | None:

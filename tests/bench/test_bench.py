@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from nmt.bench.train_worker import _set_up
-from nmt.bench.training_speed import bench_learner, bench_train, bench_updates
+from nmt.bench.training_speed import BenchLearner, bench_train, bench_updates
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import dump_config
 from nmt.data.shards import ParallelShards
@@ -65,7 +66,8 @@ def test_a_model_without_padding_gets_batches_as_in_training(data, config, tmp_p
     """Where its policy takes sentences one after the other: pairs of all lengths, dealt as training deals them."""
     (tmp_path / "config.yaml").write_text(dump_config(config))
     trained = []
-    monkeypatch.setattr(Learner, "update", lambda self, batches, **options: trained.append(batches))
+    done = SimpleNamespace(fitting_tokens=None)
+    monkeypatch.setattr(Learner, "update", lambda self, batches, **options: trained.append(batches) or done)
     for kernels in (POLICIES["cuda-16-bit"], POLICIES["cpu"]):
         monkeypatch.setattr(policy, "choose_kernels", lambda device, products, kernels=kernels: kernels)
         _set_up("nmt", data, tmp_path / "config.yaml", 3, 3)
@@ -135,9 +137,25 @@ def test_each_rank_gets_its_share_of_the_updates(data, config):
 
 def test_the_learner_is_that_of_a_run(data, config):
     changed = config.training.model_copy(update={"ema_decay": 0.9, "r_drop": 2.0, "label_smoothing": 0.3})
-    learner = bench_learner(config.model_copy(update={"training": changed}), choose_hardware("cpu", "fp32", 1))
+    hardware = choose_hardware("cpu", "fp32", 1)
+    learner = BenchLearner(config.model_copy(update={"training": changed}), hardware).learner
     assert learner.average is not None
     assert (learner._losses.keywords, learner._label_smoothing) == ({"weight": 2.0}, 0.3)
+
+
+def test_an_update_that_does_not_fit_is_made_again_and_its_size_is_kept(data, config, monkeypatch):
+    learner, sizes = BenchLearner(config, choose_hardware("cpu", "fp32", 1)), []
+
+    def update(batches, **options):
+        sizes.append(max(batch.positions for batch in batches))
+        return SimpleNamespace(fitting_tokens=sizes[-1] // 2 if sizes[-1] > 40 else None)
+
+    monkeypatch.setattr(learner.learner, "update", update)
+    updates = bench_updates(data, config, 2)
+    for number, planned in enumerate(updates, start=1):
+        learner.update(planned, number)
+    assert [size > 40 for size in sizes] == [True] * (len(sizes) - 2) + [False] * 2
+    assert len(sizes) > 2
 
 
 @pytest.mark.slow
@@ -149,6 +167,7 @@ def test_a_worker_that_fails_is_an_error_with_its_last_words(data, config, monke
 
 NOISY = """
 import sys
+from types import SimpleNamespace
 from nmt.bench.turns import serve
 
 def run(task):

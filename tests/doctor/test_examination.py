@@ -29,7 +29,7 @@ def parts(monkeypatch, tmp_path):
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [("this", lambda: [Check("this", True, "")])])
     monkeypatch.setattr(examination, "hardware_of_preset", lambda preset: choose_hardware("cpu", "fp32", 1))
 
-    def training(data, preset, precision, against=None, *, mode=None):
+    def training(data, preset, precision, against=None, *, compiled=False):
         calls.append((preset, precision, against))
         return [TrainingSpeed("nmt", preset, precision, 100.0, 0.5)]
 

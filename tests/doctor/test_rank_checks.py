@@ -10,7 +10,7 @@ from nmt.doctor import rank_checks, rank_processes
 from nmt.doctor.generated_text import generated_data_set
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
-from nmt.training.gradients import OverlappedGradientBuffer
+from nmt.training.gradients import GradientBuffer
 from nmt.training.ranks.exchange import NO_OTHERS
 from nmt.training.start.setup import resolve_config
 
@@ -31,9 +31,7 @@ def test_the_gradients_of_the_checked_model_fill_several_buckets(data):
     settings = [f"{key}={value}" for key, value in rank_checks._SETTINGS.items()]
     config, _ = resolve_config([(data, 1.0)], preset="tiny", settings=settings)
     parameters = list(Transformer(config.model, config.data.vocab_size).double().parameters())
-    buffer = OverlappedGradientBuffer(
-        parameters, 1, NO_OTHERS, bucket_bytes=config.training.bucket_megabytes * 1_000_000
-    )
+    buffer = GradientBuffer(parameters, 1, NO_OTHERS, bucket_bytes=config.training.bucket_megabytes * 1_000_000)
     assert len(buffer._buckets) > 3
 
 

@@ -100,8 +100,7 @@ def update_budget(preset: str, tokens: int, ranks: int) -> UpdateBudget:
     exchange = RanksAlone(ranks) if ranks > 1 else NO_OTHERS
     with FakeGpu(computes=False).installed() as gpu:
         hardware = choose_hardware("cuda", "bf16", 1)
-        model = _model(config, hardware).train()
-        learner = Learner(model, config.optimizer, hardware, label_smoothing=0.1, seed=1, ranks=exchange)
+        learner = Learner(_model(config, hardware), config, hardware, exchange)
         for update in (1, 2):
             gpu.forget()
             learner.update([_batch(lengths_B)], update=update, target_tokens=tokens, learning_rate=1e-4)

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import ModelConfig, OptimizerConfig
+from nmt.config import Config, ModelConfig, OptimizerConfig, TrainingConfig
 from nmt.device import Hardware, choose_hardware
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.policy import choose_kernels
 from nmt.kernels.sentence_rows import flash_attention
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
-from nmt.training.ranks.message import UpdateResult
-from tests.fake_gpu.cuda_functions import Recorder
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.ranks.message import Outcome, UpdateResult
 from tests.fake_gpu.gpu import FakeGpu
 from tests.fake_gpu.ranks import RanksAlone
 from tests.training.test_learner import batch, pairs
@@ -36,14 +36,25 @@ VARIANTS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def learner(hardware: Hardware, sizes: dict[str, Any] | None = None, **options: Any) -> Learner:
+def learner(
+    hardware: Hardware,
+    sizes: dict[str, Any] | None = None,
+    *,
+    clip_norm: float | None = None,
+    ranks: Ranks = NO_OTHERS,
+    overlaps_exchange: bool | None = None,
+    **training: Any,
+) -> Learner:
     small = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 16, "d_ff": 32, "heads": 2, "dropout": 0.0}
-    config = ModelConfig(**(small | (sizes or {})))
+    config = Config(
+        model=ModelConfig(**(small | (sizes or {}))),
+        optimizer=OptimizerConfig(clip_norm=clip_norm),
+        training=TrainingConfig(**training),
+    )
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
     torch.manual_seed(0)
-    model = Transformer(config, VOCAB, kernels).to(hardware.device, hardware.weights_dtype).train()
-    settings = OptimizerConfig(clip_norm=options.pop("clip_norm", None))
-    return Learner(model, settings, hardware, label_smoothing=0.1, seed=1, **options)
+    model = Transformer(config.model, VOCAB, kernels).to(hardware.device, hardware.weights_dtype)
+    return Learner(model, config, hardware, ranks, overlaps_exchange=overlaps_exchange)
 
 
 def updated(made: Learner, batches: Any = (WHOLE,), gpu: FakeGpu | None = None) -> UpdateResult:
@@ -95,7 +106,7 @@ def test_updates_are_those_of_a_cpu(gpu, precision, sizes):
     "options",
     [
         {"r_drop": 5.0}, {"ema_decay": 0.9}, {"clip_norm": 0.1}, {"ranks": RanksAlone(2)},
-        {"ranks": RanksAlone(2), "overlaps_exchange": False}, {"ranks": RanksAlone(2), "shards_optimizer": True},
+        {"ranks": RanksAlone(2), "overlaps_exchange": False},
     ],
     ids=lambda options: " ".join(options),
 )  # fmt: skip
@@ -103,18 +114,6 @@ def test_each_option_of_the_learner(gpu, precision, options):
     on_gpu = learner(choose_hardware("cuda", precision, 1), **options)
     on_cpu = learner(choose_hardware("cpu", precision, 1), **options)
     assert_equal(updated(on_gpu, PARTS, gpu), updated(on_cpu, PARTS), within=ROUNDING[precision])
-
-
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-@pytest.mark.parametrize(
-    "options", [{}, {"r_drop": 5.0}, {"ranks": RanksAlone(2)}], ids=lambda options: " ".join(options)
-)
-def test_recorded_passes(gpu, precision, options):
-    on_gpu = learner(choose_hardware("cuda", precision, 1), records_passes=True, **options)
-    on_cpu = learner(choose_hardware("cpu", precision, 1), **options)
-    before, twice = Recorder.replays, [*PARTS, *PARTS]
-    assert_equal(updated(on_gpu, twice, gpu), updated(on_cpu, twice), within=ROUNDING[precision])
-    assert Recorder.replays == before + 4  # in the second update
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -137,14 +136,7 @@ def test_dropout(gpu, precision, options):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_a_limit_of_micro_batches(gpu, precision):
-    on_gpu, on_cpu = (learner(choose_hardware(device, precision, 1)) for device in ("cuda", "cpu"))
-    on_gpu.micro_batch_limit = 20
-    assert_equal(updated(on_gpu, gpu=gpu), updated(on_cpu), within=ROUNDING[precision])
-
-
-@pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_an_update_that_does_not_fit_is_made_in_halves(gpu, monkeypatch, precision):
+def test_an_update_that_does_not_fit_is_made_again_from_smaller_micro_batches(gpu, monkeypatch, precision):
     made = learner(choose_hardware("cuda", precision, 1))
     on_cpu = updated(learner(choose_hardware("cpu", precision, 1)))
     forward = made.model.forward
@@ -157,8 +149,9 @@ def test_an_update_that_does_not_fit_is_made_in_halves(gpu, monkeypatch, precisi
         return forward(*arguments)
 
     made.model.forward = fail_once
-    assert_equal(updated(made, gpu=gpu), on_cpu, within=ROUNDING[precision])
-    assert made.micro_batch_limit is not None
+    settings = {"update": 1, "target_tokens": WHOLE.target_tokens, "learning_rate": 0.01}
+    assert made.update([WHOLE], **settings).outcome is Outcome.AGAIN
+    assert_equal(updated(made, PARTS, gpu=gpu), on_cpu, within=ROUNDING[precision])
 
 
 @pytest.mark.parametrize("options", [{}, {"ema_decay": 0.9}])

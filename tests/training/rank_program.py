@@ -54,7 +54,7 @@ def main() -> None:
     class WatchedLearner(Learner):
         def __init__(self, *arguments, **options) -> None:
             if "LIKE_NCCL" in os.environ:
-                options |= {"overlaps_exchange": True, "bucket_bytes": 2_000}
+                options |= {"overlaps_exchange": True}
             super().__init__(*arguments, **options)
             learners.append(self)
 
@@ -68,11 +68,12 @@ def main() -> None:
                     os.kill(os.getpid(), signal.SIGSTOP)
                 if what == "sleep":
                     time.sleep(8)
-                if what == "memory":
+                if what == "memory" and not hasattr(self, "fails_once"):
                     self.fails_once = True
                 if what == "exchange":
                     torch.distributed.all_reduce = no_memory
-                if what.startswith("bucket-"):
+                if what.startswith("bucket-") and not hasattr(self, "fails_once"):
+                    self.fails_once = False
                     send, buffer = self._buffer._send_next, self._buffer
 
                     def send_or_fail(scale: float) -> None:
@@ -92,16 +93,14 @@ def main() -> None:
             return super().update(batches, update=update, **options)
 
         def compute_gradients(self, batches, *, update, **options):
-            is_complete = super().compute_gradients(batches, update=update, **options)
-            if what == "poison" and rank == at_rank and update >= at_update:
-                next(iter(self.parameters.values())).grad.view(-1)[0] = float("nan")
-            return is_complete
-
-        def _try_to_compute(self, batches, *arguments):
             if getattr(self, "fails_once", False) and batches:
                 self.fails_once = False
+                self._buffer.clear()
                 return max(batches, key=lambda batch: batch.positions)
-            return super()._try_to_compute(batches, *arguments)
+            unfit = super().compute_gradients(batches, update=update, **options)
+            if what == "poison" and rank == at_rank and update >= at_update:
+                next(iter(self.parameters.values())).grad.view(-1)[0] = float("nan")
+            return unfit
 
     def hash_of(learner: Learner) -> str:
         digest = hashlib.sha256()
@@ -121,7 +120,8 @@ def main() -> None:
             return lambda *arguments: None
 
     beginning.Learner, run_module.Trainer = WatchedLearner, WatchedTrainer
-    config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings))
+    small_buckets = ["training.bucket_megabytes=0.002"] if "LIKE_NCCL" in os.environ else []
+    config, _ = resolve_config([(Path(data), 1.0)], config_file=Path(settings), settings=small_buckets)
     outcome = train([Path(data)], Path(run), config, Quiet())
     parameters = torch.cat([p.detach().flatten() for p in learners[0].model.parameters()]).double()
     np.savez(
@@ -129,7 +129,7 @@ def main() -> None:
         parameters=parameters.numpy(),
         update=outcome.progress.update,
         ending=outcome.ending.name,
-        limit=outcome.progress.micro_batch_limit or 0,
+        micro_batch_tokens=outcome.progress.micro_batch_tokens,
     )
 
 

@@ -48,7 +48,7 @@ def graphs(monkeypatch):
 def test_gradients_are_those_of_layers_that_are_not_compiled(graphs, options):
     if chosen().packs_pieces:  # each row, padding too, draws numbers if it is compiled
         options = options | {"dropout": 0.0}
-    plain, compiled = learner(**options), learner(**options, compiled=True)
+    plain, compiled = learner(**options), learner(**options, compile=True)
     for made in (plain, compiled):
         assert made.compute_gradients(BATCHES, update=1, target_tokens=90)
     assert graphs
@@ -172,7 +172,7 @@ def test_frozen_layers_stay_and_the_others_learn(graphs):
 
 
 def test_saved_weights_have_the_same_names_and_inference_is_not_compiled(graphs):
-    plain, compiled = learner(), learner(compiled=True)
+    plain, compiled = learner(), learner(compile=True)
     assert list(plain.weights()) == list(compiled.weights())
     source, target = (torch.randint(4, 30, (2, 5)) for _ in range(2))
     assert torch.equal(plain.model.eval()(source, target), compiled.model.eval()(source, target))
@@ -184,7 +184,7 @@ def test_saved_weights_have_the_same_names_and_inference_is_not_compiled(graphs)
 def test_buckets_are_sent_while_layers_before_compute_theirs(graphs, precision):
     ranks = Twice()
     alone = learner(precision=precision, ranks=Twice(), overlaps_exchange=False)
-    compiled = learner(precision=precision, ranks=ranks, compiled=True, **SMALL_BUCKETS)
+    compiled = learner(precision=precision, ranks=ranks, compile=True, **SMALL_BUCKETS)
     sent = []  # when the gradients of the first encoder layer come
     leaf = compiled._working.sources(compiled.model.encoder[0].self_attention.query_key_value.weight)[0]
     leaf.register_post_accumulate_grad_hook(lambda leaf: sent.append(len(ranks.begun)))
@@ -198,6 +198,6 @@ def test_buckets_are_sent_while_layers_before_compute_theirs(graphs, precision):
 
 def test_updates_are_the_same(graphs):
     plain, compiled = (
-        updated(BATCHES, updates=3, ema_decay=0.5, clip_norm=0.1, compiled=compiled)[0] for compiled in (False, True)
+        updated(BATCHES, updates=3, ema_decay=0.5, clip_norm=0.1, compile=compiled)[0] for compiled in (False, True)
     )
     assert (plain - compiled).norm() <= 1e-12 * plain.norm()

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.training.gradients import GradientBuffer, OverlappedGradientBuffer
+from nmt.training.gradients import GradientBuffer
 from nmt.training.ranks.exchange import Ranks
+from nmt.training.ranks.message import Outcome
 from tests.training.test_learner import batch, gradient, learner, pairs, weights
 
 
@@ -17,10 +18,10 @@ class Twice(Ranks):
         object.__setattr__(self, "begun", [])
         object.__setattr__(self, "ended", [])
 
-    def sum(self, tensor):
+    def all_reduce(self, tensor):
         tensor.mul_(2)
 
-    def begin_sum(self, tensor):
+    def begin_all_reduce(self, tensor):
         self.begun.append(tensor.numel())
 
         def wait():
@@ -30,7 +31,7 @@ class Twice(Ranks):
         return wait
 
 
-SMALL_BUCKETS = {"overlaps_exchange": True, "bucket_bytes": 3_000}
+SMALL_BUCKETS = {"overlaps_exchange": True, "bucket_megabytes": 0.003}
 
 
 @pytest.mark.parametrize("options", [{}, {"clip_norm": 0.1}, {"r_drop": 2.0}, {"ema_decay": 0.5}], ids=str)
@@ -70,19 +71,40 @@ def test_a_trial_sends_nothing():
     """The preflight tries micro-batches on each rank alone."""
     ranks = Twice()
     made = learner(ranks=ranks, **SMALL_BUCKETS)
-    assert made.compute_gradients([batch(pairs(3))], update=0, target_tokens=9)
+    assert made.fits(batch(pairs(3)))
     assert ranks.begun == []
 
 
 def test_gradients_are_scaled_before_they_are_sent():
-    parameter = nn.Parameter(torch.zeros(3))
-    overlapped = OverlappedGradientBuffer([parameter], 1, Twice(), bucket_bytes=1)
-    buffers = [GradientBuffer([parameter], 1, Twice()), overlapped]
-    for buffer in buffers:
-        buffer._let_grads_be(buffer.gradients if type(buffer) is GradientBuffer else buffer._own)
+    for bucket_bytes in (None, 1):
+        parameter = nn.Parameter(torch.zeros(3))
+        buffer = GradientBuffer([parameter], 1, Twice(), bucket_bytes=bucket_bytes)
         buffer.clear()
-        if type(buffer) is OverlappedGradientBuffer:
-            buffer.send_in_next_backward(0.25)
+        buffer.send_in_next_backward(0.25)
         (parameter * torch.tensor([4.0, 8.0, 12.0])).sum().backward()
-        buffer.sum(0.25)
+        buffer.all_reduce(0.25)
         assert parameter.grad.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_what_a_failed_backward_pass_left_is_sent_and_then_forgotten():
+    """The other ranks wait for every bucket, whatever became of this rank's pass."""
+    ranks = Twice()
+    made = learner(ranks=ranks, **SMALL_BUCKETS)
+    whole, fails = batch(pairs(5)), [True]
+
+    def fail(*arguments):
+        if fails:
+            fails.clear()
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    made.model.encoder[0].register_full_backward_hook(fail)
+    settings = {"update": 1, "target_tokens": whole.target_tokens, "learning_rate": 0.01}
+    plain = learner(ranks=Twice(), overlaps_exchange=False)
+    assert plain.update([whole], **settings).outcome is Outcome.DONE
+    for outcome in (Outcome.AGAIN, Outcome.DONE):
+        ranks.begun.clear()
+        assert made.update([whole], **settings).outcome is outcome
+        *buckets, _ = ranks.begun
+        assert sum(buckets) == gradient(made).numel()
+    torch.testing.assert_close(gradient(made), gradient(plain), rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(weights(made), weights(plain), rtol=1e-9, atol=1e-12)

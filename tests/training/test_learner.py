@@ -5,18 +5,17 @@ import random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nmt.config import ModelConfig, OptimizerConfig
-from nmt.data.batching import Batch, halves
+from nmt.config import Config, ModelConfig, OptimizerConfig, TrainingConfig
+from nmt.data.batching import Batch
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, TrainingError
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, derived_seed
 from nmt.training.loss_scale import LossScale
 from nmt.training.optimizer import make_optimizer
-from nmt.training.ranks.exchange import Ranks
+from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.ranks.message import Outcome
 from nmt.training.start.beginning import freeze
 from tests.policies import EVERY_POLICY, chosen
 
@@ -43,13 +42,18 @@ def batch(chosen) -> Batch:
     )  # fmt: skip
 
 
-def learner(dropout=0.0, precision="fp64", **options) -> Learner:
+def learner(
+    dropout=0.0, precision="fp64", *, clip_norm=None, ranks=NO_OTHERS, overlaps_exchange=None, **training
+) -> Learner:
     torch.manual_seed(0)
-    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2, dropout=dropout)
+    config = Config(
+        model=ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2, dropout=dropout),
+        optimizer=OptimizerConfig(clip_norm=clip_norm),
+        training=TrainingConfig(**training),
+    )
     hardware = choose_hardware("cpu", precision, 1)
-    model = Transformer(config, 30, chosen()).to(hardware.weights_dtype).train()
-    settings = OptimizerConfig(clip_norm=options.pop("clip_norm", None))
-    return Learner(model, settings, hardware, label_smoothing=0.1, seed=1, **options)
+    model = Transformer(config.model, 30, chosen()).to(hardware.weights_dtype)
+    return Learner(model, config, hardware, ranks, overlaps_exchange=overlaps_exchange)
 
 
 def weights(made: Learner) -> torch.Tensor:
@@ -196,21 +200,34 @@ class FailingNow:
             raise out_of_memory()
 
 
+def of_size(chosen, size: int) -> list[Batch]:
+    """Pairs in micro-batches of at most so many positions, but for single pairs."""
+    made = [[chosen[0]]]
+    for pair in chosen[1:]:
+        if batch([*made[-1], pair]).positions > size:
+            made.append([])
+        made[-1].append(pair)
+    return [batch(part) for part in made]
+
+
 @pytest.mark.parametrize("seed", range(4))
-def test_micro_batches_that_do_not_fit_are_halved_and_the_gradient_is_the_same(seed):
-    chosen = pairs(40)
-    batches = [batch(chosen[:16]), batch(chosen[16:24]), batch(chosen[24:])]
-    undisturbed, disturbed = learner(), learner()
-    failing = FailingNow(disturbed.model, seed)
+def test_an_update_that_does_not_fit_is_made_again_from_smaller_micro_batches_and_is_the_same(seed):
+    chosen, size = pairs(40), 200
+    undisturbed, disturbed = learner(ema_decay=0.5), learner(ema_decay=0.5)
+    failing, whole = FailingNow(disturbed.model, seed), batch(chosen)
     for update in (1, 2, 3):
-        results = [
-            made.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-3)
-            for made in (undisturbed, disturbed)
-        ]
-        assert results[0].cross_entropy == pytest.approx(results[1].cross_entropy, rel=1e-9)
+        settings = {"update": update, "target_tokens": whole.target_tokens, "learning_rate": 1e-3}
+        expected, failures = undisturbed.update([whole], **settings), failing.failures
+        before = {name: tensor.clone() for name, tensor in disturbed.training_tensors().items()}
+        while (found := disturbed.update(of_size(chosen, size), **settings)).outcome is Outcome.AGAIN:
+            assert found.fitting_tokens < size
+            size = found.fitting_tokens
+            assert all(torch.equal(tensor, before[name]) for name, tensor in disturbed.training_tensors().items())
+            failures += 1
+        assert failures == failing.failures
+        assert found.cross_entropy == pytest.approx(expected.cross_entropy, rel=1e-9)
         assert (gradient(undisturbed) - gradient(disturbed)).norm() / gradient(undisturbed).norm() <= 1e-9
     assert failing.failures > 1
-    assert disturbed.micro_batch_limit < max(part.positions for part in batches)
     assert (weights(undisturbed) - weights(disturbed)).norm() / weights(undisturbed).norm() <= 1e-9
 
 
@@ -222,7 +239,8 @@ def test_a_single_pair_that_does_not_fit_is_an_error_that_names_it():
 
     made.model.register_forward_pre_hook(refuse)
     with pytest.raises(TrainingError, match=r"single pair of \d+ source and \d+ target pieces"):
-        made.update([batch(pairs(5))], update=1, target_tokens=9, learning_rate=1e-3)
+        made.update([batch(pairs(1))], update=1, target_tokens=9, learning_rate=1e-3)
+    assert made.update([batch(pairs(5))], update=1, target_tokens=9, learning_rate=1e-3).outcome is Outcome.AGAIN
 
 
 def test_other_errors_are_not_taken_for_want_of_memory():
@@ -230,21 +248,6 @@ def test_other_errors_are_not_taken_for_want_of_memory():
     made.model.register_forward_pre_hook(lambda module, inputs: (inputs[0][:, :0], inputs[1][1:]))
     with pytest.raises(RuntimeError):
         made.update([batch(pairs(5))], update=1, target_tokens=9, learning_rate=1e-3)
-    assert made.micro_batch_limit is None
-
-
-@given(st.integers(2, 30))
-def test_halves_hold_the_same_pairs_without_needless_padding(count):
-    whole = batch(pairs(count))
-    parts = halves(whole)
-    assert sum(part.target_tokens for part in parts) == whole.target_tokens
-    assert sum(part.source_tokens for part in parts) == whole.source_tokens
-    rows = [row[row != 0].tolist() for part in parts for row in part.target_output_BT]
-    assert rows == [row[row != 0].tolist() for row in whole.target_output_BT]
-    for part in parts:
-        assert (part.source_BS != 0).any(axis=0).all()
-        assert (part.target_output_BT != 0).any(axis=0).all()
-        assert part.target_input_BT.shape == part.target_output_BT.shape
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
@@ -257,28 +260,29 @@ def test_a_gradient_that_is_not_finite_leaves_everything_as_it_was(bad):
     )
     before = {name: tensor.clone() for name, tensor in {**made.weights(), **made.training_tensors()}.items()}
     result = made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=1e-2)
-    assert result.is_skipped
+    assert result.outcome is Outcome.SKIPPED
     for name, tensor in {**made.weights(), **made.training_tensors()}.items():
         assert torch.equal(tensor, before[name]), name
     # The update after it is as if there had been none before it.
     poisoned.clear()
     handle.remove()
     for one in (made, plain):
-        assert not one.update(batches, update=2, target_tokens=tokens(batches), learning_rate=1e-2).is_skipped
+        result = one.update(batches, update=2, target_tokens=tokens(batches), learning_rate=1e-2)
+        assert result.outcome is Outcome.DONE
     assert torch.equal(weights(made), weights(plain))
 
 
-def test_fp16_scales_the_loss_and_learns_the_scale():
+def test_the_scaled_loss_of_fp16_gives_the_gradients_of_fp32():
     batches = [batch(pairs(8))]
     made, plain = learner(precision="fp16"), learner(precision="fp32")
-    made.loss_scale.value = 2.0**14
-    for one in (made, plain):
-        one.update(batches, update=1, target_tokens=tokens(batches), learning_rate=0.0)
+    for one, scale in ((made, 2.0**14), (plain, 1.0)):
+        one.update(batches, update=1, target_tokens=tokens(batches), learning_rate=0.0, loss_scale=scale)
     torch.testing.assert_close(gradient(made), gradient(plain), rtol=0.05, atol=1e-3)
-    made.loss_scale.value = 2.0**40  # more than fp16 holds
-    before = weights(made)
-    assert made.update(batches, update=2, target_tokens=tokens(batches), learning_rate=1e-2).is_skipped
-    assert made.loss_scale.value == 2.0**39
+    before, more_than_fp16_holds = weights(made), 2.0**40
+    result = made.update(
+        batches, update=2, target_tokens=tokens(batches), learning_rate=1e-2, loss_scale=more_than_fp16_holds
+    )
+    assert result.outcome is Outcome.SKIPPED
     assert torch.equal(weights(made), before)
 
 
@@ -297,7 +301,7 @@ def test_frozen_parameters_keep_their_values():
     model = Transformer(config, 30, chosen()).train()
     freeze(model, ["encoder.*", "embedding.weight"])
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    made = Learner(model, OptimizerConfig(), choose_hardware("cpu", "fp32", 1), label_smoothing=0.1, seed=1)
+    made = Learner(model, Config(model=config), choose_hardware("cpu", "fp32", 1))
     batches = [batch(pairs(8))]
     made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=1e-2)
     for name, parameter in model.named_parameters():

@@ -23,6 +23,7 @@ from nmt.data.build import build_vocabulary
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
 from nmt.measured import forget_measurements
 from nmt.training.learner import Learner
+from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Ending
 from nmt.training.run import train
 from nmt.training.start.setup import resolve_config
@@ -193,10 +194,10 @@ def poison(monkeypatch, updates: set[int]) -> None:
     computed = Learner.compute_gradients
 
     def gradients(self, batches, *, update, **options):
-        is_complete = computed(self, batches, update=update, **options)
+        unfit = computed(self, batches, update=update, **options)
         if update in updates:
             next(iter(self.parameters.values())).grad.view(-1)[3] = float("nan")
-        return is_complete
+        return unfit
 
     monkeypatch.setattr(Learner, "compute_gradients", gradients)
 
@@ -220,7 +221,7 @@ def test_the_first_update_in_fp16_may_overflow_until_its_scale_is_found(run_trai
     poison(monkeypatch, {1})
     settings = ["training.precision=fp16", "training.max_skipped=1", "training.max_updates=2", "validation.bleu=false"]
     progress = run_training(tmp_path / "run", *settings).progress
-    assert (progress.update, progress.skipped, progress.loss_scale) == (2, 1, 2.0**14)
+    assert (progress.update, progress.skipped, progress.loss_scale) == (2, 1, LossScale(2.0**14, good_updates=1))
     assert records(tmp_path / "run", "event") == []
 
 
@@ -256,20 +257,20 @@ def test_the_largest_micro_batch_is_looked_for_and_kept_on_resume(run_training, 
 
 def test_the_worst_batch_is_tried_before_the_first_update(run_training, tmp_path, listener, monkeypatch):
     tried = []
-    computed = Learner._try_to_compute
+    computed = Learner.compute_gradients
 
-    def too_small(self, batches, update, *others):
+    def too_small(self, batches, *, update, **options):
         tried.append((update, max((batch.positions for batch in batches), default=0)))
         if max(batch.positions for batch in batches) > 20:
             return max(batches, key=lambda batch: batch.positions)
-        return computed(self, batches, update, *others)
+        return computed(self, batches, update=update, **options)
 
-    monkeypatch.setattr(Learner, "_try_to_compute", too_small)
+    monkeypatch.setattr(Learner, "compute_gradients", too_small)
     outcome = run_training(tmp_path / "run")
     assert tried[0][0] == 0
     assert tried[0][1] >= max(positions for update, positions in tried if update > 0)
-    assert outcome.progress.micro_batch_limit <= 20
-    assert sum(positions > 20 for update, positions in tried if update > 0) <= 1  # the limit is halved, not guessed
+    assert outcome.progress.micro_batch_tokens <= 20
+    assert sum(positions > 20 for update, positions in tried if update > 0) <= 1  # what did not fit is not tried again
     found = listener.preflight
     assert found.target_tokens_per_second > 0
     assert 0 < found.share_of_matrix_rate < 1.5
@@ -279,30 +280,24 @@ def test_the_worst_batch_is_tried_before_the_first_update(run_training, tmp_path
 def test_updates_after_memory_ended_are_dealt_in_the_learnt_size_and_a_resumed_run_deals_the_same(
     run_training, tmp_path, monkeypatch
 ):
-    updated, computed = Learner.update, Learner._try_to_compute
-    dealt, tried = {}, {}
+    computed, dealt = Learner.compute_gradients, {}
 
-    def update(self, batches, *, update, **options):
-        dealt[update] = [batch.positions for batch in batches]
-        return updated(self, batches, update=update, **options)
-
-    def too_small_once(self, batches, update, *others):
-        tried[update] = [batch.positions for batch in batches]
+    def too_small_once(self, batches, *, update, **options):
+        dealt.setdefault(update, []).append([batch.positions for batch in batches])
         largest = max(batches, key=lambda batch: batch.positions)
-        return largest if update == 6 and largest.positions > 25 else computed(self, batches, update, *others)
+        return largest if update == 6 and largest.positions > 25 else computed(self, batches, update=update, **options)
 
-    monkeypatch.setattr(Learner, "update", update)
-    monkeypatch.setattr(Learner, "_try_to_compute", too_small_once)
+    monkeypatch.setattr(Learner, "compute_gradients", too_small_once)
     run_training(tmp_path / "straight")
-    limit = json.loads((tmp_path / "straight" / "last" / "training.json").read_text())["micro_batch_limit"]
-    assert 9 < limit <= 25
-    assert max(dealt[6]) > limit
-    assert all(max(dealt[number]) <= limit for number in range(7, 21))
-    assert all(tried[number] == dealt[number] for number in range(7, 21))
-    straight = dict(dealt)
+    size = json.loads((tmp_path / "straight" / "last" / "training.json").read_text())["micro_batch_tokens"]
+    assert 9 < size <= 25
+    assert max(dealt[6][0]) > size >= max(dealt[6][1])
+    assert all(len(dealt[number]) == 1 and max(dealt[number][0]) <= size for number in range(7, 21))
+    straight = {number: tries for number, tries in dealt.items() if number}
+    dealt.clear()
     run_training(tmp_path / "run", "training.max_updates=10")
     run_training(tmp_path / "run")
-    assert dealt == straight
+    assert {number: tries for number, tries in dealt.items() if number} == straight
     assert_same(saved(tmp_path / "straight", 20), saved(tmp_path / "run", 20))
 
 

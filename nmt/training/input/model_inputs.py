@@ -16,10 +16,7 @@ from nmt.data.batching import Batch
 from nmt.data.rows import Side, as_rows
 from nmt.device import to_device
 from nmt.kernels.packing import Lengths
-from nmt.kernels.private import copy_all
 from nmt.kernels.sentence_rows import SentenceRows
-
-Sizes = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -33,16 +30,6 @@ class ModelInputs:
     """The pieces of each source, or where the sources lie in the line."""
     target_places: Lengths | SentenceRows
 
-    @property
-    def sizes(self) -> Sizes:
-        """All that the work of a device depends on, except for the content of tensors; for lines of sentences."""
-        shapes = (tuple(tensor.shape) for tensor in self._tensors())
-        return *shapes, tuple(places.longest for places in self._lines())
-
-    def overwrite(self, inputs: ModelInputs) -> None:
-        """Take the content of other inputs of the same sizes, in the same memory."""
-        copy_all(self._tensors(), inputs._tensors())
-
     def twice(self) -> ModelInputs:
         """The same sentences, and once more after them."""
         is_line = isinstance(self.source_places, SentenceRows)
@@ -52,14 +39,6 @@ class ModelInputs:
         )
         source_places, target_places = _twice(self.source_places), _twice(self.target_places)
         return ModelInputs(source, target_input, target_output, source_places, target_places)
-
-    def _tensors(self) -> list[Tensor]:
-        """All tensors of lines of sentences."""
-        places = (tensor for line in self._lines() for tensor in (line.positions, line.ends_X))
-        return [self.source_BS, self.target_input_BT, self.target_output_BT, *places]
-
-    def _lines(self) -> list[SentenceRows]:
-        return [places for places in (self.source_places, self.target_places) if isinstance(places, SentenceRows)]
 
 
 def model_inputs(batch: Batch, device: torch.device, *, as_line: bool) -> ModelInputs:

@@ -32,10 +32,6 @@ from nmt.training.ranks.stop_signals import stop_signals
 
 T = TypeVar("T")
 
-# torch 2.13 gave both another name.
-_REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-_ALL_GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-
 EXCHANGE_TIMEOUT = timedelta(minutes=30)
 """How long ranks wait for a busy rank, which validates or encodes. A rank that has died is noticed at once, and one
 whose machine has vanished by its missing heartbeats (nmt/training/ranks/heartbeat.py)."""
@@ -62,12 +58,12 @@ class Ranks:
         """Whether this is the rank that writes the run's folder and reports to the user."""
         return self.rank == 0
 
-    def sum(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all ranks."""
         if self.size > 1:
             self._together(lambda: dist.all_reduce(tensor))
 
-    def begin_sum(self, tensor: Tensor) -> Callable[[], None]:
+    def begin_all_reduce(self, tensor: Tensor) -> Callable[[], None]:
         """Begin to replace a tensor by its sum over all ranks; the result waits until it is replaced."""
         if self.size == 1:
             return lambda: None
@@ -75,45 +71,21 @@ class Ranks:
         self._together(lambda: begun.append(dist.all_reduce(tensor, async_op=True)))
         return lambda: self._together(begun[0].wait)
 
-    def sum_slices(self, whole: Tensor, own: Tensor) -> None:
-        """Replace this rank's slice of a tensor by its sum over all ranks. The other slices are undefined afterwards.
-
-        Args:
-            whole: as many slices of one size as there are ranks.
-            own: this rank's slice, a view into ``whole``.
-        """
-        self._together(lambda: _REDUCE_SCATTER(own, whole))
-
-    def join_slices(self, whole: Tensor, own: Tensor) -> None:
-        """Replace each slice of a tensor by that of the rank that it belongs to; arguments as of :meth:`sum_slices`."""
-        self._together(lambda: _ALL_GATHER(whole, own))
-
-    def slices_for_main(self, own: Tensor) -> list[Tensor] | None:
-        """The tensors of all ranks, of one size, in order; None on other ranks than the main one."""
-        slices = [torch.empty_like(own) for _ in range(self.size)] if self.is_main else None
-        self._together(lambda: dist.gather(own, slices, dst=0))
-        return slices
-
-    def slice_from_main(self, own: Tensor, whole: Tensor | None) -> None:
-        """Replace a tensor by this rank's slice of the main rank's ``whole``, which the others do not have."""
-        slices = None if whole is None else list(torch.split(whole, len(own)))
-        self._together(lambda: dist.scatter(own, slices, src=0))
-
-    def copy_from_main(self, tensor: Tensor) -> None:
+    def broadcast(self, tensor: Tensor) -> None:
         """Replace a tensor by the main rank's."""
         if self.size > 1:
             self._together(lambda: dist.broadcast(tensor, src=0))
 
-    def told_by_main(self, value: T) -> T:
+    def broadcast_object(self, value: T) -> T:
         """The main rank's value, sent as JSON; tuples arrive as lists."""
         if self.size == 1:
             return value
         message = _encoded(value)
         length = torch.tensor([len(message)])
-        self.copy_from_main(length)
+        self.broadcast(length)
         if not self.is_main:
             message = torch.empty(int(length), dtype=torch.uint8)
-        self.copy_from_main(message)
+        self.broadcast(message)
         return cast(T, _decoded(message))
 
     def gather(self, value: T) -> list[T]:
@@ -123,7 +95,7 @@ class Ranks:
         message = _encoded(value)
         lengths = torch.zeros(self.size, dtype=torch.int64)
         lengths[self.rank] = len(message)
-        self.sum(lengths)
+        self.all_reduce(lengths)
         own = torch.zeros(int(lengths.max()), dtype=torch.uint8)
         own[: len(message)] = message
         messages = [torch.empty_like(own) for _ in range(self.size)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import torch
 from torch import Tensor
@@ -14,11 +15,21 @@ from nmt.device import to_device
 from nmt.training.loss import Losses
 from nmt.training.ranks.exchange import Ranks
 
-# Sums over all ranks: two losses, source tokens, votes to stop, the run's seconds, ranks that lack gradients.
+# Sums over all ranks: two losses, source tokens, votes to stop, the run's seconds, ranks whose memory ended.
 _SUMS = 6
-_INCOMPLETE = 5
-# Then three figures in a place of each rank: target tokens, busy seconds, limit of a micro-batch.
+_WITHOUT_MEMORY = 5
+# Then three figures in a place of each rank: target tokens, busy seconds, the micro-batch that would fit.
 _PER_RANK = 3
+
+
+class Outcome(Enum):
+    """What became of an update, on all ranks alike."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    """Nothing changed, because a gradient was not finite."""
+    AGAIN = "again"
+    """Nothing changed, because a micro-batch did not fit into the memory of a rank: make it again from smaller ones."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +53,21 @@ class UpdateResult:
     target_tokens: int
     source_tokens: int
     gradient_norm: float
-    """Before clipping; not finite where the update was skipped."""
+    """Before clipping; finite only where the update was done."""
     rank_tokens_per_second: tuple[float, ...]
     """Target tokens of each rank per second of its busy time."""
     wants_to_stop: bool
     """Whether any rank does."""
     run_seconds: float
-    micro_batch_limit: int | None
-    """Positions of the largest micro-batch that fits on every rank, where one did not fit."""
-
-    is_complete: bool = True
-    """Whether every rank had all of its gradients; otherwise nothing changed, and the update must be done again."""
+    fitting_tokens: int | None = None
+    """If the update must be made again: positions of a micro-batch that is likely to fit on every rank."""
 
     @property
-    def is_skipped(self) -> bool:
-        """Whether the update changed nothing, because a gradient was not finite."""
-        return not math.isfinite(self.gradient_norm)
+    def outcome(self) -> Outcome:
+        """What became of it."""
+        if self.fitting_tokens is not None:
+            return Outcome.AGAIN
+        return Outcome.DONE if math.isfinite(self.gradient_norm) else Outcome.SKIPPED
 
 
 class Message:
@@ -78,21 +88,23 @@ class Message:
         self._row[0] += losses.smoothed.detach()
         self._row[1] += losses.cross_entropy
 
-    def write(
-        self, batches: Sequence[Batch], report: Report, micro_batch_limit: int | None, *, is_complete: bool = True
-    ) -> None:
-        """Fill in the rest before ranks sum the row."""
+    def write(self, batches: Sequence[Batch], report: Report, fitting_tokens: int | None = None) -> None:
+        """Fill in the rest before ranks sum the row.
+
+        Args:
+            fitting_tokens: positions of a micro-batch that is likely to fit, if one did not fit.
+        """
         target_tokens = sum(batch.target_tokens for batch in batches)
         source_tokens = sum(batch.source_tokens for batch in batches)
         run_seconds = report.run_seconds if self._ranks.is_main else 0.0
-        sums = torch.tensor([source_tokens, report.wants_to_stop, run_seconds, not is_complete])
+        sums = torch.tensor([source_tokens, report.wants_to_stop, run_seconds, fitting_tokens is not None])
         places = torch.zeros(self._ranks.size, _PER_RANK)
-        places[self._ranks.rank] = torch.tensor([target_tokens, report.busy_seconds, micro_batch_limit or 0])
+        places[self._ranks.rank] = torch.tensor([target_tokens, report.busy_seconds, fitting_tokens or 0])
         self._row[2:] = to_device(torch.cat([sums, places.flatten()]).to(self._row.dtype), self._row.device)
 
-    def infinite_unless_complete(self, norm: Tensor) -> Tensor:
+    def infinite_if_again(self, norm: Tensor) -> Tensor:
         """The norm of summed gradients; infinite where a rank had not all of its own, so that nothing changes."""
-        return torch.where(self._row[_INCOMPLETE] > 0, torch.inf, norm)
+        return torch.where(self._row[_WITHOUT_MEMORY] > 0, torch.inf, norm)
 
     def result(self, target_tokens: int, norm: Tensor) -> UpdateResult:
         """Read the summed row; here the host waits for the device.
@@ -102,8 +114,8 @@ class Message:
             norm: of the gradients.
         """
         values: list[float] = torch.cat([self._row, norm[None]]).tolist()
-        smoothed, cross_entropy, source_tokens, votes, run_seconds, incomplete = values[:_SUMS]
-        tokens, seconds, limits = (values[_SUMS + i : -1 : _PER_RANK] for i in range(_PER_RANK))
+        smoothed, cross_entropy, source_tokens, votes, run_seconds, _ = values[:_SUMS]
+        tokens, seconds, fitting = (values[_SUMS + i : -1 : _PER_RANK] for i in range(_PER_RANK))
         return UpdateResult(
             smoothed_loss=smoothed / target_tokens,
             cross_entropy=cross_entropy / target_tokens,
@@ -113,6 +125,5 @@ class Message:
             rank_tokens_per_second=tuple(t / s if s else 0.0 for t, s in zip(tokens, seconds, strict=True)),
             wants_to_stop=votes > 0,
             run_seconds=run_seconds,
-            micro_batch_limit=min((round(limit) for limit in limits if limit), default=None),
-            is_complete=incomplete == 0,
+            fitting_tokens=min((round(size) for size in fitting if size), default=None),
         )

@@ -13,7 +13,6 @@ import torch
 from nmt.checkpoint.bundle import Bundle, TrainingState, load_bundle, load_training_state
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.checkpoint.fitting import weight_shapes
-from nmt.checkpoint.former_names import former_name
 from nmt.checkpoint.run_folder import RunFolder, bundle_to_use, latest_intact_checkpoint, set_aside_damaged
 from nmt.config import Config, belongs_to_weights, differences
 from nmt.data.vocab import Vocabulary
@@ -26,7 +25,6 @@ from nmt.training.listener import Listener
 from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import Ranks
-from nmt.training.recorded_passes import check_recording
 from nmt.training.start.changes import check_changes, encode_commands
 
 
@@ -88,7 +86,8 @@ def find_beginning(
     if is_auto:
         hardware = _with_precision_of_run(hardware, progress)
     _forget_outdated(progress, config, f"{hardware}, ranks: {ranks.size}", listener)
-    progress = Progress.from_values(ranks.told_by_main(progress.values()))
+    progress.loss_scale = (progress.loss_scale or LossScale()) if hardware.precision == "fp16" else None
+    progress = Progress.from_values(ranks.broadcast_object(progress.values()))
     if is_auto:
         hardware = _with_precision_of_run(hardware, progress)
     return Beginning(progress, hardware, checkpoint, state, init_from, tuple(data))
@@ -141,7 +140,7 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
 
     Raises:
         CheckpointError: the bundle has another model or vocabulary.
-        ConfigError: a pattern of parameters to freeze matches none; or as :func:`new_learner`.
+        ConfigError: a pattern of parameters to freeze matches none.
     """
     progress, hardware, state = beginning.progress, beginning.hardware, beginning.state
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
@@ -156,37 +155,10 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
             _check_fit(bundle, config, vocab, beginning.data)
             model.load_state_dict(bundle.weights)
     freeze(model, config.training.freeze, whose=str(beginning.checkpoint or "the model"))
-    learner = new_learner(model, config, hardware, ranks)
-    learner.micro_batch_limit = progress.micro_batch_limit
-    if progress.loss_scale is not None and hardware.precision == "fp16":
-        learner.loss_scale = LossScale(progress.loss_scale, progress.loss_scale_good_updates)
+    learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
     learner.restore(state.tensors if state is not None else {}, progress.update - progress.skipped)
     learner.synchronize()
     return learner
-
-
-def new_learner(model: Transformer, config: Config, hardware: Hardware, ranks: Ranks) -> Learner:
-    """A learner of a model, which is moved to its device, with an optimiser that has seen no gradient.
-
-    Raises:
-        ConfigError: as :func:`nmt.training.recorded_passes.check_recording`.
-    """
-    training = config.training
-    check_recording(model, training, hardware)
-    return Learner(
-        model.to(device=hardware.device, dtype=hardware.weights_dtype).train(),
-        config.optimizer,
-        hardware,
-        label_smoothing=training.label_smoothing,
-        seed=training.seed,
-        ranks=ranks,
-        ema_decay=training.ema_decay,
-        r_drop=training.r_drop,
-        compiled=training.compile,
-        records_passes=training.cuda_graphs,
-        bucket_bytes=training.bucket_megabytes * 1e6,
-        shards_optimizer=training.shard_optimizer,
-    )
 
 
 def build_model(config: Config, vocab: Vocabulary, kernels: Kernels) -> Transformer:
@@ -216,8 +188,6 @@ def check_tied_embeddings(config: Config, vocab: Vocabulary) -> None:
 def freeze(model: Transformer, patterns: Sequence[str], *, whose: str = "the model") -> None:
     """Freeze the parameters whose names match a pattern.
 
-    A pattern that matches no current name is matched with the names of earlier versions, so that their runs resume.
-
     Args:
         whose: what an error calls the owner of the parameters.
 
@@ -227,7 +197,6 @@ def freeze(model: Transformer, patterns: Sequence[str], *, whose: str = "the mod
     names = dict(model.named_parameters())
     for pattern in patterns:
         matching = fnmatch.filter(names, pattern)
-        matching = matching or [name for name in names if fnmatch.fnmatch(former_name(name), pattern)]
         if not matching:
             parts = sorted({name.split(".")[0] for name in names})
             raise ConfigError(
@@ -268,10 +237,10 @@ def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence
 
 
 def _forget_outdated(progress: Progress, config: Config, machine: str, listener: Listener) -> None:
-    """Reset the micro-batch sizes if machine or setting changed."""
+    """Reset the micro-batch size if machine or setting changed."""
     asked = config.batching.micro_batch_tokens
     if progress.machine not in (None, machine):
         listener.noticed(f"The hardware changed: {progress.machine} before, {machine} now.")
     if progress.machine != machine or progress.micro_batch_asked != asked:
-        progress.micro_batch_tokens = progress.micro_batch_limit = None
+        progress.micro_batch_tokens = None
     progress.machine, progress.micro_batch_asked = machine, asked

@@ -46,12 +46,7 @@ def minimum_memory(config: Config, hardware: Hardware, ranks: Ranks) -> int:
     """
     count = parameter_count(config.model, config.data.target_pieces, config.data.vocab_size)
     training = config.training
-    shards = ranks.size if training.shard_optimizer else 1
-    # A copy of the gradients that are sent during the backward pass.
-    sends = hardware.device.type == "cuda" and ranks.size > 1
-    sends = sends and not training.shard_optimizer and not training.cuda_graphs
-    copies = _WEIGHTS_AND_GRADIENTS + (training.ema_decay is not None) + sends
-    numbers = count * copies + count * _MOMENTS // shards
+    numbers = count * (_WEIGHTS_AND_GRADIENTS + _MOMENTS + (training.ema_decay is not None))
     if hardware.device.type == "cpu":
         # The main rank copies what it writes as a checkpoint while training continues. The ranks share the memory.
         numbers += count * (1 + _MOMENTS + (training.ema_decay is not None)) // ranks.local_size

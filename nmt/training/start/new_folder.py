@@ -32,7 +32,7 @@ def run_folder(run: Path, ranks: Ranks, *, fresh: bool) -> Iterator[Path]:
     if not fresh:
         yield run
         return
-    found = Path(ranks.told_by_main(str(_claimed(run) if ranks.is_main else run)))
+    found = Path(ranks.broadcast_object(str(_claimed(run) if ranks.is_main else run)))
     try:
         yield found
     finally:

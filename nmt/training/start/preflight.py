@@ -82,53 +82,33 @@ def preflight(
     """Try the worst micro-batch, forward and backward, and measure.
 
     If ``batching.micro_batch_tokens`` is ``auto``, the largest micro-batch that fits is searched, unless an earlier
-    start has found it. A given size that does not fit is lowered until it does, and the learner keeps this limit.
+    start has found it. A given size that does not fit is lowered until it does.
 
     Raises:
         TrainingError: a single longest pair does not fit into memory.
     """
     learner.reserve_exchange()  # else the largest micro-batch that fits would leave no memory for it
-    asked = config.batching.micro_batch_tokens
     # Without padding, flash attention needs the most memory for many short sentences.
     lengths = [data.longest, data.short] if learner.model.takes_sentence_rows else [data.longest]
     # No update has more positions than this for a rank.
     useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
-    logits = config.data.target_pieces * (2 if config.training.r_drop else 1)  # of a position; R-Drop makes them twice
-    largest = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // logits}.get(hardware.device.type, useful)
-    if asked == "auto":
-        size = progress.micro_batch_tokens or _largest_fitting(
-            learner, min(useful, largest), config, hardware, lengths, ranks
-        )
-    else:
-        size = asked
-        if hardware.device.type == "mps" and asked > largest:
-            learner.micro_batch_limit = min(learner.micro_batch_limit or largest, largest)
-        # A GPU reports when its memory is full; on a CPU, the system kills the process.
-        if hardware.device.type == "cpu" and learner.micro_batch_limit is None:
-            fitting = _largest_fitting(learner, min(asked, useful), config, hardware, lengths, ranks)
-            if fitting < min(asked, useful):
-                learner.micro_batch_limit = fitting
-    worst = worst_batch(min(size, useful, learner.micro_batch_limit or size), data.longest, _pieces(config))
-    learner.forget_recordings()  # of this size too: a recording that is run again allocates nothing
-    seconds = _seconds(learner, worst, hardware)
+    size = progress.micro_batch_tokens or _largest_asked(learner, useful, config, hardware, lengths, ranks)
+    worst = worst_batch(min(size, useful), data.longest, _pieces(config))
+    while (seconds := _seconds(learner, worst, hardware)) is None:
+        size = worst.positions // 2
+        worst = worst_batch(size, data.longest, _pieces(config))
     memory_bytes = memory_in_use(hardware.device)
-    if learner.passes_until_recorded > 1:
-        for _ in range(learner.passes_until_recorded):
-            seconds = _seconds(learner, worst, hardware)
-        # A recorded pass, such as the last one, keeps its memory; passes that are not recorded need theirs beside it.
-        memory_bytes += memory_bytes - memory_in_use(hardware.device)
     if seconds < _WARMING_UP_SECONDS or config.training.compile:
-        seconds = _seconds(learner, worst, hardware)
+        seconds = _seconds(learner, worst, hardware) or seconds
     # One that did not fit on one rank is not tried on another, and all ranks deal micro-batches of one size.
-    learner.micro_batch_limit = min((limit for limit in ranks.gather(learner.micro_batch_limit) if limit), default=None)
+    size = min(ranks.gather(size))
     rows, width = worst.source_BS.shape
     rate = worst.target_tokens / seconds * ranks.size
     checkpoint = 4 * learner.checkpoint_numbers()
     there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
     seconds_left, ends_by_minutes = _seconds_left(config, progress, rate)
-    learner.forget_recordings()  # of micro-batches that no update has
     return Preflight(
-        micro_batch_tokens=min(size, learner.micro_batch_limit or size),
+        micro_batch_tokens=size,
         worst_positions=worst.positions,
         memory_bytes=memory_bytes,
         memory_for_use=memory_for_use(hardware.device),
@@ -141,6 +121,24 @@ def preflight(
         checkpoints_bytes=checkpoint * _checkpoints_at_once(config),
         disk_free=shutil.disk_usage(there).free,
     )
+
+
+def _largest_asked(
+    learner: Learner, useful: int, config: Config, hardware: Hardware, lengths: Sequence[int], ranks: Ranks
+) -> int:
+    """The size of micro-batches that is asked for, or that ``auto`` chooses."""
+    asked, device = config.batching.micro_batch_tokens, hardware.device.type
+    logits = config.data.target_pieces * (2 if config.training.r_drop else 1)  # of a position; R-Drop makes them twice
+    largest = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // logits}.get(device, useful)
+    if asked == "auto":
+        return _largest_fitting(learner, min(useful, largest), config, hardware, lengths, ranks)
+    if device == "mps":
+        return min(asked, largest)
+    if device == "cpu":  # a GPU reports when its memory is full; on a CPU, the system kills the process
+        most = min(asked, useful)
+        fitting = _largest_fitting(learner, most, config, hardware, lengths, ranks)
+        return fitting if fitting < most else asked
+    return asked
 
 
 def _pieces(config: Config) -> int:
@@ -162,40 +160,37 @@ def _largest_fitting(
     """Find the largest size that fits with sentences of each of the ``lengths``, up to ``limit``.
 
     Memory is a constant plus a part proportional to the size. Two small micro-batches give an estimate of the largest
-    size; trying that size gives a better estimate, and so on. Recorded passes hold that part all the time, while
-    passes that are not recorded need it once more.
+    size; trying that size gives a better estimate, and so on.
     """
-    passes_held = 2 if learner.passes_until_recorded > 1 else 1
 
-    def memory_with(size: int) -> tuple[int, int]:
-        """The memory in use with micro-batches of a size, and their positions, which are whole rows."""
-        learner.forget_recordings()  # of smaller sizes, whose memory would be of no use
+    def memory_with(size: int) -> tuple[int, int] | None:
+        """The memory in use with micro-batches of a size, and their positions, which are whole rows; None if one does
+        not fit."""
         forget_peak_memory(hardware.device)
         batches = [worst_batch(size, length, _pieces(config)) for length in lengths]
-        for batch in batches:
-            for _ in range(learner.passes_until_recorded):
-                learner.compute_gradients([batch], update=0, target_tokens=batch.target_tokens)
+        if not all(learner.fits(batch) for batch in batches):
+            return None
         return memory_in_use(hardware.device), max(batch.positions for batch in batches)
 
     # Two sizes of different numbers of rows, however long the longest pair is.
     size = min(max(_SMALLEST, 2 * max(lengths)), limit)
-    first_used, first_positions = memory_with(size // 2) if size < limit else (0, 0)
+    first = memory_with(size // 2) if size < limit else None
     # The main rank copies what it saves. The first checkpoint allocates this memory.
     is_cpu = hardware.device.type == "cpu"
     reserved = 4 * learner.checkpoint_numbers() if is_cpu and ranks.is_main else 0
     while size < limit:
-        used, positions = memory_with(size)
-        if learner.micro_batch_limit is not None:
-            size = learner.micro_batch_limit
+        found = None if first is None else memory_with(size)
+        if first is None or found is None:
+            size //= 2
             break
+        (used, positions), (first_used, first_positions) = found, first
         per_position = max((used - first_used) / (positions - first_positions), 1.0)
-        held = used + reserved + round((passes_held - 1) * per_position * positions)
         usable = memory_for_use(hardware.device)
         if usable is None:
             doublings = 1
         else:
-            more = _SHARE_OF_MEMORY * (usable // ranks.local_size if is_cpu else usable) - held
-            times = (more / (passes_held * per_position) + positions) / size
+            more = _SHARE_OF_MEMORY * (usable // ranks.local_size if is_cpu else usable) - used - reserved
+            times = (more / per_position + positions) / size
             doublings = math.floor(math.log2(times)) if times >= 2 else 0
         if doublings == 0:
             break
@@ -203,10 +198,12 @@ def _largest_fitting(
     return min(ranks.gather(size))
 
 
-def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float:
+def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float | None:
+    """The duration of the passes over a micro-batch; None if it does not fit into memory."""
     forget_peak_memory(hardware.device)
     begin = time.perf_counter()
-    learner.compute_gradients([batch], update=0, target_tokens=batch.target_tokens)
+    if not learner.fits(batch):
+        return None
     synchronize(hardware.device)
     return time.perf_counter() - begin
 

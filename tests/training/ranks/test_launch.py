@@ -126,12 +126,12 @@ rank = ranks.rank
 values = [None, True, 2**70, 0.1 + rank, 5e-324, math.inf, "\\u00fc\\udcff" * (1 + 99 * rank), {"a": [rank]}]
 with joined(ranks, torch.device("cpu")):
     refused = []
-    for exchange in (ranks.told_by_main, ranks.gather):
+    for exchange in (ranks.broadcast_object, ranks.gather):
         try:
             exchange({rank})
         except TypeError as error:
             refused.append(str(error))
-    found = [ranks.told_by_main(values), ranks.gather(values), refused]
+    found = [ranks.broadcast_object(values), ranks.gather(values), refused]
     Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(found))
 """
 

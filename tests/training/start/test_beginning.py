@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from nmt.checkpoint.run_folder import latest_intact_checkpoint
-from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
-from nmt.training.progress import Progress
-from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.loss_scale import LossScale
+from nmt.training.ranks.exchange import Ranks
 from nmt.training.start import beginning
-from nmt.training.start.beginning import Beginning, find_beginning, make_learner
+from nmt.training.start.beginning import find_beginning
 
 AUTO = ("batching.micro_batch_tokens=auto", "training.precision=auto")
 
@@ -23,7 +22,7 @@ class Broadcast(Ranks):
 
     messages: ClassVar[list[str]] = []
 
-    def told_by_main(self, value):
+    def broadcast_object(self, value):
         if self.is_main:
             self.messages.append(json.dumps(value))
         return json.loads(self.messages[-1] if self.is_main else self.messages.pop(0))
@@ -56,13 +55,11 @@ def begin(run_training, reversed_words, settled, listener, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("machine", ["cuda:0, bf16, ranks: 2", "cuda:0, bf16, ranks: 8"])
 def test_ranks_on_gpus_of_different_names_resume_with_the_same_progress(begin, machine, listener):
-    sizes = {"micro_batch_tokens": 4096, "micro_batch_limit": 2048}
-    main, other = begin(machine=machine, micro_batch_asked="auto", auto_precision=["cuda", "bf16"], **sizes)
+    size = {"micro_batch_tokens": 4096}
+    main, other = begin(machine=machine, micro_batch_asked="auto", auto_precision=["cuda", "bf16"], **size)
     assert main.progress == other.progress
     is_known = machine.endswith("2")
-    assert (other.progress.micro_batch_tokens, other.progress.micro_batch_limit) == (
-        (4096, 2048) if is_known else (None, None)
-    )
+    assert other.progress.micro_batch_tokens == (4096 if is_known else None)
     assert sum("hardware changed" in notice for notice in listener.notices) == (not is_known)
 
 
@@ -75,11 +72,14 @@ def test_ranks_compute_in_one_precision(begin, begun):
     assert main.progress == other.progress
 
 
-def test_a_resumed_loss_scale_doubles_when_it_would_have_without_the_interruption(settled, reversed_words):
-    progress = Progress(update=999, loss_scale=8.0, loss_scale_good_updates=999)
-    hardware = Hardware(torch.device("cpu"), "fp16", 1, "")
-    learner = make_learner(
-        Beginning(progress, hardware), settled(), Vocabulary.load(reversed_words / "vocab.model"), NO_OTHERS
-    )
-    learner.loss_scale.adapt(overflowed=False)
-    assert (learner.loss_scale.value, learner.loss_scale.good_updates) == (16.0, 0)
+@pytest.mark.parametrize(
+    ("precision", "saved", "expected"),
+    [
+        ("fp16", {"value": 8.0, "good_updates": 999}, LossScale(8.0, 999)),
+        ("fp16", None, LossScale()),
+        ("bf16", {"value": 8.0, "good_updates": 999}, None),
+    ],
+)
+def test_a_run_in_fp16_keeps_its_loss_scale_and_others_have_none(begin, precision, saved, expected):
+    main, other = begin((precision, precision), loss_scale=saved, auto_precision=["cuda", precision])
+    assert main.progress.loss_scale == other.progress.loss_scale == expected

@@ -1,7 +1,6 @@
 """A model that no memory holds is refused before any of it is taken, with figures and advice."""
 
 import pytest
-import torch
 
 from nmt.config import ModelConfig
 from nmt.device import choose_hardware
@@ -70,18 +69,6 @@ def test_the_copies_of_weights_in_16_bits_are_counted(settled, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda device: needed)
     with pytest.raises(TrainingError):
         check_memory(config, choose_hardware("cpu", "bf16", 1), NO_OTHERS)
-
-
-def test_gradients_that_are_sent_during_the_backward_pass_are_copied(settled, monkeypatch):
-    gpu = choose_hardware("cpu", "fp32", 1)
-    object.__setattr__(gpu, "device", torch.device("cuda", 0))
-    needed = 4 * 4 * parameter_count(settled().model, settled().data.vocab_size)
-    monkeypatch.setattr(memory, "free_memory", lambda device: needed)
-    check_memory(settled(), gpu, NO_OTHERS)
-    check_memory(settled("training.cuda_graphs=true"), gpu, Ranks(0, 2, 0, 2))
-    for overlaps in (settled(), settled("training.compile=true")):
-        with pytest.raises(TrainingError):
-            check_memory(overlaps, gpu, Ranks(0, 2, 0, 2))
 
 
 def test_memory_that_is_taken_meanwhile_is_an_error_too(run_training, tmp_path, monkeypatch):

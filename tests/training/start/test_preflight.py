@@ -28,33 +28,23 @@ class Machine:
         bytes_a_position: int,
         breaks_at: float = float("inf"),
         *,
-        records=False,
         saved: int = 0,
     ) -> None:
-        self.records, self._saved = records, saved
+        self._saved = saved
         self.tried: list[int] = []
-        self.micro_batch_limit: int | None = None
         self._bytes, self._breaks_at, self._used = bytes_a_position, breaks_at, 50_000_000
         monkeypatch.setattr(module, "memory_in_use", lambda device: self._used)
         monkeypatch.setattr(module, "memory_for_use", lambda device: usable)
 
-    @property
-    def passes_until_recorded(self) -> int:
-        return 2 if self.records else 1
-
     def checkpoint_numbers(self) -> int:
         return self._saved // 4
 
-    def forget_recordings(self):
-        self.forgotten = len(self.tried)
-
-    def compute_gradients(self, batches, *, update, target_tokens):
-        positions = batches[0].positions
-        self.tried.append(positions)
-        if positions > self._breaks_at:
-            self.micro_batch_limit = positions // 2
-            return
-        self._used = 50_000_000 + ONCE + self._bytes * positions
+    def fits(self, batch):
+        self.tried.append(batch.positions)
+        if batch.positions > self._breaks_at:
+            return False
+        self._used = 50_000_000 + ONCE + self._bytes * batch.positions
+        return True
 
 
 @pytest.fixture
@@ -102,16 +92,6 @@ def test_the_memory_of_the_first_checkpoint_is_kept_free(found, monkeypatch):
     assert 50_000_000 + ONCE + saved + 500_000 * size <= 0.85 * 2_600_000_000
 
 
-def test_recordings_hold_the_memory_of_a_pass_beside_one_that_is_not_recorded(settled, monkeypatch):
-    config, hardware = settled("training.cuda_graphs=true"), choose_hardware("cpu", "fp32", 1)
-    machine = Machine(monkeypatch, usable=2_600_000_000, bytes_a_position=500_000, records=True)
-    size = module._largest_fitting(machine, 4_096, config, hardware, [LONGEST], Ranks())
-    once, a_pass = 50_000_000 + ONCE, 500_000 * size
-    assert once + 2 * a_pass <= 0.85 * 2_600_000_000 < once + 4 * a_pass
-    assert machine.tried == [128, 128, 256, 256, 1_024, 1_024]  # the second time, it is recorded
-    assert machine.forgotten == 4  # the recording of the first size holds no memory beside the second one
-
-
 def test_ranks_of_one_machine_share_its_memory(found, monkeypatch):
     alone = found(Machine(monkeypatch, usable=3_000_000_000, bytes_a_position=500_000))
     monkeypatch.setattr(Ranks, "gather", lambda self, value: [value] * self.size)
@@ -119,26 +99,29 @@ def test_ranks_of_one_machine_share_its_memory(found, monkeypatch):
     assert shared < alone
 
 
-def test_one_that_breaks_nevertheless_sets_the_limit(found, monkeypatch):
-    machine = Machine(monkeypatch, usable=16_000_000_000, bytes_a_position=500_000, breaks_at=1_000)
-    assert found(machine) == 512
+@pytest.mark.parametrize(("breaks_at", "size"), [(1_000, 512), (200, 128), (100, 128)])
+def test_one_that_breaks_nevertheless_is_halved(found, monkeypatch, breaks_at, size):
+    machine = Machine(monkeypatch, usable=16_000_000_000, bytes_a_position=500_000, breaks_at=breaks_at)
+    assert found(machine) == size
 
 
-def test_all_ranks_take_the_smallest_limit_of_any(settled, reversed_words, tmp_path):
+def test_all_ranks_take_the_smallest_size_of_any(settled, reversed_words, tmp_path):
     """Otherwise ranks would deal an update to micro-batches of different sizes, and not share its pairs out."""
 
     class One(Ranks):
-        """One of two ranks; the other one has learnt a lower limit."""
+        """One of two ranks; on the other one, less fits."""
 
         def gather(self, value):
             return [value, 11]
 
     config, hardware = settled(), choose_hardware("cpu", "fp32", 1)
     data = TrainingData.open([reversed_words], config)
-    beginning = Beginning(Progress(micro_batch_limit=30), hardware)
-    learner = make_learner(beginning, config, data.vocab, NO_OTHERS)
-    measured = module.preflight(learner, config, hardware, tmp_path, Progress(), data, One(0, 2))
-    assert measured.micro_batch_tokens == learner.micro_batch_limit == 11
+    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
+    found = [
+        module.preflight(learner, config, hardware, tmp_path, Progress(micro_batch_tokens=size), data, One(0, 2))
+        for size in (30, 10)
+    ]
+    assert [one.micro_batch_tokens for one in found] == [11, 10]
 
 
 def test_ranks_are_as_many_times_as_fast_as_one(settled, reversed_words, tmp_path, monkeypatch):
@@ -174,7 +157,7 @@ def test_no_logits_of_an_apple_gpu_take_4_gib(settled, reversed_words, tmp_path,
     measured = module.preflight(learner, config, apple, tmp_path, Progress(), data, NO_OTHERS)
     assert max(tried) <= 100 // passes
     assert measured.micro_batch_tokens <= 100 // passes
-    assert size == "auto" or learner.micro_batch_limit == 100 // passes
+    assert size == "auto" or measured.micro_batch_tokens == 100 // passes
 
 
 @pytest.mark.parametrize(("compiles", "passes"), [("true", 2), ("false", 1)])
