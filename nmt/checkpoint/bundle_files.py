@@ -12,6 +12,7 @@ from pathlib import Path
 from nmt.config.documents import parse_json
 from nmt.errors import CheckpointError
 from nmt.hashing import sha256_of
+from nmt.inside import Inside
 
 PARITY_NAME = "parity.json"
 """The certificate of a converted model, in a bundle or beside an exported model."""
@@ -27,45 +28,22 @@ class BundleFolder:
 
     path: Path
 
-    @property
-    def weights(self) -> Path:
-        """The model's weights."""
-        return self.path / "model.safetensors"
-
-    @property
-    def config(self) -> Path:
-        """The settings, every default resolved."""
-        return self.path / "config.yaml"
-
-    @property
-    def vocab(self) -> Path:
-        """The vocabulary, a SentencePiece model."""
-        return self.path / "vocab.model"
-
-    @property
-    def checksums(self) -> Path:
-        """The sha256 of every other file."""
-        return self.path / "checksums.json"
-
-    @property
-    def notes(self) -> Path:
-        """The bundle's origin; not in every bundle."""
-        return self.path / "notes.json"
-
-    @property
-    def certificate(self) -> Path:
-        """What an imported model was compared with; only in an imported bundle."""
-        return self.path / PARITY_NAME
-
-    @property
-    def training_tensors(self) -> Path:
-        """The optimiser's moments; only in a checkpoint."""
-        return self.path / "training.safetensors"
-
-    @property
-    def training_state(self) -> Path:
-        """The position in training; only in a checkpoint."""
-        return self.path / "training.json"
+    weights = Inside("model.safetensors")
+    """The model's weights."""
+    config = Inside("config.yaml")
+    """The settings, every default resolved."""
+    vocab = Inside("vocab.model")
+    """The vocabulary, a SentencePiece model."""
+    checksums = Inside("checksums.json")
+    """The sha256 of every other file."""
+    notes = Inside("notes.json")
+    """The bundle's origin; not in every bundle."""
+    certificate = Inside(PARITY_NAME)
+    """What an imported model was compared with; only in an imported bundle."""
+    training_tensors = Inside("training.safetensors")
+    """The optimiser's moments; only in a checkpoint."""
+    training_state = Inside("training.json")
+    """The position in training; only in a checkpoint."""
 
     @property
     def required(self) -> tuple[Path, Path, Path]:

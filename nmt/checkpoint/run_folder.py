@@ -15,6 +15,7 @@ from nmt.checkpoint.scores import Score, best_updates, score_in_notes, scores_un
 from nmt.config import CheckpointsConfig, load_yaml, read_config
 from nmt.errors import CheckpointError, ConfigError, NmtError, OutputError
 from nmt.files import flush_folder, free_name, put_back
+from nmt.inside import Inside
 from nmt.locking import holder, is_held, is_lock
 from nmt.ownership import Kind, remove_own
 from nmt.writing import temporary_path, temporary_paths, writing
@@ -29,70 +30,32 @@ class RunFolder:
 
     path: Path
 
-    @property
-    def config(self) -> Path:
-        """The settings, every default resolved."""
-        return self.path / "config.yaml"
-
-    @property
-    def data(self) -> Path:
-        """The paths and weights of the data sets."""
-        return self.path / "data.json"
-
-    @property
-    def manifests(self) -> Path:
-        """The folder with copies of the data sets' manifests, made when the run started."""
-        return self.path / "manifests"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON record per logged update, validation and event."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def last(self) -> Path:
-        """A link to the newest checkpoint."""
-        return self.path / "last"
-
-    @property
-    def best(self) -> Path:
-        """A link to the checkpoint with the best validation score."""
-        return self.path / "best"
-
-    @property
-    def average(self) -> Path:
-        """The bundle that ``nmt average-checkpoints`` writes."""
-        return self.path / "average"
-
-    @property
-    def sampled(self) -> Path:
-        """The folder of shards with sampled subwords, which are replaced every epoch."""
-        return self.path / "sampled"
-
-    @property
-    def tensorboard(self) -> Path:
-        """The folder of event files for TensorBoard."""
-        return self.path / "tensorboard"
-
-    @property
-    def report(self) -> Path:
-        """The page that ``nmt report`` writes."""
-        return self.path / "report.html"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the process that trains in the folder."""
-        return self.path / ".lock"
-
-    @property
-    def launch(self) -> Path:
-        """The id of the torchrun launch that claimed the folder for a fresh start."""
-        return self.path / ".nmt.launch"
+    config = Inside("config.yaml")
+    """The settings, every default resolved."""
+    data = Inside("data.json")
+    """The paths and weights of the data sets."""
+    manifests = Inside("manifests")
+    """The folder with copies of the data sets' manifests, made when the run started."""
+    metrics = Inside("metrics.jsonl")
+    """One JSON record per logged update, validation and event."""
+    checkpoints = Inside("checkpoints")
+    """The folder of the checkpoints."""
+    last = Inside("last")
+    """A link to the newest checkpoint."""
+    best = Inside("best")
+    """A link to the checkpoint with the best validation score."""
+    average = Inside("average")
+    """The bundle that ``nmt average-checkpoints`` writes."""
+    sampled = Inside("sampled")
+    """The folder of shards with sampled subwords, which are replaced every epoch."""
+    tensorboard = Inside("tensorboard")
+    """The folder of event files for TensorBoard."""
+    report = Inside("report.html")
+    """The page that ``nmt report`` writes."""
+    lock = Inside(".lock")
+    """Held by the process that trains in the folder."""
+    launch = Inside(".nmt.launch")
+    """The id of the torchrun launch that claimed the folder for a fresh start."""
 
     def checkpoint(self, update: int) -> Path:
         """The folder of the checkpoint of an update."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.inside import Inside
+
 
 @dataclass(frozen=True)
 class DataFolder:
@@ -12,25 +14,14 @@ class DataFolder:
 
     path: Path
 
-    @property
-    def manifest(self) -> Path:
-        """Sources, filters, counts and checksums of the data set."""
-        return self.path / "manifest.json"
-
-    @property
-    def vocab(self) -> Path:
-        """The SentencePiece model."""
-        return self.path / "vocab.model"
-
-    @property
-    def pieces(self) -> Path:
-        """The pieces of the vocabulary, one per line, for readers."""
-        return self.path / "vocab.txt"
-
-    @property
-    def shards(self) -> Path:
-        """The folder of the encoded text."""
-        return self.path / "shards"
+    manifest = Inside("manifest.json")
+    """Sources, filters, counts and checksums of the data set."""
+    vocab = Inside("vocab.model")
+    """The SentencePiece model."""
+    pieces = Inside("vocab.txt")
+    """The pieces of the vocabulary, one per line, for readers."""
+    shards = Inside("shards")
+    """The folder of the encoded text."""
 
     def text(self, split: str, language: str) -> Path:
         """One side of a split, one sentence per line."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Mapping
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -84,10 +84,43 @@ class Trainer:
             WriteError: a checkpoint or record could not be written.
             LostPeerError: another rank is gone.
         """
+        with self._finishing(), self._log.open():
+            self._start = time.perf_counter() - self.progress.seconds
+            if self.progress.update and self._validation_is_due(self.progress.ending(self._config)):
+                # The run was stopped between an update and its validation.
+                self._validate()
+                if (ending := self._ending(None)) is not None:
+                    self._save(again=True)
+                    return ending
+
+            update_start = time.perf_counter()
+            with closing(self._planned_updates()) as planned:
+                for plan in planned:
+                    result = self._update(plan, update_start)
+                    ending = self._ending(result)
+                    if ending is not None:
+                        self._log_updates()
+                    if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
+                        self._validate()
+                        ending = ending or self._ending(None)
+                    if ending is Ending.MINUTES:
+                        self._limits.spend_the_minutes()
+                    if ending is not None or self._saving_is_due():
+                        self._save()
+                    if ending is not None:
+                        self._log_updates()
+                        return ending
+                    update_start = time.perf_counter()
+            # A signal came while the loop waited for data.
+            self._save()
+            return Ending.INTERRUPTED
+
+    @contextmanager
+    def _finishing(self) -> Iterator[None]:
+        """Wait until the last checkpoint is written, whether the body succeeds or not; say where an error happened."""
         with telling_where_to_resume(self._run):
             try:
-                with self._log.open():
-                    ending = self._train()
+                yield
             except Exception as error:
                 error.add_note(f"It happened at update {self.progress.update:,}.")
                 try:
@@ -97,38 +130,6 @@ class Trainer:
                 raise
             self._writer.finish()
             self._log_warnings()
-            return ending
-
-    def _train(self) -> Ending:
-        self._start = time.perf_counter() - self.progress.seconds
-        if self.progress.update and self._validation_is_due(self.progress.ending(self._config)):
-            # The run was stopped between an update and its validation.
-            self._validate()
-            if (ending := self._ending(None)) is not None:
-                self._save(again=True)
-                return ending
-
-        update_start = time.perf_counter()
-        with closing(self._planned_updates()) as planned:
-            for plan in planned:
-                result = self._update(plan, update_start)
-                ending = self._ending(result)
-                if ending is not None:
-                    self._log_updates()
-                if ending is not Ending.INTERRUPTED and self._validation_is_due(ending):
-                    self._validate()
-                    ending = ending or self._ending(None)
-                if ending is Ending.MINUTES:
-                    self._limits.spend_the_minutes()
-                if ending is not None or self._saving_is_due():
-                    self._save()
-                if ending is not None:
-                    self._log_updates()
-                    return ending
-                update_start = time.perf_counter()
-        # A signal came while the loop waited for data.
-        self._save()
-        return Ending.INTERRUPTED
 
     def _planned_updates(self) -> Generator[PlannedUpdate]:
         updates = self._epochs.updates(
@@ -147,22 +148,12 @@ class Trainer:
         return self.progress.micro_batch_tokens
 
     def _update(self, plan: PlannedUpdate, start: float) -> UpdateResult:
-        """Make an update and log it.
+        """Make an update, again from smaller micro-batches until they fit into memory, and log it.
 
         Args:
             start: when the wait for its batches began.
         """
         waited = time.perf_counter() - start
-        result = self._learn(plan, start)
-        self._meter.add(result, time.perf_counter() - start, waited, memory_in_use(self._device))
-        self._writer.check()
-        self._log_warnings()
-        if self.progress.update % self._config.logging.every_updates == 0:
-            self._log_updates()
-        self._log.progressed()
-        return result
-
-    def _learn(self, plan: PlannedUpdate, start: float) -> UpdateResult:
         progress, scale = self.progress, self.progress.loss_scale
         could_be_scaled = scale is not None and scale.value > 1
         self._learning_rate = self._next_learning_rate()
@@ -190,6 +181,12 @@ class Trainer:
         if scale is not None:
             scale.adapt(overflowed=result.outcome is Outcome.SKIPPED)
         self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
+        self._meter.add(result, time.perf_counter() - start, waited, memory_in_use(self._device))
+        self._writer.check()
+        self._log_warnings()
+        if progress.update % self._config.logging.every_updates == 0:
+            self._log_updates()
+        self._log.progressed()
         return result
 
     def _count_skipped(self, plan: PlannedUpdate, result: UpdateResult, *, could_be_scaled: bool) -> None:
