@@ -19,6 +19,7 @@ from nmt.kernels.linear import Linear
 from nmt.kernels.packing import Packing
 from nmt.kernels.policy import AttentionKernel, Kernels
 from nmt.model.masks import Mask
+from nmt.model.variants import AdditiveAttention, unscaled
 
 
 def attention_weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None) -> Tensor:
@@ -36,42 +37,6 @@ def attention(
 ) -> Tensor:
     """softmax(Q K^T / sqrt(d_k)) V (equation 1), with dropout of the weights; (B, H, T, V)."""
     return F.dropout(attention_weights(query_BHTK, key_BHSK, mask), dropout) @ value_BHSV
-
-
-def unscaled(attention: AttentionKernel) -> AttentionKernel:
-    """Dot-product attention without 1/sqrt(d_k) (section 3.2.1): the queries are multiplied by sqrt(d_k) before."""
-
-    def attend(query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        return attention(query_BHTK * math.sqrt(query_BHTK.shape[-1]), key_BHSK, value_BHSV, mask, dropout)
-
-    return attend
-
-
-class AdditiveAttention(nn.Module):
-    """Attention whose scores are v^T tanh(query + key), with a vector v per head (Bahdanau et al. 2015).
-
-    The projections of queries and keys are those of the paper's heads. The sums of all pairs are held in memory: d_k
-    times as many numbers as the scores.
-    """
-
-    __call__: Callable[..., Tensor]
-
-    def __init__(self, heads: int, key_size: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(heads, key_size, 1))
-        bound = math.sqrt(6 / (key_size + 1))  # Glorot, for K inputs and one output
-        nn.init.uniform_(self.weight, -bound, bound)
-
-    def forward(
-        self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float
-    ) -> Tensor:
-        """As :func:`attention`."""
-        # The product below would copy the sums of heads that do not lie together.
-        query_BHTK, key_BHSK = query_BHTK.contiguous(), key_BHSK.contiguous()
-        sums_BHTSK = (query_BHTK[:, :, :, None] + key_BHSK[:, :, None]).tanh_()
-        scores_BHTS = (sums_BHTSK @ self.weight[:, None]).squeeze(-1)
-        weights_BHTS = torch.softmax(scores_BHTS if mask is None else scores_BHTS + mask, dim=-1)
-        return F.dropout(weights_BHTS, dropout) @ value_BHSV
 
 
 def choose_attention(config: ModelConfig, kernels: Kernels) -> AttentionKernel:

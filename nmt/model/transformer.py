@@ -19,9 +19,10 @@ from nmt.kernels.private import compiled_for_any_shape
 from nmt.kernels.sentence_rows import SentenceRows, suits_flash_attention
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
-from nmt.model.masks import AdditiveMask, Mask, SentenceMask, additive_mask, source_mask, target_mask, unseen_source
+from nmt.model.masks import AdditiveMask, Mask, SentenceMask, additive_mask, causal_mask, unseen_source
 from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
 from nmt.model.state import DecodingState, Encoded, LayerState, Past, SearchState, WholeTarget
+from nmt.model.variants import source_neighbourhood, target_neighbourhood
 
 State = TypeVar("State", bound=SearchState)
 
@@ -116,7 +117,7 @@ class Transformer(nn.Module):
         unseen_BS = unseen_source(source_BS, sees_eos=self.config.source_eos)
         mask_B11S = additive_mask(unseen_BS, self.embedding.weight.dtype)[:, None, None, :]
         packing = self._packing(source_BS, lengths_B)
-        mask = self._sentence_mask(packing, packing) or source_mask(mask_B11S, self.config.source_neighbours)
+        mask = self._sentence_mask(packing, packing) or self._source_mask(mask_B11S)
         x_MD = self.dropout(packing.pack(self.source_positions(self.embedding.source(source_BS), packing.positions)))
         for index, layer in enumerate(self.encoder):
             x_MD = self._through(layer, x_MD, observed(mask, observer.encoder, index), packing)
@@ -141,8 +142,7 @@ class Transformer(nn.Module):
         packing = self._packing(target_BT, lengths_B)
         past = WholeTarget(
             encoded,
-            self._sentence_mask(packing, packing, is_causal=True)
-            or target_mask(target_BT, self.config.target_neighbours, self.embedding.weight.dtype),
+            self._sentence_mask(packing, packing, is_causal=True) or self._target_mask(target_BT),
             self._sentence_mask(packing, encoded.packing) or AdditiveMask(encoded.mask_B11S),
         )
         pasts = [past.observed(observer, index) for index in range(len(self.decoder))]
@@ -190,6 +190,14 @@ class Transformer(nn.Module):
         if attend is None or not isinstance(queries, SentenceRows) or not isinstance(keys, SentenceRows):
             return None
         return SentenceMask(attend, queries, keys, is_causal)
+
+    def _source_mask(self, mask_B11S: Tensor) -> Mask:
+        near = self.config.source_neighbours
+        return AdditiveMask(mask_B11S) if near is None else source_neighbourhood(mask_B11S, near)
+
+    def _target_mask(self, target_BT: Tensor) -> Mask:
+        near, dtype = self.config.target_neighbours, self.embedding.weight.dtype
+        return causal_mask(target_BT, dtype) if near is None else target_neighbourhood(target_BT, near, dtype)
 
     def _through_decoder(self, x_ND: Tensor, pasts: Sequence[Past], packing: Packing) -> Tensor:
         x_ND = self.dropout(x_ND)

@@ -9,9 +9,16 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import ModelConfig
-from nmt.model.attention import AdditiveAttention, attention, choose_attention
-from nmt.model.masks import MIN_BLOCK, AdditiveMask, additive_mask, neighbourhood, source_mask, target_mask
+from nmt.model.attention import attention, choose_attention
+from nmt.model.masks import AdditiveMask, additive_mask
 from nmt.model.transformer import Transformer
+from nmt.model.variants import (
+    MIN_BLOCK,
+    AdditiveAttention,
+    neighbourhood,
+    source_neighbourhood,
+    target_neighbourhood,
+)
 
 LONG = 3 * MIN_BLOCK + 5
 
@@ -89,7 +96,7 @@ def test_long_padded_batches_through_the_band_equal_masks_of_all_pairs(kernels, 
     for by_pairs in (False, True):
         with monkeypatch.context() as patch:
             if by_pairs:
-                patch.setattr("nmt.model.masks.neighbourhood", lambda padding, b, a, dtype: band(padding, b, a))
+                patch.setattr("nmt.model.variants.neighbourhood", lambda padding, b, a, dtype: band(padding, b, a))
             model.zero_grad()
             logits = model(source, target)[real]
             logits.square().sum().backward()
@@ -100,7 +107,7 @@ def test_long_padded_batches_through_the_band_equal_masks_of_all_pairs(kernels, 
 
 def test_long_neighbourhoods_compute_no_more_than_all_pairs():
     for length, neighbours in ((1_001, 500), (600, 256), (40, 16)):
-        mask = source_mask(torch.zeros(1, 1, 1, length), neighbours)
+        mask = source_neighbourhood(torch.zeros(1, 1, 1, length), neighbours)
         assert isinstance(mask, AdditiveMask)
         assert mask.mask.numel() == length**2
 
@@ -132,13 +139,17 @@ def test_a_piece_reaches_as_far_as_the_layers_let_it():
     assert reached == list(range(LONG // 2 - 12, LONG // 2 + 13))
 
 
-@pytest.mark.parametrize("make", [source_mask, target_mask])
+@pytest.mark.parametrize("make", [source_neighbourhood, target_neighbourhood])
 def test_restricted_attention_takes_linear_time_and_memory(make):
     """Counted as operations and as the numbers of the mask, the largest tensor that does not depend on d_model."""
     counts, sizes = [], []
     for length in (1_024, 2_048, 4_096, 8_192):
         tokens = torch.ones(1, length, dtype=torch.long)
-        mask = source_mask(torch.zeros(1, 1, 1, length), 16) if make is source_mask else make(tokens, 16, torch.float32)
+        mask = (
+            source_neighbourhood(torch.zeros(1, 1, 1, length), 16)
+            if make is source_neighbourhood
+            else make(tokens, 16, torch.float32)
+        )
         query = torch.empty(1, 2, length, 8, device="meta")
         on_meta = replace(mask, mask_BNCW=mask.mask_BNCW.to("meta"))
         with FlopCounterMode(display=False) as counter:
