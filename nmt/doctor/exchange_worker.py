@@ -13,7 +13,7 @@ import time
 import torch
 
 from nmt.device import choose_hardware, synchronize
-from nmt.training.ranks.exchange import joined, ranks_of_environment
+from nmt.training.ranks.exchange import process_group, ranks_of_environment
 
 _TRIALS = 5
 # The gradients of base and big with 37,000 pieces are the last two.
@@ -30,7 +30,7 @@ def main() -> None:
         local_ranks=ranks.local_size,
     ).device
     found = []
-    with joined(ranks, device):
+    with process_group(ranks, device):
         for megabytes in _MEGABYTES[device.type]:
             tensor = torch.ones(megabytes * 250_000, device=device)
             seconds = []

@@ -16,7 +16,7 @@ from nmt.bench.training_speed import BenchLearner, bench_updates
 from nmt.config import Config
 from nmt.device import Hardware, synchronize
 from nmt.training.input.feed import PlannedUpdate
-from nmt.training.ranks.exchange import Ranks, joined, ranks_of_environment
+from nmt.training.ranks.exchange import Ranks, process_group, ranks_of_environment
 from nmt.training.run import hardware_of
 from nmt.training.start.setup import resolve_config
 
@@ -28,7 +28,7 @@ def main() -> None:
     data, device, updates, *tasks = sys.argv[1:]
     ranks, found = ranks_of_environment(), []
     configs = [_config(Path(data), device, *task.split(":")) for task in tasks]
-    with joined(ranks, hardware_of(configs[0], ranks).device):
+    with process_group(ranks, hardware_of(configs[0], ranks).device):
         for task, config in zip(tasks, configs, strict=True):
             rate = _tokens_per_second(Path(data), config, int(updates), ranks)
             found.append([task.split(":")[0], config.batching.update_tokens, rate])

@@ -57,7 +57,7 @@ class Learner:
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         trainable = list(self.parameters.values())
         self.average = MovingAverage(trainable, training.ema_decay) if training.ema_decay is not None else None
-        self.optimizer = Adam(self.parameters, config.optimizer, ranks)
+        self.optimizer = Adam(self.parameters, config.optimizer)
         self._clip_norm = config.optimizer.clip_norm
         self._hardware = hardware
         self._label_smoothing = training.label_smoothing
@@ -199,11 +199,9 @@ class Learner:
         with self.weights_in_use():
             return dict(self.model.state_dict())
 
-    def training_tensors(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """The tensors that are saved beside the model: Adam's moments by parameter name; also the weights that learn,
         if the saved model is their average or is rounded from fp64.
-
-        Every rank calls this; the main rank has all of them.
         """
         return self.optimizer.moments() | self._learnt()
 
@@ -217,25 +215,23 @@ class Learner:
             return {}
         return {f"learnt.{name}": parameter.detach() for name, parameter in self.parameters.items()}
 
-    def restore(self, tensors: Mapping[str, Tensor], updates: int) -> None:
-        """Resume from :meth:`training_tensors`; the model already holds the tensors of :meth:`weights`.
-
-        Every rank calls this, and then :meth:`synchronize`; the main rank's tensors are those that count.
+    def load_state_dict(self, tensors: Mapping[str, Tensor], updates: int) -> None:
+        """Resume from :meth:`state_dict`; the model already holds the tensors of :meth:`weights`.
 
         Args:
             updates: the number of updates made, without those that were skipped.
         """
-        self.optimizer.restore(tensors, updates)
+        self.optimizer.load_moments(tensors, updates)
         if self.average is not None:
             self.average.restart()
         for name, parameter in self.parameters.items():
             if f"learnt.{name}" in tensors:
                 parameter.data.copy_(tensors[f"learnt.{name}"])
 
-    def synchronize(self) -> None:
-        """Copy weights from the main rank."""
+    def broadcast(self) -> None:
+        """Copy weights, their average and the moments from the main rank. Every rank calls this."""
         averages = self.average.tensors if self.average is not None else []
-        for tensor in (*self.model.state_dict().values(), *averages):
+        for tensor in (*self.model.state_dict().values(), *averages, *self.optimizer.moments().values()):
             self._ranks.broadcast(tensor)
 
 

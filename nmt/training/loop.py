@@ -15,7 +15,7 @@ from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.device import memory_in_use
 from nmt.errors import TrainingError
-from nmt.training.input.feed import Epochs, PlannedUpdate, ahead
+from nmt.training.input.feed import Epochs, PlannedUpdate, prefetched
 from nmt.training.learner import Learner
 from nmt.training.listener import Listener
 from nmt.training.metrics_file import Meter
@@ -140,7 +140,7 @@ class Trainer:
             pads=not self._learner.model.takes_sentence_rows,
         )
         # Several ranks must stop at the same update; a single one may stop while it waits for data.
-        return ahead(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
+        return prefetched(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
 
     def _micro_batch_tokens(self) -> int:
         """The size of micro-batches; between updates it is the same on all ranks."""
@@ -295,7 +295,6 @@ class Trainer:
         if progress.update == self._saved_update and not again:
             return
         self._saved_update, self._saved_seconds = progress.update, progress.seconds
-        training = self._learner.training_tensors()
         if self._ranks.is_main:
-            weights = self._learner.weights()
+            weights, training = self._learner.weights(), self._learner.state_dict()
             self._writer.save(progress.update, weights, training, progress.values(), progress.scores)

@@ -28,7 +28,13 @@ from nmt.training.listener import Listener
 from nmt.training.loop import Trainer
 from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Ending, Progress
-from nmt.training.ranks.exchange import Ranks, is_under_torchrun, joined, ranks_of_environment, saving_when_orphaned
+from nmt.training.ranks.exchange import (
+    Ranks,
+    is_under_torchrun,
+    process_group,
+    ranks_of_environment,
+    saving_when_orphaned,
+)
 from nmt.training.saving import tidy
 from nmt.training.start.beginning import Beginning, find_beginning, make_learner
 from nmt.training.start.changes import refuse_changes
@@ -95,7 +101,7 @@ def train(
         # still saves.
         ExitStack() as until_all_have_saved,
         saving_when_orphaned(lambda: bool(stop)),
-        joined(ranks, hardware.device, lambda: bool(stop)),
+        process_group(ranks, hardware.device, lambda: bool(stop)),
         run_folder(run, ranks, fresh=fresh) as folder,
         _locked(folder, ranks, listener),
     ):
@@ -221,7 +227,7 @@ def rehearse(data: Sequence[Path], run: Path, config: Config, *, init_from: Path
     """
     ranks = ranks_of_environment()
     hardware = hardware_of(config, ranks)
-    with joined(ranks, hardware.device):
+    with process_group(ranks, hardware.device):
         training_data = TrainingData.open(data, config)
         check_memory(config, hardware, ranks)
         beginning = Beginning(Progress(), hardware, init_from=init_from, data=tuple(data))

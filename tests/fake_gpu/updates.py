@@ -160,8 +160,8 @@ def test_a_learner_resumes_from_its_tensors(gpu, options):
     first, second = learner(hardware, **options), learner(hardware, **options)
     updated(first)
     weights = {name: tensor.cpu() for name, tensor in first.weights().items()}
-    tensors = {name: tensor.cpu() for name, tensor in first.training_tensors().items()}
+    tensors = {name: tensor.cpu() for name, tensor in first.state_dict().items()}
     second.model.load_state_dict(weights)
-    second.restore(tensors, 2)
-    second.synchronize()
+    second.load_state_dict(tensors, 2)
+    second.broadcast()
     assert_equal(updated(first), updated(second), within=0)

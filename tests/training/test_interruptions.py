@@ -97,7 +97,7 @@ def test_a_signal_after_the_last_save_does_not_cut_the_end_short(run_training, t
         yield
         signal_self(signal.SIGTERM)  # as the watch over the launcher sends it, to a rank that was told to stop before
 
-    monkeypatch.setattr(run_module, "joined", ended_by_a_signal)
+    monkeypatch.setattr(run_module, "process_group", ended_by_a_signal)
     monkeypatch.setattr(stopping, "SECONDS_OF_ONE_SIGNAL", 600.0)
     listener.at_update = lambda update: signal_self(signal.SIGTERM) if update == 7 else None
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("acted at once"))

@@ -13,7 +13,7 @@ from nmt.errors import ConfigError, TrainingError
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, derived_seed
 from nmt.training.loss_scale import LossScale
-from nmt.training.optimizer import make_optimizer
+from nmt.training.optimizer import Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Outcome
 from nmt.training.start.beginning import freeze
@@ -109,13 +109,12 @@ def test_ranks_draw_different_dropout():
 
 def test_the_learning_rate_and_adam_are_the_papers():
     parameter = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
-    optimizer = make_optimizer([parameter], OptimizerConfig())
+    optimizer = Adam({"weight": parameter}, OptimizerConfig())
     m = v = 0.0
     expected = 1.0
     for step, gradient in enumerate([0.5, -2.0, 0.25], start=1):
         parameter.grad = torch.tensor([gradient], dtype=torch.float64)
-        optimizer.param_groups[0]["lr"] = 0.01
-        optimizer.step()
+        optimizer.step(parameter.grad.norm(), 0.01)
         m, v = 0.9 * m + 0.1 * gradient, 0.98 * v + 0.02 * gradient**2
         expected -= 0.01 * (m / (1 - 0.9**step)) / ((v / (1 - 0.98**step)) ** 0.5 + 1e-9)
         assert parameter.item() == pytest.approx(expected, rel=1e-12)
@@ -130,10 +129,10 @@ def test_a_restored_learner_goes_on_where_it_was(ema_decay):
     for update in range(1, 4):
         first.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-2)
     saved_weights = {name: tensor.clone() for name, tensor in first.weights().items()}
-    saved = {name: tensor.clone() for name, tensor in first.training_tensors().items()}
+    saved = {name: tensor.clone() for name, tensor in first.state_dict().items()}
     second = learner(dropout=0.1, precision="fp32", ema_decay=ema_decay)
     second.model.load_state_dict(saved_weights)
-    second.restore(saved, 3)
+    second.load_state_dict(saved, 3)
     for update in range(4, 7):
         second.update(batches, update=update, target_tokens=tokens(batches), learning_rate=1e-2)
     assert torch.equal(weights(straight), weights(second))
@@ -218,11 +217,11 @@ def test_an_update_that_does_not_fit_is_made_again_from_smaller_micro_batches_an
     for update in (1, 2, 3):
         settings = {"update": update, "target_tokens": whole.target_tokens, "learning_rate": 1e-3}
         expected, failures = undisturbed.update([whole], **settings), failing.failures
-        before = {name: tensor.clone() for name, tensor in disturbed.training_tensors().items()}
+        before = {name: tensor.clone() for name, tensor in disturbed.state_dict().items()}
         while (found := disturbed.update(of_size(chosen, size), **settings)).outcome is Outcome.AGAIN:
             assert found.fitting_tokens < size
             size = found.fitting_tokens
-            assert all(torch.equal(tensor, before[name]) for name, tensor in disturbed.training_tensors().items())
+            assert all(torch.equal(tensor, before[name]) for name, tensor in disturbed.state_dict().items())
             failures += 1
         assert failures == failing.failures
         assert found.cross_entropy == pytest.approx(expected.cross_entropy, rel=1e-9)
@@ -258,10 +257,10 @@ def test_a_gradient_that_is_not_finite_leaves_everything_as_it_was(bad):
     handle = made.parameters["embedding.weight"].register_hook(
         lambda grad: grad.index_fill(0, torch.tensor([5]), bad) if poisoned else grad
     )
-    before = {name: tensor.clone() for name, tensor in {**made.weights(), **made.training_tensors()}.items()}
+    before = {name: tensor.clone() for name, tensor in {**made.weights(), **made.state_dict()}.items()}
     result = made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=1e-2)
     assert result.outcome is Outcome.SKIPPED
-    for name, tensor in {**made.weights(), **made.training_tensors()}.items():
+    for name, tensor in {**made.weights(), **made.state_dict()}.items():
         assert torch.equal(tensor, before[name]), name
     # The update after it is as if there had been none before it.
     poisoned.clear()
@@ -306,7 +305,7 @@ def test_frozen_parameters_keep_their_values():
     made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=1e-2)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, before[name]) == name.startswith(("encoder.", "embedding.")), name
-    assert not any("encoder." in name for name in made.training_tensors())
+    assert not any("encoder." in name for name in made.state_dict())
     with pytest.raises(ConfigError, match="matches no parameter"):
         freeze(model, ["encodr.*"])
     with pytest.raises(ConfigError, match="nothing is left to learn"):

@@ -107,7 +107,7 @@ def _dealt(
     return [collate(shards, pairs) for pairs in shares]
 
 
-def ahead(
+def prefetched(
     items: Iterator[T], depth: int = UPDATES_AHEAD, *, until: Callable[[], object] = lambda: False
 ) -> Generator[T]:
     """Yield the items of an iterator, which a thread makes up to ``depth`` items ahead.

@@ -151,7 +151,7 @@ def _never() -> bool:
 
 
 @contextmanager
-def joined(ranks: Ranks, device: torch.device, is_stopping: Callable[[], bool] = _never) -> Iterator[None]:
+def process_group(ranks: Ranks, device: torch.device, is_stopping: Callable[[], bool] = _never) -> Iterator[None]:
     """Connect to the other ranks while the body runs: with NCCL between GPUs, otherwise with gloo.
 
     Args:
@@ -208,7 +208,7 @@ def saving_when_orphaned(is_stopping: Callable[[], bool]) -> Iterator[None]:
     Otherwise an orphaned rank would continue unseen, and would block the same command.
 
     Args:
-        is_stopping: as for :func:`joined`. A second signal would end a rank that is saving.
+        is_stopping: as for :func:`process_group`. A second signal would end a rank that is saving.
     """
     parent, is_over = os.getppid(), threading.Event()
 

@@ -156,8 +156,8 @@ def make_learner(beginning: Beginning, config: Config, vocab: Vocabulary, ranks:
             model.load_state_dict(bundle.weights)
     freeze(model, config.training.freeze, whose=str(beginning.checkpoint or "the model"))
     learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
-    learner.restore(state.tensors if state is not None else {}, progress.update - progress.skipped)
-    learner.synchronize()
+    learner.load_state_dict(state.tensors if state is not None else {}, progress.update - progress.skipped)
+    learner.broadcast()
     return learner
 
 

@@ -119,12 +119,12 @@ EXCHANGE = """
 import json, math, sys
 from pathlib import Path
 import torch
-from nmt.training.ranks.exchange import joined, ranks_of_environment
+from nmt.training.ranks.exchange import process_group, ranks_of_environment
 
 ranks = ranks_of_environment()
 rank = ranks.rank
 values = [None, True, 2**70, 0.1 + rank, 5e-324, math.inf, "\\u00fc\\udcff" * (1 + 99 * rank), {"a": [rank]}]
-with joined(ranks, torch.device("cpu")):
+with process_group(ranks, torch.device("cpu")):
     refused = []
     for exchange in (ranks.broadcast_object, ranks.gather):
         try:
