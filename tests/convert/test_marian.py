@@ -28,7 +28,7 @@ from nmt.convert.given import NOTHING_GIVEN, Given
 from nmt.convert.importing import import_model
 from nmt.convert.marian.reading import find_files, read_marian, read_npz
 from nmt.convert.marian.software import MarianSide
-from nmt.convert.marian.vocabulary import read_yaml_pieces, write_yaml_pieces
+from nmt.convert.marian.vocabulary import read_vocabulary, read_yaml_pieces, write_yaml_pieces
 from nmt.convert.marian.writing import MARIAN
 from nmt.convert.targets import find_target
 from nmt.errors import CheckpointError, ConfigError, NmtError, VocabularyError
@@ -163,6 +163,12 @@ NASTY = [
 
 def test_every_piece_of_a_yaml_vocabulary_comes_back():
     assert read_yaml_pieces(write_yaml_pieces(NASTY), "x") == NASTY
+
+
+def test_only_a_newline_ends_a_piece_where_each_has_a_line(tmp_path):
+    pieces = ["</s>", "<unk>", "a\x85b", "\u2028", "c\r", "\x0c"]
+    (tmp_path / "vocab.txt").write_bytes("".join(f"{piece}\n" for piece in pieces).encode())
+    assert read_vocabulary(tmp_path / "vocab.txt", None).pieces == tuple(pieces)
 
 
 def test_yaml_as_marian_and_other_writers_write_it_is_read():

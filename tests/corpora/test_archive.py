@@ -47,8 +47,9 @@ def test_members_of_zip_archives_all_at_once(tmp_path):
     assert {path.relative_to(tmp_path / "out").as_posix(): path.read_bytes() for path in paths} == MEMBERS
 
 
-def test_a_leading_dot_is_no_difference(tmp_path):
-    archive = pack(tmp_path / "a.tar", {"./training/a.en": b"one\n"}, "w")
+@pytest.mark.parametrize("mode", ["w", "zip"])
+def test_a_leading_dot_is_no_difference(tmp_path, mode):
+    archive = pack(tmp_path / "archive", {"./training/a.en": b"one\n"}, mode)
     for number, name in enumerate(["training/a.en", "./training/a.en", "training/./a.en"]):
         assert unpack(archive, [name], tmp_path / str(number))[0].read_bytes() == b"one\n"
 

@@ -22,9 +22,9 @@ pytestmark = EVERY_POLICY
 TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=2, dropout=0.0, max_positions=40)
 
 
-def build(seed: int, vocab: int, spread: float = 3.0) -> Transformer:
+def build(seed: int, vocab: int, spread: float = 3.0, **settings) -> Transformer:
     torch.manual_seed(seed)
-    model = Transformer(TINY, vocab, chosen()).double().eval()
+    model = Transformer(TINY.model_copy(update=settings), vocab, chosen()).double().eval()
     torch.nn.init.normal_(model.embedding.weight, std=spread / 8**0.5)  # decided models: scores far apart
     return model
 
@@ -194,6 +194,14 @@ def test_positions_bound_the_output():
     source[0, -1] = EOS
     [[found]] = beam_search([model], source, SearchSettings(beam=2))
     assert len(found.pieces) <= 39
+
+
+def test_the_fewest_positions_of_an_ensemble_bound_the_output():
+    models = [build(5, 20), build(5, 20, max_positions=12)]
+    for model in models:
+        model.embedding.weight.data[EOS] *= 0
+    [[found]] = beam_search(models, torch.tensor([[7, 7, 7, EOS]]), SearchSettings(beam=2))
+    assert len(found.pieces) == 11
 
 
 def test_an_ensemble_of_twins_is_one_of_them_and_of_strangers_their_mean():
