@@ -12,15 +12,14 @@ from pathlib import Path
 from nmt.checkpoint.bundle_files import BundleFolder, damage, is_bundle
 from nmt.checkpoint.kinds import CHECKPOINT, read_json
 from nmt.checkpoint.scores import Score, best_updates, score_in_notes, scores_until
-from nmt.config import CheckpointsConfig, load_yaml, read_config
-from nmt.errors import CheckpointError, ConfigError, NmtError, OutputError
+from nmt.config import CheckpointsConfig, load_yaml
+from nmt.errors import CheckpointError, NmtError, OutputError
 from nmt.files import flush_folder, free_name, put_back
 from nmt.inside import Inside
-from nmt.locking import holder, is_held, is_lock
+from nmt.locking import holder, is_held
 from nmt.ownership import Kind, remove_own
 from nmt.writing import temporary_path, temporary_paths, writing
 
-_FIRST_RECORD = b'{"kind": "start"'
 _CHECKPOINT_NAME = re.compile(r"step-(\d+)")
 
 
@@ -54,8 +53,8 @@ class RunFolder:
     """The page that ``nmt report`` writes."""
     lock = Inside(".lock")
     """Held by the process that trains in the folder."""
-    launch = Inside(".nmt.launch")
-    """The id of the torchrun launch that claimed the folder for a fresh start."""
+    mark = Inside(".nmt")
+    """Written before all else. It holds the id of the torchrun launch that claimed the folder for a fresh start."""
 
     def checkpoint(self, update: int) -> Path:
         """The folder of the checkpoint of an update."""
@@ -72,51 +71,16 @@ def checkpoints(run: Path) -> dict[int, Path]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a run started in a folder, judged by its metrics, its checkpoints or the remains of a crash."""
+    """Whether a run started in a folder, by its mark, or in a copy without it by its metrics or checkpoints."""
+    if RunFolder(folder).mark.is_file():
+        return True
     first = read_json(RunFolder(folder).metrics, first_line=True)
     if isinstance(first, dict) and "kind" in first and "update" in first:
         return True
-    if any(BundleFolder(path).training_state.is_file() for path in checkpoints(folder).values()):
-        return True
-    return _failed_at_first_record(folder)
+    return any(BundleFolder(path).training_state.is_file() for path in checkpoints(folder).values())
 
 
-def _failed_at_first_record(folder: Path) -> bool:
-    """Whether a folder is left from a run that died, or found the disk full, while it wrote its first record."""
-    run = RunFolder(folder)
-    if run.metrics.is_file():
-        if not _is_torn(run.metrics):
-            return False
-    elif not temporary_paths(run.metrics):
-        return False
-    if run.config.is_file():
-        return _holds_settings(run.config)
-    first = {run.metrics, run.config, run.data, run.manifests, run.launch}
-    first.update(temporary_paths(run.metrics), temporary_paths(run.config))
-    return all(is_lock(entry) or entry in first for entry in folder.iterdir())
-
-
-def _is_torn(metrics: Path) -> bool:
-    """Whether the metrics hold only a part of their first record."""
-    with metrics.open("rb") as stream:
-        line = stream.readline()
-    length = min(len(line), len(_FIRST_RECORD))
-    return not line.endswith(b"\n") and line[:length] == _FIRST_RECORD[:length]
-
-
-def _holds_settings(path: Path) -> bool:
-    try:
-        read_config(path)
-    except ConfigError:
-        return False
-    return True
-
-
-def _is_run_or_claimed(folder: Path) -> bool:
-    return is_run(folder) or RunFolder(folder).launch.is_file()
-
-
-RUN = Kind("a run", _is_run_or_claimed, is_folder=True)
+RUN = Kind("a run", is_run, is_folder=True)
 
 
 def latest_intact_checkpoint(run: Path) -> tuple[Path | None, list[str]]:

@@ -45,6 +45,7 @@ from nmt.training.start.recorded_data import write_data_record
 from nmt.training.stopping import StopRequest
 from nmt.training.tensorboard import check_tensorboard
 from nmt.training.validation import VALIDATION_BATCH_TOKENS, Validator
+from nmt.writing import write_file
 
 # Ranks whose launcher was killed, or whose machine another one replaces, save first.
 _SECONDS_UNTIL_RELEASED = 150
@@ -284,7 +285,8 @@ def _write_run_folder(
     Returns:
         The numbers of damaged lines in ``metrics.jsonl``.
     """
-    # The metrics come first, because they identify the folder as a run.
+    if not RunFolder(run).mark.exists():
+        write_file(RunFolder(run).mark, b"")
     metrics = MetricsFile(RunFolder(run).metrics)
     damaged = metrics.begin(
         {"kind": "start", "update": update, "versions": _versions(), "hardware": str(hardware), "ranks": ranks.size}

@@ -53,7 +53,7 @@ def _claimed(run: Path) -> Path:
                     folder.mkdir()
                     try:
                         if launch := _launch():
-                            write_file(RunFolder(folder).launch, launch.encode())
+                            write_file(RunFolder(folder).mark, launch.encode())
                     except WriteError:
                         shutil.rmtree(folder, ignore_errors=True)
                         raise
@@ -70,7 +70,7 @@ def _claimed_before(run: Path) -> Path | None:
     found, number = None, 1
     while (folder := _numbered(run, number)).exists():
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            if RunFolder(folder).launch.read_text("utf-8") == _launch():
+            if RunFolder(folder).mark.read_text("utf-8") == _launch():
                 found = folder
         number += 1
     return found
@@ -79,9 +79,9 @@ def _claimed_before(run: Path) -> Path | None:
 def _remove_empty(folder: Path) -> None:
     """Remove a folder if nothing was written to it, so that its name is free."""
     with contextlib.suppress(OSError):
-        launch = RunFolder(folder).launch
-        if list(folder.iterdir()) == [launch]:
-            launch.unlink()
+        mark = RunFolder(folder).mark
+        if list(folder.iterdir()) == [mark]:
+            mark.unlink()
         folder.rmdir()
 
 
