@@ -293,8 +293,8 @@ def test_models_of_two_source_rules_are_neither_averaged_nor_an_ensemble(tmp_pat
 
 
 def test_the_last_are_by_update_and_the_best_by_score(tmp_path):
-    """Each checkpoint knows the scores up to its own update."""
-    scores = {5: 5.0, 20: 1.0, 100: 9.0}
+    """Each checkpoint knows the scores up to its own update, also those of checkpoints that were deleted."""
+    scores = {5: 5.0, 20: 1.0, 50: 10.0, 100: 9.0}
     for update in (5, 20, 100, 1000):
         known = {of: score for of, score in scores.items() if of <= update}
         save(RunFolder(tmp_path).checkpoint(update), training=state(update, known))

@@ -92,11 +92,11 @@ def test_reserved_characters_of_the_training_text_do_not_cost_a_line():
     assert vocab.decode([ids]) == ["qq\tqq"]
 
 
-@pytest.mark.parametrize(("length", "skipped"), [(4_192, 0), (4_193, 1)])
-def test_lines_of_more_bytes_than_the_trainer_takes_are_skipped_and_counted(length, skipped):
-    trained = train_vocabulary([*LINES, "q" * length], size=80)
+@pytest.mark.parametrize(("character", "length", "skipped"), [("q", 4_192, 0), ("q", 4_193, 1), ("я", 2_097, 1)])
+def test_lines_of_more_bytes_than_the_trainer_takes_are_skipped_and_counted(character, length, skipped):
+    trained = train_vocabulary([*LINES, character * length], size=80)
     assert (trained.skipped_lines, trained.lines) == (skipped, len(LINES) + 1 - skipped)
-    assert (trained.vocab.ids(["q"]) == [Vocabulary.UNK]) == bool(skipped)
+    assert (trained.vocab.ids([character]) == [Vocabulary.UNK]) == bool(skipped)
 
 
 @pytest.mark.parametrize("coverage", [0.97, 1.01])

@@ -37,6 +37,10 @@ def test_prints_tables_and_sentences(compare):
     assert found["words copied from the source, not in the reference"][1].startswith("1 of ")
 
 
+def test_the_language_that_is_given_counts_before_that_of_a_name(compare):
+    assert "tok:zh" in compare("a.txt", "b.txt", "--reference", "ref.de", "--target-lang", "zh").stdout
+
+
 def test_the_number_of_sentences_is_chosen(compare):
     few = compare("a.txt", "b.txt", "--reference", "ref.de", "--samples", "0")
     assert "Sentences that" not in few.stdout

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, DecodingConfig, ModelConfig
 from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
-from nmt.data.vocab import train_vocabulary
+from nmt.data.model_file import with_target_model
+from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise_chrf
@@ -270,6 +271,19 @@ def test_a_line_with_a_prefix_is_translated_whole():
     [found] = translator(config=described()).translate(["Ba do. Ki lu. Me no."], prefixes=["ti"])
     assert found.parts == 1
     assert found.text.startswith("ti")
+
+
+def test_a_prefix_is_segmented_as_target_text():
+    """Its pieces have other ids in the source's vocabulary."""
+    lines = [" ".join(words) for words in itertools.permutations(["xo", "ti", "wu", "se"])]
+    target = train_vocabulary(lines, size=20).vocab
+    vocab = Vocabulary(with_target_model(VOCAB.model_bytes, target.model_bytes), name="both")
+    config = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"tied_embeddings": "decoder"})})
+    built = Transformer(config.model, vocab.target.size, chosen(), source_vocab_size=vocab.size).eval()
+    [found] = Translator(Ensemble((built,), vocab, config), search_settings(config.decoding), CPU).translate(
+        ["ba do"], prefixes=["ti se"]
+    )
+    assert found.text.startswith("ti se")
 
 
 def test_an_ensemble_has_the_positions_of_its_smallest_model():
