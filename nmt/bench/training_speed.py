@@ -24,6 +24,7 @@ from nmt.processor import processor_name
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.input.feed import Epochs, PlannedUpdate
 from nmt.training.learner import Learner
+from nmt.training.loss_scale import LossScale
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.start.beginning import check_tied_embeddings
 from nmt.training.start.cost import flops_of_pairs
@@ -117,13 +118,19 @@ class BenchLearner:
         self.pads = not model.takes_sentence_rows
         """Whether the model pads sentences."""
         self._fitting_tokens = _UNLIMITED
+        scale = LossScale.initial(hardware.precision)
+        self._loss_scale = 1.0 if scale is None else scale.value
 
     def update(self, planned: PlannedUpdate, number: int) -> None:
         """Make an update; what does not fit into memory once is not tried again."""
         while True:
             planned = planned.with_micro_batches_of(min(planned.micro_batch_tokens, self._fitting_tokens))
             result = self.learner.update(
-                planned.batches, update=number, target_tokens=planned.target_tokens, learning_rate=1e-4
+                planned.batches,
+                update=number,
+                target_tokens=planned.target_tokens,
+                learning_rate=1e-4,
+                loss_scale=self._loss_scale,
             )
             if result.fitting_tokens is None:
                 return

@@ -54,7 +54,7 @@ class RunFolder:
     lock = Inside(".lock")
     """Held by the process that trains in the folder."""
     mark = Inside(".nmt")
-    """Written before all else. It holds the id of the torchrun launch that claimed the folder for a fresh start."""
+    """Marks the folder as a run. Empty, or the id of the torchrun launch that claimed the folder for a fresh start."""
 
     def checkpoint(self, update: int) -> Path:
         """The folder of the checkpoint of an update."""

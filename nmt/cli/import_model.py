@@ -34,7 +34,7 @@ def import_model(
     target_lang: Annotated[str | None, typer.Option(metavar="LANG", help="Language of target text.")] = None,
     check_text: CheckText = None,
 ) -> None:
-    """Import a model of another toolkit, or of an earlier version, as a bundle.
+    """Import a model of another toolkit as a bundle.
 
     The bundle is compared with the original: its tensors, vocabulary, scores and outputs. The comparison is written as
     parity.json into the bundle. If a check fails, no bundle is written.

@@ -1,4 +1,4 @@
-"""Import of our own bundles: an older version's bundle, or a run's, written anew as this version writes it."""
+"""Import of our own bundles: a bundle, or that of a run, is written anew."""
 
 from __future__ import annotations
 

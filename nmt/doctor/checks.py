@@ -20,6 +20,7 @@ from nmt.kernels.policy import PLAIN, AttentionKernel, choose_kernels
 from nmt.model.attention import attention
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, batch_losses
+from nmt.training.loss_scale import LossScale
 
 VOCAB_SIZE = 500
 """The pieces of the small models."""
@@ -127,7 +128,7 @@ def check_dropout(hardware: Hardware) -> Check:
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype)
     model = Transformer(config.model, VOCAB_SIZE, kernels).to(hardware.device)
     learner = Learner(model, config, hardware)
-    first, again, following = (_update_gradients(learner, update) for update in (1, 1, 2))
+    first, again, following = (_update_gradients(learner, update, hardware.precision) for update in (1, 1, 2))
     # The kernels of a GPU may add in any order.
     allowed, expected = 0.0 if hardware.device.type == "cpu" else 1e-3, 1e-2
     off, other = (((gradients - first).norm() / first.norm()).item() for gradients in (again, following))
@@ -139,9 +140,11 @@ def check_dropout(hardware: Hardware) -> Check:
     )
 
 
-def _update_gradients(learner: Learner, update: int) -> Tensor:
-    batch = random_batch(24, 20)
-    learner.compute_gradients([batch], update=update, target_tokens=batch.target_tokens)
+def _update_gradients(learner: Learner, update: int, precision: Precision) -> Tensor:
+    batch, scale = random_batch(24, 20), LossScale.initial(precision)
+    learner.compute_gradients(
+        [batch], update=update, target_tokens=batch.target_tokens, loss_scale=1.0 if scale is None else scale.value
+    )
     return joined_gradients(learner)
 
 

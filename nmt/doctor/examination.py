@@ -46,7 +46,7 @@ from nmt.writing import scratch_folder
 MARK = "nmt doctor"
 """What the JSON of an examination is recognised by."""
 _VOCAB_SIZE = 8_000
-_COMPILED = "base"
+_PRESET_COMPILED = "base"
 """The preset whose training is also measured compiled, on a GPU."""
 _SECONDS = 165.0
 # Of the time that is left.
@@ -201,8 +201,8 @@ def _training_tasks(
     others: list[Precision] = ["fp32", "bf16"]
     multiplied = {rate.precision for rate in products} - {chosen[COMPARED].precision}
     tasks += [(COMPARED, precision, False, None) for precision in others if precision in multiplied]
-    if chosen[_COMPILED].device.type == "cuda":
-        tasks.append((_COMPILED, chosen[_COMPILED].precision, True, None))
+    if chosen[_PRESET_COMPILED].device.type == "cuda":
+        tasks.append((_PRESET_COMPILED, chosen[_PRESET_COMPILED].precision, True, None))
     return tasks
 
 

@@ -1,7 +1,7 @@
 """Work of a GPU that is recorded once and then launched whole (a CUDA graph).
 
-An update of few rows, or a step of a search, is hundreds of small kernels. A host needs longer to launch them one by
-one than the GPU needs to run them.
+A step of a search is hundreds of small kernels. A host needs longer to launch them one by one than the GPU needs to run
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Work = Callable[[], None]
 # Recording needs as much memory as the work itself, and a little for the recording.
 _SHARE_OF_FREE_MEMORY = 0.9
 # Earlier versions of torch do not survive a failed recording (pytorch#180395).
-OLDEST_TORCH = "2.13"
+_OLDEST_TORCH = "2.13"
 # A process may record one graph at a time.
 _one_at_a_time = threading.Lock()
 
@@ -126,7 +126,7 @@ def without_cached_casts() -> Iterator[None]:
 
 def cuda_recorder_if_possible(device: torch.device) -> Callable[[], Recorder] | None:
     """What makes a :class:`CudaRecorder`, if this GPU and its driver can record: small work is tried."""
-    if not torch.cuda.is_available() or torch.__version__ < OLDEST_TORCH:
+    if not torch.cuda.is_available() or torch.__version__ < _OLDEST_TORCH:
         return None
     try:
         can_record = _try_to_record(device)

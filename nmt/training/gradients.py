@@ -16,8 +16,8 @@ class GradientBuffer:
 
     Each parameter's ``grad`` is a view into the buffer. Backward passes add to it, and ranks sum it in place: as a
     whole, or in buckets during the last backward pass of an update. A bucket is sent when all of its gradients have
-    arrived. If that pass fails, the rank sends the rest as it is, since the others wait for it; the update is then made
-    again, and begins with :meth:`clear`.
+    arrived. If that pass fails, the rank sends the rest as it is, since the others wait for it. The update is then made
+    again from the beginning, which is :meth:`clear`.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
 from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import MOMENTS, Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.ranks.message import Message, Outcome, Report, UpdateResult
+from nmt.training.ranks.message import Message, Report, UpdateOutcome, UpdateResult
 
 
 class Learner:
@@ -97,7 +97,7 @@ class Learner:
         Args:
             batches: the micro-batches of this rank; there may be none.
             target_tokens: of the whole update, over all ranks.
-            loss_scale: the factor of the loss in fp16, which the gradients lose again when they are summed.
+            loss_scale: the factor of the loss in fp16. Gradients are divided by it before they are summed.
             report: asked when this rank's gradients are there.
 
         Raises:
@@ -121,7 +121,7 @@ class Learner:
         # The host waits for the device only here, after all work was queued.
         result = self._message.result(target_tokens, norm)
         self._busy_seconds = self._clock.seconds()
-        if self.average is not None and result.outcome is Outcome.DONE:
+        if self.average is not None and result.outcome is UpdateOutcome.DONE:
             self.average.update()
         return result
 
@@ -166,16 +166,13 @@ class Learner:
             if sends and index == len(batches) - 1:
                 self._buffer.send_in_next_backward(1 / loss_scale)
             try:
-                inputs = model_inputs(batch, self._hardware.device, as_line=bool(self.model.takes_sentence_rows))
-                losses = self._losses(self.model, inputs, self._label_smoothing, self._hardware)
-                (losses.smoothed * (loss_scale / target_tokens)).backward()  # type: ignore[no-untyped-call]
-                self._message.add_losses(losses)
+                self._pass(batch, loss_scale / target_tokens)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
                 unfit = batch
                 break
-        if unfit is not None:  # no frame of the failed pass is alive any more
+        if unfit is not None:
             release_memory(self._hardware.device)
             if len(unfit.source_BS) == 1:
                 raise TrainingError(
@@ -184,6 +181,14 @@ class Learner:
                     "(`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller model."
                 )
         return unfit
+
+    def _pass(self, batch: Batch, factor: float) -> None:
+        """Add the gradients, times a factor, and the losses of a micro-batch; nothing else that it computes outlives
+        it."""
+        inputs = model_inputs(batch, self._hardware.device, as_line=bool(self.model.takes_sentence_rows))
+        losses = self._losses(self.model, inputs, self._label_smoothing, self._hardware)
+        (losses.smoothed * factor).backward()  # type: ignore[no-untyped-call]
+        self._message.add_losses(losses)
 
     def _positions(self, batch: Batch) -> int:
         """The positions that a micro-batch computes: all, or only those that hold a piece."""

@@ -21,7 +21,7 @@ from nmt.training.listener import Listener
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending, Progress
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.ranks.message import Outcome, Report, UpdateResult
+from nmt.training.ranks.message import Report, UpdateOutcome, UpdateResult
 from nmt.training.run_log import RunLog
 from nmt.training.saving import CheckpointWriter, telling_where_to_resume
 from nmt.training.schedule import learning_rate
@@ -143,7 +143,8 @@ class Trainer:
         return prefetched(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
 
     def _micro_batch_tokens(self) -> int:
-        """The size of micro-batches; between updates it is the same on all ranks."""
+        """The size of micro-batches. It is the same on all ranks when they begin an update; the thread that prepares
+        updates may see an earlier one, which the loop corrects."""
         assert self.progress.micro_batch_tokens is not None
         return self.progress.micro_batch_tokens
 
@@ -168,7 +169,7 @@ class Trainer:
                 loss_scale=1.0 if scale is None else scale.value,
                 report=lambda: Report(bool(self._stop), self._run_seconds(), time.perf_counter() - start),
             )
-            if result.outcome is not Outcome.AGAIN:
+            if result.outcome is not UpdateOutcome.AGAIN:
                 break
             # What did not fit once is not dealt again, so a resumed run deals as this one does.
             progress.micro_batch_tokens = result.fitting_tokens
@@ -179,7 +180,7 @@ class Trainer:
             )
         progress.seconds = result.run_seconds
         if scale is not None:
-            scale.adapt(overflowed=result.outcome is Outcome.SKIPPED)
+            scale.adapt(overflowed=result.outcome is UpdateOutcome.SKIPPED)
         self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
         self._meter.add(result, time.perf_counter() - start, waited, memory_in_use(self._device))
         self._writer.check()
@@ -200,7 +201,7 @@ class Trainer:
             TrainingError: there are too many.
         """
         progress = self.progress
-        if result.outcome is Outcome.DONE:
+        if result.outcome is UpdateOutcome.DONE:
             progress.skipped_in_a_row = 0
             return
         progress.skipped += 1

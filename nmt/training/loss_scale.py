@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from nmt.device import Precision
+
 _FIRST = 2.0**15
 _UPDATES_UNTIL_LARGER = 1_000
 
@@ -18,6 +20,11 @@ class LossScale:
     value: Annotated[float, Field(ge=1, allow_inf_nan=False)] = _FIRST
     good_updates: Annotated[int, Field(ge=0, lt=_UPDATES_UNTIL_LARGER)] = 0
     """Updates since the scale last changed."""
+
+    @staticmethod
+    def initial(precision: Precision) -> LossScale | None:
+        """The scale that a run begins with; None in other precisions than fp16."""
+        return LossScale() if precision == "fp16" else None
 
     def adapt(self, *, overflowed: bool) -> None:
         """Halve the scale after an overflow; double it after 1,000 updates without one."""

@@ -16,7 +16,7 @@ from typing import Any
 from nmt.files import replacing
 from nmt.text import read_lines
 from nmt.training.loss import perplexity
-from nmt.training.ranks.message import Outcome, UpdateResult
+from nmt.training.ranks.message import UpdateOutcome, UpdateResult
 from nmt.writing import append
 
 
@@ -134,7 +134,7 @@ class Meter:
             seconds: the duration of the whole run.
         """
         tokens = sum(result.target_tokens for result in self._results)
-        made = [result for result in self._results if result.outcome is Outcome.DONE]
+        made = [result for result in self._results if result.outcome is UpdateOutcome.DONE]
         record: dict[str, Any] = {
             "kind": "update",
             "update": update,

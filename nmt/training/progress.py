@@ -53,7 +53,7 @@ class Progress:
     """The hardware and the number of ranks for which the micro-batch size below was found."""
     micro_batch_asked: int | str | None = None
     """The setting for which the micro-batch size below was found."""
-    micro_batch_tokens: Annotated[int, Field(ge=1, lt=1 << 53)] | None = None
+    micro_batch_tokens: Annotated[int, Field(ge=1)] | None = None
     """The maximum of tokens of a micro-batch: as asked, as ``auto`` chose it, or less where that did not fit into
     memory. None before preflight has found it."""
     loss_scale: LossScale | None = None

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,16 @@ def test_processes_that_a_launcher_started_examine_nothing(parts, monkeypatch):
     with pytest.raises(ConfigError, match=r"Run it once, without torchrun\."):
         examine(report=parts.append)
     assert parts == []
+
+
+def test_a_share_is_that_of_the_time_that_is_left(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("nmt.doctor.steps.time.monotonic", lambda: now[0])
+    limits = []
+    monkeypatch.setattr("nmt.doctor.steps._limited", lambda seconds: limits.append(seconds) or nullcontext())
+    steps = Steps(60.0, lambda line: None)
+    for passed in (0.0, 40.0, 59.5):
+        now[0] = 100.0 + passed
+        steps.do("a step", 0.5, list, [])
+    assert limits == [30.0, 10.0]
+    assert steps.left_out == ["a step: no time was left"]

@@ -14,7 +14,7 @@ from nmt.kernels.sentence_rows import flash_attention
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.ranks.message import Outcome, UpdateResult
+from nmt.training.ranks.message import UpdateOutcome, UpdateResult
 from tests.fake_gpu.gpu import FakeGpu
 from tests.fake_gpu.ranks import RanksAlone
 from tests.training.test_learner import batch, pairs
@@ -150,7 +150,7 @@ def test_an_update_that_does_not_fit_is_made_again_from_smaller_micro_batches(gp
 
     made.model.forward = fail_once
     settings = {"update": 1, "target_tokens": WHOLE.target_tokens, "learning_rate": 0.01}
-    assert made.update([WHOLE], **settings).outcome is Outcome.AGAIN
+    assert made.update([WHOLE], **settings).outcome is UpdateOutcome.AGAIN
     assert_equal(updated(made, PARTS, gpu=gpu), on_cpu, within=ROUNDING[precision])
 
 

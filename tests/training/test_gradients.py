@@ -6,7 +6,7 @@ from torch import nn
 
 from nmt.training.gradients import GradientBuffer
 from nmt.training.ranks.exchange import Ranks
-from nmt.training.ranks.message import Outcome
+from nmt.training.ranks.message import UpdateOutcome
 from tests.training.test_learner import batch, gradient, learner, pairs, weights
 
 
@@ -100,8 +100,8 @@ def test_what_a_failed_backward_pass_left_is_sent_and_then_forgotten():
     made.model.encoder[0].register_full_backward_hook(fail)
     settings = {"update": 1, "target_tokens": whole.target_tokens, "learning_rate": 0.01}
     plain = learner(ranks=Twice(), overlaps_exchange=False)
-    assert plain.update([whole], **settings).outcome is Outcome.DONE
-    for outcome in (Outcome.AGAIN, Outcome.DONE):
+    assert plain.update([whole], **settings).outcome is UpdateOutcome.DONE
+    for outcome in (UpdateOutcome.AGAIN, UpdateOutcome.DONE):
         ranks.begun.clear()
         assert made.update([whole], **settings).outcome is outcome
         *buckets, _ = ranks.begun

@@ -1,6 +1,7 @@
 """One update: what it comes to does not depend on how it is split."""
 
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from nmt.training.learner import Learner, derived_seed
 from nmt.training.loss_scale import LossScale
 from nmt.training.optimizer import Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
-from nmt.training.ranks.message import Outcome
+from nmt.training.ranks.message import UpdateOutcome
 from nmt.training.start.beginning import freeze
 from tests.policies import EVERY_POLICY, chosen
 
@@ -218,7 +219,7 @@ def test_an_update_that_does_not_fit_is_made_again_from_smaller_micro_batches_an
         settings = {"update": update, "target_tokens": whole.target_tokens, "learning_rate": 1e-3}
         expected, failures = undisturbed.update([whole], **settings), failing.failures
         before = {name: tensor.clone() for name, tensor in disturbed.state_dict().items()}
-        while (found := disturbed.update(of_size(chosen, size), **settings)).outcome is Outcome.AGAIN:
+        while (found := disturbed.update(of_size(chosen, size), **settings)).outcome is UpdateOutcome.AGAIN:
             assert found.fitting_tokens < size
             size = found.fitting_tokens
             assert all(torch.equal(tensor, before[name]) for name, tensor in disturbed.state_dict().items())
@@ -239,7 +240,16 @@ def test_a_single_pair_that_does_not_fit_is_an_error_that_names_it():
     made.model.register_forward_pre_hook(refuse)
     with pytest.raises(TrainingError, match=r"single pair of \d+ source and \d+ target pieces"):
         made.update([batch(pairs(1))], update=1, target_tokens=9, learning_rate=1e-3)
-    assert made.update([batch(pairs(5))], update=1, target_tokens=9, learning_rate=1e-3).outcome is Outcome.AGAIN
+    assert made.update([batch(pairs(5))], update=1, target_tokens=9, learning_rate=1e-3).outcome is UpdateOutcome.AGAIN
+
+
+def test_a_pass_that_failed_holds_no_memory_when_it_is_released(monkeypatch):
+    made, logits, alive = learner(), [], []
+    made.model.register_forward_hook(lambda module, inputs, output: logits.append(weakref.ref(output)))
+    made.model.encoder[0].register_full_backward_hook(lambda *arguments: (_ for _ in ()).throw(out_of_memory()))
+    monkeypatch.setattr("nmt.training.learner.release_memory", lambda device: alive.append(logits[0]() is not None))
+    assert not made.fits(batch(pairs(5)))
+    assert alive == [False]
 
 
 def test_other_errors_are_not_taken_for_want_of_memory():
@@ -259,7 +269,7 @@ def test_a_gradient_that_is_not_finite_leaves_everything_as_it_was(bad):
     )
     before = {name: tensor.clone() for name, tensor in {**made.weights(), **made.state_dict()}.items()}
     result = made.update(batches, update=1, target_tokens=tokens(batches), learning_rate=1e-2)
-    assert result.outcome is Outcome.SKIPPED
+    assert result.outcome is UpdateOutcome.SKIPPED
     for name, tensor in {**made.weights(), **made.state_dict()}.items():
         assert torch.equal(tensor, before[name]), name
     # The update after it is as if there had been none before it.
@@ -267,7 +277,7 @@ def test_a_gradient_that_is_not_finite_leaves_everything_as_it_was(bad):
     handle.remove()
     for one in (made, plain):
         result = one.update(batches, update=2, target_tokens=tokens(batches), learning_rate=1e-2)
-        assert result.outcome is Outcome.DONE
+        assert result.outcome is UpdateOutcome.DONE
     assert torch.equal(weights(made), weights(plain))
 
 
@@ -281,7 +291,7 @@ def test_the_scaled_loss_of_fp16_gives_the_gradients_of_fp32():
     result = made.update(
         batches, update=2, target_tokens=tokens(batches), learning_rate=1e-2, loss_scale=more_than_fp16_holds
     )
-    assert result.outcome is Outcome.SKIPPED
+    assert result.outcome is UpdateOutcome.SKIPPED
     assert torch.equal(weights(made), before)
 
 

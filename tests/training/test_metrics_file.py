@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from nmt.training.metrics_file import MetricsFile
+from nmt.training.metrics_file import Meter, MetricsFile
+from nmt.training.ranks.message import UpdateResult
 from nmt.writing import WriteError
 
 
@@ -76,3 +77,13 @@ def test_a_resumed_run_reports_damaged_lines(run_training, tmp_path, listener):
     assert f"{run}/metrics.jsonl: damaged lines were left out: 2." in listener.notices
     updates = [r["update"] for r in MetricsFile(run / "metrics.jsonl").records() if r["kind"] == "update"]
     assert updates == [2, 4, 5, 6, 7]
+
+
+def test_the_peak_of_the_memory_is_that_since_the_last_record():
+    meter, done = Meter(), UpdateResult(1.0, 1.0, 8, 8, 1.0, (1.0,), wants_to_stop=False, run_seconds=1.0)
+    peaks = []
+    for memory in ((5, 9, 7), (3, 4)):
+        for used in memory:
+            meter.add(done, 1.0, 0.0, used)
+        peaks.append(meter.record(1, epoch=0, learning_rate=0.1, seconds=1.0)["peak_memory_bytes"])
+    assert peaks == [9, 4]

@@ -323,6 +323,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(run_training, tmp_path):
 @pytest.mark.parametrize("left", ["", '{"kind": "start", "upd'])
 def test_the_same_command_starts_a_run_that_ended_at_its_first_record(run_training, tmp_path, left):
     (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".nmt").touch()
     (tmp_path / "run" / "metrics.jsonl").write_text(left)
     run_training(tmp_path / "run", "training.max_updates=2")
     assert records(tmp_path / "run", "start")[0]["update"] == 0

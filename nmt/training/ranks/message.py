@@ -15,14 +15,14 @@ from nmt.device import to_device
 from nmt.training.loss import Losses
 from nmt.training.ranks.exchange import Ranks
 
-# Sums over all ranks: two losses, source tokens, votes to stop, the run's seconds, ranks whose memory ended.
-_SUMS = 6
-_WITHOUT_MEMORY = 5
-# Then three figures in a place of each rank: target tokens, busy seconds, the micro-batch that would fit.
+# Sums over all ranks: two losses, source tokens, votes to stop, the run's seconds.
+_SUMS = 5
+# Then three figures in a place of each rank: target tokens, busy seconds, and if its memory ended, positions that fit.
 _PER_RANK = 3
+_FITTING = 2
 
 
-class Outcome(Enum):
+class UpdateOutcome(Enum):
     """What became of an update, on all ranks alike."""
 
     DONE = "done"
@@ -63,11 +63,11 @@ class UpdateResult:
     """If the update must be made again: positions of a micro-batch that is likely to fit on every rank."""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> UpdateOutcome:
         """What became of it."""
         if self.fitting_tokens is not None:
-            return Outcome.AGAIN
-        return Outcome.DONE if math.isfinite(self.gradient_norm) else Outcome.SKIPPED
+            return UpdateOutcome.AGAIN
+        return UpdateOutcome.DONE if math.isfinite(self.gradient_norm) else UpdateOutcome.SKIPPED
 
 
 class Message:
@@ -97,14 +97,14 @@ class Message:
         target_tokens = sum(batch.target_tokens for batch in batches)
         source_tokens = sum(batch.source_tokens for batch in batches)
         run_seconds = report.run_seconds if self._ranks.is_main else 0.0
-        sums = torch.tensor([source_tokens, report.wants_to_stop, run_seconds, fitting_tokens is not None])
+        sums = torch.tensor([source_tokens, report.wants_to_stop, run_seconds])
         places = torch.zeros(self._ranks.size, _PER_RANK)
         places[self._ranks.rank] = torch.tensor([target_tokens, report.busy_seconds, fitting_tokens or 0])
         self._row[2:] = to_device(torch.cat([sums, places.flatten()]).to(self._row.dtype), self._row.device)
 
     def infinite_if_again(self, norm: Tensor) -> Tensor:
         """The norm of summed gradients; infinite where a rank had not all of its own, so that nothing changes."""
-        return torch.where(self._row[_WITHOUT_MEMORY] > 0, torch.inf, norm)
+        return torch.where(self._row[_SUMS + _FITTING :: _PER_RANK].amax() > 0, torch.inf, norm)
 
     def result(self, target_tokens: int, norm: Tensor) -> UpdateResult:
         """Read the summed row; here the host waits for the device.
@@ -114,7 +114,7 @@ class Message:
             norm: of the gradients.
         """
         values: list[float] = torch.cat([self._row, norm[None]]).tolist()
-        smoothed, cross_entropy, source_tokens, votes, run_seconds, _ = values[:_SUMS]
+        smoothed, cross_entropy, source_tokens, votes, run_seconds = values[:_SUMS]
         tokens, seconds, fitting = (values[_SUMS + i : -1 : _PER_RANK] for i in range(_PER_RANK))
         return UpdateResult(
             smoothed_loss=smoothed / target_tokens,

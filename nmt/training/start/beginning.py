@@ -86,7 +86,8 @@ def find_beginning(
     if is_auto:
         hardware = _with_precision_of_run(hardware, progress)
     _forget_outdated(progress, config, f"{hardware}, ranks: {ranks.size}", listener)
-    progress.loss_scale = (progress.loss_scale or LossScale()) if hardware.precision == "fp16" else None
+    initial = LossScale.initial(hardware.precision)
+    progress.loss_scale = initial and (progress.loss_scale or initial)
     progress = Progress.from_values(ranks.broadcast_object(progress.values()))
     if is_auto:
         hardware = _with_precision_of_run(hardware, progress)

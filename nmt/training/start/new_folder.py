@@ -67,10 +67,10 @@ def _claimed(run: Path) -> Path:
 
 def _claimed_before(run: Path) -> Path | None:
     """The newest folder that an earlier start of this launch has claimed."""
-    found, number = None, 1
-    while (folder := _numbered(run, number)).exists():
+    found, number, launch = None, 1, _launch()
+    while launch and (folder := _numbered(run, number)).exists():
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            if RunFolder(folder).mark.read_text("utf-8") == _launch():
+            if RunFolder(folder).mark.read_text("utf-8") == launch:
                 found = folder
         number += 1
     return found

@@ -92,14 +92,10 @@ def preflight(
     lengths = [data.longest, data.short] if learner.model.takes_sentence_rows else [data.longest]
     # No update has more positions than this for a rank.
     useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
-    size = progress.micro_batch_tokens or _largest_asked(learner, useful, config, hardware, lengths, ranks)
-    worst = worst_batch(min(size, useful), data.longest, _pieces(config))
-    while (seconds := _seconds(learner, worst, hardware)) is None:
-        size = worst.positions // 2
-        worst = worst_batch(size, data.longest, _pieces(config))
-    memory_bytes = memory_in_use(hardware.device)
-    if seconds < _WARMING_UP_SECONDS or config.training.compile:
-        seconds = _seconds(learner, worst, hardware) or seconds
+    size = _size_to_try(learner, useful, config, progress, hardware, lengths, ranks)
+    while (tried := _tried(learner, min(size, useful), config, hardware, lengths)) is None:
+        size = min(size, useful) // 2
+    worst, seconds, memory_bytes = tried
     # One that did not fit on one rank is not tried on another, and all ranks deal micro-batches of one size.
     size = min(ranks.gather(size))
     rows, width = worst.source_BS.shape
@@ -123,15 +119,24 @@ def preflight(
     )
 
 
-def _largest_asked(
-    learner: Learner, useful: int, config: Config, hardware: Hardware, lengths: Sequence[int], ranks: Ranks
+def _size_to_try(
+    learner: Learner,
+    useful: int,
+    config: Config,
+    progress: Progress,
+    hardware: Hardware,
+    lengths: Sequence[int],
+    ranks: Ranks,
 ) -> int:
-    """The size of micro-batches that is asked for, or that ``auto`` chooses."""
+    """The size of micro-batches that is asked for, that ``auto`` chooses, or that an earlier start has found."""
     asked, device = config.batching.micro_batch_tokens, hardware.device.type
     logits = config.data.target_pieces * (2 if config.training.r_drop else 1)  # of a position; R-Drop makes them twice
     largest = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // logits}.get(device, useful)
     if asked == "auto":
-        return _largest_fitting(learner, min(useful, largest), config, hardware, lengths, ranks)
+        return progress.micro_batch_tokens or _largest_fitting(
+            learner, min(useful, largest), config, hardware, lengths, ranks
+        )
+    asked = progress.micro_batch_tokens or asked
     if device == "mps":
         return min(asked, largest)
     if device == "cpu":  # a GPU reports when its memory is full; on a CPU, the system kills the process
@@ -181,7 +186,7 @@ def _largest_fitting(
     while size < limit:
         found = None if first is None else memory_with(size)
         if first is None or found is None:
-            size //= 2
+            size //= 4 if first is None else 2
             break
         (used, positions), (first_used, first_positions) = found, first
         per_position = max((used - first_used) / (positions - first_positions), 1.0)
@@ -196,6 +201,25 @@ def _largest_fitting(
             break
         size = min(size * 2 ** min(doublings, _MOST_DOUBLINGS_ON_CPU if is_cpu else doublings), limit)
     return min(ranks.gather(size))
+
+
+def _tried(
+    learner: Learner, size: int, config: Config, hardware: Hardware, lengths: Sequence[int]
+) -> tuple[Batch, float, int] | None:
+    """Try micro-batches of a size with sentences of each of the ``lengths``; None if one does not fit.
+
+    Returns:
+        The micro-batch of the first length, the seconds for it, and the memory in use with the largest.
+    """
+    memory = 0
+    for length in reversed(lengths):
+        batch = worst_batch(size, length, _pieces(config))
+        if (seconds := _seconds(learner, batch, hardware)) is None:
+            return None
+        memory = max(memory, memory_in_use(hardware.device))
+    if seconds < _WARMING_UP_SECONDS or config.training.compile:
+        seconds = _seconds(learner, batch, hardware)
+    return None if seconds is None else (batch, seconds, memory)
 
 
 def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float | None:

@@ -87,6 +87,13 @@ def test_the_advice_for_a_changed_setting_is_true(run_training, begun, tmp_path,
     assert run_training(run, *changes[1:]).progress.update == 6
 
 
+def test_a_change_that_can_be_accepted_lets_no_other_through(run_training, begun, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(begun, run, symlinks=True)
+    with pytest.raises(ConfigError, match=r"(?s)model\.d_model: 16 -> 32.*as for training\.label_smoothing"):
+        run_training(run, "model.d_model=32", "training.label_smoothing=0.3", accept_changes=True)
+
+
 def test_a_run_without_a_checkpoint_takes_any_settings(run_training, begun, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(begun, run, symlinks=True, ignore=shutil.ignore_patterns("checkpoints", "last", "best"))

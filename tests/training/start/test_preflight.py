@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from nmt.device import Hardware, choose_hardware
+from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
@@ -99,10 +100,32 @@ def test_ranks_of_one_machine_share_its_memory(found, monkeypatch):
     assert shared < alone
 
 
-@pytest.mark.parametrize(("breaks_at", "size"), [(1_000, 512), (200, 128), (100, 128)])
+@pytest.mark.parametrize(("breaks_at", "size"), [(1_000, 512), (200, 128), (100, 64)])
 def test_one_that_breaks_nevertheless_is_halved(found, monkeypatch, breaks_at, size):
     machine = Machine(monkeypatch, usable=16_000_000_000, bytes_a_position=500_000, breaks_at=breaks_at)
     assert found(machine) == size
+
+
+def test_a_size_is_halved_until_sentences_of_every_length_fit(settled, reversed_words, tmp_path, monkeypatch):
+    """Without padding, many short sentences need more memory than few long ones."""
+    config, hardware = settled("batching.micro_batch_tokens=64"), choose_hardware("cpu", "fp32", 1)
+    data = TrainingData.open([reversed_words], config)
+    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
+    monkeypatch.setattr(Transformer, "takes_sentence_rows", property(lambda model: True))
+    monkeypatch.setattr(learner, "fits", lambda batch: len(batch.source_BS) <= 20 // data.short)
+    found = module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
+    assert found.micro_batch_tokens == 16
+
+
+def test_what_an_earlier_start_found_is_tried_again_on_a_cpu(settled, reversed_words, tmp_path, monkeypatch):
+    """Its memory may be less now, and a try that does not fit would end the process."""
+    config, hardware = settled("batching.micro_batch_tokens=4000"), choose_hardware("cpu", "fp32", 1)
+    data = TrainingData.open([reversed_words], config)
+    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
+    limits = []
+    monkeypatch.setattr(module, "_largest_fitting", lambda learner, limit, *others: limits.append(limit) or 8)
+    found = module.preflight(learner, config, hardware, tmp_path, Progress(micro_batch_tokens=32), data, NO_OTHERS)
+    assert (limits, found.micro_batch_tokens) == ([32], 8)
 
 
 def test_all_ranks_take_the_smallest_size_of_any(settled, reversed_words, tmp_path):
