@@ -35,6 +35,12 @@ def test_thinning_keeps_ends_extremes_and_order():
     assert max(b.update - a.update for a, b in itertools.pairwise(thinned)) <= 10 * 2 * 20_000 / 499
 
 
+def test_a_spike_in_any_single_record_stays_visible():
+    for spike in range(60):
+        curve = points([9.0 if i == spike else 0.0 for i in range(60)])
+        assert curve[spike] in thin(curve, 12)
+
+
 def test_few_points_are_all_kept():
     every = points([1, 2, 3])
     assert thin(every, 3) == every
