@@ -214,12 +214,14 @@ def _tried(
     memory = 0
     for length in reversed(lengths):
         batch = worst_batch(size, length, _pieces(config))
-        if (seconds := _seconds(learner, batch, hardware)) is None:
+        if (found := _seconds(learner, batch, hardware)) is None:
             return None
-        memory = max(memory, memory_in_use(hardware.device))
+        seconds, memory = found, max(memory, memory_in_use(hardware.device))
     if seconds < _WARMING_UP_SECONDS or config.training.compile:
-        seconds = _seconds(learner, batch, hardware)
-    return None if seconds is None else (batch, seconds, memory)
+        if (found := _seconds(learner, batch, hardware)) is None:
+            return None
+        seconds = found
+    return batch, seconds, memory
 
 
 def _seconds(learner: Learner, batch: Batch, hardware: Hardware) -> float | None:
