@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from nmt.kernels.policy import choose_kernels
 from nmt.model.attention import attention
-from nmt.model.masks import source_mask
+from nmt.model.masks import AdditiveMask, Mask
+from nmt.model.variants import source_neighbourhood
 
 Layer = Callable[[Tensor], Tensor]
 
@@ -59,9 +60,18 @@ def convolutional(kernel: int) -> Callable[[int, int], Layer]:
     return make
 
 
+def self_attention_mask(nothing_111N: Tensor, neighbours: int | None) -> Mask:
+    """The mask of self-attention over a sequence without padding: over all of it, or over a neighbourhood.
+
+    Args:
+        nothing_111N: a zero for each position.
+    """
+    return AdditiveMask(nothing_111N) if neighbours is None else source_neighbourhood(nothing_111N, neighbours)
+
+
 def _attention(n: int, neighbours: int | None) -> Layer:
     attend = choose_kernels(torch.device("cpu")).attention or attention
-    mask = source_mask(torch.zeros(1, 1, 1, n), neighbours)
+    mask = self_attention_mask(torch.zeros(1, 1, 1, n), neighbours)
 
     def layer(x: Tensor) -> Tensor:
         head = x[:, None]

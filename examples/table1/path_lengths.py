@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from layer_types import self_attention_mask
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.errors import ConfigError
 from nmt.model.attention import attention
-from nmt.model.masks import source_mask
 
 _WIDTH = 4
 Stack = Callable[[Tensor, int], Tensor]
@@ -47,7 +47,7 @@ def stacked_attention(neighbours: int | None) -> Stack:
     """Layers of self-attention, one above the other."""
 
     def stack(x: Tensor, operations: int) -> Tensor:
-        mask = source_mask(x.new_zeros(1, 1, 1, x.shape[1]), neighbours)
+        mask = self_attention_mask(x.new_zeros(1, 1, 1, x.shape[1]), neighbours)
         for _ in range(operations):
             head = x[:, None]
             x = mask.attend(attention, head, head, head, 0.0)[:, 0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from nmt.model.attention import attention, unscaled
+from nmt.model.attention import attention
+from nmt.model.variants import unscaled
 
 _KEYS, _QUERIES = 32, 1_024
 SIZES = (8, 16, 32, 64, 128, 256, 512)

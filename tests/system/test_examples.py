@@ -100,9 +100,7 @@ def test_every_row_of_table_3_learns(of_sweep):
     for row in sweep.rows:
         config = sweep.config(row)
         torch.manual_seed(0)
-        model = Transformer(config.model, 50, choose_kernels(hardware.device)).train()
-        settings = {"label_smoothing": config.training.label_smoothing, "seed": 1}
-        learner = Learner(model, config.optimizer, hardware, **settings)
+        learner = Learner(Transformer(config.model, 50, choose_kernels(hardware.device)), config, hardware)
         first, *_, last = (
             learner.update([batch], update=update, target_tokens=48, learning_rate=1e-3) for update in range(1, 6)
         )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -234,6 +235,7 @@ def test_a_full_disk_of_the_main_rank_ends_all_and_names_it(failing_ranks, setti
     errors = failing_ranks(settings(), "full", 0, 7)
     assert "rank 0: " in errors[0]
     assert "cannot be written" in errors[0]
-    assert "Error" not in errors[1]  # it lost touch, which is not the cause
+    # It lost touch, which is not the cause; torch itself may warn of that, with names such as c10::Error.
+    assert not re.search(r"(?m)^(\w*Error\b|error: )", errors[1])
     assert list(checkpoints(tmp_path / "run")) == [5]
     load_bundle(RunFolder(tmp_path / "run").checkpoint(5))
