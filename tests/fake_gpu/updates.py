@@ -138,7 +138,7 @@ def test_dropout(gpu, precision, options):
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 def test_an_update_that_does_not_fit_is_made_again_from_smaller_micro_batches(gpu, monkeypatch, precision):
     made = learner(choose_hardware("cuda", precision, 1))
-    on_cpu = updated(learner(choose_hardware("cpu", precision, 1)))
+    on_cpu = updated(learner(choose_hardware("cpu", precision, 1)), PARTS)
     forward = made.model.forward
     left = [1]
 

@@ -50,7 +50,7 @@ def test_gradients_are_those_of_layers_that_are_not_compiled(graphs, options):
         options = options | {"dropout": 0.0}
     plain, compiled = learner(**options), learner(**options, compile=True)
     for made in (plain, compiled):
-        assert made.compute_gradients(BATCHES, update=1, target_tokens=90)
+        assert made.compute_gradients(BATCHES, update=1, target_tokens=90) is None
     assert graphs
     tolerance = 1e-2 if "precision" in options else 1e-12
     assert (gradient(plain) - gradient(compiled)).norm() <= tolerance * gradient(plain).norm()
