@@ -14,7 +14,6 @@ from torch.nn import functional as F
 
 from nmt.kernels import private
 from nmt.kernels.int8 import Int8Weight
-from nmt.kernels.working_weights import ALL_ROWS, MakeCopy
 
 
 class Linear(nn.Linear):
@@ -30,7 +29,6 @@ class Linear(nn.Linear):
     def __init__(self, in_features: int, out_features: int, *, bias: bool = True, ends: Sequence[int] = ()) -> None:
         self.ends = ends or [out_features]
         super().__init__(in_features, out_features, bias=bias)
-        self._copies: dict[tuple[int, int], tuple[Tensor, Tensor | None]] = {}
 
     def reset_parameters(self) -> None:
         """Initialise the weights."""
@@ -44,29 +42,10 @@ class Linear(nn.Linear):
         return self.part(x_NI, 0, self.out_features)
 
     def part(self, x_NI: Tensor, start: int, end: int) -> Tensor:
-        """Only the features from ``start`` to ``end``, which must be one of the parts.
-
-        In training with 16-bit copies, a layer of several parts has no product with all features.
-        """
-        return F.linear(x_NI, *self._factors(start, end))
-
-    def take_copies(self, copy: MakeCopy) -> None:
-        """As :meth:`nmt.kernels.working_weights.TakesCopies.take_copies`.
-
-        Each part has a copy of its own: the gradient of a part of a copy would be padded to all features.
-        """
-        for start, end in zip((0, *self.ends), self.ends, strict=False):
-            rows = ALL_ROWS if (start, end) == (0, self.out_features) else slice(start, end)
-            bias_O = None if self.bias is None else copy(self.bias, rows=rows)
-            self._copies[start, end] = copy(self.weight, rows=rows), bias_O
-
-    def _factors(self, start: int, end: int) -> tuple[Tensor, Tensor | None]:
-        """Weight and bias of a product with some features."""
-        if self._copies and self.training:
-            return self._copies[start, end]
+        """Only the features from ``start`` to ``end``, which must be one of the parts."""
         if (start, end) == (0, self.out_features):
-            return self.weight, self.bias
-        return self.weight[start:end], None if self.bias is None else self.bias[start:end]
+            return F.linear(x_NI, self.weight, self.bias)
+        return F.linear(x_NI, self.weight[start:end], None if self.bias is None else self.bias[start:end])
 
 
 class PrepackedWeight(Protocol):

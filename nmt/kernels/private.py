@@ -140,13 +140,3 @@ def move_towards(tensors: list[Tensor], goals: list[Tensor], share: float) -> No
         return
     for tensor, goal in zip(tensors, goals, strict=True):
         tensor.lerp_(goal, share)
-
-
-def copy_all(tensors: list[Tensor], sources: list[Tensor]) -> None:
-    """Overwrite each tensor by its source, cast to its dtype."""
-    copy = getattr(torch, "_foreach_copy_", None)
-    if copy is not None:
-        copy(tensors, sources)
-        return
-    for tensor, source in zip(tensors, sources, strict=True):
-        tensor.copy_(source)

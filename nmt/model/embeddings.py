@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from nmt.config import ModelConfig
 from nmt.kernels.linear import PrepackedWeight, prepacked
-from nmt.kernels.working_weights import MakeCopy
 from nmt.model.positions import fixed_positions
 from nmt.special_ids import BOS
 
@@ -45,7 +44,6 @@ class TokenEmbedding(nn.Module):
         self.output_weight = _matrix(vocab_size, config.d_model) if tied == "none" else None
         self.output_bias = nn.Parameter(torch.zeros(len(self.weight))) if config.output_bias else None
         self._prepacked: PrepackedWeight | None = None
-        self._copies: tuple[Tensor, Tensor | None] | None = None
 
     def source(self, tokens_BT: Tensor) -> Tensor:
         """Vectors (B, T, D) of source pieces, multiplied by sqrt(d_model)."""
@@ -62,23 +60,13 @@ class TokenEmbedding(nn.Module):
         if self._prepacked is not None:
             return self._prepacked.multiply(x_BTD)
         # All rows are multiplied: a GPU multiplies matrices of other widths several times as slowly.
-        logits_BTX = F.linear(x_BTD, *self._factors)
+        logits_BTX = F.linear(x_BTD, self.projection, self.output_bias)
         return logits_BTX if len(self.projection) == self.vocab_size else logits_BTX[..., : self.vocab_size]
 
     def prepack(self, dtype: torch.dtype) -> None:
         """Keep a copy of the matrix for :meth:`project`; see :func:`nmt.kernels.linear.prepack`."""
         bias = None if self.output_bias is None else self.output_bias[: self.vocab_size]
         self._prepacked = prepacked(self.projection[: self.vocab_size], bias, dtype)
-
-    def take_copies(self, copy: MakeCopy) -> None:
-        """Multiply by a copy in training; see :mod:`nmt.kernels.working_weights`. Embeddings are not rounded."""
-        matrix = copy(self.projection, is_all=self.output_weight is not None)
-        self._copies = matrix, None if self.output_bias is None else copy(self.output_bias)
-
-    @property
-    def _factors(self) -> tuple[Tensor, Tensor | None]:
-        """Matrix and bias of the projection, or in training their copies if there are any."""
-        return self._copies if self._copies is not None and self.training else (self.projection, self.output_bias)
 
     @property
     def projection(self) -> Tensor:

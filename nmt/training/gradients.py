@@ -27,7 +27,6 @@ class GradientBuffer:
         ranks: Ranks,
         *,
         bucket_bytes: float | None = None,
-        sources: Callable[[Tensor], Sequence[Tensor]] = lambda parameter: [parameter],
     ) -> None:
         """Allocate the buffer, filled with zeros.
 
@@ -35,7 +34,6 @@ class GradientBuffer:
             parameters: parameters on one device with one dtype.
             figures: the number of figures that are sent with the gradients.
             bucket_bytes: send buckets during the last backward pass; one of this size takes no more gradients.
-            sources: the leaves whose gradients make up that of a parameter, each once per backward pass.
         """
         sizes = [parameter.numel() for parameter in parameters]
         first = parameters[0]
@@ -45,10 +43,9 @@ class GradientBuffer:
         for parameter, part in zip(parameters, torch.split(self.gradients, sizes), strict=True):
             parameter.grad = part.view_as(parameter)
         self._buckets = [] if bucket_bytes is None else _buckets(parameters, bucket_bytes)
-        self._leaves = [[leaf for parameter in members for leaf in sources(parameter)] for _, members in self._buckets]
-        for number, leaves in enumerate(self._leaves):
-            for leaf in leaves:
-                leaf.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+        for number, (_, members) in enumerate(self._buckets):
+            for parameter in members:
+                parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
                     lambda _, number=number: self._arrived(number)
                 )
         self._missing: list[int] = []
@@ -59,7 +56,7 @@ class GradientBuffer:
         """Set all gradients and figures to zero."""
         self._all.zero_()
         self._scale = None
-        self._missing = [len(leaves) for leaves in self._leaves]
+        self._missing = [len(members) for _, members in self._buckets]
 
     def send_in_next_backward(self, scale: float) -> None:
         """Allow the next backward pass, the update's last one, to send gradients as soon as they are complete.

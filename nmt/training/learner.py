@@ -20,7 +20,6 @@ from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import TrainingError
-from nmt.kernels.working_weights import WorkingWeights
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
 from nmt.training.gradients import GradientBuffer
@@ -64,13 +63,11 @@ class Learner:
         self._losses = partial(losses_of_two_passes, weight=training.r_drop) if training.r_drop else losses_of_inputs
         self._seed = training.seed
         self._ranks = ranks
-        self._working = WorkingWeights(model, hardware.autocast_dtype)
         self._buffer = GradientBuffer(
             trainable,
             Message.length(ranks),
             ranks,
             bucket_bytes=training.bucket_megabytes * 1e6 if overlaps_exchange else None,
-            sources=self._working.sources,
         )
         self._message = Message(self._buffer.figures, ranks)
         self._clock = DeviceClock(hardware.device)
@@ -158,7 +155,6 @@ class Learner:
         Raises:
             TrainingError: a single pair does not fit into memory.
         """
-        self._working.refresh()
         self._buffer.clear()
         unfit = None
         for index, batch in enumerate(batches):

@@ -48,17 +48,6 @@ def test_without_onednn_a_weight_is_not_ordered(monkeypatch):
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_tensors_are_overwritten_in_their_own_dtype(is_there, monkeypatch):
-    if not is_there:
-        monkeypatch.delattr(torch, "_foreach_copy_")
-    tensors = [torch.zeros(2, dtype=torch.bfloat16), torch.zeros(3)]
-    sources = [torch.tensor([1.0, 1.001]), torch.arange(3.0)]
-    private.copy_all(tensors, sources)
-    assert [tensor.dtype for tensor in tensors] == [torch.bfloat16, torch.float32]
-    torch.testing.assert_close(tensors, [torch.ones(2, dtype=torch.bfloat16), sources[1]])
-
-
-@pytest.mark.parametrize("is_there", [True, False])
 def test_tensors_move_by_a_share_of_their_distance(is_there, monkeypatch):
     if not is_there:
         monkeypatch.delattr(torch, "_foreach_lerp_")

@@ -186,8 +186,8 @@ def test_buckets_are_sent_while_layers_before_compute_theirs(graphs, precision):
     alone = learner(precision=precision, ranks=Twice(), overlaps_exchange=False)
     compiled = learner(precision=precision, ranks=ranks, compile=True, **SMALL_BUCKETS)
     sent = []  # when the gradients of the first encoder layer come
-    leaf = compiled._working.sources(compiled.model.encoder[0].self_attention.query_key_value.weight)[0]
-    leaf.register_post_accumulate_grad_hook(lambda leaf: sent.append(len(ranks.begun)))
+    weight = compiled.model.encoder[0].self_attention.query_key_value.weight
+    weight.register_post_accumulate_grad_hook(lambda weight: sent.append(len(ranks.begun)))
     for made in (alone, compiled):
         made.update(BATCHES[:2], update=1, target_tokens=60, learning_rate=0.01)
     first, last = sent

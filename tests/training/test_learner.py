@@ -87,6 +87,18 @@ def test_micro_batches_equal_one_batch(cuts):
     assert split_result.target_tokens == whole_result.target_tokens
 
 
+def test_gradients_of_micro_batches_are_summed_in_fp32():
+    made = learner(precision="bf16")
+    alone = []
+    batches = [batch(pairs(9)), batch(pairs(4)), batch(pairs(7))]
+    for part in batches:
+        made.compute_gradients([part], update=1, target_tokens=90)
+        alone.append(gradient(made).clone())
+    made.compute_gradients(batches, update=1, target_tokens=90)
+    assert gradient(made).dtype == torch.float32
+    torch.testing.assert_close(gradient(made), sum(alone), rtol=1e-5, atol=1e-8)
+
+
 def test_dropout_depends_on_seed_update_and_micro_batch_alone():
     batches = [batch(pairs(8)), batch(pairs(5))]
     one, _ = updated(batches, dropout=0.5)

@@ -50,10 +50,7 @@ def minimum_memory(config: Config, hardware: Hardware, ranks: Ranks) -> int:
     if hardware.device.type == "cpu":
         # The main rank copies what it writes as a checkpoint while training continues. The ranks share the memory.
         numbers += count * (1 + _MOMENTS + (training.ema_decay is not None)) // ranks.local_size
-    needed = numbers * hardware.weights_dtype.itemsize
-    if hardware.autocast_dtype is not None:
-        needed += count * hardware.autocast_dtype.itemsize  # the weights that products take
-    return needed
+    return numbers * hardware.weights_dtype.itemsize
 
 
 @contextmanager

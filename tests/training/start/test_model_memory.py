@@ -63,14 +63,6 @@ def test_ranks_of_a_machine_share_its_memory(settled, monkeypatch):
         check_memory(config, hardware, NO_OTHERS)
 
 
-def test_the_copies_of_weights_in_16_bits_are_counted(settled, monkeypatch):
-    config = settled()
-    needed = 4 * (4 + SAVED) * parameter_count(config.model, config.data.vocab_size)
-    monkeypatch.setattr(memory, "free_memory", lambda device: needed)
-    with pytest.raises(TrainingError):
-        check_memory(config, choose_hardware("cpu", "bf16", 1), NO_OTHERS)
-
-
 def test_memory_that_is_taken_meanwhile_is_an_error_too(run_training, tmp_path, monkeypatch):
     def fail(*arguments, **options):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes.")
