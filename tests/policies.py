@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from nmt.checkpoint import bundle
+from nmt.kernels.flash_attention import masked_attention
 from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
-from nmt.kernels.sentence_rows import masked_attention
 from nmt.training.start import beginning
 from tests.recording_double import DoubleOfRecorder
 
@@ -23,7 +23,7 @@ POLICIES = {"plain": PLAIN} | {
 }
 # A GPU's flash attention and its recorder (CUDA graphs) are those of a GPU alone; here doubles stand in for them.
 POLICIES["cuda-16-bit"] = dataclasses.replace(
-    POLICIES["cuda"], sentence_attention=masked_attention, recorder=DoubleOfRecorder
+    POLICIES["cuda"], packed_attention=masked_attention, recorder=DoubleOfRecorder
 )
 
 _CURRENT = {"kernels": PLAIN}

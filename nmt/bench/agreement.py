@@ -64,6 +64,7 @@ def _first_gap(model: Transformer, source: list[int], ours: list[int], theirs: l
     place = next(index for index, (our, their) in enumerate(pairs) if our != their)
     with torch.no_grad():
         source_BS, target_BT = torch.tensor([source]), torch.tensor([[Vocabulary.BOS, *ours[:place]]])
-        logits_V = model(source_BS.to(model.device), target_BT.to(model.device))[0, -1]
+        sides = [model.packed(side.to(model.device)) for side in (source_BS, target_BT)]
+        logits_V = model(*sides)[target_BT.shape[1] - 1]
     logits_V[[Vocabulary.PAD, Vocabulary.UNK, Vocabulary.BOS]] = -torch.inf
     return place, float(logits_V.max() - logits_V[list(pairs[place])].min())

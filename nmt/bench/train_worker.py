@@ -9,18 +9,23 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from nmt.bench.training_speed import BenchLearner, bench_updates
 from nmt.bench.turns import serve
 from nmt.config import Config, read_config
 from nmt.device import synchronize
+from nmt.special_ids import PAD
 from nmt.training.input.feed import PlannedUpdate
 
 
@@ -32,6 +37,8 @@ class _Toolkit:
     """Whether its model pads sentences."""
     update: Callable[[PlannedUpdate, int], object]
     """Makes an update with a number."""
+    prepare: Callable[[Sequence[PlannedUpdate]], object] = lambda planned: None
+    """Called with all updates before the first."""
 
 
 def main() -> None:
@@ -46,7 +53,9 @@ def _set_up(
     config = read_config(config_file)
     contestant = {"nmt": _ours, "transformers": _transformers}[name](config)
     # The first updates come again where a small data set has no more.
-    updates = itertools.cycle(bench_updates(data, config, count, pads=contestant.pads))
+    planned = bench_updates(data, config, count, pads=contestant.pads)
+    contestant.prepare(planned)
+    updates = itertools.cycle(planned)
     made = 0
 
     def run(task: str) -> Mapping[str, Any]:
@@ -64,6 +73,12 @@ def _set_up(
     return contestant.description | {"threads": torch.get_num_threads()}, run
 
 
+def _padded(tokens: NDArray[np.int64], lengths_B: NDArray[np.int64], device: torch.device) -> Tensor:
+    """Sentences as the rows of a padded tensor."""
+    rows = list(torch.split(torch.from_numpy(tokens), lengths_B.tolist()))
+    return pad_sequence(rows, batch_first=True, padding_value=PAD).to(device)
+
+
 def _ours(config: Config) -> _Toolkit:
     from nmt.device import choose_hardware
     from nmt.training.start.cost import matrix_rate
@@ -78,7 +93,8 @@ def _ours(config: Config) -> _Toolkit:
         "matrix_flops_per_second": matrix_rate(config, hardware, rows=4_096),
         "parameters": sum(p.numel() for p in ours.learner.parameters.values()),
     }
-    return _Toolkit(description, hardware.device, ours.pads, ours.update)
+    prepare = {"prepare": ours.compile} if training.compile is True else {}
+    return _Toolkit(description, hardware.device, ours.pads, ours.update, **prepare)
 
 
 def _transformers(config: Config) -> _Toolkit:
@@ -104,9 +120,14 @@ def _transformers(config: Config) -> _Toolkit:
     def update(planned: PlannedUpdate, number: int) -> None:
         optimizer.zero_grad()
         for batch in planned.batches:
-            source = torch.from_numpy(batch.source_BS).to(device)
-            target_input = torch.from_numpy(batch.target_input_BT).to(device)
-            target_output = torch.from_numpy(batch.target_output_BT).to(device)
+            source, target_input, target_output = (
+                _padded(tokens, lengths, device)
+                for tokens, lengths in (
+                    (batch.source_M, batch.source_lengths_B),
+                    (batch.target_input_N, batch.target_lengths_B),
+                    (batch.target_output_N, batch.target_lengths_B),
+                )
+            )
             with torch.autocast(device.type, dtype or torch.bfloat16, enabled=dtype is not None):
                 mask = (source != 0).long()
                 logits = model(input_ids=source, attention_mask=mask, decoder_input_ids=target_input).logits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from nmt.convert.transformers import marian_config
 from nmt.data.shards import ParallelShards
 from nmt.device import Hardware
 from nmt.kernels import policy
+from nmt.kernels.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.packages import require_package
 from nmt.processor import processor_name
@@ -115,11 +116,18 @@ class BenchLearner:
             source_vocab_size=config.data.vocab_size,
         )
         self.learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
-        self.pads = not model.takes_sentence_rows
-        """Whether the model pads sentences."""
+        self.pads = model.packed_attention is None
+        """Whether the model pads sentences for attention."""
         self._fitting_tokens = _UNLIMITED
         scale = LossScale.initial(hardware.precision)
         self._loss_scale = 1.0 if scale is None else scale.value
+
+    def compile(self, planned: Sequence[PlannedUpdate]) -> None:
+        """Compile for the largest micro-batch of the updates."""
+        batches = [batch for update in planned for batch in update.batches]
+        tokens, pairs = (max(getattr(batch, what) for batch in batches) for what in ("longer_side_tokens", "pairs"))
+        longest = max(int(side.max()) for batch in batches for side in (batch.source_lengths_B, batch.target_lengths_B))
+        self.learner.compile(PackedSize.for_all(tokens, pairs, longest))
 
     def update(self, planned: PlannedUpdate, number: int) -> None:
         """Make an update; what does not fit into memory once is not tried again."""

@@ -152,7 +152,9 @@ class TrainingConfig(Section):
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp64"] = "auto"
     threads: int | None = Field(None, ge=1, description="CPU threads; if unset, the machine's ranks share all cores")
     deterministic: bool = Field(False, description="deterministic, slower kernels on a CUDA GPU; a CPU always has them")
-    compile: bool = Field(False, description="compile one layer of each kind with torch.compile")
+    compile: bool | Literal["auto"] = Field(
+        "auto", description="torch.compile of model and loss; auto: on a GPU, if the run is long enough to repay it"
+    )
     bucket_megabytes: float = Field(50.0, gt=0, description="gradients that GPUs exchange at once")
     max_skipped: int = Field(10, ge=1, description="consecutive updates with a non-finite gradient that end the run")
     freeze: Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)] = (

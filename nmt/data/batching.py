@@ -155,64 +155,66 @@ def micro_batches(pairs: Indices, max_tokens: int, source_lengths: Indices, targ
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs as padded arrays (int64, pad 0, padding on the right), with the lengths needed to pack them."""
+    """Pairs as packed arrays (int64): the sentences of a side one after the other.
 
-    source_BS: NDArray[np.int64]
-    """Pieces + eos."""
-    target_input_BT: NDArray[np.int64]
-    """bos + pieces."""
-    target_output_BT: NDArray[np.int64]
-    """Pieces + eos."""
+    Shapes: B pairs, M source and N target positions of all of them.
+    """
+
+    source_M: NDArray[np.int64]
+    """Pieces + eos of each source."""
+    target_input_N: NDArray[np.int64]
+    """bos + pieces of each target."""
+    target_output_N: NDArray[np.int64]
+    """Pieces + eos of each target."""
     source_lengths_B: NDArray[np.int64]
     """Pieces + eos of each source."""
     target_lengths_B: NDArray[np.int64]
     """Pieces + eos of each target; its input has as many positions."""
 
     @property
+    def pairs(self) -> int:
+        """The number of pairs."""
+        return len(self.source_lengths_B)
+
+    @property
     def source_tokens(self) -> int:
-        """Pieces + eos, without padding."""
-        return int(self.source_lengths_B.sum())
+        """Pieces + eos."""
+        return len(self.source_M)
 
     @property
     def target_tokens(self) -> int:
-        """Pieces + eos, without padding."""
-        return int(self.target_lengths_B.sum())
+        """Pieces + eos."""
+        return len(self.target_output_N)
 
     @property
     def positions(self) -> int:
-        """Pairs times the longer side: its padded positions, which ``micro_batch_tokens`` limits."""
-        return len(self.source_BS) * int(max(self.source_BS.shape[1], self.target_input_BT.shape[1]))
+        """Pairs times the longest side: its padded positions, which ``micro_batch_tokens`` limits."""
+        longest = max(self.source_lengths_B.max(initial=0), self.target_lengths_B.max(initial=0))
+        return self.pairs * int(longest)
 
     @property
     def longer_side_tokens(self) -> int:
-        """Tokens of the longer side, which ``micro_batch_tokens`` limits where batches have no padding."""
+        """Tokens of the longer side, which ``micro_batch_tokens`` limits where attention needs no padding."""
         return max(self.source_tokens, self.target_tokens)
 
 
 def collate(shards: PairSource, pairs: Indices) -> Batch:
     """Put pairs into one batch."""
-    source_lengths, target_lengths = shards.source_lengths[pairs], shards.target_lengths[pairs]
+    source_lengths, target_lengths = (
+        lengths[pairs].astype(np.int64) for lengths in (shards.source_lengths, shards.target_lengths)
+    )
     targets = shards.tokens("target", pairs)
+    ends, target_ends = np.cumsum(source_lengths), np.cumsum(target_lengths)
     return Batch(
-        source_BS=_padded(shards.tokens("source", pairs), source_lengths, after=Vocabulary.EOS),
-        target_input_BT=_padded(targets, target_lengths, before=Vocabulary.BOS),
-        target_output_BT=_padded(targets, target_lengths, after=Vocabulary.EOS),
-        source_lengths_B=source_lengths.astype(np.int64) + 1,
-        target_lengths_B=target_lengths.astype(np.int64) + 1,
+        source_M=_inserted(shards.tokens("source", pairs), ends, Vocabulary.EOS),
+        target_input_N=_inserted(targets, target_ends - target_lengths, Vocabulary.BOS),
+        target_output_N=_inserted(targets, target_ends, Vocabulary.EOS),
+        source_lengths_B=source_lengths + 1,
+        target_lengths_B=target_lengths + 1,
     )
 
 
-def _padded(
-    tokens: NDArray[Any], lengths: Indices, *, before: int | None = None, after: int | None = None
-) -> NDArray[np.int64]:
-    """Concatenated sentences as the rows of a padded array."""
-    longest = int(lengths.max(initial=0))
-    padded = np.full((len(lengths), longest + 1), Vocabulary.PAD, dtype=np.int64)
-    pieces = padded[:, :-1] if before is None else padded[:, 1:]
-    # Assignment through a mask fills it row by row, which is the order of the tokens.
-    pieces[np.arange(longest) < lengths[:, None]] = tokens
-    if before is not None:
-        padded[:, 0] = before
-    if after is not None:
-        padded[np.arange(len(lengths)), lengths] = after
-    return padded
+def _inserted(tokens: NDArray[Any], places: NDArray[np.int64], piece: int) -> NDArray[np.int64]:
+    """Tokens with a piece before each of the places."""
+    inserted: NDArray[np.int64] = np.insert(tokens.astype(np.int64), places, piece)
+    return inserted

@@ -19,6 +19,7 @@ from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.policy import PLAIN, AttentionKernel, choose_kernels
 from nmt.model.attention import attention
 from nmt.model.transformer import Transformer
+from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner, batch_losses
 from nmt.training.loss_scale import LossScale
 
@@ -44,17 +45,15 @@ def small_config(**model: object) -> Config:
 
 
 def random_batch(pairs: int, longest: int) -> Batch:
-    """Sentences of random pieces and of lengths from 2 to ``longest``, padded."""
+    """Sentences of random pieces and of lengths from 2 to ``longest``."""
     draw = np.random.default_rng(1)
     sides = []
     for _ in ("source", "target"):
         lengths_B = draw.integers(2, longest + 1, pairs)
         lengths_B[0] = longest
-        pieces_BX = draw.integers(Vocabulary.EOS + 1, VOCAB_SIZE, (pairs, longest))
-        pieces_BX[np.arange(longest) >= lengths_B[:, None]] = Vocabulary.PAD
-        sides.append((pieces_BX, lengths_B))
-    (source_BS, source_lengths_B), (target_BT, target_lengths_B) = sides
-    return Batch(source_BS, target_BT, target_BT, source_lengths_B, target_lengths_B)
+        sides.append((draw.integers(Vocabulary.EOS + 1, VOCAB_SIZE, lengths_B.sum()), lengths_B))
+    (source_M, source_lengths_B), (target_N, target_lengths_B) = sides
+    return Batch(source_M, target_N, target_N, source_lengths_B, target_lengths_B)
 
 
 def check_gradients(hardware: Hardware, precision: Precision, allowed: float) -> Check:
@@ -163,11 +162,11 @@ def _check_steps(hardware: Hardware) -> Check:
     config, batch = small_config(), random_batch(8, 12)
     torch.manual_seed(1)
     model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device)).to(hardware.device).eval()
-    source_BS, target_BT = (
-        torch.as_tensor(side).to(hardware.device) for side in (batch.source_BS, batch.target_input_BT)
-    )
-    encoded = model.encode(source_BS)
-    whole_BTV = model.decode(target_BT, encoded).log_softmax(-1)
+    inputs = model_inputs(batch, hardware.device, model.size_of)
+    slots = inputs.target.slots
+    target_BT = slots.pad(inputs.target.tokens_N[:, None])[:, :, 0]
+    encoded = model.encode(inputs.source)
+    whole_BTV = slots.pad(model.decode(inputs.target, encoded).log_softmax(-1))
     state, differences = model.start(encoded), []
     for position in range(target_BT.shape[1]):
         logits_BV, state = model.step(target_BT[:, position : position + 1], state)

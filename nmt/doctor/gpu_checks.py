@@ -6,17 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 
 from nmt.device import Hardware
 from nmt.doctor.checks import VOCAB_SIZE, Check, random_batch, small_config
+from nmt.kernels.flash_attention import masked_attention
+from nmt.kernels.packing import PackedSequences, PackedSize
 from nmt.kernels.policy import Kernels, choose_kernels
 from nmt.kernels.recording import Recorder
-from nmt.kernels.sentence_rows import SentenceRows, masked_attention
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
+from nmt.training.input.model_inputs import model_inputs
 
 _ALLOWED_IN_16_BITS = 1e-2
 
@@ -33,20 +36,21 @@ def gpu_checks(hardware: Hardware) -> list[tuple[str, Callable[[], list[Check]]]
 
 def check_sentence_attention(hardware: Hardware) -> list[Check]:
     """Attention over sentences one after the other, compared with the masked form in float64; nothing if it pads."""
-    attend = choose_kernels(hardware.device, hardware.autocast_dtype).sentence_attention
+    attend = choose_kernels(hardware.device, hardware.autocast_dtype).packed_attention
     if attend is None:
         return []
     torch.manual_seed(1)
-    ends = torch.tensor([0, *torch.tensor([30, 1, 200, 7, 0]).cumsum(0)], dtype=torch.int32)
-    places = torch.cat([torch.arange(length) for length in ends.diff().tolist()])
-    query, key, value = (torch.randn(len(places), 8, 64, dtype=torch.float64) for _ in "QKV")
+    lengths = [30, 1, 200, 7, 0]
+    here, there = (
+        PackedSequences.of(np.ones(sum(lengths), np.int64), lengths, device, PackedSize.of(lengths))
+        for device in (torch.device("cpu"), hardware.device)
+    )
+    query, key, value = (torch.randn(sum(lengths), 8, 64, dtype=torch.float64) for _ in "QKV")
     checks = []
     for is_causal in (True, False):
-        rows = SentenceRows(places, ends, longest=256)
-        exact = masked_attention(query, key, value, rows, rows, is_causal)
-        on_device = SentenceRows(places.to(hardware.device), ends.to(hardware.device), longest=256)
+        exact = masked_attention(query, key, value, here, here, is_causal)
         q, k, v = (x.to(hardware.device, hardware.products_dtype) for x in (query, key, value))
-        found = attend(q, k, v, on_device, on_device, is_causal).cpu().double()
+        found = attend(q, k, v, there, there, is_causal).cpu().double()
         off = ((found - exact).norm() / exact.norm()).item()
         name = f"attention over sentences one after the other ({'causal' if is_causal else 'all pieces'})"
         detail = f"differs by {off:.1e} of its norm; allowed {_ALLOWED_IN_16_BITS:.0e}"
@@ -94,5 +98,6 @@ def _search_of(kernels: Kernels, dtype: torch.dtype, device: torch.device) -> li
     model = Transformer(small_config().model, VOCAB_SIZE, kernels)
     torch.nn.init.normal_(model.embedding.weight, std=6 * model.config.d_model**-0.5)
     model = model.to(device, dtype).eval()
-    source_BS = torch.as_tensor(random_batch(40, 20).source_BS).to(device)
+    source = model_inputs(random_batch(40, 20), device, model.size_of).source
+    source_BS = source.slots.pad(source.tokens_N[:, None])[:, :, 0]
     return beam_search([model], source_BS, SearchSettings(beam=4, nbest=4, max_extra_length=40))

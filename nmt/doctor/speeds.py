@@ -176,7 +176,8 @@ def operations_per_token(config: Config, source_length: int) -> float:
     with torch.device("meta"), torch.inference_mode():
         model = Transformer(config.model, config.data.vocab_size).eval()
         with FlopCounterMode(display=False) as counter:
-            state = model.start(model.encode(torch.ones(1, source_length, dtype=torch.long)))
+            source = model.packed(torch.ones(1, source_length, dtype=torch.long), [source_length])
+            state = model.start(model.encode(source))
             for beam in (1, *[BEAM] * (_LENGTH - 1)):  # the first step has one hypothesis
                 state = state.select(torch.zeros(1, beam, dtype=torch.long))
                 _, state = model.step(torch.ones(1, beam, dtype=torch.long), state)

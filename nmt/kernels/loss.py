@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nmt.special_ids import PAD
 
@@ -23,9 +24,25 @@ def smoothed_cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float
     See :func:`nmt.training.loss.label_smoothed_loss` for the formula. The backward pass overwrites the logits with the
     gradient, unless they are a leaf of the graph: keep a copy if you need them afterwards.
     """
+    if torch.compiler.is_compiling():
+        return _in_a_graph(logits_NV, target_N, smoothing)
     owner = logits_NV if logits_NV._base is None else logits_NV._base
     arguments = logits_NV, target_N, smoothing, not owner.is_leaf
     smoothed, cross_entropy = _SmoothedCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
+    return smoothed, cross_entropy
+
+
+def _in_a_graph(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The same by torch's own function, which a compiler fuses.
+
+    Its smoothing spreads over all pieces, the gold one too: ε V / (V - 1) of it leaves 1 - ε for the gold piece.
+    """
+    logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
+    pieces = logits_NV.shape[1]
+    smoothed, cross_entropy = (
+        F.cross_entropy(logits, target_N, ignore_index=PAD, reduction="sum", label_smoothing=share)
+        for logits, share in ((logits_NV, smoothing * pieces / (pieces - 1)), (logits_NV.detach(), 0.0))
+    )
     return smoothed, cross_entropy
 
 

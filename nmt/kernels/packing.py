@@ -1,15 +1,17 @@
-"""Rows for everything that is computed position by position, padded sentences for attention.
+"""Packed sequences: sentences one after the other, a row per piece, so that no time goes into padding.
 
-By default every position is a row, padding included (:class:`Packing`). Where only the pieces are rows, one after the
-other, no time goes into padding (:class:`PiecesOnly`). Their number is known from the lengths of the sentences on the
-host, so no GPU has to be waited for. A compiler wants shapes that do not depend on the content of a batch.
+Only attention needs to know which rows are a sentence. Flash attention is told where sentences end
+(nmt/kernels/flash_attention.py). Every other attention takes padded sentences, made from the rows and back
+(:class:`Slots`). The lengths are known on the host, so no device has to be waited for.
 
-Shapes: B sentences, T positions of each, N rows, D any features, P parts of a projection, H heads, K size of a head.
+Shapes: B sentences, T positions of each, N rows, H heads, K size of a head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,140 +19,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.device import to_device
+from nmt.special_ids import PAD
+
 Lengths = Sequence[int] | NDArray[np.int64]
-"""Pieces of each sentence of a batch, on the host."""
+"""Pieces of each sentence, on the host."""
 
-
-class Packing:
-    """Every position of a batch (B, T) is a row."""
-
-    positions: int | Tensor = 0
-    """The position of the first piece of every sentence, or of each piece (T) where a line holds several sentences."""
-
-    def __init__(self, sentences: int, length: int, *, rows: int | None = None, has_spare_rows: bool = False) -> None:
-        """Take the size of a padded batch.
-
-        Args:
-            rows: the number of rows; None if every position is a row.
-            has_spare_rows: round the number of rows up, by meaningless rows at the end. A library that compiles and
-                keeps a product for each number of rows then sees few numbers. No gradient comes from these rows.
-        """
-        self.sentences = sentences
-        self.length = length
-        self.rows = sentences * length if rows is None else rows
-        """The number of rows, without spare rows."""
-        self._has_spare_rows = has_spare_rows
-        self._spare_rows = rounded_up(self.rows) - self.rows if has_spare_rows else 0
-
-    def pack(self, x_BTD: Tensor) -> Tensor:
-        """The rows (N, D) of padded sentences."""
-        return self._with_spare(x_BTD.flatten(0, 1))
-
-    def pad(self, x_ND: Tensor) -> Tensor:
-        """Rows as padded sentences (B, T, D); zero at padding that has no rows."""
-        return self._without_spare(x_ND).view(self.sentences, self.length, -1)
-
-    def split_heads(self, x_NX: Tensor, heads: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        """Split rows into parts of the given sizes, and each part into heads of padded sentences (B, H, T, K).
-
-        Values at padding are undefined and pass on no gradient: mask them as keys, and ignore the result of queries.
-        """
-        if len(set(sizes)) > 1:
-            parts = torch.split(x_NX, list(sizes), dim=-1)
-            return tuple(self._split_evenly(part, heads, 1)[0] for part in parts)
-        return self._split_evenly(x_NX, heads, len(sizes))
-
-    def merge_heads(self, x_BHTK: Tensor) -> Tensor:
-        """Rows (N, H · K) of heads of padded sentences: the inverse of :meth:`split_heads`."""
-        return self._with_spare(x_BHTK.transpose(1, 2).flatten(2).flatten(0, 1))
-
-    def pad_product(self, multiply: Callable[[Tensor], Tensor], x_ND: Tensor) -> Tensor:
-        """Apply ``multiply`` to each row; the result as padded sentences."""
-        if self._has_spare_rows and not torch.is_grad_enabled():
-            return self.pad(multiply(x_ND))
-        # The product may be much wider than the rows, so pad the rows before it. In training, a few products that are
-        # compiled for this batch alone take less time than copies of all logits.
-        return multiply(self.pad(x_ND))
-
-    def _split_evenly(self, x_NX: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:
-        x_BTPHK = self.pad(x_NX).view(self.sentences, self.length, parts, heads, -1)
-        return x_BTPHK.permute(2, 0, 3, 1, 4).unbind()
-
-    def _with_spare(self, x_ND: Tensor) -> Tensor:
-        return torch.cat([x_ND, x_ND.new_zeros(self._spare_rows, x_ND.shape[1])]) if self._spare_rows else x_ND
-
-    def _without_spare(self, x_ND: Tensor) -> Tensor:
-        return x_ND[: self.rows] if self._spare_rows else x_ND
-
-
-class PiecesOnly(Packing):
-    """The positions that hold a piece are rows; padding has none."""
-
-    def __init__(self, real_BT: Tensor, device: torch.device | None = None, *, has_spare_rows: bool = False) -> None:
-        """Number the pieces, where ``real_BT`` lies: on the host, no other device has to be waited for.
-
-        Args:
-            real_BT: true at the positions that hold a piece.
-            device: of the rows; that of ``real_BT`` if not given.
-            has_spare_rows: as for :class:`Packing`.
-        """
-        sentences, length = real_BT.shape
-        real_X = real_BT.flatten()
-        position_N = real_X.nonzero().squeeze(1)
-        super().__init__(sentences, length, rows=len(position_N), has_spare_rows=has_spare_rows)
-        # Padding repeats the piece before it.
-        row_BT = (real_X.cumsum(0) - 1).clamp_(min=0).view(sentences, length)
-        self._has_padding = len(position_N) < len(real_X)
-        self._real_BT, self._position_N, self._row_BT = (
-            tensor.to(device, non_blocking=True) for tensor in (real_BT, position_N, row_BT)
-        )
-        self._indices: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
-
-    @staticmethod
-    def of_lengths(
-        lengths_B: Lengths, length: int, device: torch.device, *, has_spare_rows: bool = False
-    ) -> PiecesOnly:
-        """The rows of sentences of known lengths, padded on the right.
-
-        Args:
-            lengths_B: pieces of each sentence, on the host.
-            length: of a padded sentence.
-        """
-        real_BT = torch.arange(length) < torch.as_tensor(lengths_B)[:, None]
-        return PiecesOnly(real_BT, device, has_spare_rows=has_spare_rows)
-
-    def pack(self, x_BTD: Tensor) -> Tensor:
-        """As :meth:`Packing.pack`."""
-        x_XD = x_BTD.flatten(0, 1)
-        return self._with_spare(x_XD.index_select(0, self._position_N) if self._has_padding else x_XD)
-
-    def pad(self, x_ND: Tensor) -> Tensor:
-        """As :meth:`Packing.pad`."""
-        x_ND = self._without_spare(x_ND)
-        if self._has_padding:
-            positions = self.sentences * self.length
-            x_ND = x_ND.new_zeros(positions, x_ND.shape[1]).index_copy(0, self._position_N, x_ND)
-        return x_ND.view(self.sentences, self.length, -1)
-
-    def merge_heads(self, x_BHTK: Tensor) -> Tensor:
-        """As :meth:`Packing.merge_heads`."""
-        merged: Tensor = _MergeHeads.apply(x_BHTK, self)  # type: ignore[no-untyped-call]
-        return self._with_spare(merged)
-
-    def _split_evenly(self, x_NX: Tensor, heads: int, parts: int) -> tuple[Tensor, ...]:
-        split: tuple[Tensor, ...] = _SplitHeads.apply(x_NX, self, parts, heads)  # type: ignore[no-untyped-call]
-        return split
-
-    def _head_indices(self, parts: int, heads: int) -> tuple[Tensor, Tensor]:
-        """The row in (N, P, H) of each place in (P, B, H, T), and the place of each row."""
-        if (parts, heads) not in self._indices:
-            part, head = (torch.arange(number, device=self._row_BT.device) for number in (parts, heads))
-            rows = (self._row_BT[:, None, :] * parts + part[:, None, None, None]) * heads + head[:, None]
-            sentence_N, time_N = self._position_N // self.length, self._position_N % self.length
-            sentences = part[:, None] * self.sentences + sentence_N[:, None, None]
-            places = (sentences * heads + head) * self.length + time_N[:, None, None]
-            self._indices[parts, heads] = rows.flatten(), places.flatten()
-        return self._indices[parts, heads]
+SPARE_SENTENCES = 8
+# Of compiled sizes: a multiple of the tiles of matrix products, and of flash attention's tiles.
+_ROWS_STEP, _LENGTH_STEP = 128, 256
 
 
 def rounded_up(count: int, sizes_per_octave: int = 8) -> int:
@@ -159,42 +36,269 @@ def rounded_up(count: int, sizes_per_octave: int = 8) -> int:
     return -(-count // step) * step
 
 
-class _SplitHeads(torch.autograd.Function):
-    """Pad, split and transpose in one copy, head by head; its gradient does the same."""
+class Slots:
+    """Where each row lies among the positions of padded sentences (B, T), its slots.
+
+    Rows at the end may be spare: they have no slot, and no gradient comes from them.
+    """
+
+    def __init__(self, sentences: int, length: int, slot_N: Tensor | None = None, row_S: Tensor | None = None) -> None:
+        """Take the size of the padded sentences.
+
+        Args:
+            slot_N: the slot of each row that is not spare; every slot has a row, in order, if there is none.
+            row_S: the row of each slot; any row for an empty slot.
+        """
+        self.sentences = sentences
+        self.length = length
+        self._slot_N, self._row_S = slot_N, row_S
+        self._indices: dict[tuple[int, ...], Tensor] = {}
 
     @staticmethod
-    def forward(ctx: Any, x_NX: Tensor, packing: PiecesOnly, parts: int, heads: int) -> tuple[Tensor, ...]:
-        ctx.packing, ctx.parts, ctx.heads, ctx.all_rows = packing, parts, heads, len(x_NX)
-        rows, _ = packing._head_indices(parts, heads)
-        split = x_NX.reshape(len(x_NX) * parts * heads, -1).index_select(0, rows)
-        return split.view(parts, packing.sentences, heads, packing.length, -1).unbind()
+    def of_lengths(lengths_B: NDArray[np.int64], device: torch.device) -> Slots:
+        """The slots of the pieces of sentences, padded on the right to the length of the longest."""
+        real_BT = np.arange(lengths_B.max(initial=0)) < lengths_B[:, None]
+        sentences, length = real_BT.shape
+        if real_BT.all():
+            return Slots(sentences, length)
+        # An empty slot takes the row before it.
+        slots = np.flatnonzero(real_BT), (np.cumsum(real_BT) - 1).clip(min=0)
+        slot_N, row_S = (to_device(torch.from_numpy(array), device) for array in slots)
+        return Slots(sentences, length, slot_N, row_S)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        _, places = ctx.packing._head_indices(ctx.parts, ctx.heads)
-        gradient = torch.stack(gradients) if len(gradients) > 1 else gradients[0]
-        gradient_XK = gradient.reshape(-1, gradient.shape[-1])
-        rows = gradient_XK.new_empty(ctx.all_rows * ctx.parts * ctx.heads, gradient_XK.shape[1])
-        torch.index_select(gradient_XK, 0, places, out=rows[: len(places)])
-        rows[len(places) :].zero_()  # the spare rows
-        return rows.view(ctx.all_rows, -1), None, None, None
+    def of_live(live_BW: Tensor) -> Slots:
+        """The slots of live hypotheses, counted on their device."""
+        live_S, (sentences, beam) = live_BW.flatten(), live_BW.shape
+        return Slots(sentences, beam, live_S.nonzero().squeeze(1), (live_S.cumsum(0) - 1).clamp_(min=0))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, without spare ones."""
+        return self.sentences * self.length if self._slot_N is None else len(self._slot_N)
+
+    @cached_property
+    def empty(self) -> Tensor | None:
+        """True at the slots without a row (B, T); None if there is none."""
+        if self._slot_N is None or self._row_S is None:
+            return None
+        is_empty_S = torch.ones_like(self._row_S, dtype=torch.bool)
+        return is_empty_S.index_fill_(0, self._slot_N, False).view(self.sentences, self.length)
+
+    def pack(self, x_BTD: Tensor, spare_rows: int = 0) -> Tensor:
+        """The rows (N, …) of padded sentences, then spare rows of zeros."""
+        x_ND = x_BTD.flatten(0, 1)
+        if self._slot_N is not None:
+            x_ND = x_ND.index_select(0, self._slot_N)
+        return torch.cat([x_ND, x_ND.new_zeros(spare_rows, *x_ND.shape[1:])]) if spare_rows else x_ND
+
+    def pad(self, x_ND: Tensor) -> Tensor:
+        """Rows as padded sentences (B, T, D); zero at empty slots."""
+        if self._slot_N is None:
+            return x_ND[: self.sentences * self.length].view(self.sentences, self.length, -1)
+        padded_SD = x_ND.new_zeros(self.sentences * self.length, x_ND.shape[1])
+        padded_SD = padded_SD.index_copy(0, self._slot_N, x_ND[: len(self._slot_N)])
+        return padded_SD.view(self.sentences, self.length, -1)
+
+    def spread(self, *heads_NHK: Tensor) -> tuple[Tensor, ...]:
+        """Heads of rows as heads of padded sentences (B, H, T, K).
+
+        Values at empty slots are undefined and pass on no gradient: mask them as keys, and ignore what queries find.
+        """
+        if self._slot_N is None and not torch.is_grad_enabled():
+            shape = self.sentences, self.length
+            return tuple(x[: self.rows].view(*shape, *x.shape[1:]).transpose(1, 2) for x in heads_NHK)
+        spread: tuple[Tensor, ...] = _Spread.apply(self, *heads_NHK)  # type: ignore[no-untyped-call]
+        return spread
+
+    def collect(self, x_BHTK: Tensor, rows: int) -> Tensor:
+        """Heads of rows (N, H, K) of heads of padded sentences: the inverse of :meth:`spread`.
+
+        Args:
+            rows: the number of rows, with spare ones.
+        """
+        if self._slot_N is None and not torch.is_grad_enabled() and rows == self.sentences * self.length:
+            return x_BHTK.transpose(1, 2).flatten(0, 1)
+        collected: Tensor = _Collect.apply(self, x_BHTK, rows)  # type: ignore[no-untyped-call]
+        return collected
+
+    def _spread(self, x_NHK: Tensor) -> Tensor:
+        """In one copy, head by head, even if the heads of queries, keys and values lie side by side."""
+        heads, size = x_NHK.shape[1:]
+        if x_NHK.stride()[1:] != (size, 1) or x_NHK.stride(0) % size:
+            x_NHK = x_NHK.contiguous()
+        step = x_NHK.stride(0) // size
+        # The heads of other parts lie between those of two rows.
+        vectors = x_NHK.as_strided((step * (len(x_NHK) - 1) + heads, size), (size, 1), x_NHK.storage_offset())
+        key = (step, heads)
+        if key not in self._indices:
+            row_S = self._row_S
+            if row_S is None:
+                row_S = torch.arange(self.sentences * self.length, device=x_NHK.device)
+            row_B1T = row_S.view(self.sentences, 1, self.length)
+            head_H1 = torch.arange(heads, device=x_NHK.device)[:, None]
+            self._indices[key] = (row_B1T * step + head_H1).flatten()
+        return vectors.index_select(0, self._indices[key]).view(self.sentences, heads, self.length, size)
+
+    def _collect(self, x_BHTK: Tensor, rows: int) -> Tensor:
+        heads, size = x_BHTK.shape[1], x_BHTK.shape[3]
+        key = (heads,)
+        if key not in self._indices:
+            slot_N = self._slot_N
+            if slot_N is None:
+                slot_N = torch.arange(self.sentences * self.length, device=x_BHTK.device)
+            sentence_N, position_N = slot_N // self.length, slot_N % self.length
+            head_H = torch.arange(heads, device=x_BHTK.device)
+            places_NH = (sentence_N[:, None] * heads + head_H) * self.length + position_N[:, None]
+            self._indices[key] = places_NH.flatten()
+        places = self._indices[key]
+        vectors = x_BHTK.reshape(-1, size)
+        if len(places) == rows * heads:
+            return vectors.index_select(0, places).view(rows, heads, size)
+        collected = vectors.new_empty(rows * heads, size)
+        torch.index_select(vectors, 0, places, out=collected[: len(places)])
+        collected[len(places) :].zero_()  # the spare rows
+        return collected.view(rows, heads, size)
 
 
-class _MergeHeads(torch.autograd.Function):
-    """The inverse of :class:`_SplitHeads`."""
+class _Spread(torch.autograd.Function):
+    """Pad and transpose in one copy; its gradient does the inverse."""
 
     @staticmethod
-    def forward(ctx: Any, x_BHTK: Tensor, packing: PiecesOnly) -> Tensor:
-        ctx.packing, ctx.shape = packing, x_BHTK.shape
-        _, places = packing._head_indices(1, x_BHTK.shape[1])
-        rows = x_BHTK.reshape(-1, x_BHTK.shape[-1]).index_select(0, places)
-        return rows.view(packing.rows, -1)
+    def forward(ctx: Any, slots: Slots, *heads_NHK: Tensor) -> tuple[Tensor, ...]:
+        ctx.slots, ctx.rows = slots, len(heads_NHK[0])
+        return tuple(slots._spread(x_NHK) for x_NHK in heads_NHK)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        heads, size = ctx.shape[1], ctx.shape[3]
-        rows, _ = ctx.packing._head_indices(1, heads)
-        gradient_BHTK = gradients[0].reshape(-1, size).index_select(0, rows).view(ctx.shape)
-        if ctx.packing._has_padding:
-            gradient_BHTK.mul_(ctx.packing._real_BT[:, None, :, None])
-        return gradient_BHTK, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *(ctx.slots._collect(gradient, ctx.rows) for gradient in gradients)
+
+
+class _Collect(torch.autograd.Function):
+    """The inverse of :class:`_Spread`."""
+
+    @staticmethod
+    def forward(ctx: Any, slots: Slots, x_BHTK: Tensor, rows: int) -> Tensor:
+        ctx.slots = slots
+        return slots._collect(x_BHTK, rows)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
+        gradient_BHTK = ctx.slots._spread(gradients[0])
+        if ctx.slots.empty is not None:
+            gradient_BHTK.masked_fill_(ctx.slots.empty[:, None, :, None], 0)
+        return None, gradient_BHTK, None
+
+
+@dataclass(frozen=True, eq=False)
+class PackedSequences:
+    """Sentences one after the other. Rows at the end may be spare: they hold padding and count for nothing."""
+
+    tokens_N: Tensor
+    positions_N: Tensor
+    """The position of each row in its sentence; 0 for spare rows."""
+    cu_seqlens: Tensor
+    """0, then where each sentence ends (int32). Spare rows are sentences too; sentences at the end may be empty."""
+    max_seqlen: int
+    """At least the number of rows of the longest sentence."""
+    lengths_B: NDArray[np.int64]
+    """Pieces of each sentence, on the host; without spare sentences."""
+
+    @staticmethod
+    def of(tokens_N: NDArray[np.int64], lengths_B: Lengths, device: torch.device, size: PackedSize) -> PackedSequences:
+        """Bring sentences to a device, filled up to a size. The host does not wait for it."""
+        return _packed(filled(tokens_N, size.rows, device), np.asarray(lengths_B, np.int64), size)
+
+    @staticmethod
+    def of_padded(tokens_BT: Tensor, lengths_B: Lengths, size: PackedSize) -> PackedSequences:
+        """The rows of padded sentences, which are on their device, filled up to a size."""
+        lengths_B = np.asarray(lengths_B, np.int64)
+        slots = Slots.of_lengths(lengths_B, tokens_BT.device)
+        tokens_N = slots.pack(tokens_BT[:, : slots.length], size.rows - int(lengths_B.sum()))
+        return _packed(tokens_N, lengths_B, size)
+
+    @cached_property
+    def slots(self) -> Slots:
+        """Where the rows lie among the positions of padded sentences."""
+        return Slots.of_lengths(self.lengths_B, self.tokens_N.device)
+
+
+@dataclass(frozen=True)
+class PackedSize:
+    """The size of packed sequences. Compilers and libraries prepare for each size that they see: let these be few."""
+
+    rows: int
+    sentences: int
+    """With spare ones."""
+    max_seqlen: int
+    spare_sentences: int = 0
+    """Those that spare rows form. Each has at least one row: flash attention needs a key."""
+
+    @staticmethod
+    def of(lengths_B: Lengths, *, rows_per_octave: int | None = None, spare_sentences: int = 0) -> PackedSize:
+        """The size of sentences.
+
+        Args:
+            rows_per_octave: the number of rows is rounded up, if given; see :func:`rounded_up`.
+            spare_sentences: the sentences that spare rows form, if there may be spare rows.
+        """
+        lengths_B = np.asarray(lengths_B, np.int64)
+        rows, longest = int(lengths_B.sum()), int(lengths_B.max(initial=0))
+        if rows_per_octave is None:
+            return PackedSize(rows, len(lengths_B), longest)
+        full = rounded_up(rows + spare_sentences, rows_per_octave)
+        longest_spare = -(-(full - rows) // spare_sentences) if spare_sentences else 0
+        return PackedSize(full, len(lengths_B) + spare_sentences, max(longest, longest_spare), spare_sentences)
+
+    @staticmethod
+    def for_all(rows: int, sentences: int, longest: int) -> PackedSize:
+        """One size for all sentences of at most so many pieces, where as many rows and sentences are usual at most."""
+        max_seqlen = _multiple(longest, _LENGTH_STEP)
+        # Enough for spare rows alone.
+        spare_sentences = SPARE_SENTENCES + -(-rows // max_seqlen)
+        return PackedSize(
+            _multiple(rows + spare_sentences, _ROWS_STEP), sentences + spare_sentences, max_seqlen, spare_sentences
+        )
+
+    def with_rows(self, rows: int) -> PackedSize:
+        """A size for all sentences, as by :meth:`for_all`, for fewer rows than this one."""
+        sentences = self.sentences - self.spare_sentences
+        return PackedSize.for_all(rows, max(1, sentences * rows // self.rows), self.max_seqlen)
+
+    def holding(self, lengths_B: Lengths) -> PackedSize:
+        """This size, doubled where sentences do not fit."""
+        lengths_B, spare = np.asarray(lengths_B, np.int64), self.spare_sentences
+        rows = _doubled(self.rows, int(lengths_B.sum()) + spare)
+        max_seqlen = _doubled(self.max_seqlen, max(int(lengths_B.max(initial=0)), -(-rows // max(spare, 1))))
+        return PackedSize(rows, _doubled(self.sentences, len(lengths_B) + spare), max_seqlen, spare)
+
+
+def _multiple(count: int, step: int) -> int:
+    return -(-count // step) * step
+
+
+def _doubled(size: int, least: int) -> int:
+    while size < least:
+        size *= 2
+    return size
+
+
+def filled(tokens_N: NDArray[np.int64], rows: int, device: torch.device) -> Tensor:
+    """Tokens on a device, filled up with padding."""
+    tokens = np.full(rows, PAD, np.int64)
+    tokens[: len(tokens_N)] = tokens_N
+    return to_device(torch.from_numpy(tokens), device)
+
+
+def _packed(tokens_N: Tensor, lengths_B: NDArray[np.int64], size: PackedSize) -> PackedSequences:
+    real, count = int(lengths_B.sum()), len(lengths_B)
+    # Spare sentences are as long as each other, as far as possible; the first ones are the longest.
+    spare = size.spare_sentences
+    spare_lengths = (size.rows - real + np.arange(spare)[::-1]) // max(spare, 1)
+    ends = np.full(size.sentences + 1, size.rows if spare else real, np.int32)
+    ends[0] = 0
+    ends[1 : count + spare + 1] = np.cumsum(np.concatenate([lengths_B, spare_lengths]))
+    positions = np.zeros(size.rows, np.int64)
+    positions[:real] = np.arange(real) - np.repeat(ends[:count], lengths_B)
+    positions_N, cu_seqlens = (to_device(torch.from_numpy(array), tokens_N.device) for array in (positions, ends))
+    return PackedSequences(tokens_N, positions_N, cu_seqlens, size.max_seqlen, lengths_B)

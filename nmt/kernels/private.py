@@ -10,43 +10,12 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from types import FunctionType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-try:
-    import torch.fx.experimental._config as _symbolic_shapes
-except ImportError:  # another version of torch
-    _symbolic_shapes = None  # type: ignore[assignment]
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
-_MAX_GRAPHS = 64
-"""Of a compiled function. A layer has at most eight, or sixteen if some layers are frozen."""
 _setting_the_engine = threading.Lock()
-
-
-def compiled_for_any_shape(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """A function compiled by ``torch.compile``: one graph for tensors of any shape, and others where a size is 1.
-
-    By default torch takes sizes that are equal in the first call for one size. Then it compiles again and again, and
-    after eight graphs it silently computes without any.
-
-    Raises:
-        Exception: of torch._dynamo.exc, in a call: the function cannot be one graph, or there are too many graphs.
-    """
-    if _symbolic_shapes is not None:
-        _symbolic_shapes.use_duck_shape = False
-    tracing = torch._dynamo.config
-    if hasattr(tracing, "recompile_limit"):
-        tracing.recompile_limit = max(tracing.recompile_limit, _MAX_GRAPHS)
-    # torch counts the graphs of a function's code, so every caller gets a code of its own.
-    own = FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-    compiled: Callable[Given, Result] = torch.compile(own, dynamic=True, fullgraph=True)
-    return compiled
 
 
 def softmax_gradient(gradient: Tensor, softmax: Tensor) -> Tensor:

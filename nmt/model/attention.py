@@ -1,13 +1,13 @@
 """Multi-head scaled dot-product attention (section 3.2), one module used in three ways.
 
 Shapes: B sentences, T queries (target), S keys (source), D d_model, H heads, K size of a head's queries and keys,
-V size of a head's values; N and M rows, one per position of a batch (nmt/kernels/packing.py).
+V size of a head's values; N target and M source rows, one per piece of all sentences (nmt/kernels/packing.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 import torch
@@ -16,7 +16,6 @@ from torch.nn import functional as F
 
 from nmt.config import ModelConfig
 from nmt.kernels.linear import Linear
-from nmt.kernels.packing import Packing
 from nmt.kernels.policy import AttentionKernel, Kernels
 from nmt.model.masks import Mask
 from nmt.model.variants import AdditiveAttention, unscaled
@@ -75,25 +74,31 @@ class MultiHeadAttention(nn.Module):
         self.query_key_value = Linear(config.d_model, ends[-1], bias=config.attention_bias, ends=ends)
         self.output = Linear(value, config.d_model, bias=config.attention_bias)
 
-    def project(self, x_ND: Tensor, packing: Packing) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, T, K), keys (B, H, T, K) and values (B, H, T, V) of self-attention, from rows (N, D)."""
-        query, key, value = packing.split_heads(self.query_key_value(x_ND), self.heads, self._sizes)
+    def project(self, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (N, H, K), keys (N, H, K) and values (N, H, V) of self-attention, from rows (N, D)."""
+        query, key, value = split_heads(self.query_key_value(x_ND), self.heads, self._sizes)
         return query, key, value
 
-    def project_query(self, x_ND: Tensor, packing: Packing) -> Tensor:
-        """Queries (B, H, T, K) of attention over the encoder, from rows (N, D)."""
-        projected_NX = self.query_key_value.part(x_ND, 0, self._sizes[0])
-        [query] = packing.split_heads(projected_NX, self.heads, self._sizes[:1])
+    def project_query(self, x_ND: Tensor) -> Tensor:
+        """Queries (N, H, K) of attention over the encoder, from rows (N, D)."""
+        [query] = split_heads(self.query_key_value.part(x_ND, 0, self._sizes[0]), self.heads, self._sizes[:1])
         return query
 
-    def project_memory(self, memory_MD: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
-        """Keys (B, H, S, K) and values (B, H, S, V) of attention over the encoder, from its rows (M, D)."""
+    def project_memory(self, memory_MD: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys (M, H, K) and values (M, H, V) of attention over the encoder, from its rows (M, D)."""
         projected_MX = self.query_key_value.part(memory_MD, self._sizes[0], sum(self._sizes))
-        key, value = packing.split_heads(projected_MX, self.heads, self._sizes[1:])
+        key, value = split_heads(projected_MX, self.heads, self._sizes[1:])
         return key, value
 
-    def forward(self, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Mask, packing: Packing) -> Tensor:
-        """Attend and project the heads together, as rows (N, D); ``packing`` is that of the queries."""
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        """Attend and project the heads together, as rows (N, D)."""
         dropout = self.dropout if self.training else 0.0
-        heads_BHTV = mask.attend(self.attention, query_BHTK, key_BHSK, value_BHSV, dropout)
-        return self.output(packing.merge_heads(heads_BHTV))
+        heads_NHV = mask.attend(self.attention, query, key, value, dropout)
+        return self.output(heads_NHV.flatten(1))
+
+
+def split_heads(x_NX: Tensor, heads: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    """Split rows into parts of the given sizes, and each part into its heads (N, H, K)."""
+    # The gradient of a split into one part would be a copy.
+    parts = torch.split(x_NX, list(sizes), dim=-1) if len(sizes) > 1 else [x_NX]
+    return tuple(part.view(-1, heads, part.shape[1] // heads) for part in parts)

@@ -1,6 +1,6 @@
 """Token embeddings, the output projection that shares their matrix, and positions (sections 3.4 and 3.5).
 
-Shapes: B sentences, T positions, D d_model, V target vocabulary.
+Shapes: N rows, one per piece, D d_model, V target vocabulary.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ class TokenEmbedding(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(len(self.weight))) if config.output_bias else None
         self._prepacked: PrepackedWeight | None = None
 
-    def source(self, tokens_BT: Tensor) -> Tensor:
-        """Vectors (B, T, D) of source pieces, multiplied by sqrt(d_model)."""
+    def source(self, tokens_N: Tensor) -> Tensor:
+        """Vectors (N, D) of source pieces, multiplied by sqrt(d_model)."""
         weight = self.weight if self.source_weight is None else self.source_weight
-        return F.embedding(tokens_BT, weight) * self.scale
+        return F.embedding(tokens_N, weight) * self.scale
 
-    def target(self, tokens_BT: Tensor) -> Tensor:
-        """Vectors (B, T, D) of target pieces, multiplied by sqrt(d_model)."""
-        vectors_BTD = F.embedding(tokens_BT, self.weight) * self.scale
-        return vectors_BTD.masked_fill((tokens_BT == BOS)[..., None], 0) if self.starts_with_zeros else vectors_BTD
+    def target(self, tokens_N: Tensor) -> Tensor:
+        """Vectors (N, D) of target pieces, multiplied by sqrt(d_model)."""
+        vectors_ND = F.embedding(tokens_N, self.weight) * self.scale
+        return vectors_ND.masked_fill((tokens_N == BOS)[..., None], 0) if self.starts_with_zeros else vectors_ND
 
-    def project(self, x_BTD: Tensor) -> Tensor:
-        """Logits (B, T, V) over the target pieces."""
+    def project(self, x_ND: Tensor) -> Tensor:
+        """Logits (N, V) over the target pieces."""
         if self._prepacked is not None:
-            return self._prepacked.multiply(x_BTD)
+            return self._prepacked.multiply(x_ND)
         # All rows are multiplied: a GPU multiplies matrices of other widths several times as slowly.
-        logits_BTX = F.linear(x_BTD, self.projection, self.output_bias)
-        return logits_BTX if len(self.projection) == self.vocab_size else logits_BTX[..., : self.vocab_size]
+        logits_NX = F.linear(x_ND, self.projection, self.output_bias)
+        return logits_NX if len(self.projection) == self.vocab_size else logits_NX[..., : self.vocab_size]
 
     def prepack(self, dtype: torch.dtype) -> None:
         """Keep a copy of the matrix for :meth:`project`; see :func:`nmt.kernels.linear.prepack`."""
@@ -94,12 +94,8 @@ class PositionEmbedding(nn.Module):
             self.weight = nn.Parameter(torch.empty(config.max_positions, config.d_model))
             nn.init.normal_(self.weight, std=config.d_model**-0.5)
 
-    def forward(self, x_BTD: Tensor, positions: int | Tensor = 0) -> Tensor:
-        """Add the vectors of positions to vectors (B, T, D).
-
-        Args:
-            positions: the first one, which the others follow; or each one (T).
-        """
-        if isinstance(positions, int):
-            return x_BTD + self.weight[positions : positions + x_BTD.shape[1]]
-        return x_BTD + self.weight[positions]
+    def forward(self, x_ND: Tensor, positions: int | slice | Tensor) -> Tensor:
+        """Add the vectors of positions to vectors (N, D): of one for all, of some, or of each (N)."""
+        if isinstance(positions, Tensor):
+            return x_ND + F.embedding(positions, self.weight)
+        return x_ND + self.weight[positions]

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nmt.kernels.packing import Slots
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import AdditiveMask, Mask, additive_mask
+from nmt.model.masks import AdditiveMask, Mask, PaddingMask, additive_mask
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,17 @@ class FixedState:
         """The position of the pieces that a step reads (1)."""
         return self.steps_1
 
-    def begin_step(self, beam: int, neighbours: int | None) -> tuple[list[FixedPast], FixedState]:
+    def begin_step(self, hypotheses: Slots, neighbours: int | None) -> tuple[list[FixedPast], FixedState]:
         """As :meth:`nmt.model.state.DecodingState.begin_step`; restricted self-attention has no such state."""
         assert neighbours is None
+        beam = hypotheses.length
         slots_W = self.steps_1 * beam + torch.arange(beam, device=self.steps_1.device)
         others_WW = ~torch.eye(beam, dtype=torch.bool, device=self.steps_1.device)
         present_WW = additive_mask(others_WW, self.past_BWX.dtype)
         self.past_BWX.index_copy_(2, slots_W, present_WW.expand(len(self.past_BWX), -1, -1))
-        past_mask, memory_mask = AdditiveMask(self.past_BWX[:, None]), AdditiveMask(self.memory_mask_B11S)
-        return [FixedPast(layer, slots_W, past_mask, memory_mask) for layer in self.layers], self
+        past_mask = PaddingMask(hypotheses, None, AdditiveMask(self.past_BWX[:, None]))
+        memory_mask = PaddingMask(hypotheses, None, AdditiveMask(self.memory_mask_B11S))
+        return [FixedPast(layer, hypotheses, slots_W, past_mask, memory_mask) for layer in self.layers], self
 
     def end_step(self, pasts: Sequence[FixedPast]) -> FixedState:
         """As :meth:`nmt.model.state.DecodingState.end_step`."""
@@ -73,15 +76,17 @@ class FixedPast:
     """What one layer attends to in one step."""
 
     layer: FixedLayer
+    hypotheses: Slots
     slots_W: Tensor
     """Where the pieces of the step lie."""
-    past_mask: AdditiveMask
-    memory_mask: AdditiveMask
+    past_mask: Mask
+    memory_mask: Mask
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`nmt.model.state.Past.extend`."""
-        self.layer.key_BHXK.index_copy_(2, self.slots_W, key)
-        self.layer.value_BHXV.index_copy_(2, self.slots_W, value)
+        key_BHWK, value_BHWV = self.hypotheses.spread(key, value)
+        self.layer.key_BHXK.index_copy_(2, self.slots_W, key_BHWK)
+        self.layer.value_BHXV.index_copy_(2, self.slots_W, value_BHWV)
         return self.layer.key_BHXK, self.layer.value_BHXV, self.past_mask
 
     def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:

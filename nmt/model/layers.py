@@ -1,6 +1,6 @@
 """Encoder and decoder layers (section 3.1) and the feed-forward network inside them (section 3.3).
 
-Shapes: D d_model, F d_ff; N target and M source rows, one per position of a batch (nmt/kernels/packing.py).
+Shapes: D d_model, F d_ff; N target and M source rows, one per piece of all sentences.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from nmt.config import ModelConfig
 from nmt.kernels.linear import Linear
-from nmt.kernels.packing import Packing
 from nmt.kernels.policy import Kernels
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.masks import Mask
@@ -87,11 +86,11 @@ class EncoderLayer(nn.Module):
         self.feed_forward_norm = layer_norm(config)
         self.residual = Residual(config, kernels)
 
-    def forward(self, x_MD: Tensor, mask: Mask, packing: Packing) -> Tensor:
+    def forward(self, x_MD: Tensor, mask: Mask) -> Tensor:
         """(M, D) to (M, D)."""
 
         def attend(x_MD: Tensor) -> Tensor:
-            return self.self_attention(*self.self_attention.project(x_MD, packing), mask, packing)
+            return self.self_attention(*self.self_attention.project(x_MD), mask)
 
         x_MD = self.residual(x_MD, self.self_attention_norm, attend)
         return self.residual(x_MD, self.feed_forward_norm, self.feed_forward)
@@ -110,7 +109,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward_norm = layer_norm(config)
         self.residual = Residual(config, kernels)
 
-    def forward(self, x_ND: Tensor, past: Past, packing: Packing) -> Tensor:
+    def forward(self, x_ND: Tensor, past: Past) -> Tensor:
         """(N, D) to (N, D).
 
         Args:
@@ -118,12 +117,12 @@ class DecoderLayer(nn.Module):
         """
 
         def attend_self(x_ND: Tensor) -> Tensor:
-            query, key, value = self.self_attention.project(x_ND, packing)
-            return self.self_attention(query, *past.extend(key, value), packing)
+            query, key, value = self.self_attention.project(x_ND)
+            return self.self_attention(query, *past.extend(key, value))
 
         def attend_memory(x_ND: Tensor) -> Tensor:
-            query = self.cross_attention.project_query(x_ND, packing)
-            return self.cross_attention(query, *past.memory(self.cross_attention), packing)
+            query = self.cross_attention.project_query(x_ND)
+            return self.cross_attention(query, *past.memory(self.cross_attention))
 
         x_ND = self.residual(x_ND, self.self_attention_norm, attend_self)
         x_ND = self.residual(x_ND, self.cross_attention_norm, attend_memory)

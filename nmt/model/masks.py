@@ -1,8 +1,8 @@
-"""Which keys each query may attend to: all pieces, or the pieces so far. For a neighbourhood, see
+"""Which keys each query may attend to: all pieces of its sentence, or the pieces so far. For a neighbourhood, see
 :mod:`nmt.model.variants`.
 
-Shapes: B sentences, T queries (target), S keys (source), H heads, K size of a head's queries and keys, V size of a
-head's values.
+Shapes: N query and M key rows; B sentences, T queries (target), S keys (source), H heads, K size of a head's queries
+and keys, V size of a head's values.
 """
 
 from __future__ import annotations
@@ -13,31 +13,22 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from nmt.kernels.flash_attention import PackedAttention
+from nmt.kernels.packing import PackedSequences, Slots
 from nmt.kernels.policy import AttentionKernel
-from nmt.kernels.sentence_rows import SentenceAttention, SentenceRows
-from nmt.special_ids import EOS, PAD
-
-
-def additive_mask(forbidden: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where a query may attend to a key, -inf where it is forbidden. No row may be forbidden throughout."""
-    return torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device).masked_fill_(forbidden, -torch.inf)
-
-
-def unseen_source(source_BS: Tensor, *, sees_eos: bool) -> Tensor:
-    """The positions of sources that no query attends to: padding, and eos if the model does not see it.
-
-    An eos without pieces before it is always seen, because no row may be masked throughout.
-    """
-    padding_BS = source_BS == PAD
-    if sees_eos:
-        return padding_BS
-    eos_BS = source_BS == EOS
-    eos_BS[:, 0] = False
-    return padding_BS | eos_BS
+from nmt.special_ids import EOS
 
 
 class Mask(Protocol):
-    """Which keys each query may attend to."""
+    """Which keys each query may attend to, for heads of rows."""
+
+    def attend(self, attention: AttentionKernel, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
+        """Apply ``attention`` to queries (N, H, K), keys (M, H, K) and values (M, H, V); (N, H, V)."""
+        ...
+
+
+class PaddedMask(Protocol):
+    """Which keys each query may attend to, for heads of padded sentences."""
 
     def attend(
         self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
@@ -56,30 +47,69 @@ class AdditiveMask:
     def attend(
         self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
     ) -> Tensor:
-        """As :meth:`Mask.attend`."""
+        """As :meth:`PaddedMask.attend`."""
         return attention(query_BHTK, key_BHSK, value_BHSV, self.mask, dropout)
 
 
 @dataclass(frozen=True)
-class SentenceMask:
-    """Each query attends to its own sentence, where sentences lie one after the other as rows."""
+class PaddingMask:
+    """Each query attends within its sentence; the sentences are padded for this alone."""
 
-    within_sentences: SentenceAttention
-    queries: SentenceRows
-    keys: SentenceRows
+    queries: Slots
+    keys: Slots | None
+    """Those of the keys; None if keys and values are padded already (B, H, S, K)."""
+    mask: PaddedMask
+
+    def attend(self, attention: AttentionKernel, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
+        """As :meth:`Mask.attend`."""
+        rows = len(query)
+        if self.keys is self.queries:
+            query, key, value = self.queries.spread(query, key, value)
+        else:
+            [query] = self.queries.spread(query)
+            key, value = (key, value) if self.keys is None else self.keys.spread(key, value)
+        return self.queries.collect(self.mask.attend(attention, query, key, value, dropout), rows)
+
+
+@dataclass(frozen=True)
+class PackedMask:
+    """Each query attends within its sentence, by an attention that knows where sentences end."""
+
+    packed_attention: PackedAttention
+    queries: PackedSequences
+    keys: PackedSequences
     is_causal: bool
     """Whether a query attends only to itself and to the keys before it."""
 
     def attend(self, attention: AttentionKernel, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
-        """As :meth:`Mask.attend`, by an attention of its own and without dropout; heads are rows (N, H, K)."""
-        return self.within_sentences(query, key, value, self.queries, self.keys, self.is_causal)
+        """As :meth:`Mask.attend`, without dropout."""
+        return self.packed_attention(query, key, value, self.queries, self.keys, self.is_causal)
 
 
-def causal_mask(target_BT: Tensor, dtype: torch.dtype) -> AdditiveMask:
+def additive_mask(forbidden: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where a query may attend to a key, -inf where it is forbidden. No row may be forbidden throughout."""
+    return torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device).masked_fill_(forbidden, -torch.inf)
+
+
+def source_mask(source: PackedSequences, dtype: torch.dtype, *, sees_eos: bool) -> Tensor:
+    """0 at pieces, -inf at padding and at an eos that the model does not see (B, 1, 1, S).
+
+    An eos without pieces before it is always seen, because no row may be masked throughout.
+    """
+    slots = source.slots
+    unseen_BS = torch.zeros(slots.sentences, slots.length, dtype=torch.bool, device=source.tokens_N.device)
+    if slots.empty is not None:
+        unseen_BS = slots.empty
+    if not sees_eos:
+        eos_N = (source.tokens_N == EOS) & (source.positions_N > 0)
+        unseen_BS = unseen_BS | slots.pad(eos_N[:, None])[:, :, 0]
+    return additive_mask(unseen_BS, dtype)[:, None, None, :]
+
+
+def causal_mask(length: int, dtype: torch.dtype, device: torch.device) -> AdditiveMask:
     """The mask of the decoder's self-attention over a whole target: each piece, and those before it.
 
     Padding needs no mask: it comes after all pieces that may attend to it.
     """
-    length = target_BT.shape[1]
-    later_TT = torch.ones(length, length, dtype=torch.bool, device=target_BT.device).triu(1)
+    later_TT = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
     return AdditiveMask(additive_mask(later_TT, dtype))

@@ -7,14 +7,14 @@ head's values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from nmt.kernels.policy import AttentionKernel
-from nmt.model.masks import Mask
+from nmt.model.masks import Mask, PaddedMask, PaddingMask
 
 OnWeights = Callable[[int, Tensor], None]
 """Called for each layer, from 0, with the weights (B, H, T, S) of its attention."""
@@ -36,13 +36,13 @@ NO_OBSERVER = AttentionObserver()
 class ObservedMask:
     """A mask that passes on the weights of each attention that goes through it."""
 
-    mask: Mask
+    mask: PaddedMask
     on_weights: Callable[[Tensor], None]
 
     def attend(
         self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
     ) -> Tensor:
-        """As :meth:`Mask.attend`."""
+        """As :meth:`~nmt.model.masks.PaddedMask.attend`."""
         self.on_weights(self._weights(attention, query_BHTK, key_BHSK))
         return self.mask.attend(attention, query_BHTK, key_BHSK, value_BHSV, dropout)
 
@@ -57,5 +57,8 @@ class ObservedMask:
 
 
 def observed(mask: Mask, on_weights: OnWeights | None, layer: int) -> Mask:
-    """The mask, or one that also passes on the weights of a layer's attention."""
-    return mask if on_weights is None else ObservedMask(mask, partial(on_weights, layer))
+    """The mask, or one that also passes on the weights of a layer's attention over padded sentences."""
+    if on_weights is None:
+        return mask
+    assert isinstance(mask, PaddingMask)
+    return replace(mask, mask=ObservedMask(mask.mask, partial(on_weights, layer)))

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor
 
 from nmt.kernels.growing import Growing
-from nmt.kernels.packing import Packing
+from nmt.kernels.packing import PackedSequences, Slots
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import AdditiveMask, Mask, additive_mask
-from nmt.model.observing import AttentionObserver, observed
+from nmt.model.masks import AdditiveMask, Mask, PaddingMask, additive_mask
 
 
 class Past(Protocol):
@@ -45,11 +44,11 @@ class SearchState(Protocol):
         """The position of the pieces that a step reads."""
         ...
 
-    def begin_step(self, beam: int, neighbours: int | None) -> tuple[Sequence[Past], Self]:
+    def begin_step(self, hypotheses: Slots, neighbours: int | None) -> tuple[Sequence[Past], Self]:
         """What each layer attends to in a step, and the state after it but for the pieces that the layers write.
 
         Args:
-            beam: hypotheses per sentence.
+            hypotheses: where the rows lie among the places of all beams (B, W).
             neighbours: how many steps back a piece attends; None if to all.
         """
         ...
@@ -64,9 +63,7 @@ class Encoded:
     """The encoder's output for a batch of sentences."""
 
     memory_MD: Tensor
-    packing: Packing
-    mask_B11S: Tensor
-    """0 at pieces, -inf at padding and at an eos that the model does not see."""
+    source: PackedSequences
 
 
 @dataclass(frozen=True)
@@ -78,18 +75,13 @@ class WholeTarget:
     """Forbids attention to later pieces."""
     memory_mask: Mask
 
-    def observed(self, observer: AttentionObserver, layer: int) -> WholeTarget:
-        """The same past, which passes on the weights of a layer's attentions."""
-        target_mask = observed(self.target_mask, observer.decoder, layer)
-        return WholeTarget(self.encoded, target_mask, observed(self.memory_mask, observer.memory, layer))
-
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.extend`."""
         return key, value, self.target_mask
 
     def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.memory`."""
-        return *attention.project_memory(self.encoded.memory_MD, self.encoded.packing), self.memory_mask
+        return *attention.project_memory(self.encoded.memory_MD), self.memory_mask
 
 
 @dataclass(frozen=True)
@@ -156,12 +148,13 @@ class DecodingState:
         """As :attr:`SearchState.position`."""
         return self.length
 
-    def begin_step(self, beam: int, neighbours: int | None) -> tuple[list[StepPast], DecodingState]:
+    def begin_step(self, hypotheses: Slots, neighbours: int | None) -> tuple[list[StepPast], DecodingState]:
         """As :meth:`SearchState.begin_step`."""
-        recent = self.recent(neighbours)
+        recent, beam = self.recent(neighbours), hypotheses.length
         past_BWX = recent.past_and_present(beam)
-        past_mask, memory_mask = AdditiveMask(past_BWX[:, None]), AdditiveMask(self.memory_mask_B11S)
-        pasts = [StepPast(layer, past_mask, memory_mask) for layer in self.layers]
+        past_mask = PaddingMask(hypotheses, None, AdditiveMask(past_BWX[:, None]))
+        memory_mask = PaddingMask(hypotheses, None, AdditiveMask(self.memory_mask_B11S))
+        pasts = [StepPast(layer, hypotheses, past_BWX.shape[2], past_mask, memory_mask) for layer in self.layers]
         beams = (*recent.beams, beam)
         return pasts, replace(self, length=self.length + 1, past_BWX=past_BWX, beams=beams)
 
@@ -188,15 +181,16 @@ class StepPast:
     """The past of one layer in one step; :attr:`layer` becomes its state after the step."""
 
     layer: LayerState
-    past_mask: AdditiveMask
-    """0 or -inf for each of the pieces written last (B, 1, W, X); those before them are too far away."""
+    hypotheses: Slots
+    attended: int
+    """The number of pieces, written last, that the mask is about; those before them are too far away."""
+    past_mask: Mask
     memory_mask: Mask
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.extend`."""
-        self.layer = self.layer.append(key, value)
-        pieces = self.past_mask.mask.shape[3]
-        return self.layer.key.last(pieces), self.layer.value.last(pieces), self.past_mask
+        self.layer = self.layer.append(*self.hypotheses.spread(key, value))
+        return self.layer.key.last(self.attended), self.layer.value.last(self.attended), self.past_mask
 
     def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.memory`."""

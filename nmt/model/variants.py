@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.kernels.policy import AttentionKernel
-from nmt.model.masks import AdditiveMask, Mask, additive_mask
+from nmt.model.masks import AdditiveMask, PaddedMask, additive_mask
 
 MIN_BLOCK = 32
 """Smaller blocks save scores, but their products are too small for the processor."""
@@ -62,7 +62,7 @@ class AdditiveAttention(nn.Module):
         return F.dropout(weights_BHTS, dropout) @ value_BHSV
 
 
-def source_neighbourhood(mask_B11S: Tensor, neighbours: int) -> Mask:
+def source_neighbourhood(mask_B11S: Tensor, neighbours: int) -> PaddedMask:
     """The mask of the encoder's self-attention: pieces within ``neighbours`` positions on either side.
 
     Args:
@@ -71,13 +71,13 @@ def source_neighbourhood(mask_B11S: Tensor, neighbours: int) -> Mask:
     return neighbourhood(mask_B11S[:, 0, 0] < 0, neighbours, neighbours, mask_B11S.dtype)
 
 
-def target_neighbourhood(target_BT: Tensor, neighbours: int, dtype: torch.dtype) -> Mask:
+def target_neighbourhood(length: int, neighbours: int, dtype: torch.dtype, device: torch.device) -> PaddedMask:
     """The mask of the decoder's self-attention over a whole target: each piece, and the nearest before it."""
-    no_padding_1T = torch.zeros(1, target_BT.shape[1], dtype=torch.bool, device=target_BT.device)
+    no_padding_1T = torch.zeros(1, length, dtype=torch.bool, device=device)
     return neighbourhood(no_padding_1T, neighbours, 0, dtype)
 
 
-def neighbourhood(padding_BS: Tensor, before: int, after: int, dtype: torch.dtype) -> Mask:
+def neighbourhood(padding_BS: Tensor, before: int, after: int, dtype: torch.dtype) -> PaddedMask:
     """The mask of restricted self-attention (section 4).
 
     Args:
@@ -124,7 +124,7 @@ class Neighbourhood:
     def attend(
         self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
     ) -> Tensor:
-        """As :meth:`Mask.attend`."""
+        """As :meth:`~nmt.model.masks.PaddedMask.attend`."""
         sentences, heads, _, size = query_BHTK.shape
         blocks, block = self.mask_BNCW.shape[1:3]
         query_BHTK = F.pad(query_BHTK, (0, 0, 0, blocks * block - self.length))

@@ -123,7 +123,7 @@ class _Search:
             models,
             settings,
             Hypotheses.begin(settings, source_lengths, prefixes, max_positions=max_positions, places=1),
-            states=[model.start(model.encode(source_BS, source_lengths)) for model in models],
+            states=[model.start(model.encode(model.packed(source_BS, source_lengths))) for model in models],
             tokens_BW=torch.full((count, 1), BOS, device=device),
             scores_BW=torch.zeros(count, 1, device=device),
             places_BG=torch.full((count, groups), settings.beam // groups, device=device),

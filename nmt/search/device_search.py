@@ -87,9 +87,9 @@ class _DeviceSearch:
 
     def begin(self, source_BS: Tensor, source_lengths: list[int]) -> None:
         """Encode the sources."""
-        start = self._model.start(self._model.encode(source_BS, source_lengths))
+        start = self._model.start(self._model.encode(self._model.packed(source_BS, source_lengths)))
         self._decoder = DecoderShape.of(start)
-        self._size = Size.of(len(source_BS), self._beam, source_BS.shape[1])
+        self._size = Size.of(len(source_BS), self._beam, max(source_lengths))
         self._rows = np.arange(len(source_BS))  # of the unfinished sentences, in the buffers
         self._move(self._size, Content.of_start(start, self._beam))
 

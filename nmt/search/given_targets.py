@@ -93,7 +93,7 @@ def score_targets(
     scores = [_scored([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
     batch_tokens = min(batch_tokens, _positions_that_fit(models, hardware))
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
-        log_p_BT, aligned_BT = _score_batch(
+        log_p_N, alignments = _score_batch(
             models,
             to_device(_padded([[*sources[pair], EOS] for pair in batch]), hardware.device),
             to_device(_padded([[BOS, *targets[pair]] for pair in batch]), hardware.device),
@@ -104,10 +104,11 @@ def score_targets(
             hardware,
             alignment_layer,
         )
+        end = 0
         for row, pair in enumerate(batch):
-            length = len(targets[pair]) + 1
-            alignment = None if aligned_BT is None else aligned_BT[row][:length]
-            scores[pair] = _scored(log_p_BT[row][:length], alpha, normalization, alignment)
+            start, end = end, end + len(targets[pair]) + 1
+            alignment = None if alignments is None else alignments[row][: end - start]
+            scores[pair] = _scored(log_p_N[start:end], alpha, normalization, alignment)
     return scores
 
 
@@ -131,8 +132,9 @@ def _score_batch(
     banned: Tensor,
     hardware: Hardware,
     alignment_layer: int | None,
-) -> tuple[list[list[float]], list[list[int]] | None]:
-    """The log-probability of each piece, and the source position with the most attention. Ignore padded positions."""
+) -> tuple[list[float], list[list[int]] | None]:
+    """The log-probabilities of all pieces, pair after pair; and for each piece of the padded targets the source
+    position with the most attention."""
     log_p_by_model, attention_by_model = [], []
     for model in models:
         observed_layer = None if alignment_layer is None else alignment_layer % len(model.decoder)
@@ -142,16 +144,17 @@ def _score_batch(
                 attention_by_model.append(weights_BHTS.mean(dim=1))
 
         with torch.inference_mode(), hardware.autocast():
-            encoded = model.encode(source_BS, source_lengths_B)
+            encoded = model.encode(model.packed(source_BS, source_lengths_B))
             observer = NO_OBSERVER if observed_layer is None else AttentionObserver(memory=keep)
-            logits_BTV = model.decode(target_input_BT, encoded, target_lengths_B, observer=observer)
-        logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
-        gold_BT = logits_BTV.gather(2, target_output_BT[:, :, None]).squeeze(2)
-        log_p_by_model.append(gold_BT - torch.logsumexp(logits_BTV, dim=2))
-    log_p_BT = torch.logsumexp(torch.stack(log_p_by_model), dim=0) - math.log(len(models))
-    log_p_BT = log_p_BT.masked_fill(torch.isin(target_output_BT, banned), -torch.inf)
+            logits_NV = model.decode(model.packed(target_input_BT, target_lengths_B), encoded, observer=observer)
+        target_N = model.packed(target_output_BT, target_lengths_B).tokens_N
+        logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
+        gold_N = logits_NV.gather(1, target_N[:, None]).squeeze(1)
+        log_p_by_model.append(gold_N - torch.logsumexp(logits_NV, dim=1))
+    log_p_N = torch.logsumexp(torch.stack(log_p_by_model), dim=0) - math.log(len(models))
+    log_p_N = log_p_N.masked_fill(torch.isin(target_N, banned), -torch.inf)
     aligned_BT = torch.stack(attention_by_model).mean(dim=0).argmax(dim=2).tolist() if attention_by_model else None
-    return log_p_BT.tolist(), aligned_BT
+    return log_p_N.tolist(), aligned_BT
 
 
 def alignment_layer(models: Sequence[Transformer]) -> int:

@@ -20,6 +20,7 @@ from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import TrainingError
+from nmt.kernels.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
 from nmt.training.gradients import GradientBuffer
@@ -60,7 +61,12 @@ class Learner:
         self._clip_norm = config.optimizer.clip_norm
         self._hardware = hardware
         self._label_smoothing = training.label_smoothing
-        self._losses = partial(losses_of_two_passes, weight=training.r_drop) if training.r_drop else losses_of_inputs
+        self._losses = losses_of_inputs
+        if training.r_drop:
+            self._losses = partial(losses_of_two_passes, weight=training.r_drop)
+        self._plain_losses, self._size_of = self._losses, model.size_of
+        self.warnings: list[str] = []
+        """What did not work, but does not end training."""
         self._seed = training.seed
         self._ranks = ranks
         self._buffer = GradientBuffer(
@@ -73,8 +79,6 @@ class Learner:
         self._clock = DeviceClock(hardware.device)
         self._busy_seconds = self._clock.seconds()
         """The time that a GPU worked on the previous update; None on other devices."""
-        if training.compile:
-            model.compile_layers()
 
     def update(
         self,
@@ -118,9 +122,36 @@ class Learner:
         # The host waits for the device only here, after all work was queued.
         result = self._message.result(target_tokens, norm)
         self._busy_seconds = self._clock.seconds()
+        if result.fitting_tokens is not None and self.is_compiled:
+            self._fill_up_to(self._compiled_size.with_rows(result.fitting_tokens))
         if self.average is not None and result.outcome is UpdateOutcome.DONE:
             self.average.update()
         return result
+
+    def compile(self, size: PackedSize) -> None:
+        """Compute model and loss by one compiled graph, on micro-batches that are filled up to one size.
+
+        Where this fails, training goes on without a compiler, with a warning. All gradients come at the end of a
+        compiled backward pass, so their exchange overlaps with nothing.
+        """
+        if self.model.packed_attention is None:
+            self._stop_compiling("attention within packed sequences needs a GPU from Ampere on, in 16 bits")
+            return
+
+        self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True)
+        self._fill_up_to(size)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether a compiled graph computes."""
+        return self._losses is not self._plain_losses
+
+    def _fill_up_to(self, size: PackedSize) -> None:
+        self._compiled_size, self._size_of = size, size.holding
+
+    def _stop_compiling(self, reason: str) -> None:
+        self._losses, self._size_of = self._plain_losses, self.model.size_of
+        self.warnings.append(f"Model and loss are not compiled: {reason}.")
 
     def reserve_exchange(self) -> None:
         """Exchange all gradients once: the ranks' library then holds the memory that it needs for this."""
@@ -156,24 +187,33 @@ class Learner:
             TrainingError: a single pair does not fit into memory.
         """
         self._buffer.clear()
-        unfit = None
+        unfit = uncompiled = None
         for index, batch in enumerate(batches):
             torch.manual_seed(derived_seed(self._seed, update, self._ranks.rank, index))
             if sends and index == len(batches) - 1:
                 self._buffer.send_in_next_backward(1 / loss_scale)
             try:
                 self._pass(batch, loss_scale / target_tokens)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
+            except Exception as error:
+                if is_out_of_memory(error):
+                    unfit = batch
+                elif self.is_compiled:
+                    uncompiled = _first_line(error)
+                else:
                     raise
-                unfit = batch
                 break
+        if uncompiled is not None:
+            # Nothing has been sent: a compiled backward pass gives all gradients at its end.
+            self._stop_compiling(uncompiled)
+            return self.compute_gradients(
+                batches, update=update, target_tokens=target_tokens, loss_scale=loss_scale, sends=sends
+            )
         if unfit is not None:
             release_memory(self._hardware.device)
-            if len(unfit.source_BS) == 1:
+            if unfit.pairs == 1:
                 raise TrainingError(
-                    f"update {update}: a single pair of {unfit.source_BS.shape[1]} source and "
-                    f"{unfit.target_input_BT.shape[1]} target pieces does not fit into memory. Leave such pairs out "
+                    f"update {update}: a single pair of {unfit.source_tokens} source and "
+                    f"{unfit.target_tokens} target pieces does not fit into memory. Leave such pairs out "
                     "(`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller model."
                 )
         return unfit
@@ -181,14 +221,15 @@ class Learner:
     def _pass(self, batch: Batch, factor: float) -> None:
         """Add the gradients, times a factor, and the losses of a micro-batch; nothing else that it computes outlives
         it."""
-        inputs = model_inputs(batch, self._hardware.device, as_line=bool(self.model.takes_sentence_rows))
-        losses = self._losses(self.model, inputs, self._label_smoothing, self._hardware)
+        inputs = model_inputs(batch, self._hardware.device, self._size_of)
+        with self._hardware.autocast():
+            losses = self._losses(self.model, inputs, self._label_smoothing)
         (losses.smoothed * factor).backward()  # type: ignore[no-untyped-call]
         self._message.add_losses(losses)
 
     def _positions(self, batch: Batch) -> int:
-        """The positions that a micro-batch computes: all, or only those that hold a piece."""
-        return batch.longer_side_tokens if self.model.takes_sentence_rows else batch.positions
+        """The positions that ``micro_batch_tokens`` limits."""
+        return batch.positions if self.model.packed_attention is None else batch.longer_side_tokens
 
     def weights_in_use(self) -> AbstractContextManager[None]:
         """Let the model be the one that is validated and saved, while the body runs: the moving average if there is
@@ -238,28 +279,26 @@ class Learner:
 
 def batch_losses(model: Transformer, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:
     """Run the model on a batch and compute the two sums of its loss."""
-    inputs = model_inputs(batch, hardware.device, as_line=bool(model.takes_sentence_rows))
-    return losses_of_inputs(model, inputs, label_smoothing, hardware)
+    with hardware.autocast():
+        return losses_of_inputs(model, model_inputs(batch, hardware.device, model.size_of), label_smoothing)
 
 
-def losses_of_inputs(model: Transformer, inputs: ModelInputs, label_smoothing: float, hardware: Hardware) -> Losses:
+def losses_of_inputs(model: Transformer, inputs: ModelInputs, label_smoothing: float) -> Losses:
     """As :func:`batch_losses`, of a batch that is on the device."""
-    with hardware.autocast():
-        logits_BTV = model(inputs.source_BS, inputs.target_input_BT, inputs.source_places, inputs.target_places)
-        return label_smoothed_loss(logits_BTV, inputs.target_output_BT, label_smoothing)
+    return label_smoothed_loss(model(inputs.source, inputs.target), inputs.target_output_N, label_smoothing)
 
 
-def losses_of_two_passes(
-    model: Transformer, inputs: ModelInputs, label_smoothing: float, hardware: Hardware, *, weight: float
-) -> Losses:
-    """As :func:`losses_of_inputs`, with the loss of R-Drop: each sentence is in the batch twice, with different
+def losses_of_two_passes(model: Transformer, inputs: ModelInputs, label_smoothing: float, *, weight: float) -> Losses:
+    """As :func:`losses_of_inputs`, with the loss of R-Drop: each batch goes through the model twice, with different
     dropout."""
-    both = inputs.twice()
-    with hardware.autocast():
-        logits_CTV = model(both.source_BS, both.target_input_BT, both.source_places, both.target_places)
-        # A line of many sentences holds those of both passes.
-        logits_2NV = logits_CTV.flatten(0, 1).unflatten(0, (2, -1))
-        return r_drop_loss(logits_2NV, both.target_output_BT.view(2, -1), label_smoothing, weight)
+    one_NV, other_NV = (model(inputs.source, inputs.target) for _ in range(2))
+    return r_drop_loss(one_NV, other_NV, inputs.target_output_N, label_smoothing, weight)
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says first. Those of a compiler begin with the compiler's name."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.endswith("raised:")]
+    return (lines or [type(error).__name__])[0].rstrip(".")
 
 
 def derived_seed(*parts: int) -> int:

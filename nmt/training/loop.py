@@ -137,7 +137,7 @@ class Trainer:
             self.progress.index,
             micro_batch_tokens=self._micro_batch_tokens,
             ranks=self._ranks,
-            pads=not self._learner.model.takes_sentence_rows,
+            pads=self._learner.model.packed_attention is None,
         )
         # Several ranks must stop at the same update; a single one may stop while it waits for data.
         return prefetched(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)
@@ -256,8 +256,9 @@ class Trainer:
         )
 
     def _log_warnings(self) -> None:
-        while self._writer.warnings:
-            self._log.event("saving", self._writer.warnings.pop(0))
+        for name, warnings in (("saving", self._writer.warnings), ("compiling", self._learner.warnings)):
+            while warnings:
+                self._log.event(name, warnings.pop(0))
 
     def _validation_is_due(self, ending: Ending | None) -> bool:
         update = self.progress.update

@@ -1,6 +1,6 @@
 """Label-smoothed cross-entropy (section 5.4), summed over tokens.
 
-Shapes: B sentences, C sentences of two passes, T target positions, V vocabulary.
+Shapes: N target positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Losses(NamedTuple):
     """-log p(gold piece), without smoothing and without a gradient. exp of its mean is the perplexity."""
 
 
-def label_smoothed_loss(logits_BTV: Tensor, target_BT: Tensor, smoothing: float) -> Losses:
+def label_smoothed_loss(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> Losses:
     """-sum_v q(v) log p(v), summed over the positions whose target is not padding.
 
     p is the softmax of the logits. The smoothed target q puts 1 - smoothing on the gold piece and smoothing / (V - 1)
@@ -33,10 +33,10 @@ def label_smoothed_loss(logits_BTV: Tensor, target_BT: Tensor, smoothing: float)
     The backward pass overwrites the logits with the gradient, unless they are a leaf of the graph: keep a copy if you
     need them afterwards.
     """
-    return Losses(*smoothed_cross_entropy(logits_BTV.flatten(0, -2), target_BT.flatten(), smoothing))
+    return Losses(*smoothed_cross_entropy(logits_NV, target_N, smoothing))
 
 
-def r_drop_loss(logits_CTV: Tensor, target_CT: Tensor, smoothing: float, weight: float) -> Losses:
+def r_drop_loss(one_NV: Tensor, other_NV: Tensor, target_N: Tensor, smoothing: float, weight: float) -> Losses:
     """Losses of a batch that went through the model twice, with different dropout: half of equation 4 of R-Drop.
 
     The smoothed loss is the mean over both passes, plus weight / 4 times the Kullback-Leibler divergences of their
@@ -44,21 +44,21 @@ def r_drop_loss(logits_CTV: Tensor, target_CT: Tensor, smoothing: float, weight:
     2021).
 
     Args:
-        logits_CTV: those of both passes, C = 2 · B: first all sentences of one pass, then all of the other.
-        target_CT: the targets, twice.
+        one_NV, other_NV: the logits of both passes.
         weight: α of R-Drop.
     """
-    one_BTV, other_BTV = _log_softmax(logits_CTV).chunk(2)
-    divergences_BT = ((one_BTV.exp() - other_BTV.exp()) * (one_BTV - other_BTV)).sum(dim=-1)
-    divergence = torch.where(target_CT.chunk(2)[0] != PAD, divergences_BT, 0).sum()
-    both = label_smoothed_loss(logits_CTV, target_CT, smoothing)
-    return Losses(both.smoothed / 2 + weight / 4 * divergence, both.cross_entropy / 2)
+    log_p_NV, log_q_NV = _log_softmax(one_NV), _log_softmax(other_NV)
+    divergences_N = ((log_p_NV.exp() - log_q_NV.exp()) * (log_p_NV - log_q_NV)).sum(dim=-1)
+    divergence = torch.where(target_N != PAD, divergences_N, 0).sum()
+    one, other = (label_smoothed_loss(logits_NV, target_N, smoothing) for logits_NV in (one_NV, other_NV))
+    smoothed = (one.smoothed + other.smoothed) / 2 + weight / 4 * divergence
+    return Losses(smoothed, (one.cross_entropy + other.cross_entropy) / 2)
 
 
-def _log_softmax(logits_BTV: Tensor) -> Tensor:
+def _log_softmax(logits_NV: Tensor) -> Tensor:
     """In fp32 or better, for any dtype of the logits."""
-    precise = torch.promote_types(logits_BTV.dtype, torch.float32)
-    return torch.log_softmax(logits_BTV, dim=-1, dtype=precise)
+    precise = torch.promote_types(logits_NV.dtype, torch.float32)
+    return torch.log_softmax(logits_NV, dim=-1, dtype=precise)
 
 
 def perplexity(cross_entropy: float) -> float:

@@ -140,7 +140,9 @@ def _weights(
     observer = AttentionObserver(*map(_keep, seen))
     source_BS, target_BT = (torch.tensor([ids], device=hardware.device) for ids in (source_ids, input_ids))
     with torch.inference_mode(), hardware.autocast():
-        model.decode(target_BT, model.encode(source_BS, observer=observer), observer=observer)
+        model.decode(
+            model.packed(target_BT), model.encode(model.packed(source_BS), observer=observer), observer=observer
+        )
     encoder, decoder, memory = (torch.cat(weights).float().cpu().numpy() for weights in seen)
     return encoder, decoder, memory
 

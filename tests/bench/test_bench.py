@@ -46,7 +46,7 @@ def test_updates_are_those_of_a_run(data, config):
         assert np.array_equal(one.pairs, other.pairs)
         for update in (one, other):
             assert sum(batch.target_tokens for batch in update.batches) == update.target_tokens
-            assert sum(len(batch.source_BS) for batch in update.batches) == len(update.pairs)
+            assert sum(batch.pairs for batch in update.batches) == len(update.pairs)
         # The settings limit a micro-batch to 50 positions.
         assert all(batch.positions <= 50 for batch in one.batches)
         assert all(batch.longer_side_tokens <= 50 for batch in other.batches)
@@ -78,8 +78,8 @@ def test_a_model_without_padding_gets_batches_as_in_training(data, config, tmp_p
         for batches, planned in zip(made, run, strict=False):
             assert len(batches) == len(planned.batches)
             for one, other in zip(batches, planned.batches, strict=True):
-                assert np.array_equal(one.source_BS, other.source_BS)
-                assert np.array_equal(one.target_input_BT, other.target_input_BT)
+                assert np.array_equal(one.source_M, other.source_M)
+                assert np.array_equal(one.target_input_N, other.target_input_N)
 
 
 def test_a_benchmark_counts_tokens_and_rounds(data, config):
@@ -131,7 +131,7 @@ def test_each_rank_gets_its_share_of_the_updates(data, config):
     shares = [bench_updates(data, config, 3, ranks=Ranks(rank, 2)) for rank in range(2)]
     for number, update in enumerate(whole):
         batches = [batch for share in shares for batch in share[number].batches]
-        assert sum(len(batch.source_BS) for batch in batches) == len(update.pairs)
+        assert sum(batch.pairs for batch in batches) == len(update.pairs)
         assert {share[number].target_tokens for share in shares} == {update.target_tokens}
 
 

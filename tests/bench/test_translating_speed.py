@@ -22,6 +22,7 @@ from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
+from tests import on_padded
 from tests.bench.conftest import separate_data_set
 from tests.training.conftest import SETTINGS, complete, make_data_set
 
@@ -177,7 +178,7 @@ def test_agreement_tells_ties_from_differences(model):
     assert (found.sentences, found.equal, found.ties) == (3, 1, 1)
     [difference] = found.differences
     assert (difference.sentence, difference.place) == (2, 1)
-    logits_V = network(torch.tensor(sources[:1]), torch.tensor([[2, ours[0]]]))[0, -1]
+    logits_V = on_padded.logits(network, torch.tensor(sources[:1]), torch.tensor([[2, ours[0]]]))[0, -1]
     gap = pytest.approx((logits_V[ours[1]] - logits_V[worse]).item())
     assert difference.gap == gap
     found = greedy_agreement(network, sources[:1], [[ours[0], worse, ours[2]]], [ours])

@@ -23,6 +23,7 @@ from nmt.data.vocab import Vocabulary
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import SearchSettings
+from tests import on_padded
 from tests.training.conftest import make_data_set
 
 LONGEST = 12
@@ -89,7 +90,7 @@ def repeat(model: Transformer, updates: int = 150) -> None:
     for _ in range(updates):
         length = int(torch.randint(2, 11, ()))
         source_BS = torch.cat([torch.randint(4, model.vocab_size, (32, length)), torch.full((32, 1), 3)], dim=1)
-        logits_BTV = model(source_BS, torch.cat([torch.full((32, 1), 2), source_BS[:, :-1]], dim=1))
+        logits_BTV = on_padded.logits(model, source_BS, torch.cat([torch.full((32, 1), 2), source_BS[:, :-1]], dim=1))
         optimizer.zero_grad()
         F.cross_entropy(logits_BTV.flatten(0, 1), source_BS.flatten()).backward()
         optimizer.step()

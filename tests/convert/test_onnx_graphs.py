@@ -5,6 +5,7 @@ import torch
 
 from nmt.convert.onnx.graphs import DecoderGraph, DecoderWithPastGraph, EncoderGraph, graph_model, sample_inputs
 from nmt.model.transformer import Transformer
+from tests import on_padded
 
 MODELS = [
     pytest.param({}, id="the paper's"),
@@ -43,14 +44,17 @@ def test_the_encoder(bundle, model):
     source, mask = source_and_mask()
     found = EncoderGraph(graph_model(bundle))(source, mask)
     for states, row, length in zip(found, source, LENGTHS, strict=True):
-        assert torch.allclose(states[:length], model.encode(row[None, :length]).memory_MD[:length], atol=1e-5)
+        assert torch.allclose(
+            states[:length], on_padded.encoded(model, row[None, :length]).memory_MD[:length], atol=1e-5
+        )
 
 
 @torch.no_grad()
 def test_the_decoder_with_and_without_a_past(bundle, model):
     source, mask = source_and_mask()
     expected = [
-        model(row[None, :length], target[None])[0] for row, length, target in zip(source, LENGTHS, TARGET, strict=True)
+        on_padded.logits(model, row[None, :length], target[None])[0]
+        for row, length, target in zip(source, LENGTHS, TARGET, strict=True)
     ]
     graphs = graph_model(bundle)
     states = EncoderGraph(graphs)(source, mask)

@@ -145,13 +145,10 @@ SENTENCES = st.lists(st.integers(4, 65_535), max_size=8)
 
 
 def collated_row_by_row(pairs: list[tuple[list[int], list[int]]]) -> Batch:
-    def padded(rows: list[list[int]]) -> np.ndarray:
-        return np.array([row + [0] * (max(map(len, rows)) - len(row)) for row in rows])
-
     return Batch(
-        padded([[*source, 3] for source, _ in pairs]),
-        padded([[2, *target] for _, target in pairs]),
-        padded([[*target, 3] for _, target in pairs]),
+        np.array([piece for source, _ in pairs for piece in (*source, 3)]),
+        np.array([piece for _, target in pairs for piece in (2, *target)]),
+        np.array([piece for _, target in pairs for piece in (*target, 3)]),
         np.array([len(source) + 1 for source, _ in pairs]),
         np.array([len(target) + 1 for _, target in pairs]),
     )
@@ -162,7 +159,7 @@ def test_a_batch_holds_the_pairs_asked_for(shards_of, data, pairs):
     chosen = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=20))
     shards = shards_of(pairs)
     batch, expected = collate(shards, np.array(chosen)), collated_row_by_row([pairs[index] for index in chosen])
-    for name in ("source_BS", "target_input_BT", "target_output_BT", "source_lengths_B", "target_lengths_B"):
+    for name in ("source_M", "target_input_N", "target_output_N", "source_lengths_B", "target_lengths_B"):
         ours, theirs = getattr(batch, name), getattr(expected, name)
         assert ours.dtype == np.int64
         assert np.array_equal(ours, theirs), name

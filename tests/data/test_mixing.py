@@ -92,8 +92,8 @@ def test_a_mixture_reads_like_its_corpora_in_one(shards_of, data, corpora):
         assert mixed.tokens(side, chosen).tolist() == whole.tokens(side, chosen).tolist()
         assert mixed.tokens(side, chosen).dtype == np.uint16
     ours, theirs = collate(mixed, chosen), collate(whole, chosen)
-    assert np.array_equal(ours.source_BS, theirs.source_BS)
-    assert np.array_equal(ours.target_output_BT, theirs.target_output_BT)
+    assert np.array_equal(ours.source_M, theirs.source_M)
+    assert np.array_equal(ours.target_output_N, theirs.target_output_N)
 
 
 def test_data_sets_of_two_source_rules_are_refused(two_data_sets):

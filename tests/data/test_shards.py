@@ -51,19 +51,16 @@ def test_long_pairs_are_left_out_and_counted(data_set, tmp_path):
     assert ParallelShards.open(data, "train").pair(2)[0].tolist() == VOCAB.encode([SOURCE[3]])[0]
 
 
-def test_a_batch_has_bos_eos_and_padding_where_they_belong(data_set, tmp_path):
+def test_a_batch_has_bos_and_eos_where_they_belong(data_set, tmp_path):
     data = data_set(tmp_path / "data")
     write_shards(data, VOCAB)
     batch = collate(ParallelShards.open(data, "train"), np.array([1, 2]))
     sources, targets = VOCAB.encode([SOURCE[1], SOURCE[2]]), VOCAB.encode([TARGET[1], TARGET[2]])
-    for row in range(2):
-        source, target = sources[row], targets[row]
-        assert batch.source_BS[row].tolist() == [*source, 3] + [0] * (batch.source_BS.shape[1] - len(source) - 1)
-        rest = [0] * (batch.target_output_BT.shape[1] - len(target) - 1)
-        assert batch.target_input_BT[row].tolist() == [2, *target, *rest]
-        assert batch.target_output_BT[row].tolist() == [*target, 3, *rest]
+    assert batch.source_M.tolist() == [*sources[0], 3, *sources[1], 3]
+    assert batch.target_input_N.tolist() == [2, *targets[0], 2, *targets[1]]
+    assert batch.target_output_N.tolist() == [*targets[0], 3, *targets[1], 3]
     assert batch.target_tokens == len(targets[0]) + len(targets[1]) + 2
-    assert batch.source_BS.dtype == np.int64
+    assert batch.source_M.dtype == np.int64
 
 
 def test_a_valid_source_is_normalised_as_translate_will_do(data_set, tmp_path):

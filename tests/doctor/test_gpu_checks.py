@@ -4,8 +4,8 @@ import pytest
 
 from nmt.device import choose_hardware
 from nmt.doctor import gpu_checks
+from nmt.kernels.flash_attention import masked_attention
 from nmt.kernels.policy import Kernels
-from nmt.kernels.sentence_rows import masked_attention
 from tests.recording_double import DoubleOfRecorder
 
 CPU = choose_hardware("cpu", "fp32", 1)
@@ -16,7 +16,7 @@ def test_attention_over_sentences_is_compared_with_float64(monkeypatch, factor, 
     def attend(*arguments):
         return factor * masked_attention(*arguments)
 
-    kernels = Kernels(sentence_attention=attend)
+    kernels = Kernels(packed_attention=attend)
     monkeypatch.setattr(gpu_checks, "choose_kernels", lambda device, products: kernels)
     checks = gpu_checks.check_sentence_attention(choose_hardware("cpu", "bf16", 1))
     assert [check.passed for check in checks] == [passed, passed]

@@ -183,8 +183,8 @@ def _lengths(tokens: int) -> NDArray[np.int64]:
 
 
 def _batch(lengths_B: NDArray[np.int64]) -> Batch:
-    pieces_BT = np.where(np.arange(lengths_B.max()) < lengths_B[:, None], EOS, 0).astype(np.int64)
-    return Batch(pieces_BT, pieces_BT, pieces_BT, lengths_B, lengths_B)
+    pieces_N = np.full(lengths_B.sum(), EOS)
+    return Batch(pieces_N, pieces_N, pieces_N, lengths_B, lengths_B)
 
 
 def print_tables() -> None:

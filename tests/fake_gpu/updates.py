@@ -9,8 +9,8 @@ import torch
 from nmt.config import Config, ModelConfig, OptimizerConfig, TrainingConfig
 from nmt.device import Hardware, choose_hardware
 from nmt.kernels.attention import fused_attention, two_product_attention
+from nmt.kernels.flash_attention import flash_attention
 from nmt.kernels.policy import choose_kernels
-from nmt.kernels.sentence_rows import flash_attention
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
@@ -19,7 +19,7 @@ from tests.fake_gpu.gpu import FakeGpu
 from tests.fake_gpu.ranks import RanksAlone
 from tests.training.test_learner import batch, pairs
 
-# 16 bits take the kernels for sentences one after the other, fp32 those for padded sentences.
+# 16 bits take flash attention within packed sequences, fp32 attention over padded sentences.
 OTHERS = ("fp32", "fp16", "fp64")
 PRECISIONS = ["bf16", "fp32", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS[1:])]
 VOCAB = 30
@@ -85,10 +85,10 @@ def test_a_gpu_gets_its_own_kernels(gpu, deterministic):
     hardware = choose_hardware("auto", "auto", 1)
     assert (hardware.device.type, hardware.precision) == ("cuda", "bf16")
     kernels = choose_kernels(hardware.device, torch.bfloat16)
-    assert (kernels.attention, kernels.sentence_attention) == (fused_attention, flash_attention())
-    assert choose_kernels(hardware.device, None).sentence_attention is None
+    assert (kernels.attention, kernels.packed_attention) == (fused_attention, flash_attention())
+    assert choose_kernels(hardware.device, None).packed_attention is None
     exact = choose_kernels(hardware.device, torch.bfloat16, deterministic=True)
-    assert (exact.attention, exact.sentence_attention) == (two_product_attention, None)
+    assert (exact.attention, exact.packed_attention) == (two_product_attention, None)
 
 
 @pytest.mark.parametrize("precision", ["bf16", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])

@@ -17,9 +17,6 @@ OPERATIONS = {
     "torch.ops.onednn.qlinear_prepack": lambda: torch.ops.onednn.qlinear_prepack,
     "torch.ops.onednn.qlinear_pointwise.default": lambda: torch.ops.onednn.qlinear_pointwise.default,
     "torch._foreach_lerp_": lambda: torch._foreach_lerp_,
-    "torch._foreach_copy_": lambda: torch._foreach_copy_,
-    "torch._dynamo.config.recompile_limit": lambda: torch._dynamo.config.recompile_limit,
-    "torch.fx.experimental._config.use_duck_shape": lambda: private._symbolic_shapes.use_duck_shape,
 }
 
 

@@ -19,6 +19,7 @@ from nmt.model.variants import (
     source_neighbourhood,
     target_neighbourhood,
 )
+from tests import on_padded
 
 LONG = 3 * MIN_BLOCK + 5
 
@@ -70,14 +71,14 @@ def test_a_neighbourhood_of_the_whole_sentence_is_full_attention(kernels, length
         models.append(Transformer(config, 30, kernels).double().eval())
     source, target = torch.randint(4, 30, (2, 3, length), generator=torch.Generator().manual_seed(1))
     source[1, length // 2 :], target[1, length // 3 :] = 0, 0
-    full, restricted = (model(source, target) for model in models)
+    full, restricted = (on_padded.logits(model, source, target) for model in models)
     real = target != 0
     torch.testing.assert_close(restricted[real], full[real], atol=1e-12, rtol=0)
     for logits in (full, restricted):
         logits[real].square().sum().backward()
     for one, other in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(other.grad, one.grad, atol=1e-9, rtol=1e-9)
-    full_state, state = (model.start(model.encode(source)) for model in models)
+    full_state, state = (model.start(on_padded.encoded(model, source)) for model in models)
     for position in range(min(length, 12)):
         expected, full_state = models[0].step(target[:, position, None], full_state)
         logits, state = models[1].step(target[:, position, None], state)
@@ -98,7 +99,7 @@ def test_long_padded_batches_through_the_band_equal_masks_of_all_pairs(kernels, 
             if by_pairs:
                 patch.setattr("nmt.model.variants.neighbourhood", lambda padding, b, a, dtype: band(padding, b, a))
             model.zero_grad()
-            logits = model(source, target)[real]
+            logits = on_padded.logits(model, source, target)[real]
             logits.square().sum().backward()
             computed.append([logits.detach(), *(parameter.grad.clone() for parameter in model.parameters())])
     for found, expected in zip(*computed, strict=True):
@@ -117,7 +118,7 @@ def test_a_long_restricted_target_is_the_same_step_by_step(kernels):
     settings = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "heads": 2, "dropout": 0.0}
     model = Transformer(ModelConfig(**settings, source_neighbours=3, target_neighbours=2), 30, kernels).double().eval()
     source, target = torch.randint(4, 30, (2, 1, LONG), generator=torch.Generator().manual_seed(1))
-    full, state = model(source, target), model.start(model.encode(source))
+    full, state = on_padded.logits(model, source, target), model.start(on_padded.encoded(model, source))
     for position in range(LONG):
         logits, state = model.step(target[:, position, None], state)
         torch.testing.assert_close(logits, full[:, position], atol=1e-10, rtol=0)
@@ -131,11 +132,11 @@ def test_a_piece_reaches_as_far_as_the_layers_let_it():
         ModelConfig(encoder_layers=3, decoder_layers=1, d_model=16, d_ff=16, heads=2, dropout=0, source_neighbours=4),
         30,
     )
-    vectors = torch.zeros(1, LONG, 16, requires_grad=True)
+    vectors = torch.zeros(LONG, 16, requires_grad=True)
     model.embedding.source = lambda tokens: vectors
-    memory = model.encode(torch.full((1, LONG), 5)).memory_MD
+    memory = on_padded.encoded(model, torch.full((1, LONG), 5)).memory_MD
     (memory[LONG // 2] * torch.randn(16)).sum().backward()  # the plain sum of a normalised vector never changes
-    reached = vectors.grad[0].abs().sum(1).nonzero().flatten().tolist()
+    reached = vectors.grad.abs().sum(1).nonzero().flatten().tolist()
     assert reached == list(range(LONG // 2 - 12, LONG // 2 + 13))
 
 
@@ -144,11 +145,10 @@ def test_restricted_attention_takes_linear_time_and_memory(make):
     """Counted as operations and as the numbers of the mask, the largest tensor that does not depend on d_model."""
     counts, sizes = [], []
     for length in (1_024, 2_048, 4_096, 8_192):
-        tokens = torch.ones(1, length, dtype=torch.long)
         mask = (
             source_neighbourhood(torch.zeros(1, 1, 1, length), 16)
             if make is source_neighbourhood
-            else make(tokens, 16, torch.float32)
+            else make(length, 16, torch.float32, torch.device("cpu"))
         )
         query = torch.empty(1, 2, length, 8, device="meta")
         on_meta = replace(mask, mask_BNCW=mask.mask_BNCW.to("meta"))

@@ -14,6 +14,7 @@ from nmt.kernels import attention as attention_module
 from nmt.kernels import dropout as dropout_module
 from nmt.kernels.policy import choose_kernels
 from nmt.model.transformer import Transformer
+from tests import on_padded
 
 RATES = {"dropout": 0.2, "attention_dropout": 0.3, "activation_dropout": 0.4}
 # Of one length each, so that rows and sentences hold the same numbers in the same order.
@@ -101,7 +102,7 @@ def test_values_and_gradients_are_those_of_the_plain_model_with_the_same_masks(m
     parameters = list(model.parameters())
     for parameter in parameters:
         torch.nn.init.normal_(parameter, std=0.3)
-    found = model(SOURCE, TARGET)
+    found = on_padded.logits(model, SOURCE, TARGET)
     toward = torch.randn_like(found)
     gradients = torch.autograd.grad(found, parameters, toward)
     expected = plain_logits(model, masks)

@@ -9,13 +9,13 @@ from torch.nn import functional as F
 
 from nmt.config import ModelConfig
 from nmt.kernels.linear import prepack
-from nmt.kernels.packing import Packing
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import AdditiveMask
+from nmt.model.masks import AdditiveMask, PaddingMask
 from nmt.model.observing import AttentionObserver, ObservedMask
 from nmt.model.transformer import Transformer
 from nmt.special_ids import PAD
 from nmt.training.start.setup import parameter_counts
+from tests import on_padded
 from tests.policies import POLICIES
 
 BOS, EOS = 2, 3
@@ -124,7 +124,7 @@ def test_equals_torch_layers_with_the_same_weights(build, norm, positions, dtype
     model = build(dtype, norm=norm, positions=positions)
     source, target = batch()
     real = target != PAD
-    difference = (model(source, target) - torch_logits(model, source, target))[real].abs().max()
+    difference = (on_padded.logits(model, source, target) - torch_logits(model, source, target))[real].abs().max()
     assert difference <= tolerance
 
 
@@ -146,7 +146,7 @@ def test_settings_of_other_toolkits_equal_torch_layers(build, changes):
     source, target = batch()
     source = source.clamp(max=changes.get("source_vocab_size", VOCAB) - 1)
     target[:, 0] = BOS
-    ours = model(source, target)
+    ours = on_padded.logits(model, source, target)
     assert ours.shape[-1] == VOCAB
     assert (ours - torch_logits(model, source, target))[target != PAD].abs().max() <= 1e-10
 
@@ -169,8 +169,8 @@ def test_settings_of_other_toolkits_equal_torch_layers(build, changes):
 def test_cached_steps_equal_full_decoding(build, changes):
     model = build(**changes)
     source, target = batch()
-    full = model(source, target)
-    state = model.start(model.encode(source))
+    full = on_padded.logits(model, source, target)
+    state = model.start(on_padded.encoded(model, source))
     for position in range(target.shape[1]):
         logits, state = model.step(target[:, position, None], state)
         real = target[:, position] != PAD
@@ -183,10 +183,14 @@ def test_a_model_that_does_not_see_eos_computes_as_if_it_was_padding(build, chan
     source, target = batch()
     ended = torch.cat([source, torch.full((len(source), 1), PAD)], dim=1)
     ended[torch.arange(len(source)), (source != PAD).sum(1)] = EOS
-    torch.testing.assert_close(model(ended, target), sees_all(source, target), atol=1e-12, rtol=0)
-    assert not torch.allclose(sees_all(ended, target), sees_all(source, target))
+    torch.testing.assert_close(
+        on_padded.logits(model, ended, target), on_padded.logits(sees_all, source, target), atol=1e-12, rtol=0
+    )
+    assert not torch.allclose(on_padded.logits(sees_all, ended, target), on_padded.logits(sees_all, source, target))
     empty = torch.tensor([[EOS]])
-    torch.testing.assert_close(model(empty, target[:1]), sees_all(empty, target[:1]), atol=0, rtol=0)
+    torch.testing.assert_close(
+        on_padded.logits(model, empty, target[:1]), on_padded.logits(sees_all, empty, target[:1]), atol=1e-12, rtol=0
+    )
 
 
 @pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 3}, {"target_neighbours": 4}, {"attention": "additive"}])
@@ -194,7 +198,7 @@ def test_hypotheses_of_a_sentence_follow_their_parents(build, changes):
     model = build(**changes)
     source, _ = batch()
     generator = torch.Generator().manual_seed(1)
-    state, sentences, histories = model.start(model.encode(source)), [0, 1, 2], [[[]], [[]], [[]]]
+    state, sentences, histories = model.start(on_padded.encoded(model, source)), [0, 1, 2], [[[]], [[]], [[]]]
 
     def step_by(beam: int, live: list[list[bool]] | None = None) -> None:
         nonlocal state, histories
@@ -207,7 +211,7 @@ def test_hypotheses_of_a_sentence_follow_their_parents(build, changes):
         logits, state = model.step(tokens, state, live_BW)
         flat = [history for beams in histories for history in beams]
         rows = [sentence for sentence in sentences for _ in range(beam)]
-        expected = model(source[rows], torch.tensor(flat))[:, -1]
+        expected = on_padded.logits(model, source[rows], torch.tensor(flat))[:, -1]
         if live_BW is not None:
             expected[~live_BW.flatten()] = 0
         torch.testing.assert_close(logits, expected, atol=1e-10, rtol=0)
@@ -249,18 +253,18 @@ def test_prepacked_weights_give_the_same(build, changes):
     source, target = batch()
     model = build(**changes).float().eval()
     with torch.inference_mode():
-        expected = model(source, target)
+        expected = on_padded.logits(model, source, target)
         prepack(model, torch.float32)
-        model.kernels = dataclasses.replace(model.kernels, has_spare_rows=True)
+        model.kernels = dataclasses.replace(model.kernels, rows_per_octave=8)
         real = target != PAD
-        torch.testing.assert_close(model(source, target)[real], expected[real], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(on_padded.logits(model, source, target)[real], expected[real], atol=1e-5, rtol=1e-5)
         model = build(**changes).float().eval()
         with torch.autocast("cpu", torch.bfloat16):
-            expected = model(source, target)
+            expected = on_padded.logits(model, source, target)
             prepack(model, torch.bfloat16)
-            model.kernels = dataclasses.replace(model.kernels, has_spare_rows=True)
-            assert model(source, target).dtype == expected.dtype == torch.bfloat16
-            error = (model(source, target)[real].float() - expected[real].float()).norm() / expected[
+            model.kernels = dataclasses.replace(model.kernels, rows_per_octave=8)
+            assert on_padded.logits(model, source, target).dtype == expected.dtype == torch.bfloat16
+            error = (on_padded.logits(model, source, target)[real].float() - expected[real].float()).norm() / expected[
                 real
             ].float().norm()
     assert error < 0.02
@@ -270,8 +274,8 @@ def test_prepacked_weights_give_the_same(build, changes):
 def test_extra_padding_changes_nothing(build, changes):
     model = build(**changes)
     source, target = batch()
-    expected = model(source, target)
-    padded = model(F.pad(source, (0, 6)), F.pad(target, (0, 4)))
+    expected = on_padded.logits(model, source, target)
+    padded = on_padded.logits(model, F.pad(source, (0, 6)), F.pad(target, (0, 4)))
     torch.testing.assert_close(padded[:, : target.shape[1]], expected, atol=1e-12, rtol=0)
     assert torch.isfinite(padded).all()
 
@@ -282,21 +286,22 @@ def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing(build)
     attention = model.decoder[0].cross_attention
     theirs = nn.MultiheadAttention(32, 4, batch_first=True, dtype=torch.float64)
     load_attention(theirs, attention)
+    queries, memories = model.packed(target), model.packed(source)
     query, memory = model.embedding.target(target), model.embedding.source(source)
     forbidden = source == PAD
     mask = torch.zeros(source.shape, dtype=torch.float64).masked_fill(forbidden, -torch.inf)[:, None, None, :]
     _, expected = theirs(query, memory, memory, key_padding_mask=forbidden, average_attn_weights=False)
-    every_query, every_key = (Packing(*tokens.shape) for tokens in (target, source))
-    key, value = attention.project_memory(memory.flatten(0, 1), every_key)
+    key, value = attention.project_memory(model.embedding.source(memories.tokens_N))
     found = []
-    observed_mask = ObservedMask(AdditiveMask(mask), found.append)
-    attention(attention.project_query(query.flatten(0, 1), every_query), key, value, observed_mask, every_query)
-    torch.testing.assert_close(found[0], expected, atol=1e-12, rtol=0)
+    observed_mask = PaddingMask(queries.slots, memories.slots, ObservedMask(AdditiveMask(mask), found.append))
+    attention(attention.project_query(model.embedding.target(queries.tokens_N)), key, value, observed_mask)
+    real = target != PAD
+    torch.testing.assert_close(found[0].transpose(1, 2)[real], expected.transpose(1, 2)[real], atol=1e-12, rtol=0)
 
     seen = {"encoder": {}, "decoder": {}, "memory": {}}
     observer = AttentionObserver(**{name: weights.__setitem__ for name, weights in seen.items()})
-    logits = model.decode(target, model.encode(source, observer=observer), observer=observer)
-    assert torch.equal(logits, model(source, target))
+    logits = on_padded.decoded(model, target, on_padded.encoded(model, source, observer=observer), observer=observer)
+    torch.testing.assert_close(logits, on_padded.logits(model, source, target), atol=1e-12, rtol=0)
     shapes = {"encoder": (3, 4, 7, 7), "decoder": (3, 4, 9, 9), "memory": (3, 4, 9, 7)}
     for name, layers in {"encoder": 2, "decoder": 3, "memory": 3}.items():
         assert [weights.shape for weights in seen[name].values()] == [shapes[name]] * layers
@@ -336,7 +341,9 @@ def test_gradients_equal_finite_differences(build, changes):
     names, values = zip(*model.named_parameters(), strict=True)
 
     def loss(*parameters):
-        logits = torch.func.functional_call(model, dict(zip(names, parameters, strict=True)), (source, target))
+        logits = torch.func.functional_call(
+            model, dict(zip(names, parameters, strict=True)), (model.packed(source), model.packed(target))
+        )
         return torch.log_softmax(logits, -1).square().mean()
 
     assert torch.autograd.gradcheck(loss, values)
@@ -344,10 +351,10 @@ def test_gradients_equal_finite_differences(build, changes):
 
 def test_later_pieces_do_not_change_earlier_logits(build):
     model = build()
-    source, target = batch()
+    source, target = batch(lengths=((7, 5), (3, 9), (1, 4)))
     changed = target.clone()
-    changed[:, 3:] = 7
-    before, after = model(source, target), model(source, changed)
+    changed[:, 3:][changed[:, 3:] != PAD] = 7
+    before, after = on_padded.logits(model, source, target), on_padded.logits(model, source, changed)
     torch.testing.assert_close(before[:, :3], after[:, :3], atol=1e-12, rtol=0)
     assert not torch.allclose(before[0, 3:], after[0, 3:])
 
@@ -379,6 +386,6 @@ def test_initial_weights_have_the_authors_spread():
 def test_dropout_acts_in_training_alone(build):
     model = build(dropout=0.5, attention_dropout=0.5, activation_dropout=0.5)
     source, target = batch()
-    assert torch.equal(model(source, target), model(source, target))
+    assert torch.equal(on_padded.logits(model, source, target), on_padded.logits(model, source, target))
     model.train()
-    assert not torch.allclose(model(source, target), model(source, target))
+    assert not torch.allclose(on_padded.logits(model, source, target), on_padded.logits(model, source, target))

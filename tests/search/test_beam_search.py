@@ -15,6 +15,7 @@ from nmt.search.hypotheses import Hypotheses, Hypothesis, length_penalty
 from nmt.search.next_pieces import largest
 from nmt.search.settings import Sampling, SearchSettings
 from nmt.special_ids import BOS, EOS
+from tests import on_padded
 from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY
@@ -31,11 +32,11 @@ def build(seed: int, vocab: int, spread: float = 3.0, **settings) -> Transformer
 
 def exhaustive(model: Transformer, source: list[int], alpha: float, limit: int, vocab: int, normalization="paper"):
     """Every output of at most ``limit`` pieces, scored by full decoding; best first."""
-    encoded = model.encode(torch.tensor([source]))
+    encoded = on_padded.encoded(model, torch.tensor([source]))
     found = []
     for length in range(limit + 1):
         for pieces in itertools.product(range(4, vocab), repeat=length):
-            log_p = torch.log_softmax(model.decode(torch.tensor([[BOS, *pieces]]), encoded)[0], -1)
+            log_p = torch.log_softmax(on_padded.decoded(model, torch.tensor([[BOS, *pieces]]), encoded)[0], -1)
             total = sum(log_p[i, piece].item() for i, piece in enumerate([*pieces, EOS]))
             length_itself = length + 1 if normalization == "length" else (5 + length + 1) / 6
             found.append((total / length_itself**alpha, pieces))
@@ -97,9 +98,9 @@ def test_beam_of_1_is_greedy(alpha):
     model = build(0, 30)
     source = torch.tensor([[5, 9, 11, 4, EOS]])
     [[found]] = beam_search([model], source, SearchSettings(beam=1, length_penalty=alpha))
-    greedy, encoded = [], model.encode(source)
+    greedy, encoded = [], on_padded.encoded(model, source)
     while len(greedy) < 4 + 50 and len(greedy) < 39:
-        logits = model.decode(torch.tensor([[BOS, *greedy]]), encoded)[0, -1]
+        logits = on_padded.decoded(model, torch.tensor([[BOS, *greedy]]), encoded)[0, -1]
         logits[:3] = -math.inf
         if (piece := logits.argmax().item()) == EOS:
             break
@@ -213,7 +214,7 @@ def test_an_ensemble_of_twins_is_one_of_them_and_of_strangers_their_mean():
     ]
     [[found]] = beam_search([one, other], batch[:1], settings)
     target = torch.tensor([[BOS, *found.pieces]])
-    mean = sum(torch.softmax(model(batch[:1], target), -1) for model in (one, other)) / 2
+    mean = sum(torch.softmax(on_padded.logits(model, batch[:1], target), -1) for model in (one, other)) / 2
     gold = torch.tensor([*found.pieces, EOS])
     expected = mean[0].log().gather(1, gold[:, None]).sum().item()
     assert found.log_probability == pytest.approx(expected, abs=1e-4)
@@ -255,10 +256,12 @@ def test_outputs_begin_with_their_prefix_and_are_scored_whole():
     together = beam_search([model], batch, settings, prefixes=prefixes)
     for row, (prefix, found) in enumerate(zip(prefixes, together, strict=True)):
         assert len(found) == 3 or row == 3
-        encoded = model.encode(batch[row : row + 1])
+        encoded = on_padded.encoded(model, batch[row : row + 1])
         for hypothesis in found:
             assert list(hypothesis.pieces[: len(prefix)]) == prefix
-            log_p = torch.log_softmax(model.decode(torch.tensor([[BOS, *hypothesis.pieces]]), encoded)[0], -1)
+            log_p = torch.log_softmax(
+                on_padded.decoded(model, torch.tensor([[BOS, *hypothesis.pieces]]), encoded)[0], -1
+            )
             total = sum(log_p[i, piece].item() for i, piece in enumerate([*hypothesis.pieces, EOS]))
             assert hypothesis.log_probability == pytest.approx(total, abs=1e-4)
     without = beam_search([model], batch, settings)
@@ -282,7 +285,9 @@ def test_samples_depend_on_seed_and_number_and_not_on_the_batch():
 def test_samples_come_as_often_as_the_model_expects():
     model = build(12, 8, spread=1.0)
     source = torch.tensor([[4, 6, EOS]])
-    expected = torch.softmax(model.decode(torch.tensor([[BOS]]), model.encode(source))[0, 0], -1)
+    expected = torch.softmax(
+        on_padded.decoded(model, torch.tensor([[BOS]]), on_padded.encoded(model, source))[0, 0], -1
+    )
     for temperature, top_k, top_p in ((1.0, None, None), (0.5, None, None), (1.0, 3, None), (1.0, None, 0.7)):
         sampling = Sampling(temperature, top_k, top_p)
         count = 2_000

@@ -18,6 +18,7 @@ from nmt.search.settings import Sampling, SearchSettings
 from nmt.search.step_buffers import DecoderShape, bytes_of, layout
 from nmt.search.step_sizes import Size
 from nmt.special_ids import EOS
+from tests import on_padded
 from tests.recording_double import DoubleOfRecorder
 
 VOCABULARY = 30
@@ -245,7 +246,7 @@ def test_a_size_has_room_for_its_sentences():
 @pytest.mark.parametrize(("sentences", "source", "length"), [(1, 5, 3), (8, 30, 31), (64, 16, 60), (30, 100, 129)])
 def test_the_estimate_of_memory_holds(kernels, sentences, source, length):
     model, settings = model_of(kernels, dtype=torch.float32), SearchSettings(beam=4)
-    start = model.start(model.encode(torch.full((sentences, source), 5)))
+    start = model.start(on_padded.encoded(model, torch.full((sentences, source), 5)))
     tensors = layout(Size.of(sentences, 4, source).for_length(length), DecoderShape.of(start), 8)
     estimate = SearchMemory([model], torch.device("cpu")).need(settings, sentences, source, length)
     assert bytes_of(tensors) < estimate < 12 * bytes_of(tensors)

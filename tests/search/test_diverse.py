@@ -15,6 +15,7 @@ from nmt.search.given_targets import score_targets
 from nmt.search.hypotheses import length_penalty
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import BOS, EOS
+from tests import on_padded
 from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY
@@ -53,11 +54,14 @@ def allowed(pieces: tuple[int, ...], vocab: int, settings: SearchSettings, limit
 def slow_search(models, source: list[int], settings: SearchSettings) -> list[tuple[float, tuple[int, ...]]]:
     """Group after group over the whole vocabulary, by full decoding, until no hypothesis is left; best first."""
     groups = settings.diverse_groups
-    encoded = [model.encode(torch.tensor([source])) for model in models]
+    encoded = [on_padded.encoded(model, torch.tensor([source])) for model in models]
 
     def log_probabilities(pieces: tuple[int, ...]) -> list[float]:
         target = torch.tensor([[BOS, *pieces]])
-        each = [torch.softmax(model.decode(target, own)[0, -1], -1) for model, own in zip(models, encoded, strict=True)]
+        each = [
+            torch.softmax(on_padded.decoded(model, target, own)[0, -1], -1)
+            for model, own in zip(models, encoded, strict=True)
+        ]
         return (sum(each) / len(each)).log().tolist()
 
     live = [[((), 0.0, 0.0)] for _ in range(groups)]

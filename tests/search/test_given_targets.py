@@ -16,6 +16,7 @@ from nmt.search.beam_search import beam_search
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import BOS, EOS, PAD, UNK
+from tests import on_padded
 from tests.policies import EVERY_POLICY, chosen
 
 pytestmark = EVERY_POLICY
@@ -48,7 +49,7 @@ def padded(sources: list[list[int]]) -> torch.Tensor:
 def step_by_step(models: list[Transformer], source: list[int], target: list[int]) -> list[float]:
     """log of the mean probability of each piece and eos, from cached steps in float64."""
     models = [copy.deepcopy(model).double() for model in models]
-    states = [model.start(model.encode(torch.tensor([[*source, EOS]]))) for model in models]
+    states = [model.start(on_padded.encoded(model, torch.tensor([[*source, EOS]]))) for model in models]
     found, before = [], BOS
     for piece in [*target, EOS]:
         probability = 0.0
@@ -98,9 +99,7 @@ def test_equals_steps_in_float64(count):
 def test_no_more_is_scored_at_once_than_fits_into_the_memory(monkeypatch, free, positions):
     model, sizes = build(0), []
     encode = model.encode
-    monkeypatch.setattr(
-        model, "encode", lambda source, lengths: sizes.append(source.numel()) or encode(source, lengths)
-    )
+    monkeypatch.setattr(model, "encode", lambda source: sizes.append(len(source.tokens_N)) or encode(source))
     monkeypatch.setattr(given_targets, "free_memory", lambda device: free)
     pair = [9] * 9
     found = score_targets([model], [pair] * 40, [pair] * 40, CPU, batch_tokens=400)
@@ -162,9 +161,9 @@ def test_alignment_follows_the_attention_of_the_layer_that_is_named():
             weights = []
             for built in models:
                 seen = {}
-                encoded = built.encode(torch.tensor([[*source, EOS]]))
-                built.decode(
-                    torch.tensor([[BOS, *target]]), encoded, observer=AttentionObserver(memory=seen.__setitem__)
+                encoded = on_padded.encoded(built, torch.tensor([[*source, EOS]]))
+                on_padded.decoded(
+                    built, torch.tensor([[BOS, *target]]), encoded, observer=AttentionObserver(memory=seen.__setitem__)
                 )
                 assert sorted(seen) == [0, 1, 2]
                 assert torch.allclose(seen[layer].sum(-1), torch.ones(1))

@@ -7,7 +7,8 @@ update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batc
 when N buckets were sent), ``full`` (no file may grow any more), ``stop`` (SIGSTOP), ``sleep`` (it is busy for longer
 than a rank may send no heartbeat), or, from that update on, ``poison`` (gradients are NaN). With ``FAST_BEATS`` in
 the environment, a rank is lost after five seconds without a heartbeat. With ``LIKE_NCCL``, ranks exchange as between
-GPUs, gradients in buckets of a few parameters. With ``GRAPHS_AS_THEY_ARE``, no compiler translates graphs of layers.
+GPUs, gradients in buckets of a few parameters. With ``GRAPHS_AS_THEY_ARE``, no compiler translates graphs, and
+attention needs no padding, as on a GPU.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import resource
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -28,6 +30,7 @@ def main() -> None:
     import numpy as np
     import torch
 
+    from nmt.kernels.flash_attention import masked_attention
     from nmt.training import run as run_module
     from nmt.training.learner import Learner
     from nmt.training.loop import Trainer
@@ -45,6 +48,8 @@ def main() -> None:
         behave_like_nccl()
     if "GRAPHS_AS_THEY_ARE" in os.environ:
         torch.compile = functools.partial(torch.compile, backend="eager")
+        packed = replace(beginning.choose_kernels(torch.device("cpu")), packed_attention=masked_attention)
+        beginning.choose_kernels = lambda *arguments, **options: packed
     if "FAST_BEATS" in os.environ:
         heartbeat.BEAT_SECONDS, heartbeat.MISSED_BEATS = 0.2, 25
 

@@ -7,6 +7,10 @@ from torch.nn import functional
 from nmt.training.loss import label_smoothed_loss, r_drop_loss
 
 
+def loss_of(logits, target, smoothing):
+    return label_smoothed_loss(logits.flatten(0, -2), target.flatten(), smoothing)
+
+
 def defined(logits, target, smoothing):
     """-sum over pieces of q · log p, written out."""
     log_p = torch.log_softmax(logits.double(), -1)
@@ -19,7 +23,7 @@ def test_equals_its_definition(smoothing):
     torch.manual_seed(0)
     logits, target = torch.randn(3, 5, 11, dtype=torch.float64) * 4, torch.randint(1, 11, (3, 5))
     target[0, 3:] = 0
-    losses = label_smoothed_loss(logits, target, smoothing)
+    losses = loss_of(logits, target, smoothing)
     assert losses.smoothed.item() == pytest.approx(defined(logits, target, smoothing).item(), rel=1e-12)
     assert losses.cross_entropy.item() == pytest.approx(defined(logits, target, 0.0).item(), rel=1e-12)
 
@@ -29,8 +33,8 @@ def test_gradient_equals_finite_differences_and_is_zero_at_padding(smoothing):
     torch.manual_seed(0)
     logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
     target = torch.tensor([[3, 6, 0], [1, 2, 5]])
-    assert torch.autograd.gradcheck(lambda x: label_smoothed_loss(x, target, smoothing).smoothed, (logits,))
-    label_smoothed_loss(logits, target, smoothing).smoothed.backward()
+    assert torch.autograd.gradcheck(lambda x: loss_of(x, target, smoothing).smoothed, (logits,))
+    loss_of(logits, target, smoothing).smoothed.backward()
     assert not logits.grad[0, 2].any()
 
 
@@ -45,7 +49,7 @@ def test_log_probabilities_are_precise_whatever_the_logits_come_in(dtype, tolera
     expected.backward()
     logits.requires_grad_()
     with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        losses = label_smoothed_loss(logits, target, 0.1)
+        losses = loss_of(logits, target, 0.1)
     losses.smoothed.backward()
     assert losses.smoothed.dtype == torch.float32
     assert losses.smoothed.item() == pytest.approx(expected.item(), rel=1e-6)
@@ -61,10 +65,10 @@ def test_the_gradient_takes_the_place_of_logits_that_are_no_leaf():
     before = logits.detach().clone()
     gradients = []
     logits.register_hook(gradients.append)
-    (label_smoothed_loss(logits, target, 0.1).smoothed * 0.25).backward()
+    (loss_of(logits, target, 0.1).smoothed * 0.25).backward()
     assert gradients[0].data_ptr() == logits.data_ptr()
     leaf = before.clone().requires_grad_()
-    (label_smoothed_loss(leaf.view(2, 3, 9), target.view(2, 3), 0.1).smoothed * 0.25).backward()
+    (loss_of(leaf.view(2, 3, 9), target.view(2, 3), 0.1).smoothed * 0.25).backward()
     assert torch.equal(leaf.detach(), before)
     torch.testing.assert_close(leaf.grad, gradients[0])
     torch.testing.assert_close(x.grad, leaf.grad @ weight.T)
@@ -73,7 +77,7 @@ def test_the_gradient_takes_the_place_of_logits_that_are_no_leaf():
 def test_whoever_else_needs_the_logits_in_the_backward_pass_is_told():
     logits = torch.randn(6, 9, requires_grad=True) * 2
     square = logits.square().sum()
-    both = square + label_smoothed_loss(logits, torch.randint(1, 9, (6,)), 0.1).smoothed
+    both = square + loss_of(logits, torch.randint(1, 9, (6,)), 0.1).smoothed
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         both.backward()
 
@@ -84,7 +88,7 @@ def test_r_drop_equals_its_definition():
     one, other = torch.randn(2, 3, 5, 11, dtype=torch.float64) * 2
     target = torch.randint(1, 11, (3, 5))
     target[0, 3:] = 0
-    found = r_drop_loss(torch.cat([one, other]), torch.cat([target, target]), 0.1, 5.0)
+    found = r_drop_loss(one.flatten(0, 1), other.flatten(0, 1), target.flatten(), 0.1, 5.0)
     log_p, log_q = torch.log_softmax(one, -1)[target != 0], torch.log_softmax(other, -1)[target != 0]
     divergences = [
         functional.kl_div(*pair, reduction="sum", log_target=True) for pair in ((log_p, log_q), (log_q, log_p))
@@ -97,11 +101,11 @@ def test_r_drop_equals_its_definition():
 
 def test_the_gradient_of_r_drop_equals_finite_differences():
     torch.manual_seed(0)
-    logits = torch.randn(4, 3, 7, dtype=torch.float64, requires_grad=True)
-    target = torch.tensor([[3, 6, 0], [1, 2, 5]]).repeat(2, 1)
-    assert torch.autograd.gradcheck(lambda x: r_drop_loss(x, target, 0.1, 5.0).smoothed, (logits,))
+    one, other = (torch.randn(6, 7, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    target = torch.tensor([3, 6, 0, 1, 2, 5])
+    assert torch.autograd.gradcheck(lambda *logits: r_drop_loss(*logits, target, 0.1, 5.0).smoothed, (one, other))
     # The same where the gradient takes the place of the logits.
-    [expected] = torch.autograd.grad(r_drop_loss(logits, target, 0.1, 5.0).smoothed, logits)
-    [found] = torch.autograd.grad(r_drop_loss(logits * 1.0, target, 0.1, 5.0).smoothed, logits)
+    expected = torch.autograd.grad(r_drop_loss(one, other, target, 0.1, 5.0).smoothed, (one, other))
+    found = torch.autograd.grad(r_drop_loss(one * 1.0, other * 1.0, target, 0.1, 5.0).smoothed, (one, other))
     torch.testing.assert_close(found, expected)
-    assert not found[[0, 2], 2].any()
+    assert not any(gradient[2].any() for gradient in found)

@@ -8,6 +8,7 @@ from nmt.checkpoint.run_folder import RunFolder
 from nmt.data.batching import collate, plan_epoch, rank_micro_batches
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
+from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import derived_seed
 from nmt.training.start import beginning
 from nmt.training.start.beginning import build_model
@@ -59,16 +60,13 @@ def test_a_run_of_two_epochs_learns_what_a_plain_loop_does(run_training, settled
     expected, epochs = [], []
     for update, (epoch, batches) in zip(range(1, UPDATES + 1), micro_batches(reversed_words, config), strict=False):
         rate = 16**-0.5 * min(update**-0.5, update * WARMUP**-1.5)
-        tokens = sum(int((batch.target_output_BT != 0).sum()) for batch in batches)
+        tokens = sum(batch.target_tokens for batch in batches)
         adam.zero_grad()
         total = 0.0
         for index, batch in enumerate(batches):
             torch.manual_seed(derived_seed(config.training.seed, update, 0, index))
-            source, read, written = (
-                torch.from_numpy(side).long()
-                for side in (batch.source_BS, batch.target_input_BT, batch.target_output_BT)
-            )
-            loss, cross_entropy = smoothed_loss(model(source, read), written, 0.1)
+            inputs = model_inputs(batch, torch.device("cpu"), model.size_of)
+            loss, cross_entropy = smoothed_loss(model(inputs.source, inputs.target), inputs.target_output_N, 0.1)
             (loss / tokens).backward()
             total += cross_entropy
         for group in adam.param_groups:

@@ -462,18 +462,3 @@ def test_memory_stays_flat_over_three_epochs(tmp_path, listener):
     for record in records(tmp_path / "run", "update"):
         by_epoch[record["epoch"]] = max(by_epoch.get(record["epoch"], 0), record["peak_memory_bytes"])
     assert by_epoch[3] <= by_epoch[0] * 1.05 + 5_000_000, by_epoch
-
-
-@pytest.mark.slow
-def test_compiled_training_learns_the_same_and_compiles_few_graphs(run_training, tmp_path):
-    pytest.importorskip("torch._inductor")
-    if shutil.which("g++") is None:
-        pytest.skip("torch.compile needs a C++ compiler here")
-    import torch._dynamo.utils as dynamo
-
-    dynamo.counters.clear()
-    run_training(tmp_path / "compiled", "training.compile=true", "model.dropout=0")
-    run_training(tmp_path / "eager", "model.dropout=0")
-    losses = [[r["loss"] for r in records(tmp_path / name, "update")] for name in ("compiled", "eager")]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
-    assert dynamo.counters["stats"]["unique_graphs"] <= 8

@@ -61,7 +61,7 @@ class OurSide:
         found = []
         with torch.inference_mode():
             for ids in self._ids(sources):
-                encoded = self._model.encode(torch.tensor([[*ids, Vocabulary.EOS]]))
+                encoded = self._model.encode(self._model.packed(torch.tensor([[*ids, Vocabulary.EOS]])))
                 seen = len(ids) + self.bundle.config.model.source_eos
                 found.append(encoded.memory_MD[:seen].double().numpy())
         return found

@@ -17,9 +17,9 @@ from torch.nn import functional as F
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import ModelConfig
-from nmt.kernels.packing import Packing
-from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import AdditiveMask, Mask, additive_mask
+from nmt.kernels.packing import Slots
+from nmt.model.attention import MultiHeadAttention, split_heads
+from nmt.model.masks import AdditiveMask, Mask, PaddingMask, additive_mask
 from nmt.model.transformer import Transformer
 
 Shape = tuple[str | int, ...]
@@ -28,10 +28,24 @@ BATCH, SOURCE, TARGET, PAST = "batch", "source", "target", "past"
 _SAMPLE_SIZES = {BATCH: 2, SOURCE: 5, TARGET: 3, PAST: 4}
 
 
+class EveryPosition(Slots):
+    """Every position of padded sentences (B, T) is a row, and the rows are views: nothing that a graph would have to
+    decide."""
+
+    def spread(self, *heads_NHK: Tensor) -> tuple[Tensor, ...]:
+        """As :meth:`Slots.spread`."""
+        return tuple(x_NHK.view(self.sentences, self.length, *x_NHK.shape[1:]).transpose(1, 2) for x_NHK in heads_NHK)
+
+    def collect(self, x_BHTK: Tensor, rows: int) -> Tensor:
+        """As :meth:`Slots.collect`."""
+        return x_BHTK.transpose(1, 2).flatten(0, 1)
+
+
 @dataclass
 class _Past:
     """What a decoder layer attends to, and what it adds: keys and values of all pieces read so far."""
 
+    rows: EveryPosition
     mask: Mask
     memory_mask: Mask
     read: tuple[Tensor, Tensor] | None = None
@@ -40,12 +54,13 @@ class _Past:
     """Keys and values of the source, if they are known already."""
     states_MD: Tensor | None = None
     """The encoder's states, if not."""
-    packing: Packing | None = None
-    """The rows of the states."""
+    memory_rows: EveryPosition | None = None
+    """Those of the states."""
     present: tuple[Tensor, Tensor] = field(init=False)
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`nmt.model.state.Past.extend`."""
+        key, value = self.rows.spread(key, value)
         if self.read is not None:
             key, value = torch.cat([self.read[0], key], dim=2), torch.cat([self.read[1], value], dim=2)
         self.present = key, value
@@ -54,8 +69,9 @@ class _Past:
     def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`nmt.model.state.Past.memory`."""
         if self.memory_keys is None:
-            assert self.states_MD is not None and self.packing is not None
-            self.memory_keys = attention.project_memory(self.states_MD, self.packing)
+            assert self.states_MD is not None and self.memory_rows is not None
+            key, value = self.memory_rows.spread(*attention.project_memory(self.states_MD))
+            self.memory_keys = key, value
         return *self.memory_keys, self.memory_mask
 
 
@@ -73,19 +89,19 @@ class MemoryAttention(nn.Module):
         self.query = _rows(whole.query_key_value, slice(self.sizes[0]))
         self.key_value = _rows(whole.query_key_value, slice(self.sizes[0], None))
 
-    def project_query(self, x_ND: Tensor, packing: Packing) -> Tensor:
+    def project_query(self, x_ND: Tensor) -> Tensor:
         """As :meth:`MultiHeadAttention.project_query`."""
-        [query] = packing.split_heads(self.query(x_ND), self.heads, self.sizes[:1])
+        [query] = split_heads(self.query(x_ND), self.heads, self.sizes[:1])
         return query
 
-    def project_memory(self, memory_MD: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+    def project_memory(self, memory_MD: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`MultiHeadAttention.project_memory`."""
-        key, value = packing.split_heads(self.key_value(memory_MD), self.heads, self.sizes[1:])
+        key, value = split_heads(self.key_value(memory_MD), self.heads, self.sizes[1:])
         return key, value
 
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, packing: Packing) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """As :meth:`MultiHeadAttention.forward`."""
-        mixed: Tensor = self.output(packing.merge_heads(mask.attend(self.attention, query, key, value, 0.0)))
+        mixed: Tensor = self.output(mask.attend(self.attention, query, key, value, 0.0).flatten(1))
         return mixed
 
 
@@ -125,12 +141,14 @@ class EncoderGraph(nn.Module):
             input_ids: (B, S), padded on the right.
             attention_mask: (B, S), 1 at pieces and 0 at padding.
         """
-        model, packing = self.model, Packing(*input_ids.shape)
-        mask = _source_mask(attention_mask, model)
-        x_ND = packing.pack(model.source_positions(model.embedding.source(input_ids)))
+        model, rows = self.model, EveryPosition(*input_ids.shape)
+        mask = PaddingMask(rows, rows, _source_mask(attention_mask, model))
+        vectors_BSD = model.source_positions(model.embedding.source(input_ids), slice(input_ids.shape[1]))
+        x_ND = vectors_BSD.flatten(0, 1)
         for layer in model.encoder:
-            x_ND = layer(x_ND, mask, packing)
-        return packing.pad(model.encoder_norm(x_ND))
+            x_ND = layer(x_ND, mask)
+        states_BSD: Tensor = model.encoder_norm(x_ND).view(*input_ids.shape, -1)
+        return states_BSD
 
 
 class DecoderGraph(nn.Module):
@@ -156,11 +174,13 @@ class DecoderGraph(nn.Module):
             encoder_hidden_states: (B, S, D).
             encoder_attention_mask: (B, S).
         """
-        packing = Packing(*encoder_hidden_states.shape[:2])
-        mask = _causal_mask(input_ids, 0, self.model)
-        memory_mask = _memory_mask(encoder_attention_mask, self.model)
-        states_MD = packing.pack(encoder_hidden_states)
-        pasts = [_Past(mask, memory_mask, states_MD=states_MD, packing=packing) for _ in self.model.decoder]
+        rows, memory_rows = EveryPosition(*input_ids.shape), EveryPosition(*encoder_hidden_states.shape[:2])
+        mask = PaddingMask(rows, None, _causal_mask(input_ids, 0, self.model))
+        memory_mask = PaddingMask(rows, None, _memory_mask(encoder_attention_mask, self.model))
+        states_MD = encoder_hidden_states.flatten(0, 1)
+        pasts = [
+            _Past(rows, mask, memory_mask, states_MD=states_MD, memory_rows=memory_rows) for _ in self.model.decoder
+        ]
         logits = _decode(self.model, input_ids, 0, pasts)
         present = (tensor for past in pasts for tensor in (*past.present, *(past.memory_keys or ())))
         return logits, *present
@@ -190,10 +210,12 @@ class DecoderWithPastGraph(nn.Module):
             past_key_values: per layer keys and values of the target (B, H, P, K), and of the source (B, H, S, K).
         """
         before = past_key_values[0].shape[2]
-        mask = _causal_mask(input_ids, before, self.model)
-        memory_mask = _memory_mask(encoder_attention_mask, self.model)
+        rows = EveryPosition(*input_ids.shape)
+        mask = PaddingMask(rows, None, _causal_mask(input_ids, before, self.model))
+        memory_mask = PaddingMask(rows, None, _memory_mask(encoder_attention_mask, self.model))
         pasts = [
             _Past(
+                rows,
                 mask,
                 memory_mask,
                 read=(past_key_values[place], past_key_values[place + 1]),
@@ -231,14 +253,13 @@ def sample_inputs(graph: Graph) -> list[Tensor]:
 
 def _decode(model: Transformer, input_ids: Tensor, before: int, pasts: list[_Past]) -> Tensor:
     """The logits of pieces that follow ``before`` others."""
-    packing = Packing(*input_ids.shape)
     positions = torch.arange(before, before + input_ids.shape[1])
     # A lookup of rows, which exporters keep as such; they rewrite a table that is indexed.
     position_TD = F.embedding(positions, model.target_positions.weight)
-    x_ND = packing.pack(model.embedding.target(input_ids) + position_TD)
+    x_ND = (model.embedding.target(input_ids) + position_TD).flatten(0, 1)
     for layer, past in zip(model.decoder, pasts, strict=True):
-        x_ND = layer(x_ND, past, packing)
-    return packing.pad(model.embedding.project(model.decoder_norm(x_ND)))
+        x_ND = layer(x_ND, past)
+    return model.embedding.project(model.decoder_norm(x_ND)).view(*input_ids.shape, -1)
 
 
 def _memory_mask(attention_mask: Tensor, model: Transformer) -> AdditiveMask:

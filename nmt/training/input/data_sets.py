@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config
 from nmt.data.arrays import Indices
+from nmt.data.batching import plan_epoch
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import changed_files, examine_text
 from nmt.data.manifest import read_manifest
@@ -82,6 +83,20 @@ class TrainingData:
         """The approximate maximum of padded positions, source or target, in an update of ``update_tokens``."""
         ratio = self._pieces(self.shards.source_lengths) / self._pieces(self.shards.target_lengths)
         return math.ceil(1.5 * max(update_tokens * max(1.0, ratio), self.longest))
+
+    def update_sizes(self, config: Config) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each update of the first epoch, the tokens of its longer side and the number of its pairs."""
+        sides = self.shards.source_lengths, self.shards.target_lengths
+        plan = plan_epoch(
+            *sides,
+            pairs=self._population(self.shards, config.training.seed, 0),
+            update_tokens=config.batching.update_tokens,
+            group_tokens=config.batching.group_tokens,
+            seed=config.training.seed,
+            epoch=0,
+        )
+        tokens = [np.add.reduceat(lengths[plan.pairs].astype(np.int64) + 1, plan.starts[:-1]) for lengths in sides]
+        return np.maximum(*tokens), np.diff(plan.starts)
 
     def epoch_size(self, config: Config) -> tuple[int, int]:
         """Estimate the numbers of pairs and updates per epoch. Small corpora may have fewer updates."""

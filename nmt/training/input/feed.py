@@ -12,7 +12,7 @@ from typing import TypeVar
 from nmt.config import BatchingConfig
 from nmt.data.arrays import Indices
 from nmt.data.batching import Batch, EpochPlan, collate, plan_epoch, rank_micro_batches
-from nmt.data.rows import dealt_micro_batches
+from nmt.data.dealing import dealt_micro_batches
 from nmt.data.shards import PairSource
 from nmt.errors import DataError
 from nmt.training.ranks.exchange import Ranks

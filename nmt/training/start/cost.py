@@ -30,8 +30,9 @@ def training_flops(config: Config, rows: int, source_length: int, target_length:
         source_BS = torch.ones(rows, source_length, dtype=torch.long)
         target_BT = torch.ones(rows, target_length, dtype=torch.long)
         with FlopCounterMode(display=False) as counter:
-            logits_BTV = model(source_BS, target_BT)
-            loss = label_smoothed_loss(logits_BTV, target_BT, config.training.label_smoothing).smoothed
+            source = model.packed(source_BS, [source_length] * rows)
+            target = model.packed(target_BT, [target_length] * rows)
+            loss = label_smoothed_loss(model(source, target), target.tokens_N, config.training.label_smoothing).smoothed
             loss.backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops()) * (2 if config.training.r_drop else 1)
 

@@ -20,6 +20,7 @@ from nmt.data.batching import Batch
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use, synchronize
 from nmt.errors import TrainingError
+from nmt.kernels.packing import PackedSize
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress
@@ -37,6 +38,12 @@ _SHARE_OF_MEMORY = 0.85
 _MOST_DOUBLINGS_ON_CPU = 2
 # A shorter first pass was mostly warm-up, so a second pass is timed.
 _WARMING_UP_SECONDS = 2.0
+# Compiling takes one or two minutes and saves about a third of the time.
+_SECONDS_WORTH_COMPILING = 1_800
+# The few larger updates are dealt to more micro-batches.
+_PERCENT_OF_UPDATES = 95
+# The fullest micro-batch of an update, relative to the average.
+_UNEVENLY_DEALT = 1.05
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,8 @@ class Preflight:
     checkpoints_bytes: int
     """The size of all checkpoints that will be kept, plus one that is being written."""
     disk_free: int
+    is_compiled: bool = False
+    """Whether one compiled graph computes model and loss."""
 
     @property
     def share_of_matrix_rate(self) -> float:
@@ -89,17 +98,20 @@ def preflight(
     """
     learner.reserve_exchange()  # else the largest micro-batch that fits would leave no memory for it
     # Without padding, flash attention needs the most memory for many short sentences.
-    lengths = [data.longest, data.short] if learner.model.takes_sentence_rows else [data.longest]
+    lengths = [data.longest] if learner.model.packed_attention is None else [data.longest, data.short]
     # No update has more positions than this for a rank.
     useful = math.ceil(data.max_positions(config.batching.update_tokens) / ranks.size)
     size = _size_to_try(learner, useful, config, progress, hardware, lengths, ranks)
     while (tried := _tried(learner, min(size, useful), config, hardware, lengths)) is None:
         size = min(size, useful) // 2
-    worst, seconds, memory_bytes = tried
     # One that did not fit on one rank is not tried on another, and all ranks deal micro-batches of one size.
     size = min(ranks.gather(size))
-    rows, width = worst.source_BS.shape
-    rate = worst.target_tokens / seconds * ranks.size
+    # The time of the whole run, so that it is computed in one way however often it resumes.
+    whole, _ = _seconds_left(config, Progress(), _rate(tried, ranks))
+    if ranks.gather(_is_to_compile(learner, config, hardware, whole))[0]:  # as the main rank decides
+        size, tried = _compiled(learner, min(size, useful), config, hardware, data, ranks)
+    worst, seconds, memory_bytes = tried
+    rate = _rate(tried, ranks)
     checkpoint = 4 * learner.checkpoint_numbers()
     there = next(folder for folder in (run, *run.absolute().parents) if folder.exists())
     seconds_left, ends_by_minutes = _seconds_left(config, progress, rate)
@@ -109,14 +121,52 @@ def preflight(
         memory_bytes=memory_bytes,
         memory_for_use=memory_for_use(hardware.device),
         target_tokens_per_second=rate,
-        flops_per_second=training_flops(config, rows, width, width) / seconds,
+        flops_per_second=training_flops(config, worst.pairs, data.longest, data.longest) / seconds,
         matrix_rate=matrix_rate(config, hardware, max(worst.positions, 512)),
         seconds_left=seconds_left,
         ends_by_minutes=ends_by_minutes,
         checkpoint_bytes=checkpoint,
         checkpoints_bytes=checkpoint * _checkpoints_at_once(config),
         disk_free=shutil.disk_usage(there).free,
+        is_compiled=learner.is_compiled,
     )
+
+
+def _is_to_compile(learner: Learner, config: Config, hardware: Hardware, seconds: float | None) -> bool:
+    """Whether model and loss are to be compiled, by the time that a run takes without."""
+    asked = config.training.compile
+    if asked != "auto":
+        return asked
+    can_be = hardware.device.type == "cuda" and learner.model.packed_attention is not None
+    return can_be and (seconds is None or seconds >= _SECONDS_WORTH_COMPILING)
+
+
+def _compiled(
+    learner: Learner, size: int, config: Config, hardware: Hardware, data: TrainingData, ranks: Ranks
+) -> tuple[int, tuple[Batch, float, int]]:
+    """Compile, for micro-batches of which as few as possible hold nearly all updates, and try one.
+
+    Returns:
+        The size of micro-batches, and what a try of one has shown.
+    """
+    tokens, pairs = data.update_sizes(config)
+    usual = float(np.percentile(tokens, _PERCENT_OF_UPDATES))
+    while True:
+        count = ranks.size * math.ceil(usual / (ranks.size * size))
+        even = math.ceil(usual / count * (_UNEVENLY_DEALT if count > 1 else 1))
+        size = min(ranks.gather(max(min(size, even), data.longest)))
+        learner.compile(PackedSize.for_all(size, math.ceil(pairs.max() / count), data.longest))
+        tried = _tried(learner, size, config, hardware, [data.longest])
+        fits = ranks.gather(tried is not None)
+        if tried is not None and all(fits):
+            return size, tried
+        size //= 2
+
+
+def _rate(tried: tuple[Batch, float, int], ranks: Ranks) -> float:
+    """The target tokens per second of all ranks."""
+    worst, seconds, _ = tried
+    return worst.target_tokens / seconds * ranks.size
 
 
 def _size_to_try(
@@ -153,9 +203,8 @@ def _pieces(config: Config) -> int:
 
 def worst_batch(positions: int, longest: int, vocab_size: int) -> Batch:
     """The micro-batch that needs the most memory: as many of the longest pairs as fit, without padding."""
-    rows = max(1, positions // longest)
-    pieces = np.random.default_rng(0).integers(Vocabulary.EOS + 1, vocab_size, (rows, longest))
-    lengths = np.full(rows, longest)
+    lengths = np.full(max(1, positions // longest), longest)
+    pieces = np.random.default_rng(0).integers(Vocabulary.EOS + 1, vocab_size, lengths.sum())
     return Batch(pieces, pieces, pieces, lengths, lengths)
 
 
@@ -217,7 +266,7 @@ def _tried(
         if (found := _seconds(learner, batch, hardware)) is None:
             return None
         seconds, memory = found, max(memory, memory_in_use(hardware.device))
-    if seconds < _WARMING_UP_SECONDS or config.training.compile:
+    if seconds < _WARMING_UP_SECONDS or learner.is_compiled:
         if (found := _seconds(learner, batch, hardware)) is None:
             return None
         seconds = found

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from nmt.training.input.data_sets import TrainingData
@@ -29,8 +30,12 @@ def updates(reversed_words, settled, tmp_path):
 
 
 def rows(update) -> list[tuple[int, ...]]:
-    """The targets of an update's micro-batches, without padding."""
-    return [tuple(row[row != 0]) for batch in update.batches for row in batch.target_output_BT]
+    """The targets of an update's micro-batches."""
+    return [
+        tuple(row.tolist())
+        for batch in update.batches
+        for row in np.split(batch.target_output_N, np.cumsum(batch.target_lengths_B)[:-1])
+    ]
 
 
 def test_every_epoch_yields_every_pair_once(updates, reversed_words, settled):

@@ -60,7 +60,7 @@ def test_three_ranks_with_fewer_pairs_than_ranks_learn_the_same(run_ranks, setti
 
 
 @pytest.mark.slow
-def test_ranks_that_compile_layers_and_send_gradients_meanwhile_learn_the_same(settings, tmp_path, reversed_words):
+def test_ranks_that_compile_learn_the_same(settings, tmp_path, reversed_words):
     def parameters(count: int, *changes: str):
         name = f"{count}-{len(changes)}"
         arguments = reversed_words, settings(*EXACT, *changes), tmp_path / name, tmp_path / f"out-{name}"

@@ -1,18 +1,23 @@
 """The micro-batch that is found fits, is not needlessly small, and is found in few tries."""
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
 import torch
 
 from nmt.device import Hardware, choose_hardware
+from nmt.kernels.flash_attention import masked_attention
 from nmt.model.transformer import Transformer
 from nmt.training.input.data_sets import TrainingData
+from nmt.training.learner import Learner
 from nmt.training.progress import Progress
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
+from nmt.training.start import beginning
 from nmt.training.start import preflight as module
 from nmt.training.start.beginning import Beginning, make_learner
 from nmt.training.start.preflight import worst_batch
+from tests.policies import POLICIES
 
 LONGEST = 64
 ONCE = 300_000_000
@@ -111,8 +116,8 @@ def test_a_size_is_halved_until_sentences_of_every_length_fit(settled, reversed_
     config, hardware = settled("batching.micro_batch_tokens=64"), choose_hardware("cpu", "fp32", 1)
     data = TrainingData.open([reversed_words], config)
     learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
-    monkeypatch.setattr(Transformer, "takes_sentence_rows", property(lambda model: True))
-    monkeypatch.setattr(learner, "fits", lambda batch: len(batch.source_BS) <= 20 // data.short)
+    monkeypatch.setattr(Transformer, "packed_attention", property(lambda model: masked_attention))
+    monkeypatch.setattr(learner, "fits", lambda batch: batch.pairs <= 20 // data.short)
     found = module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
     assert found.micro_batch_tokens == 16
 
@@ -183,15 +188,49 @@ def test_no_logits_of_an_apple_gpu_take_4_gib(settled, reversed_words, tmp_path,
     assert size == "auto" or measured.micro_batch_tokens == 100 // passes
 
 
-@pytest.mark.parametrize(("compiles", "passes"), [("true", 2), ("false", 1)])
-def test_the_time_of_the_compiler_is_not_the_speed(settled, reversed_words, tmp_path, monkeypatch, compiles, passes):
-    config, hardware = settled(f"training.compile={compiles}"), choose_hardware("cpu", "fp32", 1)
-    data = TrainingData.open([reversed_words], config)
-    learner = make_learner(Beginning(Progress(), hardware), settled(), data.vocab, NO_OTHERS)
-    seconds = [30.0, 1.0]
-    monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: seconds.pop(0))
-    module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
-    assert len(seconds) == 2 - passes
+@pytest.mark.parametrize(
+    ("asked", "device", "packed_attention", "seconds_left", "expected"),
+    [
+        ("auto", "cuda", masked_attention, 3_600, True),
+        ("auto", "cuda", masked_attention, None, True),  # only patience ends the run
+        ("auto", "cuda", masked_attention, 600, False),
+        ("auto", "cuda", None, 3_600, False),
+        ("auto", "cpu", masked_attention, 3_600, False),
+        ("true", "cpu", None, 1, True),
+        ("false", "cuda", masked_attention, 3_600, False),
+    ],
+)
+def test_a_run_is_compiled_where_that_pays(
+    settled, monkeypatch, asked, device, packed_attention, seconds_left, expected
+):
+    config, cpu = settled(f"training.compile={asked}"), choose_hardware("cpu", "fp32", 1)
+    learner = Learner(Transformer(config.model, 30), config, cpu)
+    monkeypatch.setattr(Transformer, "packed_attention", property(lambda model: packed_attention))
+    hardware = Hardware(torch.device(device), "bf16", 1, "as asked")
+    assert module._is_to_compile(learner, config, hardware, seconds_left) is expected
+
+
+@pytest.mark.parametrize("size", [1_000, 40, 20])
+def test_all_micro_batches_of_a_compiled_run_have_one_size(settled, reversed_words, tmp_path, monkeypatch, size):
+    config = settled("training.compile=true", f"batching.micro_batch_tokens={size}")
+    data, hardware = TrainingData.open([reversed_words], config), choose_hardware("cpu", "fp32", 1)
+    monkeypatch.setattr(beginning, "choose_kernels", lambda *arguments, **options: POLICIES["cuda-16-bit"])
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
+    seconds = []
+    monkeypatch.setattr(module, "_seconds", lambda learner, batch, hardware: seconds.append(30.0) or 30.0)
+    found = module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
+    assert found.is_compiled
+    assert len(seconds) == 2 + 2  # two lengths without a compiler; then twice, since the first pass compiles
+    sizes = set()
+    with data.epochs(config, tmp_path, NO_OTHERS) as epochs:
+        tokens = lambda: found.micro_batch_tokens  # noqa: E731
+        for update in epochs.updates(0, 0, micro_batch_tokens=tokens, ranks=NO_OTHERS, pads=False):
+            if update.epoch > 0:
+                break
+            sizes |= {learner._size_of(batch.target_lengths_B) for batch in update.batches}
+            sizes |= {learner._size_of(batch.source_lengths_B) for batch in update.batches}
+    assert len(sizes) == 1
 
 
 @pytest.mark.parametrize(
@@ -222,6 +261,7 @@ def test_all_checkpoints_that_are_kept_and_the_one_that_is_written_are_counted(s
 
 def test_the_worst_batch_is_full_of_the_longest_pairs():
     batch = worst_batch(1_000, LONGEST, 50)
-    assert batch.source_BS.shape == batch.target_input_BT.shape == (15, LONGEST)
+    assert batch.source_lengths_B.tolist() == batch.target_lengths_B.tolist() == [LONGEST] * 15
+    assert batch.source_tokens == len(batch.target_input_N) == 15 * LONGEST
     assert batch.target_tokens == 15 * LONGEST
-    assert worst_batch(10, LONGEST, 50).source_BS.shape == (1, LONGEST)
+    assert worst_batch(10, LONGEST, 50).source_lengths_B.tolist() == [LONGEST]

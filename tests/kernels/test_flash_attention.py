@@ -1,4 +1,4 @@
-"""Attention over sentences that lie one after the other, compared with equation 1 for each sentence alone."""
+"""Attention within packed sequences, compared with equation 1 for each sentence alone."""
 
 import importlib
 import itertools
@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.data.rows import as_rows
-from nmt.kernels import recording, sentence_rows
-from nmt.kernels.policy import choose_kernels
-from nmt.kernels.sentence_rows import (
-    SentenceRows,
+from nmt.kernels import flash_attention as module
+from nmt.kernels import recording
+from nmt.kernels.flash_attention import (
     flash_attention,
     flash_attention_if_possible,
     masked_attention,
     suits_flash_attention,
 )
+from nmt.kernels.packing import PackedSequences, PackedSize
+from nmt.kernels.policy import choose_kernels
 from nmt.model.attention import attention
 from nmt.model.transformer import Transformer
 from nmt.special_ids import PAD
@@ -30,13 +30,12 @@ GPU = torch.device("cuda")
 needs_flash_attention = pytest.mark.skipif(flash_attention() is None, reason="needs torch 2.10")
 
 
-def rows_of(*lengths: int) -> SentenceRows:
-    ends = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
-    return SentenceRows(torch.cat([torch.arange(length) for length in lengths]), ends, max(lengths))
+def rows_of(*lengths: int, device: torch.device | str = "cpu") -> PackedSequences:
+    return PackedSequences.of(np.ones(sum(lengths)), lengths, torch.device(device), PackedSize.of(lengths))
 
 
-def heads(rows: SentenceRows) -> torch.Tensor:
-    return torch.randn(rows.rows, 2, 8, dtype=torch.float64)
+def heads(rows: PackedSequences) -> torch.Tensor:
+    return torch.randn(len(rows.tokens_N), 2, 8, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -46,7 +45,7 @@ def test_each_query_attends_to_its_own_sentence(is_causal):
     query, key, value = heads(queries), heads(keys), heads(keys)
     found = masked_attention(query, key, value, queries, keys, is_causal)
     for sentence in range(3):
-        q, k = (slice(*side.ends_X[sentence : sentence + 2].tolist()) for side in (queries, keys))
+        q, k = (slice(*side.cu_seqlens[sentence : sentence + 2].tolist()) for side in (queries, keys))
         length = q.stop - q.start
         later = torch.zeros(length, length, dtype=torch.float64)
         later.masked_fill_(torch.ones(length, length, dtype=torch.bool).triu(1), -torch.inf)
@@ -60,7 +59,9 @@ def test_each_query_attends_to_its_own_sentence(is_causal):
 def test_flash_attention_is_called_as_this_torch_takes_it(is_causal):
     """Flash attention needs a GPU; on the device ``meta``, torch checks the call and gives the shape of the result."""
     queries, keys = rows_of(3, 1, 5), rows_of(2, 4, 1)
-    query, key = (torch.randn(rows.rows, 2, 8, device="meta", dtype=torch.bfloat16) for rows in (queries, keys))
+    query, key = (
+        torch.randn(len(rows.tokens_N), 2, 8, device="meta", dtype=torch.bfloat16) for rows in (queries, keys)
+    )
     assert flash_attention()(query, key, key, queries, keys, is_causal).shape == query.shape
 
 
@@ -69,7 +70,7 @@ def test_flash_attention_is_called_as_this_torch_takes_it(is_causal):
 def test_flash_attention_is_the_masked_one(is_causal):
     queries = rows_of(3, 1, 50, 0)
     query, key, value = (heads(queries).to(GPU, torch.bfloat16).requires_grad_() for _ in "QKV")
-    on_gpu = SentenceRows(queries.positions.to(GPU), queries.ends_X.to(GPU), queries.longest)
+    on_gpu = rows_of(3, 1, 50, 0, device=GPU)
     results = []
     for attend in (flash_attention(), masked_attention):
         mixed = attend(query, key, value, on_gpu, on_gpu, is_causal)
@@ -91,20 +92,20 @@ def test_only_a_gpu_that_has_flash_attention_takes_it(monkeypatch, changes):
         if given["fails"]:
             raise RuntimeError("No available kernel")
 
-    monkeypatch.setattr(sentence_rows, "flash_attention", lambda: given["attend"])
-    monkeypatch.setattr(sentence_rows, "_try", tried)
+    monkeypatch.setattr(module, "flash_attention", lambda: given["attend"])
+    monkeypatch.setattr(module, "_try", tried)
     monkeypatch.setattr(recording, "_try_to_record", lambda device: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: given["is_available"])
     assert flash_attention_if_possible(GPU, given["products"]) is expected
-    assert choose_kernels(GPU, given["products"]).sentence_attention is expected
-    assert choose_kernels(GPU, given["products"], deterministic=True).sentence_attention is None
+    assert choose_kernels(GPU, given["products"]).packed_attention is expected
+    assert choose_kernels(GPU, given["products"], deterministic=True).packed_attention is None
 
 
 def test_running_out_of_memory_in_the_trial_is_an_error(monkeypatch):
     def tried(attend, device, dtype):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(sentence_rows, "_try", tried)
+    monkeypatch.setattr(module, "_try", tried)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(torch.OutOfMemoryError):
         flash_attention_if_possible(GPU, torch.bfloat16)
@@ -151,36 +152,25 @@ SMALL = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "h
 )  # fmt: skip
 def test_models_with_another_attention_pad_their_sentences(changes):
     kernels = POLICIES["cuda-16-bit"]
-    assert Transformer(ModelConfig(**SMALL), 30, kernels).takes_sentence_rows
-    assert not Transformer(ModelConfig(**SMALL), 30, POLICIES["cuda"]).takes_sentence_rows
-    assert not Transformer(ModelConfig(**SMALL | changes), 30, kernels).takes_sentence_rows
+    assert Transformer(ModelConfig(**SMALL), 30, kernels).packed_attention is masked_attention
+    assert Transformer(ModelConfig(**SMALL), 30, POLICIES["cuda"]).packed_attention is None
+    assert Transformer(ModelConfig(**SMALL | changes), 30, kernels).packed_attention is None
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"positions": "learned"}])
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_a_line_of_sentences_is_learnt_as_padded_sentences_are(changes, count):
+def test_a_batch_is_learnt_as_with_padding(changes, count):
     made = batch(pairs(count))
 
-    def learnt(*, as_line: bool):
+    def learnt(kernels):
         torch.manual_seed(1)
-        model = Transformer(ModelConfig(**SMALL, **changes), 30, POLICIES["cuda-16-bit"]).double().train()
-        inputs = model_inputs(made, torch.device("cpu"), as_line=as_line)
-        arguments = inputs.source_BS, inputs.target_input_BT, inputs.source_places, inputs.target_places
-        logits = model(*arguments)
-        real = logits[inputs.target_output_BT != PAD].detach().clone()
-        losses = label_smoothed_loss(logits, inputs.target_output_BT, 0.1)
+        model = Transformer(ModelConfig(**SMALL, **changes), 30, kernels).double().train()
+        inputs = model_inputs(made, torch.device("cpu"), model.size_of)
+        logits = model(inputs.source, inputs.target)
+        real = logits[inputs.target_output_N != PAD].detach().clone()
+        losses = label_smoothed_loss(logits, inputs.target_output_N, 0.1)
         losses.smoothed.backward()
         return real, losses, {name: p.grad for name, p in model.named_parameters()}
 
-    for found, expected in zip(learnt(as_line=True), learnt(as_line=False), strict=True):
+    for found, expected in zip(learnt(POLICIES["cuda-16-bit"]), learnt(POLICIES["cuda"]), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
-
-
-def test_rows_of_two_passes_are_those_of_one_twice():
-    side = as_rows(batch(pairs(3))).source
-    once = SentenceRows(torch.from_numpy(side.places_N), torch.from_numpy(side.ends_X), side.longest)
-    twice = once.twice()
-    lengths = once.ends_X.diff()
-    assert torch.equal(twice.ends_X.diff(), torch.cat([lengths, lengths]))
-    assert torch.equal(twice.positions, once.positions.repeat(2))
-    assert twice.rows == 2 * once.rows

@@ -1,0 +1,224 @@
+"""Model and loss compiled as one graph: they learn the same, and where there is no compiler, training goes on."""
+
+import functools
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.config import Config, ModelConfig, TrainingConfig
+from nmt.device import choose_hardware
+from nmt.kernels.packing import PackedSize
+from nmt.model.transformer import Transformer
+from nmt.training.input.model_inputs import model_inputs
+from nmt.training.learner import Learner
+from nmt.training.loss import label_smoothed_loss
+from nmt.training.ranks.message import UpdateOutcome
+from nmt.training.start import beginning
+from tests.policies import POLICIES
+from tests.training.conftest import records
+from tests.training.test_gradients import SMALL_BUCKETS, Twice
+from tests.training.test_learner import batch, gradient, out_of_memory, pairs, weights
+
+SLOW = pytest.mark.slow
+BATCHES = [batch(pairs(9)), batch(pairs(4)), batch(pairs(1))]
+SIZE = PackedSize.for_all(60, 12, 10)
+
+
+@pytest.fixture(autouse=True)
+def own_graphs():
+    """torch counts the graphs of a function for all tests of a process."""
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """The graphs that are compiled, which compute as they are."""
+    found = []
+
+    def backend(graph, _):
+        found.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
+    return found
+
+
+@pytest.fixture
+def broken_compiler(monkeypatch):
+    def backend(graph, _):
+        raise RuntimeError("no C++ compiler was found\nset CXX to one")
+
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
+
+
+def learner(precision="fp64", *, policy="cuda-16-bit", sizes=None, **training) -> Learner:
+    torch.manual_seed(0)
+    small = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 32, "heads": 2, "dropout": 0.0}
+    options = {name: training.pop(name) for name in ("ranks", "overlaps_exchange") if name in training}
+    config = Config(model=ModelConfig(**small | (sizes or {})), training=TrainingConfig(**training))
+    hardware = choose_hardware("cpu", precision, 1)
+    model = Transformer(config.model, 30, POLICIES[policy]).to(hardware.weights_dtype)
+    return Learner(model, config, hardware, **options)
+
+
+def updated(made: Learner, batches=BATCHES, *, update=1):
+    tokens = sum(one.target_tokens for one in batches)
+    return made.update(batches, update=update, target_tokens=tokens, learning_rate=0.01)
+
+
+@SLOW
+@pytest.mark.parametrize(("precision", "within"), [("fp64", 1e-10), ("fp32", 1e-5), ("bf16", 2e-2)])
+@pytest.mark.parametrize(
+    ("sizes", "training"), [({}, {}), ({"norm": "pre", "positions": "learned"}, {"r_drop": 2.0})], ids=str
+)
+def test_a_real_compiler_computes_the_same(precision, within, sizes, training):
+    pytest.importorskip("torch._inductor")
+    if shutil.which("g++") is None:
+        pytest.skip("torch.compile needs a C++ compiler here")
+    plain, compiled = (learner(precision, sizes=sizes, **training) for _ in range(2))
+    compiled.compile(SIZE)
+    expected, found = updated(plain), updated(compiled)
+    assert compiled.warnings == []
+    assert (gradient(plain) - gradient(compiled)).norm() <= within * gradient(plain).norm()
+    for figure in ("smoothed_loss", "cross_entropy"):
+        assert getattr(found, figure) == pytest.approx(getattr(expected, figure), rel=max(within, 1e-9))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {},
+        pytest.param({"norm": "pre", "activation": "quick_gelu", "activation_dropout": 0.0}, marks=SLOW),
+        pytest.param({"positions": "learned", "tied_embeddings": "none", "output_bias": True}, marks=SLOW),
+        pytest.param({"decoder_start": "zero", "attention_bias": False, "activation": "gelu"}, marks=SLOW),
+    ],
+    ids=str,
+)
+def test_micro_batches_of_all_sizes_are_one_graph_and_learn_the_same(graphs, sizes):
+    plain, compiled = learner(sizes=sizes), learner(sizes=sizes)
+    compiled.compile(SIZE)
+    for update in (1, 2):
+        updated(plain, update=update)
+        updated(compiled, update=update)
+    assert len(graphs) == 1
+    assert compiled.warnings == []
+    assert (weights(plain) - weights(compiled)).norm() <= 1e-10 * weights(plain).norm()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_in_a_graph_is_that_outside(monkeypatch, smoothing):
+    torch.manual_seed(0)
+    logits, target = torch.randn(5, 11, dtype=torch.float64, requires_grad=True), torch.tensor([3, 0, 1, 10, 4])
+    found = []
+    for is_compiling in (False, True):
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda is_compiling=is_compiling: is_compiling)
+        losses = label_smoothed_loss(logits, target, smoothing)
+        found.append((*losses, *torch.autograd.grad(losses.smoothed, logits)))
+        assert not losses.cross_entropy.requires_grad
+    torch.testing.assert_close(*found)
+
+
+def test_without_a_compiler_the_same_is_learnt_and_one_line_says_why(broken_compiler):
+    plain, compiled = (learner(sizes={"dropout": 0.3}, ema_decay=0.5) for _ in range(2))
+    compiled.compile(SIZE)
+    for update in (1, 2):
+        updated(plain, update=update)
+        updated(compiled, update=update)
+    assert torch.equal(weights(plain), weights(compiled))
+    [warning] = compiled.warnings
+    assert warning.startswith("Model and loss are not compiled: ")
+    assert "no C++ compiler was found" in warning
+    assert "\n" not in warning
+    assert not compiled.is_compiled
+
+
+@pytest.mark.parametrize("policy", ["cpu", "cuda"])
+def test_attention_that_pads_is_not_compiled(graphs, policy):
+    made = learner(policy=policy)
+    made.compile(SIZE)
+    updated(made)
+    assert not graphs
+    [warning] = made.warnings
+    assert "needs a GPU from Ampere on" in warning
+
+
+def test_memory_that_ends_is_not_taken_for_a_broken_compiler_and_makes_the_graph_smaller(graphs):
+    made, plain = learner(), learner()
+    size = PackedSize.for_all(300, 12, 10)
+    made.compile(size)
+    failures = [out_of_memory()]
+    compute = made._losses
+
+    def failing(*arguments):
+        if failures:
+            raise failures.pop()
+        return compute(*arguments)
+
+    made._losses = failing
+    assert updated(made, BATCHES[:1]).outcome is UpdateOutcome.AGAIN
+    assert made.is_compiled
+    parts = [batch(pairs(9)[:4]), batch(pairs(9)[4:])]
+    inputs = model_inputs(parts[0], torch.device("cpu"), made._size_of)
+    assert len(inputs.source.tokens_N) < size.rows
+    assert updated(made, parts).outcome is UpdateOutcome.DONE
+    updated(plain, parts)
+    assert (weights(plain) - weights(made)).norm() <= 1e-10 * weights(plain).norm()
+
+
+def test_gradients_in_buckets_are_those_of_a_whole(graphs):
+    whole = learner(ranks=Twice(), overlaps_exchange=False)
+    compiled = learner(ranks=Twice(), **SMALL_BUCKETS)
+    compiled.compile(SIZE)
+    for made in (whole, compiled):
+        updated(made)
+    assert (weights(whole) - weights(compiled)).norm() <= 1e-9 * weights(whole).norm()
+
+
+def test_saved_weights_have_the_same_names_and_validation_is_not_compiled(graphs):
+    made = learner()
+    made.compile(SIZE)
+    assert list(made.weights()) == list(learner().weights())
+    made.model.eval()
+    inputs = model_inputs(BATCHES[0], torch.device("cpu"), made.model.size_of)
+    made.model(inputs.source, inputs.target)
+    assert not graphs
+
+
+@pytest.fixture
+def packed_attention(monkeypatch):
+    """Runs that compute as on a GPU whose attention needs no padding."""
+    monkeypatch.setattr(beginning, "choose_kernels", lambda *arguments, **options: POLICIES["cuda-16-bit"])
+
+
+COMPILE = ("training.compile=true", "model.dropout=0", "training.precision=fp32", "logging.every_updates=1")
+
+
+def test_an_epoch_of_a_run_is_one_graph(graphs, packed_attention, run_training, tmp_path):
+    outcome = run_training(tmp_path / "compiled", *COMPILE)
+    run_training(tmp_path / "eager", *COMPILE, "training.compile=false")
+    assert outcome.progress.epoch >= 1
+    assert len(graphs) == 1
+    losses = [[record["loss"] for record in records(tmp_path / name, "update")] for name in ("compiled", "eager")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert records(tmp_path / "compiled", "event") == []
+
+
+def test_a_run_without_a_compiler_goes_on_and_records_why(broken_compiler, packed_attention, run_training, tmp_path):
+    run_training(tmp_path / "run", *COMPILE)
+    run_training(tmp_path / "eager", *COMPILE, "training.compile=false")
+    [event] = records(tmp_path / "run", "event")
+    assert event["event"] == "compiling"
+    assert "no C++ compiler was found" in event["message"]
+    losses = [[record["loss"] for record in records(tmp_path / name, "update")] for name in ("run", "eager")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_rows_that_fill_a_graph_hold_no_piece():
+    inputs = model_inputs(BATCHES[0], torch.device("cpu"), SIZE.holding)
+    real = int(np.sum(BATCHES[0].target_lengths_B))
+    assert len(inputs.target_output_N) == SIZE.rows
+    assert not inputs.target_output_N[real:].any()
+    assert len(inputs.target.cu_seqlens) == SIZE.sentences + 1
+    assert int(inputs.target.cu_seqlens.diff().max()) <= SIZE.max_seqlen
