@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nmt.kernels.policy import choose_kernels
 from nmt.model.attention import attention
-from nmt.model.masks import AdditiveMask, Mask
+from nmt.model.masks import AdditiveMask, PaddedMask
 from nmt.model.variants import source_neighbourhood
 
 Layer = Callable[[Tensor], Tensor]
@@ -60,7 +60,7 @@ def convolutional(kernel: int) -> Callable[[int, int], Layer]:
     return make
 
 
-def self_attention_mask(nothing_111N: Tensor, neighbours: int | None) -> Mask:
+def self_attention_mask(nothing_111N: Tensor, neighbours: int | None) -> PaddedMask:
     """The mask of self-attention over a sequence without padding: over all of it, or over a neighbourhood.
 
     Args:

@@ -18,7 +18,7 @@ from nmt.convert.transformers import marian_config
 from nmt.data.shards import ParallelShards
 from nmt.device import Hardware
 from nmt.kernels import policy
-from nmt.kernels.packing import PackedSize
+from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.packages import require_package
 from nmt.processor import processor_name
@@ -112,9 +112,9 @@ class BenchLearner:
         model = Transformer(
             config.model,
             config.data.target_pieces,
-            policy.choose_kernels(hardware.device, hardware.autocast_dtype),
             source_vocab_size=config.data.vocab_size,
         )
+        policy.accelerate(model, policy.choose_kernels(hardware.device, hardware.autocast_dtype))
         self.learner = Learner(model.to(hardware.device, hardware.weights_dtype), config, hardware, ranks)
         self.pads = model.packed_attention is None
         """Whether the model pads sentences for attention."""

@@ -27,8 +27,8 @@ from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError
 from nmt.files import replacing_folder
 from nmt.hashing import sha256_of
-from nmt.kernels.linear import prepack
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import accelerate, choose_kernels
+from nmt.kernels.prepacking import prepack
 from nmt.model.transformer import Transformer
 from nmt.ownership import Kind
 from nmt.writing import WriteError, write_file
@@ -65,7 +65,6 @@ class Bundle:
             model = Transformer(
                 self.config.model,
                 self.vocab.target.size,
-                choose_kernels(device, products),
                 source_vocab_size=self.vocab.size,
             )
         try:
@@ -73,7 +72,7 @@ class Bundle:
         except RuntimeError as error:
             config = BundleFolder(self.folder).config.name
             raise CheckpointError(f"{self.folder}: the weights do not fit {config}: {error}") from None
-        model = model.to(device=device, dtype=dtype).eval()
+        model = accelerate(model, choose_kernels(device, products)).to(device=device, dtype=dtype).eval()
         if products is not None:
             prepack(model, products)
         _copy_mapped_weights(model, self.weights)

@@ -16,8 +16,9 @@ from nmt.data.batching import Batch
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware, Precision, choose_hardware
 from nmt.kernels.attention import fused_attention, two_product_attention
-from nmt.kernels.policy import PLAIN, AttentionKernel, choose_kernels
+from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.model.attention import attention
+from nmt.model.masks import Attention
 from nmt.model.transformer import Transformer
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner, batch_losses
@@ -60,9 +61,10 @@ def check_gradients(hardware: Hardware, precision: Precision, allowed: float) ->
     """Loss and gradients with this machine's kernels, compared with the plain equations in float64."""
     batch, config = random_batch(24, 20), small_config()
     torch.manual_seed(1)
-    exact = Transformer(config.model, VOCAB_SIZE, PLAIN).double().train()
+    exact = Transformer(config.model, VOCAB_SIZE).double().train()
     used = choose_hardware(hardware.device.type, precision, hardware.threads)  # type: ignore[arg-type]
-    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device, used.autocast_dtype)).train()
+    kernels = choose_kernels(hardware.device, used.autocast_dtype)
+    model = accelerate(Transformer(config.model, VOCAB_SIZE), kernels).train()
     model.load_state_dict(exact.state_dict())
     in_float64 = choose_hardware("cpu", "fp64", hardware.threads)
     with _without_tf32():
@@ -103,7 +105,7 @@ def check_attention(hardware: Hardware) -> list[Check]:
     mask[1:, ..., 20:] = torch.finfo(torch.float32).min
     exact = attention(query, key, value, mask)
 
-    def check(name: str, form: AttentionKernel, dtype: torch.dtype, allowed: float) -> Check:
+    def check(name: str, form: Attention, dtype: torch.dtype, allowed: float) -> Check:
         q, k, v, m = (tensor.to(hardware.device, dtype) for tensor in (query, key, value, mask))
         with torch.inference_mode(), _without_tf32():
             off = ((form(q, k, v, m, 0.0).cpu().double() - exact).norm() / exact.norm()).item()
@@ -125,7 +127,7 @@ def check_dropout(hardware: Hardware) -> Check:
     config = small_config(dropout=0.1)
     torch.manual_seed(1)
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype)
-    model = Transformer(config.model, VOCAB_SIZE, kernels).to(hardware.device)
+    model = accelerate(Transformer(config.model, VOCAB_SIZE), kernels).to(hardware.device)
     learner = Learner(model, config, hardware)
     first, again, following = (_update_gradients(learner, update, hardware.precision) for update in (1, 1, 2))
     # The kernels of a GPU may add in any order.
@@ -161,7 +163,8 @@ def check_steps(hardware: Hardware) -> Check:
 def _check_steps(hardware: Hardware) -> Check:
     config, batch = small_config(), random_batch(8, 12)
     torch.manual_seed(1)
-    model = Transformer(config.model, VOCAB_SIZE, choose_kernels(hardware.device)).to(hardware.device).eval()
+    model = accelerate(Transformer(config.model, VOCAB_SIZE), choose_kernels(hardware.device))
+    model = model.to(hardware.device).eval()
     inputs = model_inputs(batch, hardware.device, model.size_of)
     slots = inputs.target.slots
     target_BT = slots.pad(inputs.target.tokens_N[:, None])[:, :, 0]

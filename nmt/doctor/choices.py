@@ -12,7 +12,8 @@ from nmt.doctor.rates import BEAM
 from nmt.doctor.speeds import COMPARED, TrainingSpeed, TranslatingSpeed
 from nmt.kernels.attention import cpu_attention, fused_attention, is_fused_in_inference, two_product_attention
 from nmt.kernels.int8 import OnednnProduct, fastest_int8_product, onednn_speedup
-from nmt.kernels.policy import AttentionKernel, choose_kernels
+from nmt.kernels.policy import choose_kernels
+from nmt.model.masks import Attention
 
 # A choice within this share of the fastest one is right: repeated measurements differ by as much.
 _AS_FAST = 0.9
@@ -89,11 +90,11 @@ def choices(
     ]
 
 
-def _form(kernel: AttentionKernel | None, dtype: torch.dtype, *, learns: bool) -> str:
+def _form(kernel: Attention | None, dtype: torch.dtype, *, learns: bool) -> str:
     """The name of the form of attention that a kernel computes."""
     if kernel is cpu_attention:
         kernel = fused_attention if is_fused_in_inference(dtype) and not learns else two_product_attention
-    names: dict[AttentionKernel | None, str] = {two_product_attention: "two products", fused_attention: "fused"}
+    names: dict[Attention | None, str] = {two_product_attention: "two products", fused_attention: "fused"}
     return names.get(kernel, "plain")
 
 

@@ -12,9 +12,9 @@ import torch
 from nmt.device import Hardware
 from nmt.doctor.checks import VOCAB_SIZE, Check, random_batch, small_config
 from nmt.kernels.flash_attention import masked_attention
-from nmt.kernels.packing import PackedSequences, PackedSize
-from nmt.kernels.policy import Kernels, choose_kernels
+from nmt.kernels.policy import Kernels, accelerate, choose_kernels
 from nmt.kernels.recording import Recorder
+from nmt.model.packing import PackedSequences, PackedSize
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.hypotheses import Hypothesis
@@ -95,7 +95,7 @@ def check_recorded_search(hardware: Hardware) -> list[Check]:
 def _search_of(kernels: Kernels, dtype: torch.dtype, device: torch.device) -> list[list[Hypothesis]]:
     """Search with a model of random weights, scaled so that scores lie far apart."""
     torch.manual_seed(1)
-    model = Transformer(small_config().model, VOCAB_SIZE, kernels)
+    model = accelerate(Transformer(small_config().model, VOCAB_SIZE), kernels)
     torch.nn.init.normal_(model.embedding.weight, std=6 * model.config.d_model**-0.5)
     model = model.to(device, dtype).eval()
     source = model_inputs(random_batch(40, 20), device, model.size_of).source

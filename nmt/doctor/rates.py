@@ -15,9 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nmt.device import BASE_PRODUCT, EMULATED, Hardware, Precision, bf16_speedup, computes, synchronize
 from nmt.kernels.attention import fused_attention, two_product_attention
-from nmt.kernels.linear import prepacked
-from nmt.kernels.policy import AttentionKernel
+from nmt.kernels.prepacking import prepacked
 from nmt.model.attention import attention
+from nmt.model.masks import Attention
 
 BEAM = 4
 """Beam size of searches that are measured."""
@@ -141,8 +141,8 @@ def _no_mask(hardware: Hardware, sentences: int) -> Tensor:
     return torch.zeros(sentences, 1, 1, _KEYS, dtype=hardware.products_dtype, device=hardware.device)
 
 
-def _seconds_by_form(compute: Callable[[AttentionKernel], object], hardware: Hardware) -> dict[str, float]:
-    forms: dict[str, AttentionKernel] = {
+def _seconds_by_form(compute: Callable[[Attention], object], hardware: Hardware) -> dict[str, float]:
+    forms: dict[str, Attention] = {
         "plain": attention,
         "two products": two_product_attention,
         "fused": fused_attention,

@@ -5,7 +5,6 @@ Shapes: N and M rows, one per piece of all sentences; H heads, K size of a head.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
@@ -14,15 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.kernels.packing import PackedSequences, PackedSize
+from nmt.config import ModelConfig
+from nmt.model.packing import PackedAttention, PackedSequences, PackedSize
 
 _LARGEST_HEAD, _HEAD_MULTIPLE = 256, 8
 """The sizes of a head that flash attention takes."""
-
-
-PackedAttention = Callable[[Tensor, Tensor, Tensor, PackedSequences, PackedSequences, bool], Tensor]
-"""Equation 1 within each sentence: a function of queries (N, H, K), keys (M, H, K), values (M, H, K), the sequences of
-the queries, those of the keys, and whether a query attends only to itself and the keys before it; (N, H, K)."""
 
 
 def masked_attention(
@@ -98,6 +93,15 @@ def _try(attend: PackedAttention, device: torch.device, dtype: torch.dtype) -> N
         attend(heads, heads, heads, rows, rows, True).sum().backward()  # type: ignore[no-untyped-call]
 
 
-def suits_flash_attention(key_size: int, value_size: int) -> bool:
-    """Whether flash attention takes heads of these sizes."""
-    return key_size == value_size and key_size <= _LARGEST_HEAD and key_size % _HEAD_MULTIPLE == 0
+def suits_flash_attention(config: ModelConfig) -> bool:
+    """Whether flash attention computes the attention of these settings."""
+    return (
+        config.attention == "scaled_dot_product"
+        and not config.attention_dropout
+        and config.source_neighbours is None
+        and config.target_neighbours is None
+        and config.source_eos
+        and config.key_size == config.value_size
+        and config.key_size <= _LARGEST_HEAD
+        and config.key_size % _HEAD_MULTIPLE == 0
+    )

@@ -1,7 +1,7 @@
 """Multi-head scaled dot-product attention (section 3.2), one module used in three ways.
 
 Shapes: B sentences, T queries (target), S keys (source), D d_model, H heads, K size of a head's queries and keys,
-V size of a head's values; N target and M source rows, one per piece of all sentences (nmt/kernels/packing.py).
+V size of a head's values; N target and M source rows, one per piece of all sentences (nmt/model/packing.py).
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
-from nmt.kernels.linear import Linear
-from nmt.kernels.policy import AttentionKernel, Kernels
-from nmt.model.masks import Mask
+from nmt.model.linear import Linear
+from nmt.model.masks import Attention, Mask
 from nmt.model.variants import AdditiveAttention, unscaled
 
 
@@ -38,9 +37,8 @@ def attention(
     return F.dropout(attention_weights(query_BHTK, key_BHSK, mask), dropout) @ value_BHSV
 
 
-def choose_attention(config: ModelConfig, kernels: Kernels) -> AttentionKernel:
-    """The attention that the settings name, computed as the policy says where it has dot products."""
-    dot_product = kernels.attention or attention
+def choose_attention(config: ModelConfig, dot_product: Attention = attention) -> Attention:
+    """The attention that the settings name, by a form of equation 1 where it has dot products."""
     match config.attention:
         case "scaled_dot_product":
             return dot_product
@@ -61,11 +59,11 @@ class MultiHeadAttention(nn.Module):
 
     __call__: Callable[..., Tensor]
 
-    def __init__(self, config: ModelConfig, kernels: Kernels, *, is_self: bool) -> None:
+    def __init__(self, config: ModelConfig, *, is_self: bool) -> None:
         super().__init__()
         self.heads = config.heads
         self.dropout = config.attention_dropout
-        self.attention = choose_attention(config, kernels)
+        self.attention = choose_attention(config)
         query = key = config.heads * config.key_size
         value = config.heads * config.value_size
         self._sizes = [query, key, value]

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
-from nmt.kernels.linear import PrepackedWeight, prepacked
 from nmt.model.positions import fixed_positions
 from nmt.special_ids import BOS
 
@@ -43,7 +42,6 @@ class TokenEmbedding(nn.Module):
         self.source_weight = None if tied == "all" else _matrix(source_vocab_size, config.d_model)
         self.output_weight = _matrix(vocab_size, config.d_model) if tied == "none" else None
         self.output_bias = nn.Parameter(torch.zeros(len(self.weight))) if config.output_bias else None
-        self._prepacked: PrepackedWeight | None = None
 
     def source(self, tokens_N: Tensor) -> Tensor:
         """Vectors (N, D) of source pieces, multiplied by sqrt(d_model)."""
@@ -57,16 +55,9 @@ class TokenEmbedding(nn.Module):
 
     def project(self, x_ND: Tensor) -> Tensor:
         """Logits (N, V) over the target pieces."""
-        if self._prepacked is not None:
-            return self._prepacked.multiply(x_ND)
         # All rows are multiplied: a GPU multiplies matrices of other widths several times as slowly.
         logits_NX = F.linear(x_ND, self.projection, self.output_bias)
         return logits_NX if len(self.projection) == self.vocab_size else logits_NX[..., : self.vocab_size]
-
-    def prepack(self, dtype: torch.dtype) -> None:
-        """Keep a copy of the matrix for :meth:`project`; see :func:`nmt.kernels.linear.prepack`."""
-        bias = None if self.output_bias is None else self.output_bias[: self.vocab_size]
-        self._prepacked = prepacked(self.projection[: self.vocab_size], bias, dtype)
 
     @property
     def projection(self) -> Tensor:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nmt.kernels.packing import Slots
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.masks import AdditiveMask, Mask, PaddingMask, additive_mask
+from nmt.model.packing import Slots
 
 
 @dataclass(frozen=True)

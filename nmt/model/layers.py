@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
-from nmt.kernels.linear import Linear
-from nmt.kernels.policy import Kernels
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.linear import Linear
 from nmt.model.masks import Mask
 from nmt.model.state import Past
 
@@ -41,12 +40,12 @@ def choose_activation(config: ModelConfig) -> Sublayer:
 class FeedForward(nn.Module):
     """f(x W1 + b1) W2 + b2, at each position separately (equation 2, where f is relu)."""
 
-    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.inner = Linear(config.d_model, config.d_ff)
         self.output = Linear(config.d_ff, config.d_model)
         self.activation = choose_activation(config)
-        self.dropout = kernels.dropout(config.activation_dropout)
+        self.dropout = nn.Dropout(config.activation_dropout)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         """(N, D) to (N, D)."""
@@ -64,10 +63,10 @@ class Residual(nn.Module):
 
     __call__: Callable[..., Tensor]
 
-    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.is_pre = config.norm == "pre"
-        self.dropout = kernels.dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x_ND: Tensor, norm: Sublayer, sublayer: Sublayer) -> Tensor:
         """(N, D) to (N, D)."""
@@ -78,13 +77,13 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, kernels, is_self=True)
-        self.feed_forward = FeedForward(config, kernels)
+        self.self_attention = MultiHeadAttention(config, is_self=True)
+        self.feed_forward = FeedForward(config)
         self.self_attention_norm = layer_norm(config)
         self.feed_forward_norm = layer_norm(config)
-        self.residual = Residual(config, kernels)
+        self.residual = Residual(config)
 
     def forward(self, x_MD: Tensor, mask: Mask) -> Tensor:
         """(M, D) to (M, D)."""
@@ -99,15 +98,15 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention over the target so far, attention over the encoder, then feed-forward."""
 
-    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, kernels, is_self=True)
-        self.cross_attention = MultiHeadAttention(config, kernels, is_self=False)
-        self.feed_forward = FeedForward(config, kernels)
+        self.self_attention = MultiHeadAttention(config, is_self=True)
+        self.cross_attention = MultiHeadAttention(config, is_self=False)
+        self.feed_forward = FeedForward(config)
         self.self_attention_norm = layer_norm(config)
         self.cross_attention_norm = layer_norm(config)
         self.feed_forward_norm = layer_norm(config)
-        self.residual = Residual(config, kernels)
+        self.residual = Residual(config)
 
     def forward(self, x_ND: Tensor, past: Past) -> Tensor:
         """(N, D) to (N, D).

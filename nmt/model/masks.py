@@ -7,22 +7,25 @@ and keys, V size of a head's values.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from nmt.kernels.flash_attention import PackedAttention
-from nmt.kernels.packing import PackedSequences, Slots
-from nmt.kernels.policy import AttentionKernel
+from nmt.model.packing import PackedAttention, PackedSequences, Slots
 from nmt.special_ids import EOS
+
+Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
+"""A function of queries (B, H, T, K), keys (B, H, S, K), values (B, H, S, V), a mask that is added to the scores, and
+the probability of dropout; (B, H, T, V)."""
 
 
 class Mask(Protocol):
     """Which keys each query may attend to, for heads of rows."""
 
-    def attend(self, attention: AttentionKernel, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
+    def attend(self, attention: Attention, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
         """Apply ``attention`` to queries (N, H, K), keys (M, H, K) and values (M, H, V); (N, H, V)."""
         ...
 
@@ -31,7 +34,7 @@ class PaddedMask(Protocol):
     """Which keys each query may attend to, for heads of padded sentences."""
 
     def attend(
-        self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
+        self, attention: Attention, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
     ) -> Tensor:
         """Apply ``attention`` to the allowed keys; (B, H, T, V)."""
         ...
@@ -45,7 +48,7 @@ class AdditiveMask:
     """0 or -inf, broadcast to (B, H, T, S); see :func:`additive_mask`."""
 
     def attend(
-        self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
+        self, attention: Attention, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
     ) -> Tensor:
         """As :meth:`PaddedMask.attend`."""
         return attention(query_BHTK, key_BHSK, value_BHSV, self.mask, dropout)
@@ -60,7 +63,7 @@ class PaddingMask:
     """Those of the keys; None if keys and values are padded already (B, H, S, K)."""
     mask: PaddedMask
 
-    def attend(self, attention: AttentionKernel, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
+    def attend(self, attention: Attention, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
         """As :meth:`Mask.attend`."""
         rows = len(query)
         if self.keys is self.queries:
@@ -81,7 +84,7 @@ class PackedMask:
     is_causal: bool
     """Whether a query attends only to itself and to the keys before it."""
 
-    def attend(self, attention: AttentionKernel, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
+    def attend(self, attention: Attention, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
         """As :meth:`Mask.attend`, without dropout."""
         return self.packed_attention(query, key, value, self.queries, self.keys, self.is_causal)
 

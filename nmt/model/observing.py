@@ -13,8 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from nmt.kernels.policy import AttentionKernel
-from nmt.model.masks import Mask, PaddedMask, PaddingMask
+from nmt.model.masks import Attention, Mask, PaddedMask, PaddingMask
 
 OnWeights = Callable[[int, Tensor], None]
 """Called for each layer, from 0, with the weights (B, H, T, S) of its attention."""
@@ -40,13 +39,13 @@ class ObservedMask:
     on_weights: Callable[[Tensor], None]
 
     def attend(
-        self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
+        self, attention: Attention, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
     ) -> Tensor:
         """As :meth:`~nmt.model.masks.PaddedMask.attend`."""
         self.on_weights(self._weights(attention, query_BHTK, key_BHSK))
         return self.mask.attend(attention, query_BHTK, key_BHSK, value_BHSV, dropout)
 
-    def _weights(self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
+    def _weights(self, attention: Attention, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:
         """The weights (B, H, T, S), at least in fp32."""
         # Attention mixes the values by its weights, so from the values 1 0 0 ..., 0 1 0 ... it makes the weights.
         dtype = torch.promote_types(key_BHSK.dtype, torch.float32)

@@ -18,10 +18,9 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
-from nmt.kernels.growing import Growing
-from nmt.kernels.packing import PackedSequences, Slots
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.masks import AdditiveMask, Mask, PaddingMask, additive_mask
+from nmt.model.packing import PackedSequences, Slots
 
 
 class Past(Protocol):
@@ -82,6 +81,37 @@ class WholeTarget:
     def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.memory`."""
         return *attention.project_memory(self.encoded.memory_MD), self.memory_mask
+
+
+@dataclass(frozen=True)
+class Growing:
+    """Grows along X as by ``torch.cat``. Appending writes into the memory of this value: append to each value once."""
+
+    buffer_BHXK: Tensor
+    """Filled up to :attr:`length`."""
+    length: int = 0
+
+    def last(self, positions: int) -> Tensor:
+        """The positions appended last (B, H, X, K)."""
+        return self.buffer_BHXK[:, :, self.length - positions : self.length]
+
+    def append(self, new_BHWK: Tensor, room: int) -> Growing:
+        """Add positions.
+
+        Args:
+            room: further positions to make room for, if there is no room for the new ones.
+        """
+        buffer_BHXK, length = self.buffer_BHXK, self.length + new_BHWK.shape[2]
+        if length > buffer_BHXK.shape[2]:
+            sentences, heads, _, size = new_BHWK.shape
+            buffer_BHXK = new_BHWK.new_empty(sentences, heads, length + room, size)
+            buffer_BHXK[:, :, : self.length] = self.last(self.length)
+        buffer_BHXK[:, :, self.length : length] = new_BHWK
+        return Growing(buffer_BHXK, length)
+
+    def select(self, sentences_B: Tensor) -> Growing:
+        """Keep only some sentences."""
+        return Growing(self.buffer_BHXK.index_select(0, sentences_B), self.length)
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,31 @@
 """The Transformer (Vaswani et al. 2017, figure 1): encode, decode, and decode one step at a time.
 
 Shapes: B sentences, S source pieces, D d_model, V vocabulary, W hypotheses of a sentence (the beam); N target and M
-source rows, one per piece of all sentences, or per hypothesis of a step (nmt/kernels/packing.py).
+source rows, one per piece of all sentences, or per hypothesis of a step (nmt/model/packing.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.kernels.flash_attention import PackedAttention, suits_flash_attention
-from nmt.kernels.packing import SPARE_SENTENCES, Lengths, PackedSequences, PackedSize, Slots
-from nmt.kernels.policy import PLAIN, Kernels
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
 from nmt.model.masks import AdditiveMask, Mask, PackedMask, PaddedMask, PaddingMask, causal_mask, source_mask
 from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
+from nmt.model.packing import (
+    SPARE_SENTENCES,
+    Lengths,
+    PackedAttention,
+    PackedSequences,
+    PackedSize,
+    Slots,
+    rounded_up,
+)
 from nmt.model.state import DecodingState, Encoded, LayerState, Past, SearchState, WholeTarget
 from nmt.model.variants import source_neighbourhood, target_neighbourhood
 from nmt.special_ids import PAD
@@ -33,28 +39,32 @@ class Transformer(nn.Module):
     Args:
         vocab_size: number of target pieces.
         source_vocab_size: number of source pieces; by default source and target share one vocabulary.
-        kernels: the implementations to compute with; by default the plain equations. Choose them for the device that
-            the model is moved to (:func:`~nmt.kernels.policy.choose_kernels`).
     """
 
-    def __init__(
-        self, config: ModelConfig, vocab_size: int, kernels: Kernels = PLAIN, *, source_vocab_size: int | None = None
-    ) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, *, source_vocab_size: int | None = None) -> None:
         super().__init__()
         self.config = config
-        self.kernels = kernels
         self.embedding = TokenEmbedding(config, vocab_size, source_vocab_size or vocab_size)
         self.source_positions = PositionEmbedding(config)
         self.target_positions = self.source_positions
         if config.positions == "learned":
             self.target_positions = PositionEmbedding(config)
-        self.dropout = kernels.dropout(config.dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(config, kernels) for _ in range(config.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config, kernels) for _ in range(config.decoder_layers))
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         # With pre-norm no layer normalises the residual stream itself, so it is normalised once at the end.
         is_pre = config.norm == "pre"
         self.encoder_norm = layer_norm(config) if is_pre else nn.Identity()
         self.decoder_norm = layer_norm(config) if is_pre else nn.Identity()
+        # A device's own, which nmt.kernels.policy.accelerate sets:
+        self.packed_attention: PackedAttention | None = None
+        """Equation 1 within packed sequences; None if sentences are padded for attention."""
+        self.rows_per_octave: int | None = None
+        """The numbers of rows are rounded up, if given; see :func:`~nmt.model.packing.rounded_up`."""
+        self.steps_per_look = 1
+        """Steps of a search after which the host looks at its pieces; it waits for the device then."""
+        self.recorder: Callable[[], Any] | None = None
+        """Makes a :class:`~nmt.kernels.recording.Recorder`; None if the device has none."""
 
     @property
     def vocab_size(self) -> int:
@@ -62,28 +72,14 @@ class Transformer(nn.Module):
         return self.embedding.vocab_size
 
     @property
-    def packed_attention(self) -> PackedAttention | None:
-        """The attention that needs no padding; None if sentences are padded for it."""
-        config = self.config
-        suits = (
-            config.attention == "scaled_dot_product"
-            and not config.attention_dropout
-            and config.source_neighbours is None
-            and config.target_neighbours is None
-            and config.source_eos
-            and suits_flash_attention(config.key_size, config.value_size)
-        )
-        return self.kernels.packed_attention if suits else None
-
-    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.embedding.weight.device
 
     def size_of(self, lengths_B: Lengths) -> PackedSize:
-        """The size of packed sentences that suits the kernels."""
+        """The size of packed sentences that suits the device."""
         spare = 0 if self.packed_attention is None else SPARE_SENTENCES
-        return PackedSize.of(lengths_B, rows_per_octave=self.kernels.rows_per_octave, spare_sentences=spare)
+        return PackedSize.of(lengths_B, rows_per_octave=self.rows_per_octave, spare_sentences=spare)
 
     def packed(self, tokens_BT: Tensor, lengths_B: Lengths | None = None) -> PackedSequences:
         """Sentences padded with 0 on the right, as the model takes them.
@@ -157,7 +153,8 @@ class Transformer(nn.Module):
             live_BW: the hypotheses that are still searched; all if None. The logits of the others are 0.
         """
         hypotheses = Slots(*tokens_BW.shape) if live_BW is None else Slots.of_live(live_BW)
-        tokens_N = hypotheses.pack(tokens_BW, self.kernels.spare_rows(hypotheses.rows))
+        rows = hypotheses.rows if self.rows_per_octave is None else rounded_up(hypotheses.rows, self.rows_per_octave)
+        tokens_N = hypotheses.pack(tokens_BW, rows - hypotheses.rows)
         pasts, after = state.begin_step(hypotheses, self.config.target_neighbours)
         x_ND = self._through_decoder(self.target_positions(self.embedding.target(tokens_N), state.position), pasts)
         return hypotheses.pad(self.embedding.project(x_ND)).flatten(0, 1), after.end_step(pasts)

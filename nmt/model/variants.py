@@ -19,14 +19,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt.kernels.policy import AttentionKernel
-from nmt.model.masks import AdditiveMask, PaddedMask, additive_mask
+from nmt.model.masks import AdditiveMask, Attention, PaddedMask, additive_mask
 
 MIN_BLOCK = 32
 """Smaller blocks save scores, but their products are too small for the processor."""
 
 
-def unscaled(attention: AttentionKernel) -> AttentionKernel:
+def unscaled(attention: Attention) -> Attention:
     """Dot-product attention without 1/sqrt(d_k) (section 3.2.1): the queries are multiplied by sqrt(d_k) before."""
 
     def attend(query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
@@ -122,7 +121,7 @@ class Neighbourhood:
         return Neighbourhood(before, after, length, additive_mask(~allowed_BNCW, dtype))
 
     def attend(
-        self, attention: AttentionKernel, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
+        self, attention: Attention, query_BHTK: Tensor, key_BHSK: Tensor, value_BHSV: Tensor, dropout: float
     ) -> Tensor:
         """As :meth:`~nmt.model.masks.PaddedMask.attend`."""
         sentences, heads, _, size = query_BHTK.shape

@@ -85,7 +85,8 @@ class _Search:
 
     Tensors for the model are on its device; pieces and finished hypotheses are on the host. The best extensions are
     copied to the host after each step, or after several where that makes it wait
-    (:attr:`~nmt.kernels.policy.Kernels.steps_per_look`). Meanwhile finished sentences are searched on, to no effect.
+    (:attr:`~nmt.model.transformer.Transformer.steps_per_look`). Meanwhile finished sentences are searched on, to no
+    effect.
     """
 
     models: Sequence[Transformer]
@@ -249,7 +250,7 @@ class _Search:
 
     @property
     def _steps_per_look(self) -> int:
-        return self.models[0].kernels.steps_per_look
+        return self.models[0].steps_per_look
 
     def _must_look(self) -> bool:
         """Whether the host needs to know the pieces, or which sentences are finished."""

@@ -37,7 +37,7 @@ def suits_device_search(models: Sequence[Transformer], settings: SearchSettings)
     [model, *others] = models
     return (
         not others
-        and model.kernels.recorder is not None
+        and model.recorder is not None
         and model.config.target_neighbours is None
         and settings.sampling is None
         and settings.diverse_groups == 1
@@ -79,7 +79,7 @@ class _DeviceSearch:
         self._model = model
         self._recordings = recordings
         self._hypotheses = hypotheses
-        self._looks_every = model.kernels.steps_per_look
+        self._looks_every = model.steps_per_look
         self._extend = partial(_extend, settings=settings)
         # What a recorded step depends on beside its size.
         self._key = settings.min_length, settings.allow_unk, self._looks_every

@@ -85,8 +85,8 @@ class RecordedSteps:
         try:
             found = self._free.pop()
         except IndexError:
-            assert self._model.kernels.recorder is not None
-            found = Recordings(self._model, self._model.kernels.recorder())
+            assert self._model.recorder is not None
+            found = Recordings(self._model, self._model.recorder())
         yield found
         # A search that fails drops its recordings: it may have run out of memory.
         self._free.append(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nmt.kernels.packing import rounded_up
+from nmt.model.packing import rounded_up
 
 _SIZES_PER_OCTAVE, _SOURCE_STEP, _MIN_ROOM = 2, 16, 32
 # A GPU makes a step for eight sentences in the time of a step for one.

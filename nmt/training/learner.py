@@ -20,7 +20,7 @@ from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import TrainingError
-from nmt.kernels.packing import PackedSize
+from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
 from nmt.training.gradients import GradientBuffer

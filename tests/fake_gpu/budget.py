@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from nmt.config import Config, ModelConfig, parse_config
 from nmt.config.reading import load_preset
 from nmt.data.batching import Batch
 from nmt.device import Hardware, choose_hardware
-from nmt.kernels.linear import prepack
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import accelerate, choose_kernels
+from nmt.kernels.prepacking import prepack
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.search_memory import SearchMemory
@@ -129,7 +129,7 @@ def step_budget(preset: str, sentences: int, beam: int, *, is_recorded: bool) ->
         model = _model(config, hardware).eval()
         prepack(model, hardware.products_dtype)
         if not is_recorded:
-            model.kernels = replace(model.kernels, recorder=None)
+            model.recorder = None
         source_BS = torch.full((sentences, _SOURCE_PIECES), EOS, device=hardware.device)
         launched_before, model_bytes = 0, gpu.used
         gpu.forget()
@@ -170,7 +170,7 @@ def _config(preset: str) -> Config:
 def _model(config: Config, hardware: Hardware) -> Transformer:
     kernels = choose_kernels(hardware.device, hardware.products_dtype)
     with hardware.device:
-        return Transformer(config.model, _VOCABULARY, kernels)
+        return accelerate(Transformer(config.model, _VOCABULARY), kernels)
 
 
 def _lengths(tokens: int) -> NDArray[np.int64]:

@@ -8,8 +8,8 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.device import choose_hardware
-from nmt.kernels.linear import prepack
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import accelerate, choose_kernels
+from nmt.kernels.prepacking import prepack
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.given_targets import score_targets
@@ -26,7 +26,7 @@ def model_on(device: str, precision: str, sizes: dict[str, Any] | None = None, s
     hardware = choose_hardware(device, precision, 1)
     torch.manual_seed(seed)
     kernels = choose_kernels(hardware.device, hardware.products_dtype)
-    model = Transformer(ModelConfig(**(SHORT | (sizes or {}))), VOCAB, kernels)
+    model = accelerate(Transformer(ModelConfig(**(SHORT | (sizes or {}))), VOCAB), kernels)
     torch.nn.init.normal_(model.embedding.weight, std=0.7)  # decided models: scores far apart
     model = model.to(hardware.device, hardware.weights_dtype).eval()
     prepack(model, hardware.products_dtype)

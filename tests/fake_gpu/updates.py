@@ -10,7 +10,7 @@ from nmt.config import Config, ModelConfig, OptimizerConfig, TrainingConfig
 from nmt.device import Hardware, choose_hardware
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.flash_attention import flash_attention
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
@@ -53,7 +53,7 @@ def learner(
     )
     kernels = choose_kernels(hardware.device, hardware.autocast_dtype, deterministic=hardware.is_deterministic)
     torch.manual_seed(0)
-    model = Transformer(config.model, VOCAB, kernels).to(hardware.device, hardware.weights_dtype)
+    model = accelerate(Transformer(config.model, VOCAB), kernels).to(hardware.device, hardware.weights_dtype)
     return Learner(model, config, hardware, ranks, overlaps_exchange=overlaps_exchange)
 
 

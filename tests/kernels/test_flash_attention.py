@@ -16,9 +16,9 @@ from nmt.kernels.flash_attention import (
     masked_attention,
     suits_flash_attention,
 )
-from nmt.kernels.packing import PackedSequences, PackedSize
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.model.attention import attention
+from nmt.model.packing import PackedSequences, PackedSize
 from nmt.model.transformer import Transformer
 from nmt.special_ids import PAD
 from nmt.training.input.model_inputs import model_inputs
@@ -134,8 +134,11 @@ def test_flash_attention_gives_what_masked_attention_gives(monkeypatch):
 
 
 def test_flash_attention_takes_heads_of_certain_sizes():
-    assert suits_flash_attention(64, 64)
-    assert not any(suits_flash_attention(*sizes) for sizes in [(64, 32), (12, 12), (512, 512)])
+    def suits(key: int, value: int) -> bool:
+        return suits_flash_attention(ModelConfig(d_k=key, d_v=value))
+
+    assert suits(64, 64)
+    assert not any(suits(*sizes) for sizes in [(64, 32), (12, 12), (512, 512)])
 
 
 SMALL = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "heads": 2, "dropout": 0.0}
@@ -152,9 +155,9 @@ SMALL = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "h
 )  # fmt: skip
 def test_models_with_another_attention_pad_their_sentences(changes):
     kernels = POLICIES["cuda-16-bit"]
-    assert Transformer(ModelConfig(**SMALL), 30, kernels).packed_attention is masked_attention
-    assert Transformer(ModelConfig(**SMALL), 30, POLICIES["cuda"]).packed_attention is None
-    assert Transformer(ModelConfig(**SMALL | changes), 30, kernels).packed_attention is None
+    assert accelerate(Transformer(ModelConfig(**SMALL), 30), kernels).packed_attention is masked_attention
+    assert accelerate(Transformer(ModelConfig(**SMALL), 30), POLICIES["cuda"]).packed_attention is None
+    assert accelerate(Transformer(ModelConfig(**SMALL | changes), 30), kernels).packed_attention is None
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"positions": "learned"}])
@@ -164,7 +167,7 @@ def test_a_batch_is_learnt_as_with_padding(changes, count):
 
     def learnt(kernels):
         torch.manual_seed(1)
-        model = Transformer(ModelConfig(**SMALL, **changes), 30, kernels).double().train()
+        model = accelerate(Transformer(ModelConfig(**SMALL, **changes), 30), kernels).double().train()
         inputs = model_inputs(made, torch.device("cpu"), model.size_of)
         logits = model(inputs.source, inputs.target)
         real = logits[inputs.target_output_N != PAD].detach().clone()

@@ -9,6 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import ModelConfig
+from nmt.kernels.policy import accelerate
 from nmt.model.attention import attention, choose_attention
 from nmt.model.masks import AdditiveMask, additive_mask
 from nmt.model.transformer import Transformer
@@ -68,7 +69,7 @@ def test_a_neighbourhood_of_the_whole_sentence_is_full_attention(kernels, length
         torch.manual_seed(0)
         settings = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "heads": 2, "dropout": 0.0}
         config = ModelConfig(**settings, source_neighbours=neighbours, target_neighbours=neighbours)
-        models.append(Transformer(config, 30, kernels).double().eval())
+        models.append(accelerate(Transformer(config, 30), kernels).double().eval())
     source, target = torch.randint(4, 30, (2, 3, length), generator=torch.Generator().manual_seed(1))
     source[1, length // 2 :], target[1, length // 3 :] = 0, 0
     full, restricted = (on_padded.logits(model, source, target) for model in models)
@@ -88,7 +89,11 @@ def test_a_neighbourhood_of_the_whole_sentence_is_full_attention(kernels, length
 def test_long_padded_batches_through_the_band_equal_masks_of_all_pairs(kernels, monkeypatch):
     torch.manual_seed(0)
     settings = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "heads": 2, "dropout": 0.0}
-    model = Transformer(ModelConfig(**settings, source_neighbours=3, target_neighbours=2), 30, kernels).double().train()
+    model = (
+        accelerate(Transformer(ModelConfig(**settings, source_neighbours=3, target_neighbours=2), 30), kernels)
+        .double()
+        .train()
+    )
     source, target = torch.randint(4, 30, (2, 3, LONG), generator=torch.Generator().manual_seed(1))
     source[1, MIN_BLOCK - 5 :], target[1, MIN_BLOCK + 3 :] = 0, 0
     source[2, 2 * MIN_BLOCK :], target[2, 1:] = 0, 0
@@ -116,7 +121,11 @@ def test_long_neighbourhoods_compute_no_more_than_all_pairs():
 def test_a_long_restricted_target_is_the_same_step_by_step(kernels):
     torch.manual_seed(0)
     settings = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16, "d_ff": 24, "heads": 2, "dropout": 0.0}
-    model = Transformer(ModelConfig(**settings, source_neighbours=3, target_neighbours=2), 30, kernels).double().eval()
+    model = (
+        accelerate(Transformer(ModelConfig(**settings, source_neighbours=3, target_neighbours=2), 30), kernels)
+        .double()
+        .eval()
+    )
     source, target = torch.randint(4, 30, (2, 1, LONG), generator=torch.Generator().manual_seed(1))
     full, state = on_padded.logits(model, source, target), model.start(on_padded.encoded(model, source))
     for position in range(LONG):
@@ -176,7 +185,9 @@ def test_dropout_of_the_band_drops_the_share_that_is_asked_for(kernels):
 @pytest.mark.parametrize("size", [4, 9])
 def test_unscaled_attention_divides_by_nothing(kernels, size):
     query, key, value = tensors(6, key_size=size)
-    found = choose_attention(ModelConfig(attention="dot_product"), kernels)(query, key, value, None, 0.0)
+    found = choose_attention(ModelConfig(attention="dot_product"), kernels.attention or attention)(
+        query, key, value, None, 0.0
+    )
     expected = torch.softmax(query @ key.transpose(2, 3), dim=-1) @ value
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
 
@@ -235,7 +246,9 @@ def test_the_softmax_saturates_without_the_scale(kernels):
         torch.manual_seed(0)
         query, key = torch.randn(2, 8, 4, 32, size, dtype=torch.float64)
         unit = torch.eye(32, dtype=torch.float64).expand(8, 4, -1, -1)
-        weights = choose_attention(ModelConfig(attention=name), kernels)(query, key, unit, None, 0.0)
+        weights = choose_attention(ModelConfig(attention=name), kernels.attention or attention)(
+            query, key, unit, None, 0.0
+        )
         return (torch.diag_embed(weights) - weights[..., None] * weights[..., None, :]).norm(dim=(-2, -1)).mean().item()
 
     scaled, unscaled = (

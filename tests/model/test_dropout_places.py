@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from nmt.config import ModelConfig
 from nmt.kernels import attention as attention_module
 from nmt.kernels import dropout as dropout_module
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.model.transformer import Transformer
 from tests import on_padded
 
@@ -98,7 +98,7 @@ def plain_logits(model: Transformer, masks: list[tuple[float, torch.Tensor]]) ->
 def test_values_and_gradients_are_those_of_the_plain_model_with_the_same_masks(masks, norm):
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=2, decoder_layers=2, d_model=8, d_ff=12, heads=2, norm=norm, **RATES)
-    model = Transformer(config, 13, choose_kernels(torch.device("cpu"))).double().train()
+    model = accelerate(Transformer(config, 13), choose_kernels(torch.device("cpu"))).double().train()
     parameters = list(model.parameters())
     for parameter in parameters:
         torch.nn.init.normal_(parameter, std=0.3)

@@ -1,14 +1,13 @@
 """The model against torch.nn's own layers, against itself step by step, and against numerical gradients."""
 
-import dataclasses
-
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from nmt.config import ModelConfig
-from nmt.kernels.linear import prepack
+from nmt.kernels.policy import accelerate
+from nmt.kernels.prepacking import prepack
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.masks import AdditiveMask, PaddingMask
 from nmt.model.observing import AttentionObserver, ObservedMask
@@ -42,8 +41,8 @@ def build(kernels):
             "heads": 4,
             "dropout": 0.0,
         }
-        model = Transformer(
-            ModelConfig(**(settings | changes)), VOCAB, kernels, source_vocab_size=source_vocab_size
+        model = accelerate(
+            Transformer(ModelConfig(**(settings | changes)), VOCAB, source_vocab_size=source_vocab_size), kernels
         ).to(dtype)
         for parameter in model.parameters():  # biases and norms away from 0 and 1, so that mixing them up shows
             nn.init.normal_(parameter, std=0.2) if parameter.dim() == 1 else None
@@ -255,14 +254,14 @@ def test_prepacked_weights_give_the_same(build, changes):
     with torch.inference_mode():
         expected = on_padded.logits(model, source, target)
         prepack(model, torch.float32)
-        model.kernels = dataclasses.replace(model.kernels, rows_per_octave=8)
+        model.rows_per_octave = 8
         real = target != PAD
         torch.testing.assert_close(on_padded.logits(model, source, target)[real], expected[real], atol=1e-5, rtol=1e-5)
         model = build(**changes).float().eval()
         with torch.autocast("cpu", torch.bfloat16):
             expected = on_padded.logits(model, source, target)
             prepack(model, torch.bfloat16)
-            model.kernels = dataclasses.replace(model.kernels, rows_per_octave=8)
+            model.rows_per_octave = 8
             assert on_padded.logits(model, source, target).dtype == expected.dtype == torch.bfloat16
             error = (on_padded.logits(model, source, target)[real].float() - expected[real].float()).norm() / expected[
                 real

@@ -1,6 +1,5 @@
 """Beam search against exhaustive search, greedy search, and itself in other batches."""
 
-import dataclasses
 import itertools
 import math
 
@@ -9,6 +8,7 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.errors import NmtError
+from nmt.kernels.policy import accelerate
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.hypotheses import Hypotheses, Hypothesis, length_penalty
@@ -25,7 +25,7 @@ TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=
 
 def build(seed: int, vocab: int, spread: float = 3.0, **settings) -> Transformer:
     torch.manual_seed(seed)
-    model = Transformer(TINY.model_copy(update=settings), vocab, chosen()).double().eval()
+    model = accelerate(Transformer(TINY.model_copy(update=settings), vocab), chosen()).double().eval()
     torch.nn.init.normal_(model.embedding.weight, std=spread / 8**0.5)  # decided models: scores far apart
     return model
 
@@ -59,7 +59,7 @@ def test_a_host_that_looks_every_few_steps_finds_the_same(options, prefixes):
     found = []
     for steps in (1, 3, 8):
         model = build(1, 12)
-        model.kernels = dataclasses.replace(model.kernels, steps_per_look=steps)
+        model.steps_per_look = steps
         found.append(beam_search([model], source_BS, settings, prefixes=prefixes))
     assert found[1] == found[0]
     assert found[2] == found[0]
@@ -133,7 +133,7 @@ def test_a_batch_of_64_equals_batches_of_1(beam):
 def test_leaving_empty_places_out_changes_nothing(monkeypatch):
     models, batch, steps = [build(1, 50), build(2, 50)], sources(24, 50), []
     for model in models:  # a GPU never leaves them out: counting them would make the host wait
-        model.kernels = dataclasses.replace(model.kernels, steps_per_look=1)
+        model.steps_per_look = 1
     step = Transformer.step
 
     def counted(self, tokens, state, live=None):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.search import recorded_steps as recorded_steps_module
 from nmt.search.beam_search import beam_search
@@ -43,7 +43,7 @@ def kernels(recorders):
 def model_of(kernels, seed=1, dtype=torch.float64, **changes):
     sizes = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 16, "d_ff": 16, "heads": 2, "max_positions": 150}
     torch.manual_seed(seed)
-    model = Transformer(ModelConfig(**(sizes | changes)), VOCABULARY, kernels).to(dtype).eval()
+    model = accelerate(Transformer(ModelConfig(**(sizes | changes)), VOCABULARY), kernels).to(dtype).eval()
     torch.nn.init.normal_(model.embedding.weight, std=0.75)  # decided models: scores far apart
     return model
 

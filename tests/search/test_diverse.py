@@ -8,6 +8,7 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.device import choose_hardware
+from nmt.kernels.policy import accelerate
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.diverse import choose_by_group
@@ -25,7 +26,7 @@ TINY = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=
 
 def build(seed: int, vocab: int) -> Transformer:
     torch.manual_seed(seed)
-    model = Transformer(TINY, vocab, chosen()).double().eval()
+    model = accelerate(Transformer(TINY, vocab), chosen()).double().eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.7)  # decided models, some of which end early
     return model

@@ -15,7 +15,7 @@ import torch
 
 from nmt.data.batching import Batch
 from nmt.device import choose_hardware
-from nmt.kernels.policy import choose_kernels
+from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner
 from tests.commands import run_command
@@ -100,7 +100,7 @@ def test_every_row_of_table_3_learns(of_sweep):
     for row in sweep.rows:
         config = sweep.config(row)
         torch.manual_seed(0)
-        learner = Learner(Transformer(config.model, 50, choose_kernels(hardware.device)), config, hardware)
+        learner = Learner(accelerate(Transformer(config.model, 50), choose_kernels(hardware.device)), config, hardware)
         first, *_, last = (
             learner.update([batch], update=update, target_tokens=48, learning_rate=1e-3) for update in range(1, 6)
         )

@@ -9,7 +9,8 @@ import torch
 
 from nmt.config import Config, ModelConfig, TrainingConfig
 from nmt.device import choose_hardware
-from nmt.kernels.packing import PackedSize
+from nmt.kernels.policy import accelerate
+from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner
@@ -59,7 +60,7 @@ def learner(precision="fp64", *, policy="cuda-16-bit", sizes=None, **training) -
     options = {name: training.pop(name) for name in ("ranks", "overlaps_exchange") if name in training}
     config = Config(model=ModelConfig(**small | (sizes or {})), training=TrainingConfig(**training))
     hardware = choose_hardware("cpu", precision, 1)
-    model = Transformer(config.model, 30, POLICIES[policy]).to(hardware.weights_dtype)
+    model = accelerate(Transformer(config.model, 30), POLICIES[policy]).to(hardware.weights_dtype)
     return Learner(model, config, hardware, **options)
 
 

@@ -7,6 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nmt.config import ModelConfig
+from nmt.kernels.policy import accelerate
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import Sampling, SearchSettings
@@ -121,7 +122,7 @@ def test_a_gpus_busy_time_is_that_of_the_update_before(monkeypatch):
 def test_in_a_search_the_host_waits_for_the_device_once_in_eight_steps(monkeypatch, options):
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2)
-    model = Transformer(config, 30, policies.chosen()).eval()
+    model = accelerate(Transformer(config, 30), policies.chosen()).eval()
     source_BS, steps = torch.randint(4, 30, (3, 6)), []
     with HostReads(monkeypatch) as reads:
         settings = SearchSettings(**({"beam": 4, "max_extra_length": 20} | options))

@@ -12,6 +12,7 @@ from nmt.config import Config, ModelConfig, OptimizerConfig, TrainingConfig
 from nmt.data.batching import Batch
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, TrainingError
+from nmt.kernels.policy import accelerate
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, derived_seed
 from nmt.training.loss_scale import LossScale
@@ -50,7 +51,7 @@ def learner(
         training=TrainingConfig(**training),
     )
     hardware = choose_hardware("cpu", precision, 1)
-    model = Transformer(config.model, 30, chosen()).to(hardware.weights_dtype)
+    model = accelerate(Transformer(config.model, 30), chosen()).to(hardware.weights_dtype)
     return Learner(model, config, hardware, ranks, overlaps_exchange=overlaps_exchange)
 
 
@@ -318,7 +319,7 @@ def test_the_loss_scale_grows_after_a_thousand_good_updates():
 def test_frozen_parameters_keep_their_values():
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, heads=2)
-    model = Transformer(config, 30, chosen()).train()
+    model = accelerate(Transformer(config, 30), chosen()).train()
     freeze(model, ["encoder.*", "embedding.weight"])
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     made = Learner(model, Config(model=config), choose_hardware("cpu", "fp32", 1))

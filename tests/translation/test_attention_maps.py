@@ -11,6 +11,7 @@ from nmt.config import Config, ModelConfig
 from nmt.data.vocab import train_vocabulary
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
+from nmt.kernels.policy import accelerate
 from nmt.model.attention import attention_weights
 from nmt.model.transformer import Transformer
 from nmt.search.settings import search_settings
@@ -32,7 +33,7 @@ def ensemble(count: int = 1, **settings) -> Ensemble:
     models = []
     for seed in range(count):
         torch.manual_seed(seed)
-        models.append(Transformer(config.model, VOCAB.size, chosen()).eval())
+        models.append(accelerate(Transformer(config.model, VOCAB.size), chosen()).eval())
         torch.nn.init.normal_(models[-1].embedding.weight, std=0.7)
     return Ensemble(tuple(models), VOCAB, config)
 

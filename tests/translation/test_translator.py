@@ -16,7 +16,8 @@ from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise_chrf
-from nmt.kernels.linear import prepack
+from nmt.kernels.policy import accelerate
+from nmt.kernels.prepacking import prepack
 from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import Hypothesis, length_penalty
 from nmt.search.search_memory import BeamTooWideError
@@ -39,7 +40,7 @@ CONFIG = Config(model=ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16
 
 def model(seed: int = 0) -> Transformer:
     torch.manual_seed(seed)
-    built = Transformer(CONFIG.model, VOCAB.size, chosen()).eval()
+    built = accelerate(Transformer(CONFIG.model, VOCAB.size), chosen()).eval()
     torch.nn.init.normal_(built.embedding.weight, std=0.7)
     return built
 
@@ -166,7 +167,7 @@ def test_source_text_is_normalised_as_in_training():
     composed, decomposed = "b\u00e4 do", "ba\u0308 do"
     vocab = train_vocabulary([composed, decomposed, "do ba"] * 3, size=30, normalization="identity").vocab
     torch.manual_seed(0)
-    built = Transformer(CONFIG.model, vocab.size, chosen()).eval()
+    built = accelerate(Transformer(CONFIG.model, vocab.size), chosen()).eval()
     torch.nn.init.normal_(built.embedding.weight, std=0.7)
 
     def texts(config):
@@ -188,7 +189,7 @@ def test_source_text_is_normalised_as_in_training():
 def test_punctuation_is_that_of_the_source_language():
     """Moses turns English commas behind a quotation mark, and separates German decimals by a comma."""
     vocab = train_vocabulary(['ba "do," ki 3.5', 'ba 3,5 "do", ki'] * 3, size=30, normalization="identity").vocab
-    built = Transformer(CONFIG.model, vocab.size, chosen()).eval()
+    built = accelerate(Transformer(CONFIG.model, vocab.size), chosen()).eval()
     for source_lang, target_lang, normalised in (("en", "de", 'ba "do," ki'), ("de", "en", 'ba "do", ki')):
         data = {"punctuation": True, "source_lang": source_lang, "target_lang": target_lang}
         config = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
@@ -279,7 +280,7 @@ def test_a_prefix_is_segmented_as_target_text():
     target = train_vocabulary(lines, size=20).vocab
     vocab = Vocabulary(with_target_model(VOCAB.model_bytes, target.model_bytes), name="both")
     config = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"tied_embeddings": "decoder"})})
-    built = Transformer(config.model, vocab.target.size, chosen(), source_vocab_size=vocab.size).eval()
+    built = accelerate(Transformer(config.model, vocab.target.size, source_vocab_size=vocab.size), chosen()).eval()
     [found] = Translator(Ensemble((built,), vocab, config), search_settings(config.decoding), CPU).translate(
         ["ba do"], prefixes=["ti se"]
     )
@@ -287,7 +288,7 @@ def test_a_prefix_is_segmented_as_target_text():
 
 
 def test_an_ensemble_has_the_positions_of_its_smallest_model():
-    small = Transformer(CONFIG.model.model_copy(update={"max_positions": 32}), VOCAB.size, chosen()).eval()
+    small = accelerate(Transformer(CONFIG.model.model_copy(update={"max_positions": 32}), VOCAB.size), chosen()).eval()
     for models in ((model(), small), (small, model())):
         assert (
             Translator(Ensemble(models, VOCAB, CONFIG), search_settings(CONFIG.decoding), CPU).max_source_length == 31
@@ -312,7 +313,7 @@ def test_parts_need_positions():
 
 
 def test_a_character_with_more_pieces_than_the_model_has_positions_is_no_error():
-    tiny = Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size, chosen()).eval()
+    tiny = accelerate(Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size), chosen()).eval()
     made = Translator(Ensemble((tiny,), VOCAB, CONFIG), search_settings(DecodingConfig(beam=1)), CPU)
     [found] = made.translate(["\ufdfa ba"])  # an honorific of 18 letters in one character
     assert found.parts == 2

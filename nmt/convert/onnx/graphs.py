@@ -17,9 +17,9 @@ from torch.nn import functional as F
 from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import ModelConfig
-from nmt.kernels.packing import Slots
 from nmt.model.attention import MultiHeadAttention, split_heads
 from nmt.model.masks import AdditiveMask, Mask, PaddingMask, additive_mask
+from nmt.model.packing import Slots
 from nmt.model.transformer import Transformer
 
 Shape = tuple[str | int, ...]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Batch
-from nmt.kernels.packing import Lengths, PackedSequences, PackedSize, filled
+from nmt.model.packing import Lengths, PackedSequences, PackedSize, filled
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from nmt.config import Config, belongs_to_weights, differences
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
 from nmt.errors import CheckpointError, ConfigError
-from nmt.kernels.policy import Kernels, choose_kernels
+from nmt.kernels.policy import Kernels, accelerate, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.training.learner import Learner, derived_seed
 from nmt.training.listener import Listener
@@ -170,7 +170,7 @@ def build_model(config: Config, vocab: Vocabulary, kernels: Kernels) -> Transfor
     """
     check_tied_embeddings(config, vocab)
     torch.manual_seed(derived_seed(config.training.seed, -1))
-    return Transformer(config.model, vocab.target.size, kernels, source_vocab_size=vocab.size)
+    return accelerate(Transformer(config.model, vocab.target.size, source_vocab_size=vocab.size), kernels)
 
 
 def check_tied_embeddings(config: Config, vocab: Vocabulary) -> None:

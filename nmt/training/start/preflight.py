@@ -20,7 +20,7 @@ from nmt.data.batching import Batch
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware, forget_peak_memory, memory_for_use, memory_in_use, synchronize
 from nmt.errors import TrainingError
-from nmt.kernels.packing import PackedSize
+from nmt.model.packing import PackedSize
 from nmt.training.input.data_sets import TrainingData
 from nmt.training.learner import Learner
 from nmt.training.progress import Progress

@@ -116,7 +116,7 @@ def test_a_size_is_halved_until_sentences_of_every_length_fit(settled, reversed_
     config, hardware = settled("batching.micro_batch_tokens=64"), choose_hardware("cpu", "fp32", 1)
     data = TrainingData.open([reversed_words], config)
     learner = make_learner(Beginning(Progress(), hardware), config, data.vocab, NO_OTHERS)
-    monkeypatch.setattr(Transformer, "packed_attention", property(lambda model: masked_attention))
+    learner.model.packed_attention = masked_attention
     monkeypatch.setattr(learner, "fits", lambda batch: batch.pairs <= 20 // data.short)
     found = module.preflight(learner, config, hardware, tmp_path, Progress(), data, NO_OTHERS)
     assert found.micro_batch_tokens == 16
@@ -200,12 +200,10 @@ def test_no_logits_of_an_apple_gpu_take_4_gib(settled, reversed_words, tmp_path,
         ("false", "cuda", masked_attention, 3_600, False),
     ],
 )
-def test_a_run_is_compiled_where_that_pays(
-    settled, monkeypatch, asked, device, packed_attention, seconds_left, expected
-):
+def test_a_run_is_compiled_where_that_pays(settled, asked, device, packed_attention, seconds_left, expected):
     config, cpu = settled(f"training.compile={asked}"), choose_hardware("cpu", "fp32", 1)
     learner = Learner(Transformer(config.model, 30), config, cpu)
-    monkeypatch.setattr(Transformer, "packed_attention", property(lambda model: packed_attention))
+    learner.model.packed_attention = packed_attention
     hardware = Hardware(torch.device(device), "bf16", 1, "as asked")
     assert module._is_to_compile(learner, config, hardware, seconds_left) is expected
 

@@ -9,7 +9,7 @@ Shapes: B sentences, T positions of each, N rows, H heads, K size of a head.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -221,6 +221,11 @@ class PackedSequences:
     def slots(self) -> Slots:
         """Where the rows lie among the positions of padded sentences."""
         return Slots.of_lengths(self.lengths_B, self.tokens_N.device)
+
+
+PackedAttention = Callable[[Tensor, Tensor, Tensor, PackedSequences, PackedSequences, bool], Tensor]
+"""Equation 1 within each sentence: a function of queries (N, H, K), keys (M, H, K), values (M, H, K), the sequences of
+the queries, those of the keys, and whether a query attends only to itself and the keys before it; (N, H, K)."""
 
 
 @dataclass(frozen=True)

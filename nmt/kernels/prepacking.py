@@ -1,12 +1,12 @@
-"""Linear layers: several matrices in one while they learn, prepacked weights once they no longer do.
+"""Weights that no longer learn, prepacked for fast products.
 
 Shapes: N rows, I features in, O features out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,38 +14,8 @@ from torch.nn import functional as F
 
 from nmt.kernels import private
 from nmt.kernels.int8 import Int8Weight
-
-
-class Linear(nn.Linear):
-    """x W^T + b for all output features or some of them; weights by Glorot and Bengio (2010), biases 0.
-
-    Args:
-        ends: where each part of the features ends; by default there is one part. Each part is initialised as a matrix
-            of its own.
-    """
-
-    __call__: Callable[..., Tensor]
-
-    def __init__(self, in_features: int, out_features: int, *, bias: bool = True, ends: Sequence[int] = ()) -> None:
-        self.ends = ends or [out_features]
-        super().__init__(in_features, out_features, bias=bias)
-
-    def reset_parameters(self) -> None:
-        """Initialise the weights."""
-        for rows_OI in torch.tensor_split(self.weight, self.ends[:-1]):
-            nn.init.xavier_uniform_(rows_OI)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
-
-    def forward(self, x_NI: Tensor) -> Tensor:
-        """(N, I) to (N, O)."""
-        return self.part(x_NI, 0, self.out_features)
-
-    def part(self, x_NI: Tensor, start: int, end: int) -> Tensor:
-        """Only the features from ``start`` to ``end``, which must be one of the parts."""
-        if (start, end) == (0, self.out_features):
-            return F.linear(x_NI, self.weight, self.bias)
-        return F.linear(x_NI, self.weight[start:end], None if self.bias is None else self.bias[start:end])
+from nmt.model.linear import Linear
+from nmt.model.transformer import Transformer
 
 
 class PrepackedWeight(Protocol):
@@ -109,24 +79,16 @@ class PrepackedLinear(nn.Module):
         return self._parts[start, end].multiply(x_NI)
 
 
-@runtime_checkable
-class Prepackable(Protocol):
-    """A module that prepacks a weight of its own."""
-
-    def prepack(self, dtype: torch.dtype) -> None:
-        """Multiply by a prepacked copy from now on."""
-        ...
-
-
-def prepack(model: nn.Module, dtype: torch.dtype) -> None:
+def prepack(model: Transformer, dtype: torch.dtype) -> None:
     """Prepare a model for inference only: from now on it multiplies in ``dtype``, by prepacked weights.
 
-    They replace the weights of its linear layers. Kernels that suit them are chosen by
+    They replace the weights of its linear layers and of its output projection. Kernels that suit them are chosen by
     :func:`nmt.kernels.policy.choose_kernels`.
     """
     for module in list(model.modules()):
-        if isinstance(module, Prepackable):
-            module.prepack(dtype)
         for name, child in module.named_children():
             if isinstance(child, Linear):
                 setattr(module, name, PrepackedLinear(child.weight, child.bias, dtype, child.ends))
+    embedding, size = model.embedding, model.vocab_size
+    bias = None if embedding.output_bias is None else embedding.output_bias[:size]
+    setattr(embedding, "project", prepacked(embedding.projection[:size], bias, dtype).multiply)  # noqa: B010

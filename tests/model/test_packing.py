@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from nmt.config import ModelConfig
 from nmt.device import choose_hardware
-from nmt.kernels.linear import prepack
-from nmt.kernels.packing import SPARE_SENTENCES, PackedSequences, PackedSize, Slots, rounded_up
-from nmt.kernels.policy import PLAIN, choose_kernels
+from nmt.kernels.policy import PLAIN, accelerate, choose_kernels
+from nmt.kernels.prepacking import prepack
+from nmt.model.packing import SPARE_SENTENCES, PackedSequences, PackedSize, Slots, rounded_up
 from nmt.model.transformer import Transformer
 from nmt.special_ids import PAD
 from nmt.training.loss import label_smoothed_loss
@@ -138,7 +138,7 @@ def test_rows_are_rounded_up_to_few_numbers_by_little():
 def test_a_prepacked_model_computes_few_numbers_of_rows(changes, monkeypatch):
     torch.manual_seed(0)
     config = ModelConfig(**SMALL, **changes)
-    model, rows = Transformer(config, 30, choose_kernels(CPU, torch.float32)).eval(), set()
+    model, rows = accelerate(Transformer(config, 30), choose_kernels(CPU, torch.float32)).eval(), set()
     source, target = tokens((40, 3, 20)), tokens((30, 12, 7))
     with torch.inference_mode():
         plain = on_padded.logits(model, source, target)
@@ -173,7 +173,7 @@ def test_a_batch_is_learnt_as_its_sentences_are_alone(lengths, changes):
 
     def learnt(kernels, parts):
         torch.manual_seed(1)
-        model = Transformer(ModelConfig(**SMALL, **changes), 30, kernels).double().train()
+        model = accelerate(Transformer(ModelConfig(**SMALL, **changes), 30), kernels).double().train()
         total = 0.0
         for part in parts:
             sides = [model.packed(side[part]) for side in (source, target)]
@@ -193,7 +193,7 @@ def test_spare_rows_learn_nothing(changes):
     """Their numbers may be anything: they reach neither the losses nor a gradient."""
     torch.manual_seed(0)
     kernels = dataclasses.replace(choose_kernels(CPU), rows_per_octave=8)
-    model = Transformer(ModelConfig(**SMALL, **changes), 30, kernels).double().train()
+    model = accelerate(Transformer(ModelConfig(**SMALL, **changes), 30), kernels).double().train()
     source, target = (model.packed(side) for side in (tokens((40, 3, 20)), tokens((30, 12, 7))))
     gradients = []
     for noise in (0.0, 1e3):
@@ -217,7 +217,10 @@ def test_spare_rows_learn_nothing(changes):
 @pytest.mark.parametrize(("precision", "expected"), [("fp32", [63, 49, 49]), ("bf16", [64, 52, 52])])
 def test_no_time_goes_into_padding_and_bf16_computes_few_numbers_of_rows(precision, expected, monkeypatch):
     hardware = choose_hardware("cpu", precision, 1)
-    model, rows = Transformer(ModelConfig(**SMALL), 30, choose_kernels(CPU, hardware.autocast_dtype)).train(), []
+    model, rows = (
+        accelerate(Transformer(ModelConfig(**SMALL), 30), choose_kernels(CPU, hardware.autocast_dtype)).train(),
+        [],
+    )
     for layer in (model.encoder[0], model.decoder[0]):
         layer.feed_forward.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
     project = model.embedding.project

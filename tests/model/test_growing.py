@@ -2,7 +2,7 @@
 
 import torch
 
-from nmt.kernels.growing import Growing
+from nmt.model.state import Growing
 
 
 def test_it_holds_all_that_was_appended_and_makes_room_only_when_there_is_none():
