@@ -42,7 +42,10 @@ def check_fit(weights: Path, config: ModelConfig, vocab_size: int, source_vocab_
         if len(layers) != wanted:
             raise _misfit(weights, f"model.{part}_layers is {wanted}, but the weights have {len(layers)} {part} layers")
     _check_positions(weights, config)
-    expected = _expected(weights, config, vocab_size, source_vocab_size)
+    try:
+        expected = _expected(config, vocab_size, source_vocab_size)
+    except (RuntimeError, TypeError, OverflowError):
+        raise _misfit(weights, "a model of these sizes fits into no memory") from None
     if missing := sorted(expected.keys() - found.keys()):
         raise _misfit(weights, f"the weights lack {_listed(missing)}")
     if unknown := sorted(found.keys() - expected.keys()):
@@ -78,25 +81,38 @@ def _check_positions(weights: Path, config: ModelConfig) -> None:
         raise _misfit(weights, f"model.max_positions is {config.max_positions}, which needs more memory than there is")
 
 
-def _expected(weights: Path, config: ModelConfig, vocab_size: int, source_vocab_size: int) -> Shapes:
-    """The shapes of all weights of a model. One layer of each kind is built, on the meta device (no memory)."""
+def shapes_with_one_layer(config: ModelConfig, vocab_size: int, source_vocab_size: int) -> Shapes:
+    """The shapes of the weights of a model with one layer of each kind. It is built on the meta device (no memory).
+
+    Raises:
+        RuntimeError, TypeError, OverflowError: a size exceeds 64 bits.
+    """
     # With learned positions, because sinusoids on the meta device make torch import modules for seconds.
     one_of_each = config.model_copy(
         update={"encoder_layers": 1, "decoder_layers": 1, "positions": "learned", "first_position": 0}
     )
-    try:
-        with torch.device("meta"), SkipInitialisation():
-            model = Transformer(one_of_each, vocab_size, source_vocab_size=source_vocab_size)
-    except (RuntimeError, TypeError, OverflowError):  # a size exceeds 64 bits
-        raise _misfit(weights, "a model of these sizes fits into no memory") from None
-    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
+    with torch.device("meta"), SkipInitialisation():
+        model = Transformer(one_of_each, vocab_size, source_vocab_size=source_vocab_size)
+    return {
+        name: tuple(tensor.shape)
+        for name, tensor in model.state_dict().items()
+        if config.positions == "learned" or not name.startswith(("source_positions.", "target_positions."))
+    }
+
+
+def layers_with(name: str, config: ModelConfig) -> int | None:
+    """The number of layers that have a weight of layer 0; None if it belongs to no layer."""
+    match = _LAYER.fullmatch(name)
+    return None if match is None else {"encoder": config.encoder_layers, "decoder": config.decoder_layers}[match[1]]
+
+
+def _expected(config: ModelConfig, vocab_size: int, source_vocab_size: int) -> Shapes:
+    """The shapes of all weights."""
     expected: dict[str, tuple[int, ...]] = {}
-    for name, tensor in model.state_dict().items():
-        if config.positions != "learned" and name.startswith(("source_positions.", "target_positions.")):
-            continue
-        match = _LAYER.fullmatch(name)
-        names = [f"{match[1]}.{number}.{match[3]}" for number in range(layers[match[1]])] if match else [name]
-        expected |= dict.fromkeys(names, tuple(tensor.shape))
+    for name, shape in shapes_with_one_layer(config, vocab_size, source_vocab_size).items():
+        layers = layers_with(name, config)
+        names = [name] if layers is None else [name.replace(".0.", f".{number}.", 1) for number in range(layers)]
+        expected |= dict.fromkeys(names, shape)
     return expected
 
 

@@ -42,7 +42,7 @@ def check_sentence_attention(hardware: Hardware) -> list[Check]:
     torch.manual_seed(1)
     lengths = [30, 1, 200, 7, 0]
     here, there = (
-        PackedSequences.of(np.ones(sum(lengths), np.int64), lengths, device, PackedSize.of(lengths))
+        PackedSequences.of(np.ones(sum(lengths), np.int64), lengths, PackedSize.of(lengths)).to(device)
         for device in (torch.device("cpu"), hardware.device)
     )
     query, key, value = (torch.randn(sum(lengths), 8, 64, dtype=torch.float64) for _ in "QKV")

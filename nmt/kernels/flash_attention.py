@@ -87,7 +87,7 @@ def flash_attention_if_possible(device: torch.device, products: torch.dtype | No
 
 
 def _try(attend: PackedAttention, device: torch.device, dtype: torch.dtype) -> None:
-    rows = PackedSequences.of(np.ones(8, np.int64), [8], device, PackedSize(8, 1, 8))
+    rows = PackedSequences.of(np.ones(8, np.int64), [8], PackedSize(8, 1, 8)).to(device)
     heads = torch.zeros(8, 1, 64, dtype=dtype, device=device, requires_grad=True)
     with torch.enable_grad():
         attend(heads, heads, heads, rows, rows, True).sum().backward()  # type: ignore[no-untyped-call]

@@ -10,7 +10,7 @@ Shapes: B sentences, T positions of each, N rows, H heads, K size of a head.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -205,9 +205,9 @@ class PackedSequences:
     """Pieces of each sentence, on the host; without spare sentences."""
 
     @staticmethod
-    def of(tokens_N: NDArray[np.int64], lengths_B: Lengths, device: torch.device, size: PackedSize) -> PackedSequences:
-        """Bring sentences to a device, filled up to a size. The host does not wait for it."""
-        return _packed(filled(tokens_N, size.rows, device), np.asarray(lengths_B, np.int64), size)
+    def of(tokens_N: NDArray[np.int64], lengths_B: Lengths, size: PackedSize) -> PackedSequences:
+        """Sentences on the host, filled up to a size."""
+        return _packed(filled(tokens_N, size.rows), np.asarray(lengths_B, np.int64), size)
 
     @staticmethod
     def of_padded(tokens_BT: Tensor, lengths_B: Lengths, size: PackedSize) -> PackedSequences:
@@ -216,6 +216,18 @@ class PackedSequences:
         slots = Slots.of_lengths(lengths_B, tokens_BT.device)
         tokens_N = slots.pack(tokens_BT[:, : slots.length], size.rows - int(lengths_B.sum()))
         return _packed(tokens_N, lengths_B, size)
+
+    def to(self, device: torch.device) -> PackedSequences:
+        """The same on a device. The host does not wait for it."""
+        return self._with(lambda tensor: to_device(tensor, device))
+
+    def pinned(self) -> PackedSequences:
+        """The same in memory that a GPU reads while the host goes on."""
+        return self._with(Tensor.pin_memory)
+
+    def _with(self, move: Callable[[Tensor], Tensor]) -> PackedSequences:
+        tokens_N, positions_N, cu_seqlens = map(move, (self.tokens_N, self.positions_N, self.cu_seqlens))
+        return replace(self, tokens_N=tokens_N, positions_N=positions_N, cu_seqlens=cu_seqlens)
 
     @cached_property
     def slots(self) -> Slots:
@@ -288,11 +300,11 @@ def _doubled(size: int, least: int) -> int:
     return size
 
 
-def filled(tokens_N: NDArray[np.int64], rows: int, device: torch.device) -> Tensor:
-    """Tokens on a device, filled up with padding."""
+def filled(tokens_N: NDArray[np.int64], rows: int) -> Tensor:
+    """Tokens, filled up with padding."""
     tokens = np.full(rows, PAD, np.int64)
     tokens[: len(tokens_N)] = tokens_N
-    return to_device(torch.from_numpy(tokens), device)
+    return torch.from_numpy(tokens)
 
 
 def _packed(tokens_N: Tensor, lengths_B: NDArray[np.int64], size: PackedSize) -> PackedSequences:

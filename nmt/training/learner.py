@@ -24,7 +24,7 @@ from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
 from nmt.training.gradients import GradientBuffer
-from nmt.training.input.model_inputs import ModelInputs, model_inputs
+from nmt.training.input.model_inputs import ModelInputs, PreparedBatch, model_inputs
 from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
 from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import MOMENTS, Adam
@@ -152,6 +152,10 @@ class Learner:
     def _stop_compiling(self, reason: str) -> None:
         self._losses, self._size_of = self._plain_losses, self.model.size_of
         self.warnings.append(f"Model and loss are not compiled: {reason}.")
+
+    def prepared(self, batch: Batch) -> Batch:
+        """A batch ready for the device. Any thread may call this."""
+        return PreparedBatch.of(batch, self._size_of, self._hardware.device)
 
     def reserve_exchange(self) -> None:
         """Exchange all gradients once: the ranks' library then holds the memory that it needs for this."""

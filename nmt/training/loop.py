@@ -138,6 +138,7 @@ class Trainer:
             micro_batch_tokens=self._micro_batch_tokens,
             ranks=self._ranks,
             pads=self._learner.model.packed_attention is None,
+            prepare=self._learner.prepared,
         )
         # Several ranks must stop at the same update; a single one may stop while it waits for data.
         return prefetched(updates, until=lambda: bool(self._stop) and self._ranks.size == 1)

@@ -31,7 +31,7 @@ needs_flash_attention = pytest.mark.skipif(flash_attention() is None, reason="ne
 
 
 def rows_of(*lengths: int, device: torch.device | str = "cpu") -> PackedSequences:
-    return PackedSequences.of(np.ones(sum(lengths)), lengths, torch.device(device), PackedSize.of(lengths))
+    return PackedSequences.of(np.ones(sum(lengths)), lengths, PackedSize.of(lengths)).to(torch.device(device))
 
 
 def heads(rows: PackedSequences) -> torch.Tensor:

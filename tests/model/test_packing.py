@@ -104,7 +104,7 @@ def test_sequences_hold_each_sentence_in_its_place(lengths, rows_per_octave, has
     spare = SPARE_SENTENCES if has_spare_sentences else 0
     size = PackedSize.of(lengths, rows_per_octave=rows_per_octave, spare_sentences=spare)
     pieces = np.arange(1, sum(lengths) + 1)
-    made = PackedSequences.of(pieces, lengths, CPU, size)
+    made = PackedSequences.of(pieces, lengths, size)
     assert len(made.tokens_N) == len(made.positions_N) == size.rows
     assert size.rows <= (sum(lengths) + spare) * 9 / 8
     parts = [made.tokens_N[start:end].tolist() for start, end in itertools.pairwise(made.cu_seqlens.tolist())]
@@ -122,7 +122,7 @@ def test_sequences_hold_each_sentence_in_its_place(lengths, rows_per_octave, has
 
 
 def test_a_size_may_be_larger_than_its_sentences():
-    made = PackedSequences.of(np.arange(1, 6), [2, 3], CPU, PackedSize(40, 20, 16, SPARE_SENTENCES))
+    made = PackedSequences.of(np.arange(1, 6), [2, 3], PackedSize(40, 20, 16, SPARE_SENTENCES))
     assert made.cu_seqlens.tolist() == [0, 2, 5, 10, 15, 20, 24, 28, 32, 36, 40, *[40] * 10]
     assert made.max_seqlen == 16
     assert made.lengths_B.tolist() == [2, 3]
@@ -239,7 +239,7 @@ def test_rows_are_spare_only_where_products_are_compiled_for_their_number(produc
 def test_one_size_holds_all_that_is_not_larger_and_is_doubled_for_the_rest(lengths, rows, sentences):
     size = PackedSize.for_all(rows, sentences, 60)
     found = size.holding(lengths)
-    made = PackedSequences.of(np.ones(sum(lengths), np.int64), lengths, CPU, found)
+    made = PackedSequences.of(np.ones(sum(lengths), np.int64), lengths, found)
     parts = made.cu_seqlens.diff().tolist()
     assert len(parts) == found.sentences
     assert sum(parts) == len(made.tokens_N) == found.rows

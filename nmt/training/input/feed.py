@@ -61,7 +61,14 @@ class Epochs:
     seed: int
 
     def updates(
-        self, epoch: int, index: int, *, micro_batch_tokens: Callable[[], int], ranks: Ranks, pads: bool = True
+        self,
+        epoch: int,
+        index: int,
+        *,
+        micro_batch_tokens: Callable[[], int],
+        ranks: Ranks,
+        pads: bool = True,
+        prepare: Callable[[Batch], Batch] = lambda batch: batch,
     ) -> Iterator[PlannedUpdate]:
         """All updates from ``index`` of ``epoch`` on, without end. Nothing before it is replayed.
 
@@ -69,6 +76,7 @@ class Epochs:
             micro_batch_tokens: asked for the size of micro-batches at each update. It may change while updates are
                 prepared ahead, so use :meth:`PlannedUpdate.with_micro_batches_of`. All ranks must use one size.
             pads: whether the model pads sentences, so that those of a micro-batch should have similar lengths.
+            prepare: called with each micro-batch, in the thread that makes it.
         """
         while True:
             shards, population = self.open(epoch)
@@ -84,7 +92,7 @@ class Epochs:
             if len(plan) == 0:
                 raise DataError(f"epoch {epoch + 1} has no pairs: all are longer than the maximum of the shards.")
             while index < len(plan):
-                deal = partial(_dealt, shards, plan, index, ranks, pads)
+                deal = partial(_dealt, shards, plan, index, ranks, pads, prepare)
                 size = micro_batch_tokens()
                 yield PlannedUpdate(epoch, index, plan.target_tokens(index), plan.update(index), deal(size), size, deal)
                 index += 1
@@ -92,7 +100,13 @@ class Epochs:
 
 
 def _dealt(
-    shards: PairSource, plan: EpochPlan, index: int, ranks: Ranks, pads: bool, micro_batch_tokens: int
+    shards: PairSource,
+    plan: EpochPlan,
+    index: int,
+    ranks: Ranks,
+    pads: bool,
+    prepare: Callable[[Batch], Batch],
+    micro_batch_tokens: int,
 ) -> list[Batch]:
     """One rank's micro-batches of an update."""
     shares = (rank_micro_batches if pads else dealt_micro_batches)(
@@ -104,7 +118,7 @@ def _dealt(
         source_lengths=shards.source_lengths,
         target_lengths=shards.target_lengths,
     )
-    return [collate(shards, pairs) for pairs in shares]
+    return [prepare(collate(shards, pairs)) for pairs in shares]
 
 
 def prefetched(

@@ -1,15 +1,19 @@
-"""A batch on its way to the model."""
+"""A batch on its way to the model: made on the host, ahead of time, then brought to the device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
 from nmt.data.batching import Batch
+from nmt.device import to_device
 from nmt.model.packing import Lengths, PackedSequences, PackedSize, filled
+
+SizeOf = Callable[[Lengths], PackedSize]
+"""What sentences of given lengths are filled up to."""
 
 
 @dataclass(frozen=True)
@@ -23,16 +27,37 @@ class ModelInputs:
     target_output_N: Tensor
     """Pieces + eos of each sentence; padding at spare rows."""
 
+    @staticmethod
+    def of(batch: Batch, size_of: SizeOf) -> ModelInputs:
+        """The inputs of a batch, on the host."""
+        source_size, target_size = size_of(batch.source_lengths_B), size_of(batch.target_lengths_B)
+        return ModelInputs(
+            PackedSequences.of(batch.source_M, batch.source_lengths_B, source_size),
+            PackedSequences.of(batch.target_input_N, batch.target_lengths_B, target_size),
+            filled(batch.target_output_N, target_size.rows),
+        )
 
-def model_inputs(batch: Batch, device: torch.device, size_of: Callable[[Lengths], PackedSize]) -> ModelInputs:
-    """Bring a batch to a device. The host does not wait for it.
+    def to(self, device: torch.device) -> ModelInputs:
+        """The same on a device. The host does not wait for it."""
+        return ModelInputs(self.source.to(device), self.target.to(device), to_device(self.target_output_N, device))
 
-    Args:
-        size_of: what sentences of given lengths are filled up to.
-    """
-    source_size, target_size = size_of(batch.source_lengths_B), size_of(batch.target_lengths_B)
-    return ModelInputs(
-        PackedSequences.of(batch.source_M, batch.source_lengths_B, device, source_size),
-        PackedSequences.of(batch.target_input_N, batch.target_lengths_B, device, target_size),
-        filled(batch.target_output_N, target_size.rows, device),
-    )
+
+@dataclass(frozen=True)
+class PreparedBatch(Batch):
+    """A batch with its inputs, in memory that a GPU reads while the host goes on."""
+
+    inputs: ModelInputs
+
+    @staticmethod
+    def of(batch: Batch, size_of: SizeOf, device: torch.device) -> PreparedBatch:
+        """Prepare a batch for a device. Any thread may do this."""
+        inputs = ModelInputs.of(batch, size_of)
+        if device.type == "cuda":
+            inputs = ModelInputs(inputs.source.pinned(), inputs.target.pinned(), inputs.target_output_N.pin_memory())
+        return PreparedBatch(**{field.name: getattr(batch, field.name) for field in fields(Batch)}, inputs=inputs)
+
+
+def model_inputs(batch: Batch, device: torch.device, size_of: SizeOf) -> ModelInputs:
+    """The inputs of a batch, prepared or not, on a device."""
+    inputs = batch.inputs if isinstance(batch, PreparedBatch) else ModelInputs.of(batch, size_of)
+    return inputs.to(device)

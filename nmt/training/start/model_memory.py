@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
+from nmt.checkpoint.fitting import layers_with, shapes_with_one_layer
 from nmt.config import Config, ModelConfig
 from nmt.device import Hardware, free_memory, is_out_of_memory
 from nmt.errors import TrainingError
-from nmt.model.transformer import Transformer
 from nmt.training.ranks.exchange import Ranks
 
 _WEIGHTS_AND_GRADIENTS = 2
@@ -80,23 +79,11 @@ def parameter_count(config: ModelConfig, vocab_size: int, source_vocab_size: int
         TrainingError: the number exceeds 64 bits.
     """
     try:
-        one, two, other = (
-            _count(
-                config.model_copy(update={"encoder_layers": encoder, "decoder_layers": decoder}),
-                vocab_size,
-                source_vocab_size,
-            )
-            for encoder, decoder in ((1, 1), (2, 1), (1, 2))
-        )
-    except (RuntimeError, TypeError, OverflowError):  # a size exceeds 64 bits
+        shapes = shapes_with_one_layer(config, vocab_size, source_vocab_size or vocab_size)
+    except (RuntimeError, TypeError, OverflowError):
         raise TrainingError(f"a model of these sizes fits into no memory. {_REMEDY}") from None
-    return one + (config.encoder_layers - 1) * (two - one) + (config.decoder_layers - 1) * (other - one)
-
-
-def _count(config: ModelConfig, vocab_size: int, source_vocab_size: int | None) -> int:
-    with torch.device("meta"):
-        model = Transformer(config, vocab_size, source_vocab_size=source_vocab_size)
-    return sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    positions = 0 if config.positions == "learned" else config.max_positions * config.d_model
+    return positions + sum((layers_with(name, config) or 1) * math.prod(shape) for name, shape in shapes.items())
 
 
 def _per_rank(hardware: Hardware, ranks: Ranks) -> str:

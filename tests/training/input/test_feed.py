@@ -1,11 +1,18 @@
 """The updates of a run: every pair once per epoch, in an order that starts anywhere."""
 
+import dataclasses
+import threading
 from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 
+from nmt.data.batching import Batch
+from nmt.model.packing import PackedSize
 from nmt.training.input.data_sets import TrainingData
+from nmt.training.input.feed import prefetched
+from nmt.training.input.model_inputs import PreparedBatch, model_inputs
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 
 EPOCHS = 3
@@ -83,3 +90,34 @@ def test_an_update_is_dealt_again_as_it_would_have_been_dealt(updates, pads):
     assert any(len(new.batches) > len(old.batches) for old, new in zip(shares[0], smaller[0], strict=True))
     for old, *new in zip(updates(), *smaller, strict=True):
         assert Counter(rows(old)) == sum((Counter(rows(part)) for part in new), Counter())
+
+
+@pytest.mark.parametrize("pads", [True, False])
+def test_micro_batches_are_prepared_where_they_are_made_and_give_the_same_inputs(
+    reversed_words, settled, tmp_path, pads
+):
+    config = settled()
+    data = TrainingData.open([reversed_words], config)
+    cpu, threads = torch.device("cpu"), set()
+
+    def size_of(lengths):
+        return PackedSize.of(lengths, rows_per_octave=2)
+
+    def prepare(batch):
+        threads.add(threading.current_thread().name)
+        return PreparedBatch.of(batch, size_of, cpu)
+
+    with data.epochs(config, tmp_path, NO_OTHERS) as epochs:
+        made = prefetched(
+            epochs.updates(0, 0, micro_batch_tokens=lambda: 50, ranks=NO_OTHERS, pads=pads, prepare=prepare)
+        )
+        [batch, *_] = next(made).batches
+        made.close()
+    assert threads == {"batches"}
+    plain = Batch(*(getattr(batch, field.name) for field in dataclasses.fields(Batch)))
+    found, expected = (model_inputs(one, cpu, size_of) for one in (batch, plain))
+    assert batch.inputs is not None
+    for side in ("source", "target"):
+        for name in ("tokens_N", "positions_N", "cu_seqlens"):
+            assert torch.equal(getattr(getattr(found, side), name), getattr(getattr(expected, side), name))
+    assert torch.equal(found.target_output_N, expected.target_output_N)
