@@ -39,6 +39,8 @@ class _Toolkit:
     """Makes an update with a number."""
     prepare: Callable[[Sequence[PlannedUpdate]], object] = lambda planned: None
     """Called with all updates before the first."""
+    is_compiled: Callable[[], bool] = lambda: False
+    """Whether a compiled graph computes, asked after the first updates."""
 
 
 def main() -> None:
@@ -70,7 +72,7 @@ def _set_up(
         return {"seconds": time.perf_counter() - begin, "tokens": tokens}
 
     run("warm-up")
-    return contestant.description | {"threads": torch.get_num_threads()}, run
+    return contestant.description | {"threads": torch.get_num_threads(), "compiled": contestant.is_compiled()}, run
 
 
 def _padded(tokens: NDArray[np.int64], lengths_B: NDArray[np.int64], device: torch.device) -> Tensor:
@@ -94,7 +96,8 @@ def _ours(config: Config) -> _Toolkit:
         "parameters": sum(p.numel() for p in ours.learner.parameters.values()),
     }
     prepare = {"prepare": ours.compile} if training.compile is True else {}
-    return _Toolkit(description, hardware.device, ours.pads, ours.update, **prepare)
+    is_compiled = lambda: ours.learner.is_compiled  # noqa: E731
+    return _Toolkit(description, hardware.device, ours.pads, ours.update, is_compiled=is_compiled, **prepare)
 
 
 def _transformers(config: Config) -> _Toolkit:

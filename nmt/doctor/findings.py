@@ -174,7 +174,7 @@ def _machine(found: Examination) -> list[tuple[str, str]]:
         ("GPUs", ", ".join(machine.gpus) or "none"),
         ("torch's fused attention", found.fused_attention_library or _ABSENT),
         ("training computes on", found.hardware),
-        ("compiler", machine.compiler or "none, so training.compile cannot be used"),
+        ("compiler", machine.compiler or "none"),
         ("system", machine.system),
         ("versions", ", ".join(f"{name} {version}" for name, version in machine.versions.items())),
         ("variables", ", ".join(f"{name}={value}" for name, value in machine.environment.items()) or "none set"),

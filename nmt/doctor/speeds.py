@@ -100,7 +100,7 @@ def training_speed(
     return [
         TrainingSpeed(
             name,
-            f"{preset}, compiled" if compiled else preset,
+            f"{preset}, compiled" if result[name]["compiled"] else preset,
             result[name]["precision"],
             result[name]["target_tokens_per_second"],
             result[name].get("share_of_matrix_rate"),

@@ -55,7 +55,7 @@ def accelerate(model: Transformer, kernels: Kernels) -> Transformer:
             module.attention = choose_attention(model.config, kernels.attention)
         for name, child in module.named_children():
             if isinstance(child, nn.Dropout):
-                setattr(module, name, kernels.dropout(child.p))
+                setattr(module, name, kernels.dropout(child.p).train(child.training))
     model.packed_attention = kernels.packed_attention if suits_flash_attention(model.config) else None
     model.rows_per_octave = kernels.rows_per_octave
     model.steps_per_look, model.recorder = kernels.steps_per_look, kernels.recorder

@@ -86,7 +86,11 @@ class PositionEmbedding(nn.Module):
             nn.init.normal_(self.weight, std=config.d_model**-0.5)
 
     def forward(self, x_ND: Tensor, positions: int | slice | Tensor) -> Tensor:
-        """Add the vectors of positions to vectors (N, D): of one for all, of some, or of each (N)."""
+        """Add vectors of positions to vectors (N, D).
+
+        Args:
+            positions: one of all rows, or each row's (N); or a slice, for padded sentences (B, S, D).
+        """
         if isinstance(positions, Tensor):
             return x_ND + F.embedding(positions, self.weight)
         return x_ND + self.weight[positions]

@@ -100,9 +100,9 @@ def source_mask(source: PackedSequences, dtype: torch.dtype, *, sees_eos: bool) 
     An eos without pieces before it is always seen, because no row may be masked throughout.
     """
     slots = source.slots
-    unseen_BS = torch.zeros(slots.sentences, slots.length, dtype=torch.bool, device=source.tokens_N.device)
-    if slots.empty is not None:
-        unseen_BS = slots.empty
+    unseen_BS = slots.empty
+    if unseen_BS is None:
+        unseen_BS = torch.zeros(slots.sentences, slots.length, dtype=torch.bool, device=source.tokens_N.device)
     if not sees_eos:
         eos_N = (source.tokens_N == EOS) & (source.positions_N > 0)
         unseen_BS = unseen_BS | slots.pad(eos_N[:, None])[:, :, 0]

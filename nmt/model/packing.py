@@ -46,7 +46,7 @@ class Slots:
         """Take the size of the padded sentences.
 
         Args:
-            slot_N: the slot of each row that is not spare; every slot has a row, in order, if there is none.
+            slot_N: the slot of each row that is not spare; if None, every slot has a row, in order.
             row_S: the row of each slot; any row for an empty slot.
         """
         self.sentences = sentences
@@ -97,7 +97,7 @@ class Slots:
         if self._slot_N is None:
             return x_ND[: self.sentences * self.length].view(self.sentences, self.length, -1)
         padded_SD = x_ND.new_zeros(self.sentences * self.length, x_ND.shape[1])
-        padded_SD = padded_SD.index_copy(0, self._slot_N, x_ND[: len(self._slot_N)])
+        padded_SD.index_copy_(0, self._slot_N, x_ND[: len(self._slot_N)])
         return padded_SD.view(self.sentences, self.length, -1)
 
     def spread(self, *heads_NHK: Tensor) -> tuple[Tensor, ...]:
@@ -214,8 +214,9 @@ class PackedSequences:
         """The rows of padded sentences, which are on their device, filled up to a size."""
         lengths_B = np.asarray(lengths_B, np.int64)
         slots = Slots.of_lengths(lengths_B, tokens_BT.device)
-        tokens_N = slots.pack(tokens_BT[:, : slots.length], size.rows - int(lengths_B.sum()))
-        return _packed(tokens_N, lengths_B, size)
+        sequences = _packed(slots.pack(tokens_BT[:, : slots.length], size.rows - slots.rows), lengths_B, size)
+        vars(sequences)["slots"] = slots  # as cached_property keeps them
+        return sequences
 
     def to(self, device: torch.device) -> PackedSequences:
         """The same on a device. The host does not wait for it."""
@@ -269,7 +270,8 @@ class PackedSize:
 
     @staticmethod
     def for_all(rows: int, sentences: int, longest: int) -> PackedSize:
-        """One size for all sentences of at most so many pieces, where as many rows and sentences are usual at most."""
+        """One size for all micro-batches of at most ``rows`` rows and ``sentences`` sentences, each of at most
+        ``longest`` pieces. What exceeds it gets a doubled size: see :meth:`holding`."""
         max_seqlen = _multiple(longest, _LENGTH_STEP)
         # Enough for spare rows alone.
         spare_sentences = SPARE_SENTENCES + -(-rows // max_seqlen)
@@ -277,10 +279,15 @@ class PackedSize:
             _multiple(rows + spare_sentences, _ROWS_STEP), sentences + spare_sentences, max_seqlen, spare_sentences
         )
 
+    @property
+    def real_rows(self) -> int:
+        """The rows that are not needed for spare sentences."""
+        return self.rows - self.spare_sentences
+
     def with_rows(self, rows: int) -> PackedSize:
-        """A size for all sentences, as by :meth:`for_all`, for fewer rows than this one."""
+        """The size that :meth:`for_all` gives for fewer rows; sentences become fewer in proportion."""
         sentences = self.sentences - self.spare_sentences
-        return PackedSize.for_all(rows, max(1, sentences * rows // self.rows), self.max_seqlen)
+        return PackedSize.for_all(rows, -(-sentences * rows // self.real_rows), self.max_seqlen)
 
     def holding(self, lengths_B: Lengths) -> PackedSize:
         """This size, doubled where sentences do not fit."""

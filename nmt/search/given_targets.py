@@ -12,19 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.batching import micro_batches
 from nmt.device import Hardware, free_memory, to_device
 from nmt.errors import ConfigError
 from nmt.model.observing import NO_OBSERVER, AttentionObserver
+from nmt.model.packing import PackedSequences
 from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import length_penalty
 from nmt.search.next_pieces import never_emitted
 from nmt.search.settings import Normalization
-from nmt.special_ids import BOS, EOS, PAD
+from nmt.special_ids import BOS, EOS
 
 _SHARE_OF_MEMORY = 0.5
 
@@ -95,11 +94,8 @@ def score_targets(
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
         log_p_N, alignments = _score_batch(
             models,
-            to_device(_padded([[*sources[pair], EOS] for pair in batch]), hardware.device),
-            to_device(_padded([[BOS, *targets[pair]] for pair in batch]), hardware.device),
-            to_device(_padded([[*targets[pair], EOS] for pair in batch]), hardware.device),
-            source_lengths[batch] + 1,
-            target_lengths[batch] + 1,
+            [[*sources[pair], EOS] for pair in batch],
+            [targets[pair] for pair in batch],
             banned,
             hardware,
             alignment_layer,
@@ -124,17 +120,15 @@ def _positions_that_fit(models: Sequence[Transformer], hardware: Hardware) -> in
 
 def _score_batch(
     models: Sequence[Transformer],
-    source_BS: Tensor,
-    target_input_BT: Tensor,
-    target_output_BT: Tensor,
-    source_lengths_B: NDArray[np.int64],
-    target_lengths_B: NDArray[np.int64],
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
     banned: Tensor,
     hardware: Hardware,
     alignment_layer: int | None,
 ) -> tuple[list[float], list[list[int]] | None]:
     """The log-probabilities of all pieces, pair after pair; and for each piece of the padded targets the source
     position with the most attention."""
+    target_N = to_device(torch.tensor([piece for target in targets for piece in (*target, EOS)]), hardware.device)
     log_p_by_model, attention_by_model = [], []
     for model in models:
         observed_layer = None if alignment_layer is None else alignment_layer % len(model.decoder)
@@ -144,10 +138,10 @@ def _score_batch(
                 attention_by_model.append(weights_BHTS.mean(dim=1))
 
         with torch.inference_mode(), hardware.autocast():
-            encoded = model.encode(model.packed(source_BS, source_lengths_B))
+            encoded = model.encode(_packed(sources, model))
             observer = NO_OBSERVER if observed_layer is None else AttentionObserver(memory=keep)
-            logits_NV = model.decode(model.packed(target_input_BT, target_lengths_B), encoded, observer=observer)
-        target_N = model.packed(target_output_BT, target_lengths_B).tokens_N
+            logits_NV = model.decode(_packed([[BOS, *target] for target in targets], model), encoded, observer=observer)
+        logits_NV = logits_NV[: len(target_N)]  # without spare rows
         logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
         gold_N = logits_NV.gather(1, target_N[:, None]).squeeze(1)
         log_p_by_model.append(gold_N - torch.logsumexp(logits_NV, dim=1))
@@ -155,6 +149,13 @@ def _score_batch(
     log_p_N = log_p_N.masked_fill(torch.isin(target_N, banned), -torch.inf)
     aligned_BT = torch.stack(attention_by_model).mean(dim=0).argmax(dim=2).tolist() if attention_by_model else None
     return log_p_N.tolist(), aligned_BT
+
+
+def _packed(sentences: Sequence[Sequence[int]], model: Transformer) -> PackedSequences:
+    """Sentences on the model's device."""
+    lengths = [len(sentence) for sentence in sentences]
+    pieces_N = np.array([piece for sentence in sentences for piece in sentence])
+    return PackedSequences.of(pieces_N, lengths, model.size_of(lengths)).to(model.device)
 
 
 def alignment_layer(models: Sequence[Transformer]) -> int:
@@ -176,10 +177,6 @@ def _scored(
         total / length_penalty(len(piece_log_probabilities), alpha, normalization),
         None if alignment is None else tuple(alignment),
     )
-
-
-def _padded(rows: list[list[int]]) -> Tensor:
-    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
 
 
 def _check_layer(layer: int | None, layers: int) -> None:

@@ -80,6 +80,11 @@ class GradientBuffer:
             wait()
         self._sent.clear()
 
+    @property
+    def has_sent(self) -> bool:
+        """Whether a part of this update's gradients was sent."""
+        return bool(self._sent)
+
     def norm(self) -> Tensor:
         """The Euclidean norm of all gradients together; infinite or NaN if one of them is."""
         norm: Tensor = torch.linalg.vector_norm(self.gradients)

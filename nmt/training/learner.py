@@ -19,7 +19,7 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.device import Hardware, is_out_of_memory, release_memory
-from nmt.errors import TrainingError
+from nmt.errors import NmtError, TrainingError
 from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.device_clock import DeviceClock
@@ -65,8 +65,7 @@ class Learner:
         if training.r_drop:
             self._losses = partial(losses_of_two_passes, weight=training.r_drop)
         self._plain_losses, self._size_of = self._losses, model.size_of
-        self.warnings: list[str] = []
-        """What did not work, but does not end training."""
+        self._warning: str | None = None
         self._seed = training.seed
         self._ranks = ranks
         self._buffer = GradientBuffer(
@@ -128,30 +127,37 @@ class Learner:
             self.average.update()
         return result
 
-    def compile(self, size: PackedSize) -> None:
-        """Compute model and loss by one compiled graph, on micro-batches that are filled up to one size.
+    def compile(self, size: PackedSize) -> bool:
+        """Compute model and loss by one compiled graph, on micro-batches that are filled up to one size, if that is
+        possible: where attention needs no padding.
 
-        Where this fails, training goes on without a compiler, with a warning. All gradients come at the end of a
-        compiled backward pass, so their exchange overlaps with nothing.
+        Where compiling fails, training goes on without, with a warning. All gradients come at the end of a compiled
+        backward pass, so their exchange overlaps with nothing.
         """
         if self.model.packed_attention is None:
-            self._stop_compiling("attention within packed sequences needs a GPU from Ampere on, in 16 bits")
-            return
+            self._stop_compiling("its attention pads sentences here")
+            return False
 
         self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True)
         self._fill_up_to(size)
+        return True
 
     @property
     def is_compiled(self) -> bool:
         """Whether a compiled graph computes."""
         return self._losses is not self._plain_losses
 
+    def take_warning(self) -> str | None:
+        """What has not worked since this was asked, but does not end training."""
+        warning, self._warning = self._warning, None
+        return warning
+
     def _fill_up_to(self, size: PackedSize) -> None:
         self._compiled_size, self._size_of = size, size.holding
 
     def _stop_compiling(self, reason: str) -> None:
         self._losses, self._size_of = self._plain_losses, self.model.size_of
-        self.warnings.append(f"Model and loss are not compiled: {reason}.")
+        self._warning = f"Model and loss are not compiled: {reason}."
 
     def prepared(self, batch: Batch) -> Batch:
         """A batch ready for the device. Any thread may call this."""
@@ -201,24 +207,23 @@ class Learner:
             except Exception as error:
                 if is_out_of_memory(error):
                     unfit = batch
-                elif self.is_compiled:
+                elif self.is_compiled and not self._buffer.has_sent and not isinstance(error, NmtError):
                     uncompiled = _first_line(error)
                 else:
                     raise
                 break
         if uncompiled is not None:
-            # Nothing has been sent: a compiled backward pass gives all gradients at its end.
             self._stop_compiling(uncompiled)
             return self.compute_gradients(
                 batches, update=update, target_tokens=target_tokens, loss_scale=loss_scale, sends=sends
             )
         if unfit is not None:
             release_memory(self._hardware.device)
-            if unfit.pairs == 1:
+            if unfit.pairs == 1 and (not self.is_compiled or unfit.longer_side_tokens > self._positions(unfit) // 2):
                 raise TrainingError(
-                    f"update {update}: a single pair of {unfit.source_tokens} source and "
-                    f"{unfit.target_tokens} target pieces does not fit into memory. Leave such pairs out "
-                    "(`nmt build-vocab --data DATA --vocab DATA/vocab.model --max-length N`), or train a smaller model."
+                    f"update {update}: a single pair of {unfit.source_tokens} source and {unfit.target_tokens} target "
+                    "pieces does not fit into memory. Leave such pairs out (`nmt build-vocab --data DATA --vocab "
+                    "DATA/vocab.model --max-length N`), or train a smaller model."
                 )
         return unfit
 
@@ -232,7 +237,9 @@ class Learner:
         self._message.add_losses(losses)
 
     def _positions(self, batch: Batch) -> int:
-        """The positions that ``micro_batch_tokens`` limits."""
+        """The positions of a micro-batch that ``micro_batch_tokens`` limits: those of all, where it is filled up."""
+        if self.is_compiled:
+            return self._compiled_size.real_rows
         return batch.positions if self.model.packed_attention is None else batch.longer_side_tokens
 
     def weights_in_use(self) -> AbstractContextManager[None]:

@@ -257,9 +257,10 @@ class Trainer:
         )
 
     def _log_warnings(self) -> None:
-        for name, warnings in (("saving", self._writer.warnings), ("compiling", self._learner.warnings)):
-            while warnings:
-                self._log.event(name, warnings.pop(0))
+        while self._writer.warnings:
+            self._log.event("saving", self._writer.warnings.pop(0))
+        if (warning := self._learner.take_warning()) is not None:
+            self._log.event("compiling", warning)
 
     def _validation_is_due(self, ending: Ending | None) -> bool:
         update = self.progress.update

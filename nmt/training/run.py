@@ -127,10 +127,12 @@ def train(
         del beginning
         found = preflight(learner, config, hardware, run, progress, training_data, ranks)
         progress.micro_batch_tokens = found.micro_batch_tokens
+        if config.training.compile == "auto":
+            progress.compiles = found.compiles
         if ranks.is_main:
             check_disk(found)
             listener.measured(found)
-            if damaged := _write_run_folder(run, config, hardware, ranks, training_data, update=progress.update):
+            if damaged := _write_run_folder(run, config, hardware, ranks, training_data, progress.update, found):
                 lines = ", ".join(f"{number:,}" for number in damaged)
                 listener.noticed(f"{RunFolder(run).metrics}: damaged lines were left out: {lines}.")
         validator = Validator(
@@ -278,7 +280,13 @@ def _versions() -> Mapping[str, str]:
 
 
 def _write_run_folder(
-    run: Path, config: Config, hardware: Hardware, ranks: Ranks, data: TrainingData, *, update: int
+    run: Path,
+    config: Config,
+    hardware: Hardware,
+    ranks: Ranks,
+    data: TrainingData,
+    update: int,
+    found: Preflight,
 ) -> list[int]:
     """Write the run's settings, the origin of its data, and its hardware and versions (in ``metrics.jsonl``).
 
@@ -289,7 +297,14 @@ def _write_run_folder(
         write_file(RunFolder(run).mark, b"")
     metrics = MetricsFile(RunFolder(run).metrics)
     damaged = metrics.begin(
-        {"kind": "start", "update": update, "versions": _versions(), "hardware": str(hardware), "ranks": ranks.size}
+        {
+            "kind": "start",
+            "update": update,
+            "versions": _versions(),
+            "hardware": str(hardware),
+            "ranks": ranks.size,
+            "compiled": found.compiles and found.not_compiled is None,
+        }
     )
     for number, folder in enumerate(data.folders, start=1):
         with replacing(RunFolder(run).manifests / f"{number}-{folder.name}.json") as stream:

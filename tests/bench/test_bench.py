@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from nmt.bench.train_worker import _set_up
 from nmt.bench.training_speed import BenchLearner, bench_train, bench_updates
@@ -167,6 +169,7 @@ def test_a_worker_that_fails_is_an_error_with_its_last_words(data, config, monke
 
 NOISY = """
 import sys
+from functools import partial
 from types import SimpleNamespace
 from nmt.bench.turns import serve
 
@@ -214,3 +217,24 @@ def test_a_rate_is_the_median_over_the_rounds():
     """One round beside another process counts as little as a lucky one."""
     rounds = [{"tokens": 100, "seconds": seconds} for seconds in (1.0, 2.0, 50.0)]
     assert median_rate(rounds) == 50.0
+
+
+@pytest.mark.parametrize(("policy_name", "compiled"), [("cuda-16-bit", True), ("cpu", False)])
+def test_a_benchmark_compiles_one_graph_if_asked_and_says_whether(
+    data, config, tmp_path, monkeypatch, policy_name, compiled
+):
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    monkeypatch.setattr(policy, "choose_kernels", lambda device, products: POLICIES[policy_name])
+    torch._dynamo.reset()
+    asked = config.model_copy(update={"training": config.training.model_copy(update={"compile": True})})
+    (tmp_path / "config.yaml").write_text(dump_config(asked))
+    description, run = _set_up("nmt", data, tmp_path / "config.yaml", 2, 4)
+    run("round")
+    assert description["compiled"] is compiled
+    assert len(graphs) == compiled

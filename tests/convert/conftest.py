@@ -122,15 +122,6 @@ def beams_of(bundle: Bundle, sources: list[list[int]], length: int) -> list[list
     return [[list(hypothesis.pieces) for hypothesis in beams] for beams in found]
 
 
-def log_probabilities(bundle: Bundle, source: list[int], target: list[int]) -> list[float]:
-    """Of each piece of the target and of eos after them, in our model."""
-    read = torch.tensor([[Vocabulary.BOS, *target]])
-    written = torch.tensor([*target, Vocabulary.EOS])
-    with torch.inference_mode():
-        logits_BTV = bundle.build_model()(torch.tensor([source]), read)
-    return logits_BTV.log_softmax(-1)[0].gather(1, written[:, None])[:, 0].tolist()
-
-
 def weights_of(bundle: Bundle) -> dict[str, torch.Tensor]:
     return {name: weight.clone() for name, weight in bundle.weights.items()}
 

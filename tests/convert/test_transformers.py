@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from nmt.errors import NmtError
+from tests import on_padded
 from tests.convert.conftest import LONGEST, beams_of, greedy_outputs, padded, weights_of
 
 pytest.importorskip("transformers", reason="the extra `bench` is not installed")
@@ -37,7 +38,7 @@ def test_logits_are_ours(settings, make_bundle, sources):
     bundle = make_bundle(**settings)
     source_BS, target_BT = padded(sources), torch.tensor([[2, 9, 7, 30, 5]] * len(sources))
     with torch.no_grad():
-        ours = bundle.build_model()(source_BS, target_BT)
+        ours = on_padded.logits(bundle.build_model(), source_BS, target_BT)
         theirs = to_marian(bundle)(
             input_ids=source_BS, attention_mask=(source_BS != 0).long(), decoder_input_ids=target_BT
         )

@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from nmt.kernels.dropout import dropout
+from nmt.config import ModelConfig
+from nmt.kernels.dropout import Dropout, dropout
+from nmt.kernels.policy import accelerate, choose_kernels
+from nmt.model.transformer import Transformer
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5])
@@ -49,3 +52,11 @@ def test_identity_outside_training():
 def test_a_probability_next_to_one_keeps_a_finite_scale():
     y = dropout(torch.ones(64), 0.999_999, training=True)
     assert torch.isfinite(y).all()
+
+
+def test_kernels_leave_a_model_in_its_mode():
+    model = Transformer(ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, heads=1), 20).eval()
+    accelerate(model, choose_kernels(torch.device("cpu")))
+    dropouts = [module for module in model.modules() if isinstance(module, Dropout)]
+    assert len(dropouts) == 1 + 2 + 2  # of the embeddings; of a layer's residuals and of its feed-forward network
+    assert not any(module.training for module in model.modules())

@@ -180,3 +180,14 @@ def test_alignment_follows_the_attention_of_the_layer_that_is_named():
     assert score_targets([model], sources[:1], targets[:1], CPU)[0].alignment is None
     with pytest.raises(ConfigError, match="decoder layer 3"):
         score_targets([model], sources, targets, CPU, alignment_layer=3)
+
+
+def test_models_of_an_ensemble_may_have_other_numbers_of_rows():
+    """On a GPU, a model whose attention pads its sentences has other spare rows."""
+    models = [build(0), build(1)]
+    sources, targets = sentences(20), sentences(20, seed=7)
+    expected = score_targets(models, sources, targets, CPU)
+    models[1].rows_per_octave = 2
+    found = score_targets(models, sources, targets, CPU)
+    for one, other in zip(found, expected, strict=True):
+        assert one.piece_log_probabilities == pytest.approx(other.piece_log_probabilities, abs=1e-4)

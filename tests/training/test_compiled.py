@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 import torch
 
+from nmt.cli.training_view import preflight_lines
 from nmt.config import Config, ModelConfig, TrainingConfig
 from nmt.device import choose_hardware
+from nmt.errors import TrainingError
 from nmt.kernels.policy import accelerate
 from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner
 from nmt.training.loss import label_smoothed_loss
+from nmt.training.ranks.exchange import LostPeerError
 from nmt.training.ranks.message import UpdateOutcome
 from nmt.training.start import beginning
 from tests.policies import POLICIES
@@ -81,7 +84,7 @@ def test_a_real_compiler_computes_the_same(precision, within, sizes, training):
     plain, compiled = (learner(precision, sizes=sizes, **training) for _ in range(2))
     compiled.compile(SIZE)
     expected, found = updated(plain), updated(compiled)
-    assert compiled.warnings == []
+    assert compiled.take_warning() is None
     assert (gradient(plain) - gradient(compiled)).norm() <= within * gradient(plain).norm()
     for figure in ("smoothed_loss", "cross_entropy"):
         assert getattr(found, figure) == pytest.approx(getattr(expected, figure), rel=max(within, 1e-9))
@@ -104,7 +107,7 @@ def test_micro_batches_of_all_sizes_are_one_graph_and_learn_the_same(graphs, siz
         updated(plain, update=update)
         updated(compiled, update=update)
     assert len(graphs) == 1
-    assert compiled.warnings == []
+    assert compiled.take_warning() is None
     assert (weights(plain) - weights(compiled)).norm() <= 1e-10 * weights(plain).norm()
 
 
@@ -128,7 +131,8 @@ def test_without_a_compiler_the_same_is_learnt_and_one_line_says_why(broken_comp
         updated(plain, update=update)
         updated(compiled, update=update)
     assert torch.equal(weights(plain), weights(compiled))
-    [warning] = compiled.warnings
+    warning = compiled.take_warning()
+    assert compiled.take_warning() is None
     assert warning.startswith("Model and loss are not compiled: ")
     assert "no C++ compiler was found" in warning
     assert "\n" not in warning
@@ -138,11 +142,10 @@ def test_without_a_compiler_the_same_is_learnt_and_one_line_says_why(broken_comp
 @pytest.mark.parametrize("policy", ["cpu", "cuda"])
 def test_attention_that_pads_is_not_compiled(graphs, policy):
     made = learner(policy=policy)
-    made.compile(SIZE)
+    assert not made.compile(SIZE)
     updated(made)
     assert not graphs
-    [warning] = made.warnings
-    assert "needs a GPU from Ampere on" in warning
+    assert "attention pads sentences" in made.take_warning()
 
 
 def test_memory_that_ends_is_not_taken_for_a_broken_compiler_and_makes_the_graph_smaller(graphs):
@@ -160,12 +163,61 @@ def test_memory_that_ends_is_not_taken_for_a_broken_compiler_and_makes_the_graph
     made._losses = failing
     assert updated(made, BATCHES[:1]).outcome is UpdateOutcome.AGAIN
     assert made.is_compiled
+    assert made.take_warning() is None
     parts = [batch(pairs(9)[:4]), batch(pairs(9)[4:])]
     inputs = model_inputs(parts[0], torch.device("cpu"), made._size_of)
     assert len(inputs.source.tokens_N) < size.rows
     assert updated(made, parts).outcome is UpdateOutcome.DONE
     updated(plain, parts)
     assert (weights(plain) - weights(made)).norm() <= 1e-10 * weights(plain).norm()
+
+
+@pytest.mark.parametrize("unfit", [batch(pairs(2)), batch(pairs(1))])
+def test_memory_is_judged_by_the_size_that_all_micro_batches_are_filled_up_to(graphs, unfit):
+    """However few pieces a micro-batch holds."""
+    made = learner()
+    size = PackedSize.for_all(5_000, 200, 10)
+    made.compile(size)
+    compute, failures = made._losses, [out_of_memory(), out_of_memory()]
+
+    def failing(*arguments):
+        if failures:
+            raise failures.pop()
+        return compute(*arguments)
+
+    made._losses = failing
+    assert updated(made, [unfit]).fitting_tokens == size.real_rows // 2
+    assert updated(made, [unfit]).fitting_tokens == pytest.approx(size.real_rows / 4, rel=0.05)
+    assert updated(made, [unfit]).outcome is UpdateOutcome.DONE
+    # Smaller micro-batches with as many sentences in proportion still have one size.
+    assert made._size_of([25] * 50) == made._size_of([10] * 10) == made._compiled_size
+
+
+def test_a_pair_that_fills_a_graph_and_does_not_fit_is_an_error(graphs):
+    made = learner()
+    made.compile(PackedSize.for_all(200, 1, 140))
+    made._losses = lambda *arguments: (_ for _ in ()).throw(out_of_memory())
+    long = batch([(range(4, 140), range(4, 140))])
+    with pytest.raises(TrainingError, match="a single pair of 137 source and 137 target pieces"):
+        updated(made, [long])
+
+
+class Lost(Twice):
+    """Another rank is gone when the third bucket is sent."""
+
+    def begin_all_reduce(self, tensor):
+        if len(self.begun) == 2:
+            raise LostPeerError("rank 1 is gone")
+        return super().begin_all_reduce(tensor)
+
+
+def test_an_exchange_that_fails_is_not_taken_for_a_broken_compiler(graphs):
+    made = learner(ranks=Lost(), **SMALL_BUCKETS)
+    made.compile(SIZE)
+    with pytest.raises(LostPeerError):
+        updated(made)
+    assert made.is_compiled
+    assert made.take_warning() is None
 
 
 def test_gradients_in_buckets_are_those_of_a_whole(graphs):
@@ -204,14 +256,19 @@ def test_an_epoch_of_a_run_is_one_graph(graphs, packed_attention, run_training, 
     losses = [[record["loss"] for record in records(tmp_path / name, "update")] for name in ("compiled", "eager")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert records(tmp_path / "compiled", "event") == []
+    assert [record["compiled"] for record in records(tmp_path / "compiled", "start")] == [True]
 
 
-def test_a_run_without_a_compiler_goes_on_and_records_why(broken_compiler, packed_attention, run_training, tmp_path):
+def test_a_run_without_a_compiler_goes_on_and_says_why(
+    broken_compiler, packed_attention, run_training, listener, monkeypatch, tmp_path
+):
+    measured = []
+    monkeypatch.setattr(listener, "measured", measured.append)
     run_training(tmp_path / "run", *COMPILE)
     run_training(tmp_path / "eager", *COMPILE, "training.compile=false")
-    [event] = records(tmp_path / "run", "event")
-    assert event["event"] == "compiling"
-    assert "no C++ compiler was found" in event["message"]
+    assert [record["compiled"] for record in records(tmp_path / "run", "start")] == [False]
+    assert "no C++ compiler was found" in measured[0].not_compiled
+    assert any("no C++ compiler was found" in line for line in preflight_lines(measured[0]))
     losses = [[record["loss"] for record in records(tmp_path / name, "update")] for name in ("run", "eager")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 

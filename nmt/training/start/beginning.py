@@ -238,10 +238,12 @@ def _check_fit(bundle: Bundle, config: Config, vocab: Vocabulary, data: Sequence
 
 
 def _forget_outdated(progress: Progress, config: Config, machine: str, listener: Listener) -> None:
-    """Reset the micro-batch size if machine or setting changed."""
+    """Reset what was found by trying, if the machine or the setting changed."""
     asked = config.batching.micro_batch_tokens
     if progress.machine not in (None, machine):
         listener.noticed(f"The hardware changed: {progress.machine} before, {machine} now.")
+    if progress.machine != machine:
+        progress.compiles = None
     if progress.machine != machine or progress.micro_batch_asked != asked:
         progress.micro_batch_tokens = None
     progress.machine, progress.micro_batch_asked = machine, asked

@@ -38,12 +38,16 @@ _SHARE_OF_MEMORY = 0.85
 _MOST_DOUBLINGS_ON_CPU = 2
 # A shorter first pass was mostly warm-up, so a second pass is timed.
 _WARMING_UP_SECONDS = 2.0
-# Compiling takes one or two minutes and saves about a third of the time.
+# Compiling takes one or two minutes. By arithmetic, a compiled update takes two thirds of the time.
 _SECONDS_WORTH_COMPILING = 1_800
 # The few larger updates are dealt to more micro-batches.
 _PERCENT_OF_UPDATES = 95
 # The fullest micro-batch of an update, relative to the average.
 _UNEVENLY_DEALT = 1.05
+
+
+_Tried = tuple[Batch, float, int]
+"""The micro-batch of the first length that was tried, the seconds for it, and the memory in use with the largest."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,10 @@ class Preflight:
     checkpoints_bytes: int
     """The size of all checkpoints that will be kept, plus one that is being written."""
     disk_free: int
-    is_compiled: bool = False
-    """Whether one compiled graph computes model and loss."""
+    compiles: bool = False
+    """Whether one compiled graph is to compute model and loss."""
+    not_compiled: str | None = None
+    """Why none does on some rank."""
 
     @property
     def share_of_matrix_rate(self) -> float:
@@ -106,10 +112,12 @@ def preflight(
         size = min(size, useful) // 2
     # One that did not fit on one rank is not tried on another, and all ranks deal micro-batches of one size.
     size = min(ranks.gather(size))
-    # The time of the whole run, so that it is computed in one way however often it resumes.
+    # As the main rank decides. The time of the whole run counts, however often it resumes.
     whole, _ = _seconds_left(config, Progress(), _rate(tried, ranks))
-    if ranks.gather(_is_to_compile(learner, config, hardware, whole))[0]:  # as the main rank decides
-        size, tried = _compiled(learner, min(size, useful), config, hardware, data, ranks)
+    compiles = ranks.gather(_is_to_compile(learner, config, hardware, progress, whole))[0]
+    if compiles:
+        size, tried = _compiled(learner, size, useful, config, hardware, data, ranks, tried)
+    not_compiled = next((reason for reason in ranks.gather(learner.take_warning()) if reason), None)
     worst, seconds, memory_bytes = tried
     rate = _rate(tried, ranks)
     checkpoint = 4 * learner.checkpoint_numbers()
@@ -128,42 +136,55 @@ def preflight(
         checkpoint_bytes=checkpoint,
         checkpoints_bytes=checkpoint * _checkpoints_at_once(config),
         disk_free=shutil.disk_usage(there).free,
-        is_compiled=learner.is_compiled,
+        compiles=compiles,
+        not_compiled=not_compiled,
     )
 
 
-def _is_to_compile(learner: Learner, config: Config, hardware: Hardware, seconds: float | None) -> bool:
-    """Whether model and loss are to be compiled, by the time that a run takes without."""
+def _is_to_compile(
+    learner: Learner, config: Config, hardware: Hardware, progress: Progress, seconds: float | None
+) -> bool:
+    """Whether to compile model and loss, by the time that the run takes without compiling."""
     asked = config.training.compile
     if asked != "auto":
         return asked
+    if progress.compiles is not None:
+        return progress.compiles
     can_be = hardware.device.type == "cuda" and learner.model.packed_attention is not None
     return can_be and (seconds is None or seconds >= _SECONDS_WORTH_COMPILING)
 
 
 def _compiled(
-    learner: Learner, size: int, config: Config, hardware: Hardware, data: TrainingData, ranks: Ranks
-) -> tuple[int, tuple[Batch, float, int]]:
+    learner: Learner,
+    size: int,
+    useful: int,
+    config: Config,
+    hardware: Hardware,
+    data: TrainingData,
+    ranks: Ranks,
+    tried: _Tried,
+) -> tuple[int, _Tried]:
     """Compile, for micro-batches of which as few as possible hold nearly all updates, and try one.
 
     Returns:
-        The size of micro-batches, and what a try of one has shown.
+        The size of micro-batches, and what a try of one has shown; both as they were if nothing can be compiled.
     """
     tokens, pairs = data.update_sizes(config)
-    usual = float(np.percentile(tokens, _PERCENT_OF_UPDATES))
+    usual, fitting = float(np.percentile(tokens, _PERCENT_OF_UPDATES)), min(size, useful)
     while True:
-        count = ranks.size * math.ceil(usual / (ranks.size * size))
+        count = ranks.size * math.ceil(usual / (ranks.size * fitting))
         even = math.ceil(usual / count * (_UNEVENLY_DEALT if count > 1 else 1))
-        size = min(ranks.gather(max(min(size, even), data.longest)))
-        learner.compile(PackedSize.for_all(size, math.ceil(pairs.max() / count), data.longest))
-        tried = _tried(learner, size, config, hardware, [data.longest])
-        fits = ranks.gather(tried is not None)
-        if tried is not None and all(fits):
+        even = min(ranks.gather(max(min(fitting, even), data.longest)))
+        if not learner.compile(PackedSize.for_all(even, math.ceil(pairs.max() / count), data.longest)):
             return size, tried
-        size //= 2
+        found = _tried(learner, even, config, hardware, [data.longest])
+        fits = ranks.gather(found is not None)
+        if found is not None and all(fits):
+            return even, found
+        fitting = even // 2
 
 
-def _rate(tried: tuple[Batch, float, int], ranks: Ranks) -> float:
+def _rate(tried: _Tried, ranks: Ranks) -> float:
     """The target tokens per second of all ranks."""
     worst, seconds, _ = tried
     return worst.target_tokens / seconds * ranks.size
@@ -180,8 +201,7 @@ def _size_to_try(
 ) -> int:
     """The size of micro-batches that is asked for, that ``auto`` chooses, or that an earlier start has found."""
     asked, device = config.batching.micro_batch_tokens, hardware.device.type
-    logits = config.data.target_pieces * (2 if config.training.r_drop else 1)  # of a position; R-Drop makes them twice
-    largest = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // logits}.get(device, useful)
+    largest = {"cpu": _LARGEST_ON_CPU, "mps": _LARGEST_ON_MPS // config.data.target_pieces}.get(device, useful)
     if asked == "auto":
         return progress.micro_batch_tokens or _largest_fitting(
             learner, min(useful, largest), config, hardware, lengths, ranks
@@ -252,21 +272,15 @@ def _largest_fitting(
     return min(ranks.gather(size))
 
 
-def _tried(
-    learner: Learner, size: int, config: Config, hardware: Hardware, lengths: Sequence[int]
-) -> tuple[Batch, float, int] | None:
-    """Try micro-batches of a size with sentences of each of the ``lengths``; None if one does not fit.
-
-    Returns:
-        The micro-batch of the first length, the seconds for it, and the memory in use with the largest.
-    """
-    memory = 0
+def _tried(learner: Learner, size: int, config: Config, hardware: Hardware, lengths: Sequence[int]) -> _Tried | None:
+    """Try micro-batches of a size with sentences of each of the ``lengths``; None if one does not fit."""
+    memory, compiles = 0, learner.is_compiled
     for length in reversed(lengths):
         batch = worst_batch(size, length, _pieces(config))
         if (found := _seconds(learner, batch, hardware)) is None:
             return None
         seconds, memory = found, max(memory, memory_in_use(hardware.device))
-    if seconds < _WARMING_UP_SECONDS or learner.is_compiled:
+    if seconds < _WARMING_UP_SECONDS or compiles:
         if (found := _seconds(learner, batch, hardware)) is None:
             return None
         seconds = found
