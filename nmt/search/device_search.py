@@ -89,7 +89,7 @@ class _DeviceSearch:
         """Encode the sources."""
         start = self._model.start(self._model.encode(self._model.packed(source_BS, source_lengths)))
         self._decoder = DecoderShape.of(start)
-        self._size = Size.of(len(source_BS), self._beam, max(source_lengths))
+        self._size = Size.of(len(source_BS), self._beam, source_BS.shape[1])
         self._rows = np.arange(len(source_BS))  # of the unfinished sentences, in the buffers
         self._move(self._size, Content.of_start(start, self._beam))
 

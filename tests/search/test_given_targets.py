@@ -100,7 +100,7 @@ def test_equals_steps_in_float64(count):
 def test_no_more_is_scored_at_once_than_fits_into_the_memory(monkeypatch, free, positions):
     model, sizes = build(0), []
     encode = model.encode
-    monkeypatch.setattr(model, "encode", lambda source: sizes.append(len(source.tokens_N)) or encode(source))
+    monkeypatch.setattr(model, "encode", lambda source: sizes.append(int(source.lengths_B.sum())) or encode(source))
     monkeypatch.setattr(given_targets, "free_memory", lambda device: free)
     pair = [9] * 9
     found = score_targets([model], [pair] * 40, [pair] * 40, CPU, batch_tokens=400)

@@ -95,7 +95,7 @@ def test_the_small_models_of_table_3_are_those_of_the_paper_in_its_order(of_swee
 def test_every_row_of_table_3_learns(of_sweep):
     sweep = of_sweep("definition").Sweep.read(EXAMPLES / "table3" / "small.yaml")
     source, target_input, target_output = np.random.default_rng(1).integers(4, 50, (3, 8, 6))
-    batch = Batch(source, target_input, target_output, np.full(8, 6), np.full(8, 6))
+    batch = Batch(source.ravel(), target_input.ravel(), target_output.ravel(), np.full(8, 6), np.full(8, 6))
     hardware = choose_hardware("cpu", "fp32", 1)
     for row in sweep.rows:
         config = sweep.config(row)
