@@ -97,7 +97,8 @@ class Slots:
         if self._slot_N is None:
             return x_ND[: self.sentences * self.length].view(self.sentences, self.length, -1)
         padded_SD = x_ND.new_zeros(self.sentences * self.length, x_ND.shape[1])
-        padded_SD.index_copy_(0, self._slot_N, x_ND[: len(self._slot_N)])
+        # In place it is slower on a CPU: the allocator then returns the memory of wide rows to the system in each step.
+        padded_SD = padded_SD.index_copy(0, self._slot_N, x_ND[: len(self._slot_N)])
         return padded_SD.view(self.sentences, self.length, -1)
 
     def spread(self, *heads_NHK: Tensor) -> tuple[Tensor, ...]:
