@@ -135,9 +135,8 @@ class Learner:
         backward pass, so their exchange overlaps with nothing.
         """
         if self.model.packed_attention is None:
-            self._stop_compiling("its attention pads sentences here")
+            self._stop_compiling("that needs attention without padding, on a GPU from Ampere on in 16 bits")
             return False
-
         self._losses = torch.compile(self._plain_losses, dynamic=False, fullgraph=True)
         self._fill_up_to(size)
         return True
