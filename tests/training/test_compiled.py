@@ -21,7 +21,7 @@ from nmt.training.ranks.exchange import LostPeerError
 from nmt.training.ranks.message import UpdateOutcome
 from nmt.training.start import beginning
 from tests.policies import POLICIES
-from tests.training.conftest import records
+from tests.training.conftest import assert_same, records, saved
 from tests.training.test_gradients import SMALL_BUCKETS, Twice
 from tests.training.test_learner import batch, gradient, out_of_memory, pairs, weights
 
@@ -257,6 +257,16 @@ def test_an_epoch_of_a_run_is_one_graph(graphs, packed_attention, run_training, 
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert records(tmp_path / "compiled", "event") == []
     assert [record["compiled"] for record in records(tmp_path / "compiled", "start")] == [True]
+
+
+@pytest.mark.parametrize("size", ["auto", "40"])
+def test_a_compiled_run_that_resumes_ends_as_one_that_does_not(graphs, packed_attention, run_training, tmp_path, size):
+    changes = [*COMPILE, "model.dropout=0.1", f"batching.micro_batch_tokens={size}", "training.max_updates=10"]
+    straight = run_training(tmp_path / "straight", *changes)
+    run_training(tmp_path / "stopped", *changes, "training.max_updates=4")
+    resumed = run_training(tmp_path / "stopped", *changes)
+    assert_same(saved(tmp_path / "stopped", 10), saved(tmp_path / "straight", 10))
+    assert resumed.progress.micro_batch_tokens == straight.progress.micro_batch_tokens
 
 
 def test_a_run_without_a_compiler_goes_on_and_says_why(
