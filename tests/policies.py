@@ -12,12 +12,12 @@ import torch
 
 from nmt.checkpoint import bundle
 from nmt.kernels.flash_attention import masked_attention
-from nmt.kernels.policy import PLAIN, Kernels, choose_kernels
+from nmt.kernels.policy import Kernels, choose_kernels
 from nmt.training.start import beginning
 from tests.recording_double import DoubleOfRecorder
 
 # Where there is a GPU, its recorder would be chosen, but these tests compute on the CPU.
-POLICIES = {"plain": PLAIN} | {
+POLICIES = {"plain": Kernels()} | {
     device: dataclasses.replace(choose_kernels(torch.device(device)), recorder=None)
     for device in ("cpu", "cuda", "mps")
 }
@@ -26,7 +26,7 @@ POLICIES["cuda-16-bit"] = dataclasses.replace(
     POLICIES["cuda"], packed_attention=masked_attention, recorder=DoubleOfRecorder
 )
 
-_CURRENT = {"kernels": PLAIN}
+_CURRENT = {"kernels": Kernels()}
 
 EVERY_POLICY = pytest.mark.usefixtures("every_policy")
 
@@ -48,7 +48,7 @@ def policy_fixture(*in_short: str) -> Any:
             if name == "cuda-16-bit":
                 return POLICIES[name]
             if name == "plain":
-                return PLAIN
+                return Kernels()
             return dataclasses.replace(choose_kernels(torch.device(name), products, **options), recorder=None)
 
         monkeypatch.setitem(_CURRENT, "kernels", POLICIES[name])

@@ -44,9 +44,6 @@ class Kernels:
     """Makes a recorder of work that the device then runs whole; None if the device has none."""
 
 
-PLAIN = Kernels()
-
-
 def accelerate(model: Transformer, kernels: Kernels) -> Transformer:
     """Let a model compute with some implementations, and return it. Its weights and their names stay."""
     is_dot_product = model.config.attention != "additive"

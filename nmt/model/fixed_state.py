@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import AdditiveMask, Mask, PaddingMask, additive_mask
-from nmt.model.packing import Slots
+from nmt.model.masks import AdditiveMask, Mask, PaddedRows, additive_mask
+from nmt.model.slots import Slots
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class FixedState:
         others_WW = ~torch.eye(beam, dtype=torch.bool, device=self.steps_1.device)
         present_WW = additive_mask(others_WW, self.past_BWX.dtype)
         self.past_BWX.index_copy_(2, slots_W, present_WW.expand(len(self.past_BWX), -1, -1))
-        past_mask = PaddingMask(hypotheses, None, AdditiveMask(self.past_BWX[:, None]))
-        memory_mask = PaddingMask(hypotheses, None, AdditiveMask(self.memory_mask_B11S))
+        past_mask = PaddedRows(hypotheses, None, AdditiveMask(self.past_BWX[:, None]))
+        memory_mask = PaddedRows(hypotheses, None, AdditiveMask(self.memory_mask_B11S))
         return [FixedPast(layer, hypotheses, slots_W, past_mask, memory_mask) for layer in self.layers], self
 
     def end_step(self, pasts: Sequence[FixedPast]) -> FixedState:

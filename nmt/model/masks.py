@@ -14,7 +14,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from nmt.model.packing import PackedAttention, PackedSequences, Slots
+from nmt.model.packing import PackedAttention, PackedSequences
+from nmt.model.slots import Slots
 from nmt.special_ids import EOS
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
@@ -55,8 +56,8 @@ class AdditiveMask:
 
 
 @dataclass(frozen=True)
-class PaddingMask:
-    """Each query attends within its sentence; the sentences are padded for this alone."""
+class PaddedRows:
+    """Each query attends within its sentence. For this alone the sentences are padded."""
 
     queries: Slots
     keys: Slots | None

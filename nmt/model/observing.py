@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from nmt.model.masks import Attention, Mask, PaddedMask, PaddingMask
+from nmt.model.masks import Attention, Mask, PaddedMask, PaddedRows
 
 OnWeights = Callable[[int, Tensor], None]
 """Called for each layer, from 0, with the weights (B, H, T, S) of its attention."""
@@ -59,5 +59,5 @@ def observed(mask: Mask, on_weights: OnWeights | None, layer: int) -> Mask:
     """The mask, or one that also passes on the weights of a layer's attention over padded sentences."""
     if on_weights is None:
         return mask
-    assert isinstance(mask, PaddingMask)
+    assert isinstance(mask, PaddedRows)
     return replace(mask, mask=ObservedMask(mask.mask, partial(on_weights, layer)))

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import AdditiveMask, Mask, PaddingMask, additive_mask
-from nmt.model.packing import PackedSequences, Slots
+from nmt.model.masks import AdditiveMask, Mask, PaddedRows, additive_mask
+from nmt.model.packing import PackedSequences
+from nmt.model.slots import Slots
 
 
 class Past(Protocol):
@@ -182,8 +183,8 @@ class DecodingState:
         """As :meth:`SearchState.begin_step`."""
         recent, beam = self.recent(neighbours), hypotheses.length
         past_BWX = recent.past_and_present(beam)
-        past_mask = PaddingMask(hypotheses, None, AdditiveMask(past_BWX[:, None]))
-        memory_mask = PaddingMask(hypotheses, None, AdditiveMask(self.memory_mask_B11S))
+        past_mask = PaddedRows(hypotheses, None, AdditiveMask(past_BWX[:, None]))
+        memory_mask = PaddedRows(hypotheses, None, AdditiveMask(self.memory_mask_B11S))
         pasts = [StepPast(layer, hypotheses, past_BWX.shape[2], past_mask, memory_mask) for layer in self.layers]
         beams = (*recent.beams, beam)
         return pasts, replace(self, length=self.length + 1, past_BWX=past_BWX, beams=beams)

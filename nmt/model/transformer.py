@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.embeddings import PositionEmbedding, TokenEmbedding
 from nmt.model.layers import DecoderLayer, EncoderLayer, layer_norm
-from nmt.model.masks import AdditiveMask, Mask, PackedMask, PaddedMask, PaddingMask, causal_mask, source_mask
+from nmt.model.masks import AdditiveMask, Mask, PackedMask, PaddedMask, PaddedRows, causal_mask, source_mask
 from nmt.model.observing import NO_OBSERVER, AttentionObserver, observed
 from nmt.model.packing import (
     SPARE_SENTENCES,
@@ -23,9 +23,9 @@ from nmt.model.packing import (
     PackedAttention,
     PackedSequences,
     PackedSize,
-    Slots,
     rounded_up,
 )
+from nmt.model.slots import Slots
 from nmt.model.state import DecodingState, Encoded, LayerState, Past, SearchState, WholeTarget
 from nmt.model.variants import source_neighbourhood, target_neighbourhood
 from nmt.special_ids import PAD
@@ -56,7 +56,7 @@ class Transformer(nn.Module):
         is_pre = config.norm == "pre"
         self.encoder_norm = layer_norm(config) if is_pre else nn.Identity()
         self.decoder_norm = layer_norm(config) if is_pre else nn.Identity()
-        # A device's own, which nmt.kernels.policy.accelerate sets:
+        # nmt.kernels.policy.accelerate sets these for a device.
         self.packed_attention: PackedAttention | None = None
         """Equation 1 within packed sequences; None if sentences are padded for attention."""
         self.rows_per_octave: int | None = None
@@ -105,7 +105,7 @@ class Transformer(nn.Module):
         if (attend := self._packed_attention(observer)) is not None:
             mask = PackedMask(attend, source, source, is_causal=False)
         else:
-            mask = PaddingMask(source.slots, source.slots, self._source_mask(source))
+            mask = PaddedRows(source.slots, source.slots, self._source_mask(source))
         x_MD = self.dropout(self.source_positions(self.embedding.source(source.tokens_N), source.positions_N))
         for index, layer in enumerate(self.encoder):
             x_MD = layer(x_MD, observed(mask, observer.encoder, index))
@@ -123,8 +123,8 @@ class Transformer(nn.Module):
             mask = PackedMask(attend, target, target, is_causal=True)
             memory_mask = PackedMask(attend, target, encoded.source, is_causal=False)
         else:
-            mask = PaddingMask(target.slots, target.slots, self._target_mask(target))
-            memory_mask = PaddingMask(target.slots, encoded.source.slots, AdditiveMask(self._seen(encoded.source)))
+            mask = PaddedRows(target.slots, target.slots, self._target_mask(target))
+            memory_mask = PaddedRows(target.slots, encoded.source.slots, AdditiveMask(self._seen(encoded.source)))
         pasts = [
             WholeTarget(encoded, observed(mask, observer.decoder, index), observed(memory_mask, observer.memory, index))
             for index in range(len(self.decoder))

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from nmt.config import ModelConfig
 from nmt.device import choose_hardware
-from nmt.kernels.policy import PLAIN, accelerate, choose_kernels
+from nmt.kernels.policy import Kernels, accelerate, choose_kernels
 from nmt.kernels.prepacking import prepack
-from nmt.model.packing import SPARE_SENTENCES, PackedSequences, PackedSize, Slots, rounded_up
+from nmt.model.packing import SPARE_SENTENCES, PackedSequences, PackedSize, rounded_up
+from nmt.model.slots import Slots
 from nmt.model.transformer import Transformer
 from nmt.special_ids import PAD
 from nmt.training.loss import label_smoothed_loss
@@ -182,9 +183,9 @@ def test_a_batch_is_learnt_as_its_sentences_are_alone(lengths, changes):
             total += loss.item()
         return total, {name: p.grad.clone() for name, p in model.named_parameters()}
 
-    alone = learnt(PLAIN, [slice(row, row + 1) for row in range(len(lengths))])
+    alone = learnt(Kernels(), [slice(row, row + 1) for row in range(len(lengths))])
     on_cpu = choose_kernels(CPU)
-    for kernels in (PLAIN, on_cpu, dataclasses.replace(on_cpu, rows_per_octave=2)):
+    for kernels in (Kernels(), on_cpu, dataclasses.replace(on_cpu, rows_per_octave=2)):
         torch.testing.assert_close(learnt(kernels, [slice(None)]), alone, rtol=1e-10, atol=1e-10)
 
 

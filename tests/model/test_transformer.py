@@ -9,7 +9,7 @@ from nmt.config import ModelConfig
 from nmt.kernels.policy import accelerate
 from nmt.kernels.prepacking import prepack
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import AdditiveMask, PaddingMask
+from nmt.model.masks import AdditiveMask, PaddedRows
 from nmt.model.observing import AttentionObserver, ObservedMask
 from nmt.model.transformer import Transformer
 from nmt.special_ids import PAD
@@ -292,7 +292,7 @@ def test_attention_that_is_looked_at_is_that_of_torch_and_changes_nothing(build)
     _, expected = theirs(query, memory, memory, key_padding_mask=forbidden, average_attn_weights=False)
     key, value = attention.project_memory(model.embedding.source(memories.tokens_N))
     found = []
-    observed_mask = PaddingMask(queries.slots, memories.slots, ObservedMask(AdditiveMask(mask), found.append))
+    observed_mask = PaddedRows(queries.slots, memories.slots, ObservedMask(AdditiveMask(mask), found.append))
     attention(attention.project_query(model.embedding.target(queries.tokens_N)), key, value, observed_mask)
     real = target != PAD
     torch.testing.assert_close(found[0].transpose(1, 2)[real], expected.transpose(1, 2)[real], atol=1e-12, rtol=0)

@@ -18,8 +18,8 @@ from nmt.checkpoint.bundle import Bundle
 from nmt.checkpoint.skip_initialisation import SkipInitialisation
 from nmt.config import ModelConfig
 from nmt.model.attention import MultiHeadAttention, split_heads
-from nmt.model.masks import AdditiveMask, Mask, PaddingMask, additive_mask
-from nmt.model.packing import Slots
+from nmt.model.masks import AdditiveMask, Mask, PaddedRows, additive_mask
+from nmt.model.slots import Slots
 from nmt.model.transformer import Transformer
 
 Shape = tuple[str | int, ...]
@@ -142,7 +142,7 @@ class EncoderGraph(nn.Module):
             attention_mask: (B, S), 1 at pieces and 0 at padding.
         """
         model, rows = self.model, EveryPosition(*input_ids.shape)
-        mask = PaddingMask(rows, rows, _source_mask(attention_mask, model))
+        mask = PaddedRows(rows, rows, _source_mask(attention_mask, model))
         vectors_BSD = model.source_positions(model.embedding.source(input_ids), slice(input_ids.shape[1]))
         x_ND = vectors_BSD.flatten(0, 1)
         for layer in model.encoder:
@@ -175,8 +175,8 @@ class DecoderGraph(nn.Module):
             encoder_attention_mask: (B, S).
         """
         rows, memory_rows = EveryPosition(*input_ids.shape), EveryPosition(*encoder_hidden_states.shape[:2])
-        mask = PaddingMask(rows, None, _causal_mask(input_ids, 0, self.model))
-        memory_mask = PaddingMask(rows, None, _memory_mask(encoder_attention_mask, self.model))
+        mask = PaddedRows(rows, None, _causal_mask(input_ids, 0, self.model))
+        memory_mask = PaddedRows(rows, None, _memory_mask(encoder_attention_mask, self.model))
         states_MD = encoder_hidden_states.flatten(0, 1)
         pasts = [
             _Past(rows, mask, memory_mask, states_MD=states_MD, memory_rows=memory_rows) for _ in self.model.decoder
@@ -211,8 +211,8 @@ class DecoderWithPastGraph(nn.Module):
         """
         before = past_key_values[0].shape[2]
         rows = EveryPosition(*input_ids.shape)
-        mask = PaddingMask(rows, None, _causal_mask(input_ids, before, self.model))
-        memory_mask = PaddingMask(rows, None, _memory_mask(encoder_attention_mask, self.model))
+        mask = PaddedRows(rows, None, _causal_mask(input_ids, before, self.model))
+        memory_mask = PaddedRows(rows, None, _memory_mask(encoder_attention_mask, self.model))
         pasts = [
             _Past(
                 rows,

@@ -42,7 +42,7 @@ _WARMING_UP_SECONDS = 2.0
 _SECONDS_WORTH_COMPILING = 1_800
 # The few larger updates are dealt to more micro-batches.
 _PERCENT_OF_UPDATES = 95
-# The fullest micro-batch of an update, relative to the average.
+# How full the fullest micro-batch of an update usually is, relative to the average.
 _UNEVENLY_DEALT = 1.05
 
 
