@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -366,6 +367,22 @@ def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
         return tensor.to(device)
     # From memory that is not pinned, the driver may copy only when the GPU has done its work.
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def begin_to_host(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """Begin to copy a tensor to main memory; the result waits for the copy. The host need not wait for a CUDA GPU."""
+    if tensor.device.type != "cuda":
+        return lambda: tensor
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype).pin_memory()
+    copy.copy_(tensor, non_blocking=True)
+    is_copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    is_copied.record()
+
+    def wait() -> torch.Tensor:
+        is_copied.synchronize()
+        return copy
+
+    return wait
 
 
 def synchronize(device: torch.device) -> None:

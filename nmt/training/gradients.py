@@ -80,6 +80,11 @@ class GradientBuffer:
             wait()
         self._sent.clear()
 
+    def finish_exchange(self) -> None:
+        """Send the rest of gradients of which ranks may have sent a part, and wait for all; they are of no use."""
+        if self._buckets:
+            self.all_reduce()
+
     @property
     def has_sent(self) -> bool:
         """Whether a part of this update's gradients was sent."""

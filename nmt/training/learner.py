@@ -3,6 +3,9 @@
 The gradients are summed over micro-batches and ranks and divided once by the number of target tokens; then Adam makes
 a step. An update that fails changes nothing: where a micro-batch does not fit into the memory of a rank, all ranks make
 the update again from smaller ones; where a gradient is not finite, it is skipped.
+
+:meth:`Learner.update` makes one update in three parts. The loop calls these itself, because a GPU can compute the
+gradients of an update (1) while the host reads the figures of the one before it (3).
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -22,7 +25,7 @@ from nmt.device import Hardware, is_out_of_memory, release_memory
 from nmt.errors import NmtError, TrainingError
 from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
-from nmt.training.device_clock import DeviceClock
+from nmt.training.device_clock import start_clock
 from nmt.training.gradients import GradientBuffer
 from nmt.training.input.model_inputs import ModelInputs, PreparedBatch, model_inputs
 from nmt.training.loss import Losses, label_smoothed_loss, r_drop_loss
@@ -30,6 +33,27 @@ from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import MOMENTS, Adam
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Message, Report, UpdateOutcome, UpdateResult
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """The gradients of this rank for an update, which were queued."""
+
+    batches: Sequence[Batch]
+    target_tokens: int
+    loss_scale: float
+    unfit: Batch | None
+    """The micro-batch that did not fit into memory; the gradients are then incomplete."""
+    busy_seconds: Callable[[], float | None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the optimiser that was queued, with the figures of its update."""
+
+    target_tokens: int
+    row_and_norm: Callable[[], Tensor]
+    busy_seconds: Callable[[], float | None]
 
 
 class Learner:
@@ -75,8 +99,9 @@ class Learner:
             bucket_bytes=training.bucket_megabytes * 1e6 if overlaps_exchange else None,
         )
         self._message = Message(self._buffer.figures, ranks)
-        self._clock = DeviceClock(hardware.device)
-        self._busy_seconds = self._clock.seconds()
+        self._is_begun = False
+        """Whether an exchange of gradients may have begun that has not ended."""
+        self._busy_seconds = 0.0 if hardware.device.type == "cuda" else None
         """The time that a GPU worked on the previous update; None on other devices."""
 
     def update(
@@ -104,23 +129,57 @@ class Learner:
             TrainingError: not even a single pair fits into memory.
             LostPeerError: another rank is gone.
         """
-        self._clock.start()
+        gradients = self.begin(batches, update=update, target_tokens=target_tokens, loss_scale=loss_scale)
+        return self.read(self.step(gradients, learning_rate, report()))
+
+    def begin(self, batches: Sequence[Batch], *, update: int, target_tokens: int, loss_scale: float = 1.0) -> Gradients:
+        """Compute this rank's gradients, the first part of an update; arguments and errors as of :meth:`update`."""
+        stop_clock = start_clock(self._hardware.device)
+        self._is_begun = True
         unfit = self.compute_gradients(
             batches, update=update, target_tokens=target_tokens, loss_scale=loss_scale, sends=True
         )
-        self._clock.stop()
-        own_report = report()
+        return Gradients(batches, target_tokens, loss_scale, unfit, stop_clock())
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether gradients were computed that no step has used."""
+        return self._is_begun
+
+    def drop(self) -> None:
+        """Forget the gradients that were computed, if no step has used them. Every rank calls this."""
+        if self._is_begun:
+            self._buffer.finish_exchange()
+        self._is_begun = False
+
+    def step(self, gradients: Gradients, learning_rate: float, report: Report) -> Step:
+        """Sum the gradients over all ranks and make a step of the optimiser, the second part of an update."""
         if self._busy_seconds is not None:  # this update is still queued
-            own_report = replace(own_report, busy_seconds=self._busy_seconds)
-        self._message.write(batches, own_report, fitting_tokens=None if unfit is None else self._positions(unfit) // 2)
-        self._buffer.all_reduce(1 / loss_scale)
+            report = replace(report, busy_seconds=self._busy_seconds)
+        unfit = gradients.unfit
+        fitting_tokens = None if unfit is None else self._positions(unfit) // 2
+        self._message.write(gradients.batches, report, fitting_tokens)
+        self._buffer.all_reduce(1 / gradients.loss_scale)
+        self._is_begun = False
         norm = self._message.infinite_if_again(self._buffer.norm())
         if self._clip_norm is not None:
             self._buffer.gradients.mul_((self._clip_norm / norm).clamp(max=1.0))
         self.optimizer.step(norm, learning_rate)
-        # The host waits for the device only here, after all work was queued.
-        result = self._message.result(target_tokens, norm)
-        self._busy_seconds = self._clock.seconds()
+        return Step(gradients.target_tokens, self._message.begin_to_host(norm), gradients.busy_seconds)
+
+    @property
+    def reads_late(self) -> bool:
+        """Whether to read the figures of an update when the gradients of the next one are queued: on a GPU that need
+        not wait for the host. In fp16 the figures decide the scale of the next loss."""
+        return self._hardware.device.type == "cuda" and self._hardware.precision != "fp16"
+
+    def read(self, step: Step) -> UpdateResult:
+        """Read the figures of an update, its third part; before the step of the next one.
+
+        The host waits for the device here, and nowhere else.
+        """
+        result = Message.read(step.row_and_norm(), step.target_tokens)
+        self._busy_seconds = step.busy_seconds()
         if result.fitting_tokens is not None and self.is_compiled:
             self._fill_up_to(self._compiled_size.with_rows(result.fitting_tokens))
         if self.average is not None and result.outcome is UpdateOutcome.DONE:

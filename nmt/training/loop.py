@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +17,7 @@ from nmt.data.vocab import Vocabulary
 from nmt.device import memory_in_use
 from nmt.errors import TrainingError
 from nmt.training.input.feed import Epochs, PlannedUpdate, prefetched
-from nmt.training.learner import Learner
+from nmt.training.learner import Gradients, Learner, Step
 from nmt.training.listener import Listener
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending, Progress
@@ -31,6 +32,18 @@ from nmt.writing import WriteError
 
 # The record of a skipped update names no more of its pairs than this.
 _NAMED_PAIRS = 1_000
+
+
+@dataclass
+class _Update:
+    """An update that is being made."""
+
+    plan: PlannedUpdate
+    number: int
+    begin: float
+    """When the update before it was done."""
+    waited: float
+    """Seconds that the loop waited for its batches."""
 
 
 class Trainer:
@@ -93,10 +106,8 @@ class Trainer:
                     self._save(again=True)
                     return ending
 
-            update_start = time.perf_counter()
             with closing(self._planned_updates()) as planned:
-                for plan in planned:
-                    result = self._update(plan, update_start)
+                for result in self._updates(planned):
                     ending = self._ending(result)
                     if ending is not None:
                         self._log_updates()
@@ -109,8 +120,8 @@ class Trainer:
                         self._save()
                     if ending is not None:
                         self._log_updates()
+                        self._learner.drop()
                         return ending
-                    update_start = time.perf_counter()
             # A signal came while the loop waited for data.
             self._save()
             return Ending.INTERRUPTED
@@ -122,7 +133,7 @@ class Trainer:
             try:
                 yield
             except Exception as error:
-                error.add_note(f"It happened at update {self.progress.update:,}.")
+                error.add_note(f"It happened after update {self.progress.update:,}.")
                 try:
                     self._writer.finish()
                 except WriteError as another:
@@ -149,29 +160,52 @@ class Trainer:
         assert self.progress.micro_batch_tokens is not None
         return self.progress.micro_batch_tokens
 
-    def _update(self, plan: PlannedUpdate, start: float) -> UpdateResult:
-        """Make an update, again from smaller micro-batches until they fit into memory, and log it.
+    def _updates(self, planned: Iterator[PlannedUpdate]) -> Iterator[UpdateResult]:
+        """Make the updates in order. The result of each comes before the weights change again.
 
-        Args:
-            start: when the wait for its batches began.
+        On a GPU, the gradients of the next update are queued by then, so that it need not wait for the host.
         """
-        waited = time.perf_counter() - start
-        progress, scale = self.progress, self.progress.loss_scale
+        before: tuple[_Update, Step] | None = None
+        begin = time.perf_counter()
+        for plan in planned:
+            number = self.progress.update + (1 if before is None else 2)
+            update = _Update(plan, number, begin, waited=time.perf_counter() - begin)
+            gradients = self._begin(update)
+            if before is not None:
+                yield self._finish(*before)
+                if not self._learner.is_begun:
+                    gradients = self._begin(update)
+                update.begin = time.perf_counter()
+            self._learning_rate = self._next_learning_rate()
+            before = update, self._step(update, gradients)
+            if not self._learner.reads_late:
+                yield self._finish(*before)
+                before = None
+            begin = time.perf_counter()
+        if before is not None:
+            yield self._finish(*before)
+
+    def _begin(self, update: _Update) -> Gradients:
+        """Compute the gradients of an update."""
+        scale = self.progress.loss_scale
+        return self._learner.begin(
+            update.plan.with_micro_batches_of(self._micro_batch_tokens()).batches,
+            update=update.number,
+            target_tokens=update.plan.target_tokens,
+            loss_scale=1.0 if scale is None else scale.value,
+        )
+
+    def _step(self, update: _Update, gradients: Gradients) -> Step:
+        """Change the weights by the gradients of an update. Those of the update before are final."""
+        report = Report(bool(self._stop), self._run_seconds(), time.perf_counter() - update.begin)
+        return self._learner.step(gradients, self._learning_rate, report)
+
+    def _finish(self, update: _Update, step: Step) -> UpdateResult:
+        """Read what became of an update, make it again from smaller micro-batches until they fit, and log it."""
+        progress, scale, plan = self.progress, self.progress.loss_scale, update.plan
         could_be_scaled = scale is not None and scale.value > 1
-        self._learning_rate = self._next_learning_rate()
-        progress.update += 1
-        progress.epoch, progress.index = plan.epoch, plan.index + 1
-        while True:
-            result = self._learner.update(
-                plan.with_micro_batches_of(self._micro_batch_tokens()).batches,
-                update=progress.update,
-                target_tokens=plan.target_tokens,
-                learning_rate=self._learning_rate,
-                loss_scale=1.0 if scale is None else scale.value,
-                report=lambda: Report(bool(self._stop), self._run_seconds(), time.perf_counter() - start),
-            )
-            if result.outcome is not UpdateOutcome.AGAIN:
-                break
+        progress.update, progress.epoch, progress.index = update.number, plan.epoch, plan.index + 1
+        while (result := self._learner.read(step)).outcome is UpdateOutcome.AGAIN:
             # What did not fit once is not dealt again, so a resumed run deals as this one does.
             progress.micro_batch_tokens = result.fitting_tokens
             self._log.event(
@@ -179,11 +213,13 @@ class Trainer:
                 f"A micro-batch did not fit into memory: at most {progress.micro_batch_tokens:,} tokens from now on.",
                 micro_batch_tokens=progress.micro_batch_tokens,
             )
+            self._learner.drop()  # the gradients of the next update, too, are dealt anew
+            step = self._step(update, self._begin(update))
         progress.seconds = result.run_seconds
         if scale is not None:
             scale.adapt(overflowed=result.outcome is UpdateOutcome.SKIPPED)
         self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
-        self._meter.add(result, time.perf_counter() - start, waited, memory_in_use(self._device))
+        self._meter.add(result, time.perf_counter() - update.begin, update.waited, memory_in_use(self._device))
         self._writer.check()
         self._log_warnings()
         if progress.update % self._config.logging.every_updates == 0:

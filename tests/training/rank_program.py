@@ -7,8 +7,8 @@ update on one rank: ``raise``, ``kill``, ``terminate``, ``memory`` (a micro-batc
 when N buckets were sent), ``full`` (no file may grow any more), ``stop`` (SIGSTOP), ``sleep`` (it is busy for longer
 than a rank may send no heartbeat), or, from that update on, ``poison`` (gradients are NaN). With ``FAST_BEATS`` in
 the environment, a rank is lost after five seconds without a heartbeat. With ``LIKE_NCCL``, ranks exchange as between
-GPUs, gradients in buckets of a few parameters. With ``GRAPHS_AS_THEY_ARE``, no compiler translates graphs, and
-attention needs no padding, as on a GPU.
+GPUs, gradients in buckets of a few parameters, and read the figures of an update late. With ``GRAPHS_AS_THEY_ARE``, no
+compiler translates graphs, and attention needs no padding, as on a GPU.
 """
 
 from __future__ import annotations
@@ -63,7 +63,11 @@ def main() -> None:
             super().__init__(*arguments, **options)
             learners.append(self)
 
-        def update(self, batches, *, update, **options):
+        @property
+        def reads_late(self) -> bool:
+            return "LIKE_NCCL" in os.environ
+
+        def begin(self, batches, *, update, **options):
             if rank == at_rank and update == at_update:
                 if what == "raise":
                     raise ValueError("a mistake of this test")
@@ -95,7 +99,7 @@ def main() -> None:
                         time.sleep(0.05)
                     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                     resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
-            return super().update(batches, update=update, **options)
+            return super().begin(batches, update=update, **options)
 
         def compute_gradients(self, batches, *, update, **options):
             if getattr(self, "fails_once", False) and batches:
@@ -114,10 +118,10 @@ def main() -> None:
         return digest.hexdigest()
 
     class WatchedTrainer(Trainer):
-        def _update(self, plan, report):
-            result = super()._update(plan, report)
+        def _finish(self, update, step):
+            result = super()._finish(update, step)
             with Path(f"{out}.{rank}.order").open("a") as stream:
-                stream.write(f"{self.progress.update} {plan.pairs.tolist()} {hash_of(learners[0])}\n")
+                stream.write(f"{self.progress.update} {update.plan.pairs.tolist()} {hash_of(learners[0])}\n")
             return result
 
     class Quiet:

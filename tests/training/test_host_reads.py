@@ -12,6 +12,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
 from nmt.search.settings import Sampling, SearchSettings
 from nmt.training import device_clock
+from nmt.training import learner as learner_module
 from nmt.training.ranks.exchange import Ranks
 from nmt.training.ranks.message import Report
 from tests import policies
@@ -98,8 +99,8 @@ def test_a_gpus_busy_time_is_that_of_the_update_before(monkeypatch):
 
     monkeypatch.setattr(device_clock.torch.cuda, "Event", Event)
     made = learner(ranks=Both(0, 2))
-    made._clock = device_clock.DeviceClock(torch.device("cuda"))
-    made._busy_seconds = made._clock.seconds()
+    monkeypatch.setattr(learner_module, "start_clock", lambda device: device_clock.start_clock(torch.device("cuda")))
+    made._busy_seconds = 0.0
     results = [
         made.update(
             [batch(pairs(5))],

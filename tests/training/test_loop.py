@@ -1,5 +1,6 @@
 """The loop: resumed runs continue bit for bit, limits end it, and nothing that was learnt is lost."""
 
+import itertools
 import json
 import os
 import random
@@ -56,6 +57,59 @@ def test_ten_updates_and_ten_more_equal_twenty(run_training, tmp_path, straight)
     assert run_training(tmp_path / "run", "training.max_updates=10").ending is Ending.UPDATES
     assert run_training(tmp_path / "run").progress.update == 20
     assert_same_checkpoint(straight, tmp_path / "run", 20)
+
+
+@pytest.fixture
+def late(monkeypatch):
+    """Figures of an update are read when the gradients of the next one were computed, as on a GPU."""
+    monkeypatch.setattr(Learner, "reads_late", True)
+
+
+@pytest.mark.usefixtures("late")
+def test_figures_that_are_read_late_are_the_same(run_training, tmp_path, straight, listener):
+    run_training(tmp_path / "run", "training.max_updates=10")
+    listener.at_update = lambda update: os.kill(os.getpid(), signal.SIGTERM) if update == 13 else None
+    assert run_training(tmp_path / "run").progress.update == 13
+    listener.at_update = lambda update: None
+    run_training(tmp_path / "run")
+    assert_same_checkpoint(straight, tmp_path / "run", 20)
+    one, other = (
+        {record["update"]: record["valid_loss"] for record in records(folder, "validation")}
+        for folder in (straight, tmp_path / "run")
+    )
+    assert one == other
+
+
+@pytest.mark.usefixtures("late")
+@pytest.mark.parametrize("at", [1, 6, 20])
+def test_an_update_that_is_read_late_and_comes_again(run_training, tmp_path, monkeypatch, at):
+    """The gradients of the next update, which were computed, are computed again as well."""
+    exact = (
+        "training.precision=fp64",
+        "model.dropout=0",
+        "batching.micro_batch_tokens=100000",
+        "validation.bleu=false",
+    )
+    run_training(tmp_path / "straight", *exact)
+    compute, begun, failed = Learner.compute_gradients, [], []
+
+    def failing(self, batches, *, update, **options):
+        if options.get("sends"):
+            begun.append(update)
+        if update == at and not failed:
+            failed.append(update)
+            self._buffer.clear()
+            return max(batches, key=lambda batch: batch.positions)
+        return compute(self, batches, update=update, **options)
+
+    monkeypatch.setattr(Learner, "compute_gradients", failing)
+    assert run_training(tmp_path / "run", *exact).progress.micro_batch_tokens < 100_000
+    assert begun[at - 1 : at + 3] == ([at, at + 1, at, at + 1] if at < 20 else [20, 21, 20])
+    one, other = (
+        torch.cat([tensor.flatten() for name, tensor in saved(tmp_path / name, 20).items() if "learnt." in name])
+        for name in ("straight", "run")
+    )
+    assert (one - other).norm() <= 1e-9 * one.norm()
 
 
 def test_a_finished_run_says_so_and_does_nothing(run_training, straight, listener):
@@ -219,14 +273,14 @@ def papers_rate(step: int) -> float:
 
 def test_each_update_learns_at_the_rate_of_its_number_and_records_it(run_training, tmp_path, monkeypatch):
     rates = {}
-    update_of = Learner.update
+    step_of, updates = Learner.step, itertools.count(1)
 
-    def watched(self, batches, *, update, learning_rate, **options):
-        result = update_of(self, batches, update=update, learning_rate=learning_rate, **options)
-        rates[update] = self.optimizer._adam.param_groups[0]["lr"]
-        return result
+    def watched(self, *arguments):
+        step = step_of(self, *arguments)
+        rates[next(updates)] = self.optimizer._adam.param_groups[0]["lr"]
+        return step
 
-    monkeypatch.setattr(Learner, "update", watched)
+    monkeypatch.setattr(Learner, "step", watched)
     every = ["logging.every_updates=1", "validation.bleu=false", "schedule.factor=1"]
     for last in (13, 25):  # past the end of the warm-up, with a resume before it
         run_training(tmp_path / "run", f"training.max_updates={last}", *every)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Batch
-from nmt.device import to_device
+from nmt.device import begin_to_host, to_device
 from nmt.training.loss import Losses
 from nmt.training.ranks.exchange import Ranks
 
@@ -106,14 +106,19 @@ class Message:
         """The norm of summed gradients; infinite where a rank had not all of its own, so that nothing changes."""
         return torch.where(self._row[_SUMS + _FITTING :: _PER_RANK].amax() > 0, torch.inf, norm)
 
-    def result(self, target_tokens: int, norm: Tensor) -> UpdateResult:
-        """Read the summed row; here the host waits for the device.
+    def begin_to_host(self, norm: Tensor) -> Callable[[], Tensor]:
+        """Begin to copy the summed row, and the norm of the gradients behind it, to the host; the result waits for
+        it."""
+        return begin_to_host(torch.cat([self._row, norm[None]]))
+
+    @staticmethod
+    def read(row_and_norm: Tensor, target_tokens: int) -> UpdateResult:
+        """Read a summed row.
 
         Args:
             target_tokens: of the update, over all ranks.
-            norm: of the gradients.
         """
-        values: list[float] = torch.cat([self._row, norm[None]]).tolist()
+        values: list[float] = row_and_norm.tolist()
         smoothed, cross_entropy, source_tokens, votes, run_seconds = values[:_SUMS]
         tokens, seconds, fitting = (values[_SUMS + i : -1 : _PER_RANK] for i in range(_PER_RANK))
         return UpdateResult(

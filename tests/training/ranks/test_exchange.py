@@ -141,7 +141,7 @@ def test_an_exception_on_one_rank_ends_the_job_and_names_the_rank(settings, tmp_
     )  # fmt: skip
     assert result.returncode != 0
     assert "a mistake of this test" in result.stderr
-    assert "It happened at update 5." in result.stderr
+    assert "It happened after update 4." in result.stderr
     assert "This was rank 1 of 2." in result.stderr
     # torchrun's own account names the first to fail, not the one that lost touch with it.
     assert "rank      : 1 " in result.stderr.split("Root Cause")[1]

@@ -199,7 +199,7 @@ def test_an_error_of_one_rank_ends_the_job_and_names_rank_and_update(
     assert launch([], 2) == 1
     said = capfd.readouterr().err
     assert "a mistake of this test" in said
-    assert "It happened at update 5." in said
+    assert "It happened after update 4." in said
     assert "This was rank 1 of 2." in said
     assert said.count("Traceback") == 1  # the other rank lost touch, which is not the cause
 
