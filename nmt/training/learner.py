@@ -91,7 +91,7 @@ class Learner:
         self._plain_losses, self._size_of = self._losses, model.size_of
         self._warning: str | None = None
         self._seed = training.seed
-        self._ranks = ranks
+        self.ranks = ranks
         self._buffer = GradientBuffer(
             trainable,
             Message.length(ranks),
@@ -257,7 +257,7 @@ class Learner:
         self._buffer.clear()
         unfit = uncompiled = None
         for index, batch in enumerate(batches):
-            torch.manual_seed(derived_seed(self._seed, update, self._ranks.rank, index))
+            torch.manual_seed(derived_seed(self._seed, update, self.ranks.rank, index))
             if sends and index == len(batches) - 1:
                 self._buffer.send_in_next_backward(1 / loss_scale)
             try:
@@ -343,7 +343,7 @@ class Learner:
         """Copy weights, their average and the moments from the main rank. Every rank calls this."""
         averages = self.average.tensors if self.average is not None else []
         for tensor in (*self.model.state_dict().values(), *averages, *self.optimizer.moments().values()):
-            self._ranks.broadcast(tensor)
+            self.ranks.broadcast(tensor)
 
 
 def batch_losses(model: Transformer, batch: Batch, label_smoothing: float, hardware: Hardware) -> Losses:

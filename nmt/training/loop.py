@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 from nmt.checkpoint.scores import best_updates
 from nmt.config import Config
-from nmt.data.vocab import Vocabulary
 from nmt.device import memory_in_use
 from nmt.errors import TrainingError
 from nmt.training.input.feed import Epochs, PlannedUpdate, prefetched
 from nmt.training.learner import Gradients, Learner, Step
-from nmt.training.listener import Listener
 from nmt.training.metrics_file import Meter
 from nmt.training.progress import Ending, Progress
-from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.training.ranks.message import Report, UpdateOutcome, UpdateResult
 from nmt.training.run_log import RunLog
-from nmt.training.saving import CheckpointWriter, telling_where_to_resume
+from nmt.training.saving import CheckpointWriter
 from nmt.training.schedule import learning_rate
 from nmt.training.stopping import Limits, StopRequest
 from nmt.training.validation import Validator
@@ -51,36 +45,29 @@ class Trainer:
 
     def __init__(
         self,
-        run: Path,
         config: Config,
-        vocab: Vocabulary,
+        progress: Progress,
         learner: Learner,
         epochs: Epochs,
         validator: Validator,
-        listener: Listener,
-        *,
-        progress: Progress,
+        log: RunLog,
+        writer: CheckpointWriter,
         stop: StopRequest,
-        ranks: Ranks = NO_OTHERS,
-        lineage: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Prepare to train.
 
         Args:
             progress: with the size of micro-batches that preflight found.
-            lineage: of :func:`nmt.checkpoint.lineage.training_lineage`; only the main rank needs it.
         """
         self.progress = progress
-        self._run = run
         self._config = config
         self._learner = learner
         self._epochs = epochs
         self._validator = validator
-        self._ranks = ranks
-        self._device = next(learner.model.parameters()).device
-        self._log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
+        self._ranks = learner.ranks
+        self._log = log
         self._meter = Meter()
-        self._writer = CheckpointWriter(run, config, vocab, lineage)
+        self._writer = writer
         self._saved_update = progress.update
         self._saved_seconds = progress.seconds
         self._limits = Limits(config, progress)
@@ -129,18 +116,17 @@ class Trainer:
     @contextmanager
     def _finishing(self) -> Iterator[None]:
         """Wait until the last checkpoint is written, whether the body succeeds or not; say where an error happened."""
-        with telling_where_to_resume(self._run):
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"It happened after update {self.progress.update:,}.")
             try:
-                yield
-            except Exception as error:
-                error.add_note(f"It happened after update {self.progress.update:,}.")
-                try:
-                    self._writer.finish()
-                except WriteError as another:
-                    error.add_note(f"Besides, {another}")
-                raise
-            self._writer.finish()
-            self._log_warnings()
+                self._writer.finish()
+            except WriteError as another:
+                error.add_note(f"Besides, {another}")
+            raise
+        self._writer.finish()
+        self._log_warnings()
 
     def _planned_updates(self) -> Generator[PlannedUpdate]:
         updates = self._epochs.updates(
@@ -219,7 +205,9 @@ class Trainer:
         if scale is not None:
             scale.adapt(overflowed=result.outcome is UpdateOutcome.SKIPPED)
         self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
-        self._meter.add(result, time.perf_counter() - update.begin, update.waited, memory_in_use(self._device))
+        self._meter.add(
+            result, time.perf_counter() - update.begin, update.waited, memory_in_use(self._learner.model.device)
+        )
         self._writer.check()
         self._log_warnings()
         if progress.update % self._config.logging.every_updates == 0:

@@ -35,7 +35,8 @@ from nmt.training.ranks.exchange import (
     ranks_of_environment,
     saving_when_orphaned,
 )
-from nmt.training.saving import tidy
+from nmt.training.run_log import RunLog
+from nmt.training.saving import CheckpointWriter, telling_where_to_resume, tidy
 from nmt.training.start.beginning import Beginning, find_beginning, make_learner
 from nmt.training.start.changes import refuse_changes
 from nmt.training.start.model_memory import check_memory, out_of_memory_explained
@@ -143,23 +144,13 @@ def train(
             ranks,
             batch_tokens=min(found.micro_batch_tokens, VALIDATION_BATCH_TOKENS),
         )
-        with training_data.epochs(config, run, ranks) as epochs:
-            trainer = Trainer(
-                run,
-                config,
-                training_data.vocab,
-                learner,
-                epochs,
-                validator,
-                listener,
-                progress=progress,
-                stop=stop,
-                ranks=ranks,
-                lineage=lineage,
-            )
+        log = RunLog(run, config, listener, progress, is_main=ranks.is_main)
+        writer = CheckpointWriter(run, config, training_data.vocab, lineage)
+        with training_data.epochs(config, run, ranks) as epochs, telling_where_to_resume(run):
+            trainer = Trainer(config, progress, learner, epochs, validator, log, writer, stop)
             until_all_have_saved.enter_context(stop.listening())
             ending = trainer.train()
-        return Outcome(run, ending, False, trainer.progress, stop.signal)
+        return Outcome(run, ending, False, progress, stop.signal)
 
 
 def check_run(run: Path, config: Config, data: Sequence[Path], *, accept_changes: bool = False) -> None:
