@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,12 +15,12 @@ from nmt.cli.line_streams import Pairs, Streams, open_stream
 from nmt.cli.progress_lines import progress_display
 from nmt.printable import printable
 from nmt.text import STDIN, encode_line
-from nmt.translation.formats import Form, entry_of, formatted, formatted_paragraph, formatted_score, lines_for_each
+from nmt.translation.formats import Form, formatted, formatted_paragraph, formatted_score
 from nmt.translation.guard_report import GuardReport
 from nmt.translation.paragraphs import translate_paragraphs
 from nmt.translation.parts import join_parts, refuse_different_parts
 from nmt.translation.results import Translation
-from nmt.translation.resuming import Begun, OutputFile
+from nmt.translation.resuming import Begun, Note, OutputFile
 from nmt.translation.tally import Tally
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
@@ -28,8 +29,9 @@ from nmt.writing import WriteError
 # A message lists no more parts than this.
 _LISTED = 20
 
-Work = Callable[[Pairs, int], Iterator[list[list[str]]]]
-"""Turns pairs of lines, and the number of lines before them, into windows of the lines to write for each."""
+Work = Callable[[Pairs, Begun], Iterator[tuple[int, list[list[str]]]]]
+"""Turns pairs of lines, and what is done before them, into windows: how many lines are done then, and what to write for
+each line or paragraph."""
 
 
 def translate_lines(
@@ -58,27 +60,36 @@ def translate_lines(
             report.add(number, translation)
         report.flush()
 
-    def work_on_lines(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
-        tally.first_line = done + 1 if done > streams.first else 1
-        report.begin(done)
+    def work_on_lines(pairs: Pairs, before: Begun) -> Iterator[tuple[int, list[list[str]]]]:
+        done = before.lines
         for window in translator.translate_windows(pairs, done=done):
             found = list(enumerate(window, start=done + 1))
             note(found)
-            yield [formatted(translation, number, nbest, form, alignment=alignment) for number, translation in found]
             done += len(window)
+            yield (
+                done,
+                [formatted(translation, number, nbest, form, alignment=alignment) for number, translation in found],
+            )
 
-    def work_on_paragraphs(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
-        report.begin(done)
-        for window in translate_paragraphs(translator, (line for line, _ in pairs)):
+    def work_on_paragraphs(pairs: Pairs, before: Begun) -> Iterator[tuple[int, list[list[str]]]]:
+        lines = (line for line, _ in pairs)
+        for window in translate_paragraphs(translator, lines, done=before.entries, done_lines=before.lines):
             note((paragraph.number, translation) for paragraph, translation in window)
-            yield [
-                formatted_paragraph(paragraph, translation, nbest, form, translator.target_lang)
-                for paragraph, translation in window
-            ]
+            yield (
+                window[-1][0].last,
+                [
+                    formatted_paragraph(paragraph, translation, nbest, form, translator.target_lang)
+                    for paragraph, translation in window
+                ],
+            )
 
-    work = work_on_paragraphs if streams.paragraphs else work_on_lines
+    def work(pairs: Pairs, before: Begun) -> Iterator[tuple[int, list[list[str]]]]:
+        tally.first_line = before.lines + 1 if before.lines > streams.first else 1
+        report.begin(before.lines)
+        return (work_on_paragraphs if streams.paragraphs else work_on_lines)(pairs, before)
+
     with contextlib.closing(report):
-        _write(streams, work, record, window=translator.window, form=form, each=lines_for_each(form, nbest))
+        _write(streams, work, record, window=translator.window)
     if report.path is not None and not report.path.exists():
         notice(f"{report.path}: not written, since nothing was translated. Add --fresh to translate again.")
     return tally
@@ -91,23 +102,24 @@ def score_lines(streams: Streams, scorer: TargetScorer, record: Mapping[str, Any
         record: of :meth:`Streams.made_with`.
     """
 
-    def work(pairs: Pairs, done: int) -> Iterator[list[list[str]]]:
-        numbers = itertools.count(done + 1)
+    def work(pairs: Pairs, before: Begun) -> Iterator[tuple[int, list[list[str]]]]:
+        done = before.lines
         for window in scorer.score_windows(pairs):
-            yield [formatted_score(scored, next(numbers), form) for scored in window]
+            scores = [formatted_score(scored, number, form) for number, scored in enumerate(window, start=done + 1)]
+            done += len(window)
+            yield done, scores
 
-    _write(streams, work, record, window=scorer.window, form=form, each=1)
+    _write(streams, work, record, window=scorer.window)
 
 
-def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int, form: Form, each: int) -> None:
+def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int) -> None:
     """Write the results, window by window; write nothing if the output is up to date. Join parts when all are there.
 
     Args:
         window: lines that are read before the work on them begins.
-        each: the maximum lines written per line read.
     """
     if streams.part is None or streams.whole is None:
-        _write_output(streams, work, record, window=window, form=form, each=each)
+        _write_output(streams, work, record, window=window)
         return
     part, whole = streams.part, OutputFile(streams.whole)
     if whole.path.exists():
@@ -115,7 +127,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
         notice(f"{whole.path}: up to date (same model, input and settings)")
         return
     refuse_different_parts(whole, record, part.count)
-    _write_output(streams, work, part.record(record), window=window, form=form, each=each)
+    _write_output(streams, work, part.record(record), window=window)
     if missing := join_parts(whole, record, part.count):
         notice(f"part {part} is complete; {len(missing)} of {part.count} parts are missing: {_listed(missing)}")
     else:
@@ -127,27 +139,22 @@ def _listed(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _LISTED else f"{shown} …"
 
 
-def _write_output(
-    streams: Streams, work: Work, record: Mapping[str, Any], *, window: int, form: Form, each: int
-) -> None:
+def _write_output(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int) -> None:
     before, output = Begun(), OutputFile(streams.output, is_part=streams.part is not None)
     if streams.to_file:
         if output.is_up_to_date(record):
             notice(f"{streams.output}: up to date (same model, input and settings)")
             return
-        entry = entry_of(form, each, first=streams.first)
-        before = output.begun(record, streams.pairs(), window=window, output_lines=each, entry_of=entry)
-        if streams.paragraphs and before.bytes:
-            notice("starting over: an interrupted output of paragraphs cannot be resumed")
-            before = Begun()
+        before = output.begun(record)
         if before.lines:
             notice(f"resuming after line {streams.first + before.lines:,} of {streams.input}")
-    number, total = before.lines, None if streams.lines is None else len(streams.lines)
+    entries, total = before.entries, None if streams.lines is None else len(streams.lines)
     with contextlib.ExitStack() as stack:
         out: IO[bytes] = sys.stdout.buffer
+        note: Note | None = None
         if streams.to_file:
-            growing = output.growing(record, keep=before.bytes, origin=streams.origin, inputs=streams.inputs)
-            out = stack.enter_context(growing)
+            growing = output.growing(record, after=before, origin=streams.origin, inputs=streams.inputs)
+            out, note = stack.enter_context(growing)
             stack.enter_context(_reporting_the_rest(streams, output.partial, window))
         elif str(streams.output) != STDIN:
             out = stack.enter_context(open_stream(streams.output))
@@ -157,19 +164,32 @@ def _write_output(
             stack.enter_context(progress_display())("paragraphs" if streams.paragraphs else "lines") if shows else None
         )
         if update:
-            update("done", number, total)
+            update("done", entries, total)
         if streams.is_typed and is_terminal():
             notice("one line at a time; Ctrl-D ends")
             stack.callback(stderr().print)  # start the next message on a new line
-        for entries in work(itertools.islice(streams.pairs(), before.lines, None), streams.first + before.lines):
+        read_whole = True
+
+        def rest() -> Pairs:
+            nonlocal read_whole
+            try:
+                yield from itertools.islice(streams.pairs(), before.lines, None)
+            except Exception:
+                read_whole = False
+                raise
+
+        for lines, written in work(rest(), replace(before, lines=streams.first + before.lines)):
             with naming_stream(STANDARD_OUTPUT if str(streams.output) == STDIN else str(streams.output)):
                 # A model may write what its training text held, also sequences that control a terminal.
                 shown = printable if out.isatty() else str
-                out.writelines(encode_line(shown(line)) for lines in entries for line in lines)
+                out.writelines(encode_line(shown(line)) for entry in written for line in entry)
                 out.flush()
-            number += len(entries)
+            entries += len(written)
+            # A window that a reading error cut short is made again, so that a resumed output has the same windows.
+            if note and read_whole:
+                note(lines - streams.first, entries)
             if update:
-                update("done", number, total)
+                update("done", entries, total)
     if not streams.to_file and streams.inputs is not None and (changed := streams.inputs.changed({})):
         raise streams.inputs.error(changed, "The output may lack lines. Run the same command again.")
 

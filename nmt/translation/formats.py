@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Literal
 
@@ -40,28 +39,6 @@ def formatted(translation: Translation, number: int, nbest: int, form: Form, *, 
         return lines
     blank = _MOSES_SEPARATOR if form == "text" and alignment else ""
     return lines + [blank] * (nbest - len(lines))
-
-
-def entry_of(form: Form, each: int, *, first: int = 0) -> Callable[[int, bytes], int]:
-    """A function from an output line to its input line.
-
-    It takes the index and the bytes of the output line and returns the index of the input line, from 0. It raises
-    ValueError if the bytes are malformed.
-
-    Args:
-        each: the maximum number of output lines per input line.
-        first: the number of input lines before the first one of this output.
-    """
-    if form == "tsv":
-        return lambda _, line: int(line.split(b"\t")[0]) - 1 - first
-    if form == "moses":
-        return lambda _, line: int(line.split(b" ")[0]) - first
-    return lambda index, _: index // each
-
-
-def lines_for_each(form: Form, nbest: int) -> int:
-    """The maximum number of output lines per input line."""
-    return 1 if form == "jsonl" else nbest
 
 
 def _line(

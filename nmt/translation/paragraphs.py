@@ -30,6 +30,11 @@ class Paragraph:
     """The number of its first line, from 1."""
 
     @property
+    def last(self) -> int:
+        """The number of its last line."""
+        return self.number + len(self.lines) - 1
+
+    @property
     def is_blank(self) -> bool:
         """Whether the paragraph is a blank line."""
         return not self.lines[0].strip()
@@ -61,15 +66,18 @@ class Paragraph:
         return _wrapped(text, width, first, _indent(self.lines[1]), language)
 
 
-def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
+def paragraphs(lines: Iterable[str], done: int = 0) -> Iterator[Paragraph]:
     """Yield paragraphs and blank lines, each as soon as it is complete.
+
+    Args:
+        done: the number of lines before these.
 
     Raises:
         DataError: a paragraph has more characters than :data:`MAX_CHARACTERS`.
     """
     block: list[str] = []
     number = characters = 0
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=done + 1):
         if line.strip():
             characters = len(line) + (characters if block else 0)
             if characters > MAX_CHARACTERS:
@@ -87,23 +95,32 @@ def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
         yield Paragraph(tuple(block), number - len(block) + 1)
 
 
-def translate_paragraphs(translator: Translator, lines: Iterable[str]) -> Iterator[list[tuple[Paragraph, Translation]]]:
+def translate_paragraphs(
+    translator: Translator, lines: Iterable[str], *, done: int = 0, done_lines: int = 0
+) -> Iterator[list[tuple[Paragraph, Translation]]]:
     """Translate the paragraphs of a text in order, window by window.
 
     A window holds as many paragraphs as the translator's window holds lines, or fewer if they are very long.
+
+    Args:
+        done: the number of paragraphs before these.
+        done_lines: the number of lines that they have.
     """
     waiting: deque[Paragraph] = deque()  # read, but not yet translated
     read = 0
 
     def pairs() -> Iterator[tuple[str, str]]:
         nonlocal read
-        for paragraph in paragraphs(lines):
+        for paragraph in paragraphs(lines, done_lines):
             waiting.append(paragraph)
             read += 1
             yield paragraph.unwrapped(translator.source_lang), ""
 
     # A negative place in the queue: counted from the paragraph that was read last.
-    for window in translator.translate_windows(pairs(), line_number=lambda index: waiting[index - read].number):
+    def line_number(index: int) -> int:
+        return waiting[index - done - read].number
+
+    for window in translator.translate_windows(pairs(), done=done, line_number=line_number):
         yield [(waiting.popleft(), translation) for translation in window]
 
 

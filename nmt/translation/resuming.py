@@ -2,16 +2,18 @@
 
 A record beside it lists the models, inputs and settings of the output: ``OUT.partial.json`` until it is complete, then
 ``.OUT.nmt.json``. The record distinguishes our outputs from other files, which are never touched. It also keeps an
-output from being resumed with different models, inputs or settings.
+output from being resumed with different models, inputs or settings. Until the output is complete, the record is also a
+journal: after each window it says how much is written. What is in the file behind that is written again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +30,13 @@ from nmt.input_files import InputFiles
 from nmt.locking import exclusive, holder
 from nmt.printable import writable
 from nmt.translation.line_settings import recorded_defaults
-from nmt.translation.windows import whole_windows
+from nmt.writing import flush_to_disk
 
 INPUTS = ("input", "prefix", "score_target")
 """The names of input files in a record."""
 
 _VERSION = 1
+_WRITTEN = "written"
 _BLOCK = 1 << 20
 
 
@@ -43,8 +46,28 @@ class Begun:
 
     lines: int = 0
     """The number of finished input lines."""
+    entries: int = 0
+    """The number of lines, or of paragraphs, that they are."""
     bytes: int = 0
     """The size of their output."""
+
+    @staticmethod
+    def of(record: Mapping[str, Any]) -> Begun:
+        """What a record says.
+
+        Raises:
+            ValueError: the record is damaged.
+        """
+        match record.get(_WRITTEN, {}):
+            case {"lines": int(lines), "entries": int(entries), "bytes": int(size)} if min(lines, entries, size) >= 0:
+                return Begun(lines, entries, size)
+            case {**nothing} if not nothing:
+                return Begun()
+        raise ValueError
+
+
+_NOTHING = Begun()
+Note = Callable[[int, int], None]
 
 
 def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,26 +265,11 @@ class OutputFile:
                 f"{self.path}: was changed since nmt translate wrote it. It was left as it is: {self._ways_out()}"
             )
 
-    def begun(
-        self,
-        made: Mapping[str, Any],
-        lines: Iterable[Sequence[str]],
-        *,
-        window: int,
-        output_lines: int = 1,
-        entry_of: Callable[[int, bytes], int] | None = None,
-    ) -> Begun:
-        """The finished part of an interrupted output; empty if there is none.
-
-        Only complete windows count, so that the rest is translated in the same batches as without an interruption.
+    def begun(self, made: Mapping[str, Any]) -> Begun:
+        """The finished part of an interrupted output; empty if there is none. Call it after :meth:`claimed`.
 
         Args:
             made: the result of :func:`made_with`.
-            lines: all lines of the input, or of parallel files. Only read if there is an interrupted output.
-            window: the number of lines that are read before they are translated.
-            output_lines: the maximum number of output lines per input line.
-            entry_of: see :func:`nmt.translation.formats.entry_of`. Needed if an input line may have fewer than
-                ``output_lines`` output lines.
 
         Raises:
             DataError: the interrupted output was made with other models, inputs or settings.
@@ -271,39 +279,42 @@ class OutputFile:
         before = _read_record(self.partial_record)
         assert before is not None  # claimed() has checked it
         self._refuse_different(self.partial, before, made)
-        entry_of = entry_of or (lambda index, _: index // output_lines)
-        with self.partial.open("rb") as stream:
-            done = whole_windows(lines, window, _complete_entries(stream, entry_of, output_lines))
-            stream.seek(0)
-            kept = itertools.takewhile(lambda numbered: numbered[0] < done, _numbered(stream, entry_of))
-            return Begun(done, sum(len(line) for _, line in kept))
+        return Begun.of(before)
 
     @contextmanager
     def growing(
         self,
         made: Mapping[str, Any],
         *,
-        keep: int = 0,
+        after: Begun = _NOTHING,
         origin: Mapping[str, Any] | None = None,
         inputs: InputFiles | None = None,
-    ) -> Iterator[BinaryIO]:
+    ) -> Iterator[tuple[BinaryIO, Note]]:
         """Open the partial output. It is renamed when the body is done.
 
         Args:
             made: the result of :func:`made_with`.
-            keep: the size of an interrupted output to append to.
+            after: the finished part of an interrupted output to append to.
             origin: where models and input come from, recorded with the output.
             inputs: the files that the body reads.
+
+        Yields:
+            The file, and a function that notes in the journal that the output of so many lines and entries is written.
 
         Raises:
             DataError: an input changed, or another program created a file of the output's name in the meantime.
         """
         begun = {"version": _VERSION, "made_with": made, "origin": origin}
         # Written before the file that it describes: a partial output without a record is not recognised as ours.
-        _write_record(self.partial_record, begun)
+        _write_record(self.partial_record, begun | _journal(after))
         try:
-            with completing(self.path, keep=keep) as stream:
-                yield stream
+            with completing(self.path, keep=after.bytes) as stream:
+
+                def note(lines: int, entries: int) -> None:
+                    flush_to_disk(stream, self.partial)  # before the journal says that it is there
+                    _write_record(self.partial_record, begun | _journal(Begun(lines, entries, stream.tell())))
+
+                yield stream, note
                 stream.flush()
                 if inputs is not None and (changed := inputs.changed(made)):
                     # What was read belongs to no version of the input, so the output must never be resumed.
@@ -341,7 +352,7 @@ class OutputFile:
                 f"{self.path}: exists, but nmt translate did not write it, or it was changed since. It was left as "
                 f"it is: {self._ways_out()}"
             )
-        if self.partial.exists() and _read_record(self.partial_record) is None:
+        if self.partial.exists() and not self._has_journal():
             raise DataError(
                 f"{self.partial}: exists, but its record {self.partial_record.name} is missing or damaged. It was left "
                 f"as it is: {self._ways_out()}"
@@ -350,6 +361,14 @@ class OutputFile:
             raise DataError(
                 f"{path}: exists, but nmt translate did not write it. It was left as it is: {self._ways_out()}"
             )
+
+    def _has_journal(self) -> bool:
+        """Whether the record of the partial output says how much of it is written, and that much is there."""
+        record = _read_record(self.partial_record)
+        try:
+            return record is not None and Begun.of(record).bytes <= self.partial.stat().st_size
+        except ValueError:
+            return False
 
     def _foreign_records(self) -> list[Path]:
         """The files that have the name of a record but are not records."""
@@ -393,30 +412,8 @@ class OutputFile:
         return None if hashed and record.get("sha256") != _sha256(self.path) else record
 
 
-def _complete_entries(stream: BinaryIO, entry_of: Callable[[int, bytes], int], max_lines: int) -> int:
-    """The number of input lines whose output is complete.
-
-    The last input line counts only with the maximum number of output lines, because others might have followed.
-    """
-    entry = lines = 0
-    for number, _ in _numbered(stream, entry_of):
-        if number not in (entry, entry + 1):
-            break
-        lines = lines + 1 if number == entry else 1
-        entry = number
-    return entry + (lines >= max_lines)
-
-
-def _numbered(stream: BinaryIO, entry_of: Callable[[int, bytes], int]) -> Iterator[tuple[int, bytes]]:
-    """The lines of an output, each with the index of its input line, up to the first malformed line."""
-    for index, line in enumerate(stream):
-        try:
-            number = entry_of(index, line) if line.endswith(b"\n") else -1
-        except ValueError:
-            return
-        if number < 0:
-            return
-        yield number, line
+def _journal(begun: Begun) -> dict[str, Any]:
+    return {_WRITTEN: dataclasses.asdict(begun)}
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -31,16 +31,3 @@ def windows(lines: Iterable[L], size: int, *, max_characters: int = _MAX_CHARACT
         raise
     if window:
         yield window
-
-
-def whole_windows(lines: Iterable[L], size: int, done: int) -> int:
-    """The number of lines in the windows that the first ``done`` lines fill completely.
-
-    A translation that resumes after them reads the same windows, so it makes the same batches as without interruption.
-    """
-    filled = 0
-    for window in windows(lines, size):
-        if filled + len(window) > done:
-            break
-        filled += len(window)
-    return filled

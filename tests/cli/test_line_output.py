@@ -37,10 +37,20 @@ def copy(source: Path, output: Path, *, report: Path | None = None, paragraphs: 
         return translate_lines(streams, Copying(), streams.made_with({}), 1, "text", findings, alignment=False)
 
 
-def interrupt(output: OutputFile, source: Path, text: str, **made: str) -> None:
-    streams = Streams(source, {}, output.path, False, False, False, "error")
-    with pytest.raises(KeyboardInterrupt), output.growing(streams.made_with({}) | made) as stream:
+def interrupt(
+    output: OutputFile,
+    source: Path,
+    text: str,
+    *,
+    paragraphs: bool = False,
+    done: tuple[int, int] = (0, 0),
+    **made: str,
+) -> None:
+    """An output of which so many lines and entries are written."""
+    streams = Streams(source, {}, output.path, False, False, False, "error", paragraphs)
+    with pytest.raises(KeyboardInterrupt), output.growing(streams.made_with({}) | made) as (stream, note):
         stream.write(text.encode())
+        note(*done)
         raise KeyboardInterrupt
 
 
@@ -89,7 +99,7 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path, mo
     source, output, report = tmp_path / "in", OutputFile(tmp_path / "out"), tmp_path / "report"
     source.write_text("wrong a\nb\nc\nwrong d\n")
     copy(source, tmp_path / "all", report=report)
-    interrupt(output, source, "wrong a\nb\n")
+    interrupt(output, source, "wrong a\nb\n", done=(2, 2))
     shown = []
 
     @contextlib.contextmanager
@@ -111,12 +121,20 @@ def test_findings_in_paragraphs_are_named_by_the_first_lines_of_these(tmp_path):
     assert (tally.unit, tally.not_repaired) == ("paragraphs", [4])
 
 
-def test_an_interrupted_output_of_paragraphs_starts_over(tmp_path):
-    source, output = tmp_path / "in", OutputFile(tmp_path / "out")
-    source.write_text("a\nb\n\nc\n")
-    interrupt(output, source, "a b\n\n")
-    copy(source, output.path, paragraphs=True)
-    assert output.path.read_text() == "a\nb\n\nc\n"
+@pytest.mark.parametrize(("lines", "entries"), [(0, 0), (2, 1), (3, 2), (5, 3), (6, 4)])
+def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, capsys, lines, entries):
+    """Also behind a paragraph whose blank line is not done, and with the numbers of the whole text."""
+    source, output, report = tmp_path / "in", OutputFile(tmp_path / "out"), tmp_path / "report"
+    text = ["wrong", "b", "", "c", "d", "", "wrong", "e"]
+    source.write_text("\n".join(text) + "\n")
+    copy(source, tmp_path / "whole", paragraphs=True, report=tmp_path / "all")
+    written = "".join(f"{line}\n" for line in (tmp_path / "whole").read_text().splitlines()[:lines])
+    interrupt(output, source, written, paragraphs=True, done=(lines, entries))
+    tally = copy(source, output.path, paragraphs=True, report=report)
+    assert output.path.read_text() == (tmp_path / "whole").read_text() == source.read_text()
+    assert [json.loads(line)["line"] for line in report.read_text().splitlines()] == ([1, 7] if lines == 0 else [7])
+    assert tally.first_line == lines + 1
+    assert (f"resuming after line {lines} of" in capsys.readouterr().err) == (lines > 0)
 
 
 def test_a_part_is_translated_whatever_bytes_other_parts_hold(tmp_path):

@@ -292,14 +292,16 @@ _MADE = {"model": [{"model.safetensors": "00"}], "input": "ab", "beam": 4, "prec
 
 def _write_output(folder: Path) -> None:
     output = OutputFile(folder / "out.de")
-    with output.claimed(), output.growing(_MADE) as stream:
+    with output.claimed(), output.growing(_MADE) as (stream, _):
         stream.write(b"ein Brief kam\n" * 5)
 
 
 def _write_partial_output(folder: Path) -> None:
     try:
-        with OutputFile(folder / "out.de").growing(_MADE) as stream:
-            stream.write(b"ein Brief kam\n" * 5)
+        with OutputFile(folder / "out.de").growing(_MADE) as (stream, note):
+            stream.write(b"ein Brief kam\n" * 4)
+            note(4, 4)
+            stream.write(b"ein Brief kam\n")
             raise InterruptedError
     except InterruptedError:
         pass
@@ -311,7 +313,7 @@ def _read_output(folder: Path, made: dict[str, object] = _MADE) -> None:
     assert output.first_free() is not None
     with output.claimed():
         if not output.is_up_to_date(made):
-            output.begun(made, [(line,) for line in LINES], window=2)
+            output.begun(made)
 
 
 def _write_guard_report(folder: Path) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nmt.translation.formats import entry_of, formatted, formatted_score, lines_for_each
+from nmt.translation.formats import formatted, formatted_score
 from nmt.translation.results import BLANK, TranslatedText, Translation
 from nmt.translation.target_scorer import ScoredTarget
 
@@ -47,14 +47,6 @@ def test_jsonl_is_one_object_for_a_line():
     assert json.loads(line)["candidates"][1]["alignment"] == [1, None, 0]
 
 
-@pytest.mark.parametrize("form", ["text", "jsonl", "tsv", "moses", "pharaoh"])
-def test_each_line_of_output_says_what_line_of_input_it_stands_for(form):
-    each = lines_for_each(form, 2)
-    lines = [(number, line.encode()) for number in range(12) for line in formatted(FOUND, number + 1, 2, form)]
-    which = entry_of(form, each)
-    assert [which(index, line) for index, (_, line) in enumerate(lines)] == [number for number, _ in lines]
-
-
 def test_given_targets_are_aligned_too():
     scored = ScoredTarget(
         "the cat", "die Katze", ("▁die", "▁Kat", "ze"), (-0.5,) * 4, -2.0, -1.0, ("▁the", "▁c", "at"), (0, 2, 1)
@@ -75,8 +67,3 @@ def test_a_candidate_longer_than_the_models_positions_has_no_alignment_and_its_i
     [line] = formatted(translation, 1, 1, "jsonl")
     [candidate] = json.loads(line, parse_constant=pytest.fail)["candidates"]
     assert (candidate["score"], candidate["log_probability"]) == (None, None)
-
-
-@pytest.mark.parametrize(("form", "line"), [("moses", b"5 ||| Ein Haus ||| -1.5"), ("tsv", b"6\t1\t-1.5\tEin Haus")])
-def test_the_lines_of_a_later_part_are_counted_from_its_first(form, line):
-    assert entry_of(form, 2, first=5)(0, line) == 0

@@ -106,7 +106,7 @@ def test_each_paragraph_gets_its_translation_window_by_window():
     class Translator:
         source_lang = "en"
 
-        def translate_windows(self, pairs, line_number):
+        def translate_windows(self, pairs, done, line_number):
             for window in windows(pairs, 2):
                 yield [text.upper() for text, prefix in window if prefix == ""]
 
@@ -121,8 +121,7 @@ def test_errors_name_a_paragraph_by_its_first_line():
     class Translator:
         source_lang = "en"
 
-        def translate_windows(self, pairs, line_number):
-            done = 0
+        def translate_windows(self, pairs, done, line_number):
             for window in windows(pairs, 2):
                 yield [line_number(done + index) for index in range(len(window))]
                 done += len(window)
@@ -131,3 +130,7 @@ def test_errors_name_a_paragraph_by_its_first_line():
     found = [pair for window in module.translate_paragraphs(Translator(), text) for pair in window]
     assert [named for _, named in found] == [1, 3, 4, 5, 6, 7]
     assert all(paragraph.number == named for paragraph, named in found)
+    rest = [
+        pair for window in module.translate_paragraphs(Translator(), text[3:], done=2, done_lines=3) for pair in window
+    ]
+    assert rest == found[2:]

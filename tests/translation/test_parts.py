@@ -14,7 +14,7 @@ RECORD = {"input": "abc", "beam": 4}
 def write(whole, number: int, content: bytes, *, count: int = 3, record=RECORD, origin=None) -> OutputFile:
     part = Part(number, count)
     output = part.output_file(whole)
-    with output.growing(part.record(record), origin=origin) as stream:
+    with output.growing(part.record(record), origin=origin) as (stream, _):
         stream.write(content)
     return output
 
@@ -69,7 +69,7 @@ def test_what_is_joined_is_recorded_as_one_command_records_it(tmp_path):
     for number, content in ((1, b"a\n"), (2, b"b\n")):
         write(parts.path, number, content, count=2, origin=origin)
     assert join_parts(parts, RECORD, 2) == []
-    with undivided.growing(RECORD, origin=origin) as stream:
+    with undivided.growing(RECORD, origin=origin) as (stream, _):
         stream.write(b"a\nb\n")
     assert json.loads(parts.record.read_text()) == json.loads(undivided.record.read_text())
     assert recorded_output(parts.path)["origin"] == origin
@@ -99,7 +99,7 @@ def test_a_part_that_was_changed_is_not_joined(tmp_path):
 
 def test_an_interrupted_translation_without_parts_is_kept(tmp_path):
     whole = OutputFile(tmp_path / "out")
-    with pytest.raises(KeyboardInterrupt), whole.growing(RECORD) as stream:
+    with pytest.raises(KeyboardInterrupt), whole.growing(RECORD) as (stream, _):
         stream.write(b"hours of work\n")
         raise KeyboardInterrupt
     for number in (1, 2):
@@ -125,7 +125,7 @@ def test_a_part_that_differs_from_others_is_refused_before_it_is_translated(tmp_
 
 def test_parts_that_were_made_differently_stay_beside_a_complete_output(tmp_path):
     whole = OutputFile(tmp_path / "out")
-    with whole.growing(RECORD) as stream:
+    with whole.growing(RECORD) as (stream, _):
         stream.write(b"a\nb\n")
     other = write(whole.path, 2, b"b\n", count=2, record=RECORD | {"beam": 5})
     own = write(whole.path, 1, b"a\n", count=2)

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,55 +17,69 @@ LINES = [f"line {number}" for number in range(10)]
 RECORD = {"input": "abc", "beam": 4}
 
 
-def interrupted(output, content: bytes, record=RECORD) -> None:
-    with pytest.raises(KeyboardInterrupt), OutputFile(output).growing(record) as stream:
-        stream.write(content)
+def interrupted(output, content: bytes, record=RECORD, *, windows: Sequence[int] = ()) -> None:
+    """An output of which lines were written in windows, before more of a content was written that no journal notes."""
+    lines = content.splitlines(keepends=True)
+    with pytest.raises(KeyboardInterrupt), OutputFile(output).growing(record) as (stream, note):
+        done = 0
+        for size in windows:
+            stream.writelines(lines[done : done + size])
+            done += size
+            note(done, done)
+        stream.writelines(lines[done:])
         raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
-    ("content", "output_lines", "expected"),
+    ("content", "windows", "expected"),
     [
-        (b"", 1, Begun(0, 0)),
-        (b"a\nb\n", 1, Begun(0, 0)),  # a window is not whole yet
-        (b"a\nb\nc\n", 1, Begun(3, 6)),
-        (b"a\nb\nc\nd\ne\nhalf a li", 1, Begun(3, 6)),
-        (b"1\n2\n" * 5, 2, Begun(3, 12)),
-        (b"a\n" * 10, 1, Begun(10, 20)),  # the last window is as long as what is left
+        (b"a\nb\n", (), Begun(0, 0, 0)),  # the first window is not whole yet
+        (b"a\nb\nc\n", (3,), Begun(3, 3, 6)),
+        (b"a\nb\nc\nd\ne\nhalf a li", (3,), Begun(3, 3, 6)),
+        (b"a\n" * 10, (3, 3, 3, 1), Begun(10, 10, 20)),
     ],
 )
-def test_goes_on_behind_whole_windows_of_whole_lines(tmp_path, content, output_lines, expected):
+def test_goes_on_behind_what_the_journal_notes(tmp_path, content, windows, expected):
     output = tmp_path / "out"
-    interrupted(output, content)
+    interrupted(output, content, windows=windows)
     file = OutputFile(output)
     with file.claimed():
-        found = file.begun(RECORD, LINES, window=3, output_lines=output_lines)
+        found = file.begun(RECORD)
         assert found == expected
-        with file.growing(RECORD, keep=found.bytes) as stream:
+        with file.growing(RECORD, after=found) as (stream, _):
+            assert file.begun(RECORD) == expected  # a resumed output that is killed at once has lost nothing
             stream.write(b"rest\n")
     assert output.read_bytes() == content[: expected.bytes] + b"rest\n"
     assert sorted(tmp_path.iterdir()) == [file.record, output]
     assert file.is_up_to_date(RECORD)
 
 
+def test_a_window_counts_when_it_is_on_disk(tmp_path, monkeypatch):
+    """A power cut may leave the journal without what it says, if that was not flushed before."""
+    synced, fsync = [], os.fsync
+
+    def noting(number):
+        synced.append(str(Path(f"/proc/self/fd/{number}").readlink()))
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    interrupted(tmp_path / "out", b"a\nb\n", windows=(2,))
+    assert synced.index(str(tmp_path / "out.partial")) > 0
+    assert any("out.partial.json" in name for name in synced[synced.index(str(tmp_path / "out.partial")) + 1 :])
+
+
 @pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        (b"0 a\n0 b\n1 a\n2 a\n2 b\n", 3),
-        (b"0 a\n0 b\n1 a\n2 a\n", 0),  # another candidate might have followed
-        (b"0 a\n0 b\n1 a\n2 a\n3 a\n", 3),
-        (b"0 a\n1 a\n2 a\n2 b\n3", 3),
-        (b"0 a\n1 a\n2 a\n2 b\nx y\n4 a\n", 3),
-    ],
+    "written", [{"lines": 3}, {"lines": 3, "entries": 3, "bytes": 7}, {"lines": 3, "entries": 3, "bytes": -1}, 5, None]
 )
-def test_lines_that_number_themselves_need_not_be_as_many(tmp_path, content, lines):
+def test_a_part_that_is_not_as_its_journal_says_is_left_as_it_is(tmp_path, written):
     output = tmp_path / "out"
-    interrupted(output, content)
-    found = OutputFile(output).begun(
-        RECORD, LINES, window=3, output_lines=2, entry_of=lambda _, line: int(line.split(b" ")[0])
-    )
-    kept = content[: found.bytes]
-    assert (found.lines, kept.endswith((b"2 b\n", b"2 a\n"))) == (lines, lines == 3)
+    interrupted(output, b"a\nb\nc\n", windows=(3,))
+    record = OutputFile(output).partial_record
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"written": written}))
+    files = contents(tmp_path)
+    with pytest.raises(DataError, match=r"out\.partial\.json is missing or damaged.*--fresh"), claimed(output):
+        pass
+    assert contents(tmp_path) == files
 
 
 def test_a_model_is_told_by_its_files_with_and_without_recorded_checksums(tmp_path):
@@ -79,7 +94,7 @@ def test_a_model_is_told_by_its_files_with_and_without_recorded_checksums(tmp_pa
 
 def complete(output, content: bytes = b"a\nb\n", record=RECORD) -> OutputFile:
     file = OutputFile(output)
-    with file.claimed(), file.growing(record) as stream:
+    with file.claimed(), file.growing(record) as (stream, _):
         stream.write(content)
     return file
 
@@ -89,7 +104,7 @@ def contents(folder) -> dict[str, bytes]:
 
 
 def test_nothing_begun_is_the_beginning(tmp_path):
-    assert OutputFile(tmp_path / "out").begun(RECORD, LINES, window=3) == Begun(0, 0)
+    assert OutputFile(tmp_path / "out").begun(RECORD) == Begun()
     assert not OutputFile(tmp_path / "out").is_up_to_date(RECORD)
 
 
@@ -132,24 +147,24 @@ def test_another_setting_or_input_is_refused_by_name(tmp_path):
     output = tmp_path / "out"
     interrupted(output, b"a\nb\nc\n")
     with pytest.raises(DataError, match=r"beam \(4 then, 5 now\).*--fresh to start over in .*out-2"):
-        OutputFile(output).begun(RECORD | {"beam": 5}, LINES, window=3)
+        OutputFile(output).begun(RECORD | {"beam": 5})
     with pytest.raises(DataError, match="made differently: input"):
-        OutputFile(output).begun(RECORD | {"input": "other"}, LINES, window=3)
+        OutputFile(output).begun(RECORD | {"input": "other"})
 
 
 def test_a_difference_in_a_damaged_record_can_be_printed(tmp_path):
     interrupted(tmp_path / "out", b"a\n", record=RECORD | {"beam": "\ud800"})
     with pytest.raises(DataError, match=r"beam \(\\ud800 then, 4 now\)"):
-        OutputFile(tmp_path / "out").begun(RECORD, LINES, window=3)
+        OutputFile(tmp_path / "out").begun(RECORD)
 
 
 def test_lines_that_were_valid_are_the_same_if_invalid_ones_are_replaced(tmp_path):
     strict, lenient = RECORD | {"invalid_utf8": "error"}, RECORD | {"invalid_utf8": "replace"}
-    interrupted(tmp_path / "out", b"a\nb\nc\n", strict)
-    assert OutputFile(tmp_path / "out").begun(lenient, LINES, window=3).lines == 3
+    interrupted(tmp_path / "out", b"a\nb\nc\n", strict, windows=(3,))
+    assert OutputFile(tmp_path / "out").begun(lenient).lines == 3
     interrupted(tmp_path / "other", b"a\nb\nc\n", lenient)
     with pytest.raises(DataError, match=r"invalid_utf8 \(replace then, error now\)"):
-        OutputFile(tmp_path / "other").begun(strict, LINES, window=3)
+        OutputFile(tmp_path / "other").begun(strict)
     assert complete(tmp_path / "whole", record=strict).is_up_to_date(lenient)
 
 
@@ -226,19 +241,24 @@ def test_an_input_that_cannot_be_read_again_is_never_taken_for_the_same(tmp_path
     file = OutputFile(output)
     with pytest.raises(DataError, match=r"cannot be compared.*--fresh"), file.claimed():
         file.is_up_to_date(RECORD | {"input": now})
-        file.begun(RECORD | {"input": now}, LINES, window=3)
+        file.begun(RECORD | {"input": now})
     assert contents(tmp_path) == files
 
 
 def test_what_another_program_wrote_meanwhile_is_left_as_it_is(tmp_path):
     file = OutputFile(tmp_path / "out")
-    with pytest.raises(DataError, match="another program wrote it"), file.claimed(), file.growing(RECORD) as stream:
+    with (
+        pytest.raises(DataError, match="another program wrote it"),
+        file.claimed(),
+        file.growing(RECORD) as (stream, note),
+    ):
         stream.write(b"a\nb\nc\n")
+        note(3, 3)
         file.path.write_text("of a user")
     assert file.path.read_text() == "of a user"
     file.path.unlink()
     with file.claimed():
-        assert file.begun(RECORD, LINES[:3], window=3) == Begun(3, 6)
+        assert file.begun(RECORD) == Begun(3, 3, 6)
 
 
 def test_a_claimed_output_is_refused_to_others_and_leaves_no_lock(tmp_path):
@@ -253,7 +273,7 @@ def test_killed_at_the_very_end_it_is_ours_all_the_same(tmp_path, moment):
     """As if killed just before the complete output takes its name, or just after."""
     file = OutputFile(tmp_path / "out")
     whole = b"".join(f"{line}\n".encode() for line in LINES)
-    interrupted(file.path, whole)
+    interrupted(file.path, whole, windows=(10,))
     left = contents(tmp_path)
     complete(file.path, whole)
     record = file.record.read_bytes()
@@ -263,9 +283,9 @@ def test_killed_at_the_very_end_it_is_ours_all_the_same(tmp_path, moment):
             (tmp_path / name).write_bytes(content)
         with file.claimed():
             assert not file.is_up_to_date(RECORD)
-            found = file.begun(RECORD, LINES, window=3)
-            assert found == Begun(10, len(whole))
-            with file.growing(RECORD, keep=found.bytes):
+            found = file.begun(RECORD)
+            assert found == Begun(10, 10, len(whole))
+            with file.growing(RECORD, after=found):
                 pass
     else:
         file.partial_record.write_bytes(left["out.partial.json"])
@@ -290,7 +310,7 @@ def test_an_input_that_changes_while_it_is_read_gives_no_complete_output(tmp_pat
     source.write_text("a\nb\nc\n")
     inputs, record = InputFiles.of({"input": source}), made_with([], {"input": source}, {})
     message = r"in: changed while it was read\. .*out was not completed; .* is in .*out\.partial\..*--fresh"
-    with pytest.raises(DataError, match=message), output.growing(record, inputs=inputs) as stream:
+    with pytest.raises(DataError, match=message), output.growing(record, inputs=inputs) as (stream, _):
         stream.write(b"A\n")
         change(source)
     assert output.partial.read_bytes() == b"A\n"
@@ -299,14 +319,14 @@ def test_an_input_that_changes_while_it_is_read_gives_no_complete_output(tmp_pat
     # Not even the former input resumes it: nobody knows which lines were read from which version.
     source.write_text("a\nb\nc\n")
     with pytest.raises(DataError, match="made differently: input"):
-        output.begun(made_with([], {"input": source}, {}), LINES, window=1)
+        output.begun(made_with([], {"input": source}, {}))
 
 
 def test_an_input_with_a_new_time_but_the_same_content_has_not_changed(tmp_path):
     source, output = tmp_path / "in", OutputFile(tmp_path / "out")
     source.write_text("a\n")
     inputs, record = InputFiles.of({"input": source}), made_with([], {"input": source}, {})
-    with output.growing(record, inputs=inputs) as stream:
+    with output.growing(record, inputs=inputs) as (stream, _):
         stream.write(b"A\n")
         os.utime(source, (1, 1))
     assert output.path.read_bytes() == b"A\n"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import DataError
-from nmt.translation.windows import whole_windows, windows
+from nmt.translation.windows import windows
 
 
 @given(st.lists(st.text(max_size=5), max_size=30), st.integers(1, 7), st.integers(1, 20))
@@ -15,16 +15,6 @@ def test_windows_hold_all_lines_in_order_and_are_bounded(lines, size, characters
     for window in found:
         assert 1 <= len(window) <= size
         assert sum(map(len, window[:-1])) < characters
-
-
-@given(st.lists(st.text(max_size=5), max_size=30), st.integers(1, 7), st.integers(0, 31))
-def test_whoever_goes_on_behind_whole_windows_makes_the_same_ones(lines, size, done):
-    begin = whole_windows(lines, size, done)
-    assert begin <= done
-    assert begin == len(lines) or done - begin < size
-    every = list(windows(lines, size))
-    rest = list(windows(lines[begin:], size))
-    assert every[len(every) - len(rest) :] == rest
 
 
 def test_lines_before_an_error_come_first():
