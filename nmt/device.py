@@ -373,7 +373,7 @@ def begin_to_host(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
     """Begin to copy a tensor to main memory; the result waits for the copy. The host need not wait for a CUDA GPU."""
     if tensor.device.type != "cuda":
         return lambda: tensor
-    copy = torch.empty(tensor.shape, dtype=tensor.dtype).pin_memory()
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
     copy.copy_(tensor, non_blocking=True)
     is_copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
     is_copied.record()

@@ -54,7 +54,7 @@ def translate_lines(
     """
     tally = Tally("paragraphs" if streams.paragraphs else "lines", language_tags=translator.language_tags)
 
-    def note(found: Iterable[tuple[int, Translation]]) -> None:
+    def count(found: Iterable[tuple[int, Translation]]) -> None:
         for number, translation in found:
             tally.add(number, translation)
             report.add(number, translation)
@@ -64,7 +64,7 @@ def translate_lines(
         done = before.lines
         for window in translator.translate_windows(pairs, done=done):
             found = list(enumerate(window, start=done + 1))
-            note(found)
+            count(found)
             done += len(window)
             yield (
                 done,
@@ -74,7 +74,7 @@ def translate_lines(
     def work_on_paragraphs(pairs: Pairs, before: Begun) -> Iterator[tuple[int, list[list[str]]]]:
         lines = (line for line, _ in pairs)
         for window in translate_paragraphs(translator, lines, done=before.entries, done_lines=before.lines):
-            note((paragraph.number, translation) for paragraph, translation in window)
+            count((paragraph.number, translation) for paragraph, translation in window)
             yield (
                 window[-1][0].last,
                 [
@@ -154,7 +154,8 @@ def _write_output(streams: Streams, work: Work, record: Mapping[str, Any], *, wi
         note: Note | None = None
         if streams.to_file:
             growing = output.growing(record, after=before, origin=streams.origin, inputs=streams.inputs)
-            out, note = stack.enter_context(growing)
+            out, noted = stack.enter_context(growing)
+            note = noted if streams.can_be_resumed else None
             stack.enter_context(_reporting_the_rest(streams, output.partial, window))
         elif str(streams.output) != STDIN:
             out = stack.enter_context(open_stream(streams.output))

@@ -144,7 +144,7 @@ class Streams:
             raise not_parallel((str(self.input), lines), (str(path), others))
 
     def _check_part(self) -> None:
-        if not self.can_be_resumed:
+        if not self.can_be_resumed or self.paragraphs:
             raise ConfigError(
                 "--part needs an --input FILE of lines that can be read again, and an --output FILE, which the parts "
                 "are joined to."
@@ -196,8 +196,7 @@ class Streams:
     @property
     def can_be_resumed(self) -> bool:
         """Whether an interrupted output can be resumed."""
-        # A paragraph takes any number of lines in the output, so a partial output does not show where it ends.
-        return self.to_file and not self.paragraphs and all(map(can_be_read_again, self._files.values()))
+        return self.to_file and all(map(can_be_read_again, self._files.values()))
 
     @property
     def _parallel(self) -> Path | None:

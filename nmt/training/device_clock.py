@@ -8,10 +8,11 @@ import torch
 
 
 def start_clock(device: torch.device) -> Callable[[], Callable[[], float | None]]:
-    """Begin with the work that is queued from now on. The result ends with the work that was queued until it is called.
+    """Measure the work that is queued from now on.
 
-    Its own result is the seconds between both, to be asked for when the device has done the work; None if the device is
-    no CUDA GPU: the work of a CPU is measured by the host's clock.
+    Returns:
+        A function that stops the clock. It returns a function that reads the seconds once the device has done the work;
+        these are None on other devices than CUDA GPUs, where the host's clock measures.
     """
     if device.type != "cuda":
         return lambda: lambda: None

@@ -73,15 +73,19 @@ class GradientBuffer:
                 self.gradients.mul_(scale)
             self._ranks.all_reduce(self._all)
             return
-        while len(self._sent) < len(self._buckets):
-            self._send_next(scale)
+        self.send_rest(scale)
         self._sent.append(self._ranks.begin_all_reduce(self.figures))
         for wait in self._sent:
             wait()
         self._sent.clear()
 
+    def send_rest(self, scale: float) -> None:
+        """Send the buckets that the last backward pass has not sent. Then all ranks have sent the same."""
+        while len(self._sent) < len(self._buckets):
+            self._send_next(scale)
+
     def finish_exchange(self) -> None:
-        """Send the rest of gradients of which ranks may have sent a part, and wait for all; they are of no use."""
+        """End an exchange that may have begun. Its result is not used."""
         if self._buckets:
             self.all_reduce()
 

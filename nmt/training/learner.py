@@ -100,7 +100,7 @@ class Learner:
         )
         self._message = Message(self._buffer.figures, ranks)
         self._is_begun = False
-        """Whether an exchange of gradients may have begun that has not ended."""
+        """Whether gradients were computed that no step has used."""
         self._busy_seconds = 0.0 if hardware.device.type == "cuda" else None
         """The time that a GPU worked on the previous update; None on other devices."""
 
@@ -169,12 +169,14 @@ class Learner:
 
     @property
     def reads_late(self) -> bool:
-        """Whether to read the figures of an update when the gradients of the next one are queued: on a GPU that need
-        not wait for the host. In fp16 the figures decide the scale of the next loss."""
+        """Whether the figures of an update are read after the gradients of the next one are queued.
+
+        A GPU then need not wait for the host. fp16 reads at once: the figures decide the scale of the next loss.
+        """
         return self._hardware.device.type == "cuda" and self._hardware.precision != "fp16"
 
     def read(self, step: Step) -> UpdateResult:
-        """Read the figures of an update, its third part; before the step of the next one.
+        """Read the figures of an update, its third part. Call this before the step of the next update.
 
         The host waits for the device here, and nowhere else.
         """
@@ -275,6 +277,8 @@ class Learner:
             return self.compute_gradients(
                 batches, update=update, target_tokens=target_tokens, loss_scale=loss_scale, sends=sends
             )
+        if sends:  # before anything that waits for the device, which may wait for other ranks
+            self._buffer.send_rest(1 / loss_scale)
         if unfit is not None:
             release_memory(self._hardware.device)
             if unfit.pairs == 1 and (not self.is_compiled or unfit.longer_side_tokens > self._positions(unfit) // 2):

@@ -34,10 +34,6 @@ class _Update:
 
     plan: PlannedUpdate
     number: int
-    begin: float
-    """When the update before it was done."""
-    waited: float
-    """Seconds that the loop waited for its batches."""
 
 
 class Trainer:
@@ -73,6 +69,10 @@ class Trainer:
         self._limits = Limits(config, progress)
         self._stop = stop
         self._start = 0.0
+        self._since = 0.0
+        """When the update before was done, with all that follows it."""
+        self._waited = 0.0
+        """Seconds that the loop has waited for batches since then."""
         self._learning_rate = 0.0
         """Of the last update."""
 
@@ -93,6 +93,7 @@ class Trainer:
                     self._save(again=True)
                     return ending
 
+            self._since = time.perf_counter()
             with closing(self._planned_updates()) as planned:
                 for result in self._updates(planned):
                     ending = self._ending(result)
@@ -109,6 +110,7 @@ class Trainer:
                         self._log_updates()
                         self._learner.drop()
                         return ending
+                    self._since = time.perf_counter()
             # A signal came while the loop waited for data.
             self._save()
             return Ending.INTERRUPTED
@@ -152,22 +154,31 @@ class Trainer:
         On a GPU, the gradients of the next update are queued by then, so that it need not wait for the host.
         """
         before: tuple[_Update, Step] | None = None
-        begin = time.perf_counter()
-        for plan in planned:
-            number = self.progress.update + (1 if before is None else 2)
-            update = _Update(plan, number, begin, waited=time.perf_counter() - begin)
-            gradients = self._begin(update)
+        last = self._config.training.max_updates
+        plans = iter(planned)
+        while True:
+            try:
+                begin = time.perf_counter()
+                plan = next(plans, None)
+                self._waited += time.perf_counter() - begin
+                if plan is None:
+                    break
+                update = _Update(plan, self.progress.update + (1 if before is None else 2))
+                gradients = self._begin(update)
+            except Exception:
+                # What was made is not lost. Several ranks cannot go on together once one has failed.
+                if before is not None and self._ranks.size == 1:
+                    yield self._finish(*before)
+                raise
             if before is not None:
                 yield self._finish(*before)
-                if not self._learner.is_begun:
+                if not self._learner.is_begun:  # the update before was made again
                     gradients = self._begin(update)
-                update.begin = time.perf_counter()
             self._learning_rate = self._next_learning_rate()
             before = update, self._step(update, gradients)
-            if not self._learner.reads_late:
+            if not self._learner.reads_late or update.number == last:
                 yield self._finish(*before)
                 before = None
-            begin = time.perf_counter()
         if before is not None:
             yield self._finish(*before)
 
@@ -183,7 +194,7 @@ class Trainer:
 
     def _step(self, update: _Update, gradients: Gradients) -> Step:
         """Change the weights by the gradients of an update. Those of the update before are final."""
-        report = Report(bool(self._stop), self._run_seconds(), time.perf_counter() - update.begin)
+        report = Report(bool(self._stop), self._run_seconds(), time.perf_counter() - self._since)
         return self._learner.step(gradients, self._learning_rate, report)
 
     def _finish(self, update: _Update, step: Step) -> UpdateResult:
@@ -205,9 +216,9 @@ class Trainer:
         if scale is not None:
             scale.adapt(overflowed=result.outcome is UpdateOutcome.SKIPPED)
         self._count_skipped(plan, result, could_be_scaled=could_be_scaled)
-        self._meter.add(
-            result, time.perf_counter() - update.begin, update.waited, memory_in_use(self._learner.model.device)
-        )
+        memory = memory_in_use(self._learner.model.device)
+        self._meter.add(result, time.perf_counter() - self._since, self._waited, memory)
+        self._waited = 0.0
         self._writer.check()
         self._log_warnings()
         if progress.update % self._config.logging.every_updates == 0:
@@ -245,6 +256,7 @@ class Trainer:
             count, progress.skipped_in_a_row = progress.skipped_in_a_row, 0
             self._save()
             self._writer.finish()
+            self._learner.drop()
             self._ranks.gather(None)  # the first rank to fail ends all: none does before all is saved
             raise TrainingError(
                 f"{count} updates in a row had gradients that are not finite, the last one update {progress.update:,}; "

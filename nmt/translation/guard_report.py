@@ -8,13 +8,13 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from nmt.config.documents import parse_json
 from nmt.errors import DataError
 from nmt.locking import exclusive, holder
 from nmt.translation.results import Translation
-from nmt.writing import open_to_write
+from nmt.writing import flush_to_disk, open_to_write
 
 FIELDS = ("line", "problems", "repaired", "source", "translation")
 # An incomplete first record, left by a crash or a full disk. A complete object ends with a brace.
@@ -32,7 +32,7 @@ class GuardReport:
         """
         self.path = path
         """The file. :meth:`claimed` may choose another one."""
-        self._stream: IO[bytes] | None = None
+        self._stream: BinaryIO | None = None
 
     @contextlib.contextmanager
     def claimed(self, *, fresh: bool = False) -> Iterator[GuardReport]:
@@ -96,8 +96,12 @@ class GuardReport:
         self._stream.write(record.encode("utf-8", errors="replace") + b"\n")
 
     def flush(self) -> None:
-        """Flush buffered records to the operating system."""
-        if self._stream is not None:
+        """Flush buffered records; those in a file to disk, before the translation is noted as done."""
+        if self._stream is None or self.path is None:
+            return
+        if self.path.is_file():
+            flush_to_disk(self._stream, self.path)
+        else:
             self._stream.flush()
 
     def close(self) -> None:

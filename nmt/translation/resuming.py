@@ -3,7 +3,7 @@
 A record beside it lists the models, inputs and settings of the output: ``OUT.partial.json`` until it is complete, then
 ``.OUT.nmt.json``. The record distinguishes our outputs from other files, which are never touched. It also keeps an
 output from being resumed with different models, inputs or settings. Until the output is complete, the record is also a
-journal: after each window it says how much is written. What is in the file behind that is written again.
+journal: after each window it says how much is written. Output after that place is written again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Begun:
     lines: int = 0
     """The number of finished input lines."""
     entries: int = 0
-    """The number of lines, or of paragraphs, that they are."""
+    """The number of finished translations: of lines, or of paragraphs."""
     bytes: int = 0
     """The size of their output."""
 
@@ -58,16 +58,15 @@ class Begun:
         Raises:
             ValueError: the record is damaged.
         """
-        match record.get(_WRITTEN, {}):
+        match record.get(_WRITTEN):
             case {"lines": int(lines), "entries": int(entries), "bytes": int(size)} if min(lines, entries, size) >= 0:
                 return Begun(lines, entries, size)
-            case {**nothing} if not nothing:
-                return Begun()
         raise ValueError
 
 
 _NOTHING = Begun()
 Note = Callable[[int, int], None]
+"""Notes in the journal that the output of so many input lines, and of so many entries, is written."""
 
 
 def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -299,7 +298,7 @@ class OutputFile:
             inputs: the files that the body reads.
 
         Yields:
-            The file, and a function that notes in the journal that the output of so many lines and entries is written.
+            The file, and a function that notes in the journal what is written.
 
         Raises:
             DataError: an input changed, or another program created a file of the output's name in the meantime.
@@ -318,7 +317,10 @@ class OutputFile:
                 stream.flush()
                 if inputs is not None and (changed := inputs.changed(made)):
                     # What was read belongs to no version of the input, so the output must never be resumed.
-                    _write_record(self.partial_record, begun | {"made_with": {**made, **dict.fromkeys(changed, "")}})
+                    _write_record(
+                        self.partial_record,
+                        begun | _journal(after) | {"made_with": {**made, **dict.fromkeys(changed, "")}},
+                    )
                     raise inputs.error(
                         changed,
                         f"{self.path} was not completed; what was translated is in {self.partial}. To start over, "

@@ -105,6 +105,7 @@ def main() -> None:
             if getattr(self, "fails_once", False) and batches:
                 self.fails_once = False
                 self._buffer.clear()
+                self._buffer.send_rest(1.0)
                 return max(batches, key=lambda batch: batch.positions)
             unfit = super().compute_gradients(batches, update=update, **options)
             if what == "poison" and rank == at_rank and update >= at_update:

@@ -104,12 +104,36 @@ def test_an_update_that_is_read_late_and_comes_again(run_training, tmp_path, mon
 
     monkeypatch.setattr(Learner, "compute_gradients", failing)
     assert run_training(tmp_path / "run", *exact).progress.micro_batch_tokens < 100_000
-    assert begun[at - 1 : at + 3] == ([at, at + 1, at, at + 1] if at < 20 else [20, 21, 20])
+    assert begun[at - 1 :][:4] == (
+        [at, at + 1, at, at + 1] if at < 20 else [20, 20]
+    )  # nothing comes after the last one
     one, other = (
         torch.cat([tensor.flatten() for name, tensor in saved(tmp_path / name, 20).items() if "learnt." in name])
         for name in ("straight", "run")
     )
     assert (one - other).norm() <= 1e-9 * one.norm()
+
+
+@pytest.mark.usefixtures("late")
+@pytest.mark.parametrize("updates", [5, 20])
+def test_an_error_in_the_next_update_loses_nothing(run_training, tmp_path, straight, monkeypatch, updates):
+    begin = Learner.begin
+
+    def failing(self, batches, *, update, **options):
+        if update == 6:
+            raise ValueError("a mistake of this test")
+        return begin(self, batches, update=update, **options)
+
+    monkeypatch.setattr(Learner, "begin", failing)
+    if updates == 5:  # the next one is not even begun
+        assert run_training(tmp_path / "run", "training.max_updates=5").ending is Ending.UPDATES
+    else:
+        with pytest.raises(ValueError, match="a mistake of this test") as error:
+            run_training(tmp_path / "run")
+        assert error.value.__notes__ == ["It happened after update 5."]
+    assert list(checkpoints(tmp_path / "run")) == [5]
+    assert_same_checkpoint(straight, tmp_path / "run", 5)
+    assert [record["update"] for record in records(tmp_path / "run", "validation")] == ([5] if updates == 5 else [])
 
 
 def test_a_finished_run_says_so_and_does_nothing(run_training, straight, listener):

@@ -28,6 +28,8 @@ from nmt.training.input.feed import UPDATES_AHEAD, Epochs
 from nmt.training.ranks.exchange import EXCHANGE_TIMEOUT, Ranks
 
 Shards = ParallelShards | MixedShards
+# One rank may hold an update and its next one, with others ahead, when another still opens the one before.
+_UPDATES_APART = UPDATES_AHEAD + 2
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class TrainingData:
                         dropout=dropout,
                         seed=seed,
                         writer=ranks.local_rank == 0,
-                        keep=UPDATES_AHEAD + 1 if ranks.local_size > 1 else 0,
+                        keep=_UPDATES_APART if ranks.local_size > 1 else 0,
                         timeout_seconds=EXCHANGE_TIMEOUT.total_seconds(),
                     )
                 )

@@ -107,8 +107,7 @@ class Message:
         return torch.where(self._row[_SUMS + _FITTING :: _PER_RANK].amax() > 0, torch.inf, norm)
 
     def begin_to_host(self, norm: Tensor) -> Callable[[], Tensor]:
-        """Begin to copy the summed row, and the norm of the gradients behind it, to the host; the result waits for
-        it."""
+        """Begin to copy the summed row to the host, followed by the norm of the gradients; the result waits for it."""
         return begin_to_host(torch.cat([self._row, norm[None]]))
 
     @staticmethod
