@@ -127,7 +127,8 @@ def normalise_differently(project: Path) -> None:
 
 def interrupt_translation(project: Path) -> None:
     (project / "out.partial").write_text("x\n")
-    (project / "out.partial.json").write_text(json.dumps({"version": 1, "made_with": {}}))
+    journal = {"lines": 0, "entries": 0, "bytes": 0}
+    (project / "out.partial.json").write_text(json.dumps({"version": 1, "made_with": {}, "written": journal}))
 
 
 def write_tables(project: Path) -> None:
