@@ -30,8 +30,8 @@ from nmt.writing import WriteError
 _LISTED = 20
 
 Work = Callable[[Pairs, Begun], Iterator[tuple[int, list[list[str]]]]]
-"""Turns pairs of lines, and what is done before them, into windows: how many lines are done then, and what to write for
-each line or paragraph."""
+"""Works on pairs of lines, window by window, after what is done. Yields how many lines are done then, and what to write
+for each line or paragraph. Lines are counted from the beginning of the input, also in a part of it."""
 
 
 def translate_lines(

@@ -28,9 +28,9 @@ from nmt.writing import WriteError
 _NAMED_PAIRS = 1_000
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Update:
-    """An update that is being made."""
+    """An update of the plan, with its number in the run."""
 
     plan: PlannedUpdate
     number: int
@@ -155,11 +155,10 @@ class Trainer:
         """
         before: tuple[_Update, Step] | None = None
         last = self._config.training.max_updates
-        plans = iter(planned)
         while True:
             try:
                 begin = time.perf_counter()
-                plan = next(plans, None)
+                plan = next(planned, None)
                 self._waited += time.perf_counter() - begin
                 if plan is None:
                     break
@@ -176,7 +175,7 @@ class Trainer:
                     gradients = self._begin(update)
             self._learning_rate = self._next_learning_rate()
             before = update, self._step(update, gradients)
-            if not self._learner.reads_late or update.number == last:
+            if not self._learner.reads_late or update.number == last:  # after the last, no data is waited for
                 yield self._finish(*before)
                 before = None
         if before is not None:
