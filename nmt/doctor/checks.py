@@ -170,9 +170,9 @@ def _check_steps(hardware: Hardware) -> Check:
     target_BT = slots.pad(inputs.target.tokens_N[:, None])[:, :, 0]
     encoded = model.encode(inputs.source)
     whole_BTV = slots.pad(model.decode(inputs.target, encoded).log_softmax(-1))
-    state, differences = model.start(encoded), []
+    state, differences = model.start(encoded, beam=1, room=target_BT.shape[1]), []
     for position in range(target_BT.shape[1]):
-        logits_BV, state = model.step(target_BT[:, position : position + 1], state)
+        logits_BV = model.step(target_BT[:, position : position + 1], state, position)
         is_piece_B = target_BT[:, position] != Vocabulary.PAD
         differences.append((logits_BV.log_softmax(-1) - whole_BTV[:, position])[is_piece_B].abs().amax())
     off, allowed = torch.stack(differences).max().item(), 1e-4

@@ -175,10 +175,11 @@ def operations_per_token(config: Config, source_length: int) -> float:
     measured."""
     with torch.device("meta"), torch.inference_mode():
         model = Transformer(config.model, config.data.vocab_size).eval()
+        source = model.packed(torch.ones(1, source_length, dtype=torch.long), [source_length])
+        first = model.start(model.encode(source), beam=1, room=1)
         with FlopCounterMode(display=False) as counter:
-            source = model.packed(torch.ones(1, source_length, dtype=torch.long), [source_length])
-            state = model.start(model.encode(source))
-            for beam in (1, *[BEAM] * (_LENGTH - 1)):  # the first step has one hypothesis
-                state = state.select(torch.zeros(1, beam, dtype=torch.long))
-                _, state = model.step(torch.ones(1, beam, dtype=torch.long), state)
+            state = model.start(model.encode(source), beam=BEAM, room=_LENGTH)
+            model.step(torch.ones(1, 1, dtype=torch.long), first, 0)  # the first step has one hypothesis
+            for step in range(1, _LENGTH):
+                model.step(torch.ones(1, BEAM, dtype=torch.long), state, step)
     return float(counter.get_total_flops()) / _LENGTH

@@ -5,15 +5,15 @@ In training the whole target is there at once (:class:`WholeTarget`). In a searc
 wrote, and a mask tells each hypothesis which of them are its own past. To follow another hypothesis is to take over a
 row of that mask; no key or value is copied.
 
-Shapes: B sentences, W hypotheses of each (the beam), S source pieces, X pieces written by all hypotheses of a sentence
-together, H heads, K size of a head's queries and keys, V size of a head's values.
+Shapes: B sentences, W hypotheses of each (the beam), S source pieces, R steps that there is room for, X = R · W slots
+of written pieces, H heads, K size of a head's queries and keys, V size of a head's values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +22,11 @@ from nmt.model.attention import MultiHeadAttention
 from nmt.model.masks import AdditiveMask, Mask, PaddedRows, additive_mask
 from nmt.model.packing import PackedSequences
 from nmt.model.slots import Slots
+
+Step = int | Tensor
+"""The number of pieces that each hypothesis has read; on the device (1) if a GPU records the step."""
+Resize = Callable[[Tensor, tuple[int, ...]], Tensor]
+"""Makes a tensor of a shape from one of another shape."""
 
 
 class Past(Protocol):
@@ -33,28 +38,6 @@ class Past(Protocol):
 
     def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """Keys and values of the encoded source, and their mask."""
-        ...
-
-
-class SearchState(Protocol):
-    """The state of a search: the input of :meth:`Transformer.step` beside the next pieces."""
-
-    @property
-    def position(self) -> int | Tensor:
-        """The position of the pieces that a step reads."""
-        ...
-
-    def begin_step(self, hypotheses: Slots, neighbours: int | None) -> tuple[Sequence[Past], Self]:
-        """What each layer attends to in a step, and the state after it but for the pieces that the layers write.
-
-        Args:
-            hypotheses: where the rows lie among the places of all beams (B, W).
-            neighbours: how many steps back a piece attends; None if to all.
-        """
-        ...
-
-    def end_step(self, pasts: Sequence[Any]) -> Self:
-        """The state after a step, with what its layers wrote."""
         ...
 
 
@@ -85,144 +68,135 @@ class WholeTarget:
 
 
 @dataclass(frozen=True)
-class Growing:
-    """Grows along X as by ``torch.cat``. Appending writes into the memory of this value: append to each value once."""
+class LayerCache:
+    """Keys and values of one decoder layer."""
 
-    buffer_BHXK: Tensor
-    """Filled up to :attr:`length`."""
-    length: int = 0
-
-    def last(self, positions: int) -> Tensor:
-        """The positions appended last (B, H, X, K)."""
-        return self.buffer_BHXK[:, :, self.length - positions : self.length]
-
-    def append(self, new_BHWK: Tensor, room: int) -> Growing:
-        """Add positions.
-
-        Args:
-            room: further positions to make room for, if there is no room for the new ones.
-        """
-        buffer_BHXK, length = self.buffer_BHXK, self.length + new_BHWK.shape[2]
-        if length > buffer_BHXK.shape[2]:
-            sentences, heads, _, size = new_BHWK.shape
-            buffer_BHXK = new_BHWK.new_empty(sentences, heads, length + room, size)
-            buffer_BHXK[:, :, : self.length] = self.last(self.length)
-        buffer_BHXK[:, :, self.length : length] = new_BHWK
-        return Growing(buffer_BHXK, length)
-
-    def select(self, sentences_B: Tensor) -> Growing:
-        """Keep only some sentences."""
-        return Growing(self.buffer_BHXK.index_select(0, sentences_B), self.length)
-
-
-@dataclass(frozen=True)
-class LayerState:
-    """Keys and values of one decoder layer: of the pieces written so far, and of the memory."""
-
-    key: Growing
-    value: Growing
-    memory_key_BHSK: Tensor
-    memory_value_BHSV: Tensor
+    written: tuple[Tensor, Tensor]
+    """Of the pieces in each slot: (B, H, X, K) and (B, H, X, V)."""
+    memory: tuple[Tensor, Tensor]
+    """Of the encoded source: (B, H, S, K) and (B, H, S, V)."""
 
     @staticmethod
-    def begin(memory_key_BHSK: Tensor, memory_value_BHSV: Tensor) -> LayerState:
-        """Nothing is written yet."""
-        key, value = Growing(memory_key_BHSK[:, :, :0]), Growing(memory_value_BHSV[:, :, :0])
-        return LayerState(key, value, memory_key_BHSK.contiguous(), memory_value_BHSV.contiguous())
+    def begin(key_BHSK: Tensor, value_BHSV: Tensor, slots: int) -> LayerCache:
+        """Nothing is written yet.
 
-    def append(self, key_BHWK: Tensor, value_BHWV: Tensor) -> LayerState:
-        """Add keys and values of the pieces that are written now."""
-        # A target is about as long as its source: with twice that, few searches make room more than twice.
-        room = 2 * self.memory_key_BHSK.shape[2] * key_BHWK.shape[2]
-        key, value = self.key.append(key_BHWK, room), self.value.append(value_BHWV, room)
-        return LayerState(key, value, self.memory_key_BHSK, self.memory_value_BHSV)
+        Args:
+            key_BHSK, value_BHSV: those of the encoded source.
+            slots: the number of slots.
+        """
+        key, value = (each.new_empty(*each.shape[:2], slots, each.shape[3]) for each in (key_BHSK, value_BHSV))
+        return LayerCache((key, value), (key_BHSK.contiguous(), value_BHSV.contiguous()))
 
-    def select(self, sentences_B: Tensor) -> LayerState:
-        """Keep only some sentences."""
-        key, value = self.key.select(sentences_B), self.value.select(sentences_B)
-        memory = (tensor.index_select(0, sentences_B) for tensor in (self.memory_key_BHSK, self.memory_value_BHSV))
-        return LayerState(key, value, *memory)
+    def resized(self, resize: Resize, sentences: int, source: int, slots: int) -> LayerCache:
+        """As :meth:`DecodingState.resized`."""
+
+        def pair(tensors: tuple[Tensor, Tensor], length: int) -> tuple[Tensor, Tensor]:
+            key, value = (resize(each, (sentences, each.shape[1], length, each.shape[3])) for each in tensors)
+            return key, value
+
+        return LayerCache(pair(self.written, slots), pair(self.memory, source))
 
 
 @dataclass(frozen=True)
 class DecodingState:
-    """The input of :meth:`Transformer.step` beside the next pieces.
+    """The KV cache of a search, with room for a number of steps. Steps change it in place.
 
-    A step writes into the memory of its state, so use each state for one step only.
+    The pieces of step t lie in the slots from t · W on.
     """
 
-    length: int
-    """Pieces that each hypothesis has read."""
-    layers: tuple[LayerState, ...]
-    memory_mask_B11S: Tensor
     past_BWX: Tensor
-    """0 where a piece is a hypothesis' own past, -inf where it belongs to others. It may lack the first pieces."""
-    beams: tuple[int, ...] = ()
-    """Hypotheses of each step whose pieces are in ``past_BWX``."""
+    """0 where a piece is a hypothesis' own past, -inf where it belongs to others. A step whose number is on the device
+    reads all slots: those that are not written yet hold -inf, and their keys and values are finite."""
+    own_WW: Tensor
+    """Of the pieces that a step writes, 0 at a hypothesis' own one, -inf at others."""
+    memory_mask_B11S: Tensor
+    """0 at source pieces, -inf elsewhere."""
+    layers: tuple[LayerCache, ...]
 
-    def select(self, parents_BW: Tensor, sentences_B: Tensor | None = None) -> DecodingState:
-        """Continue each hypothesis from another one of its sentence.
+    @staticmethod
+    def begin(memory_mask_B11S: Tensor, memories: Sequence[tuple[Tensor, ...]], beam: int, room: int) -> DecodingState:
+        """Nothing is written yet.
 
         Args:
-            parents_BW: the parent of each new hypothesis, as its place in the beam. The beam may grow or shrink.
-            sentences_B: indices of the sentences to keep, in the order of ``parents_BW``; all if None.
+            memories: keys (B, H, S, K) and values (B, H, S, V) of the encoded source, by layer.
+            room: the number of steps.
         """
-        layers, mask_B11S, past_BWX = self.layers, self.memory_mask_B11S, self.past_BWX
-        if sentences_B is not None:
-            layers = tuple(layer.select(sentences_B) for layer in layers)
-            mask_B11S, past_BWX = mask_B11S.index_select(0, sentences_B), past_BWX.index_select(0, sentences_B)
-        past_BWX = past_BWX.gather(1, parents_BW[:, :, None].expand(-1, -1, past_BWX.shape[2]))
-        return replace(self, layers=layers, memory_mask_B11S=mask_B11S, past_BWX=past_BWX)
+        layers = tuple(LayerCache.begin(key, value, room * beam) for key, value in memories)
+        others_WW = ~torch.eye(beam, dtype=torch.bool, device=memory_mask_B11S.device)
+        past_BWX = memory_mask_B11S.new_empty(len(memory_mask_B11S), beam, room * beam)
+        return DecodingState(past_BWX, additive_mask(others_WW, past_BWX.dtype), memory_mask_B11S, layers)
 
-    @property
-    def position(self) -> int:
-        """As :attr:`SearchState.position`."""
-        return self.length
+    def begin_step(self, step: Step, hypotheses: Slots, neighbours: int | None) -> list[StepPast]:
+        """What each layer attends to in a step.
 
-    def begin_step(self, hypotheses: Slots, neighbours: int | None) -> tuple[list[StepPast], DecodingState]:
-        """As :meth:`SearchState.begin_step`."""
-        recent, beam = self.recent(neighbours), hypotheses.length
-        past_BWX = recent.past_and_present(beam)
-        past_mask = PaddedRows(hypotheses, None, AdditiveMask(past_BWX[:, None]))
+        Args:
+            hypotheses: where the rows lie among the places of all beams (B, W).
+            neighbours: how many steps back a piece attends; None if to all.
+        """
+        beam = hypotheses.length
+        written: slice | Tensor
+        if isinstance(step, int):
+            begin, end = step * beam, (step + 1) * beam
+            written = slice(begin, end)
+            attended = slice(0 if neighbours is None else max(0, step - neighbours) * beam, end)
+        else:
+            slot_X = torch.arange(self.past_BWX.shape[2], device=step.device)
+            written, attended = step * beam + slot_X[:beam], slice(None)
+            if neighbours is not None:
+                self.past_BWX.masked_fill_(slot_X < (step - neighbours) * beam, -torch.inf)
+        self.past_BWX[:, :, written] = self.own_WW
+        past_mask = PaddedRows(hypotheses, None, AdditiveMask(self.past_BWX[:, None, :, attended]))
         memory_mask = PaddedRows(hypotheses, None, AdditiveMask(self.memory_mask_B11S))
-        pasts = [StepPast(layer, hypotheses, past_BWX.shape[2], past_mask, memory_mask) for layer in self.layers]
-        beams = (*recent.beams, beam)
-        return pasts, replace(self, length=self.length + 1, past_BWX=past_BWX, beams=beams)
+        return [StepPast(layer, hypotheses, written, attended, past_mask, memory_mask) for layer in self.layers]
 
-    def end_step(self, pasts: Sequence[StepPast]) -> DecodingState:
-        """As :meth:`SearchState.end_step`."""
-        return replace(self, layers=tuple(past.layer for past in pasts))
+    def follow(self, step: Step, parents_BW: Tensor) -> None:
+        """After a step, continue each hypothesis from another one of its sentence, its parent."""
+        beam = parents_BW.shape[1]
+        if beam > 1:
+            past_BWX = self.past_BWX[:, :, : (step + 1) * beam] if isinstance(step, int) else self.past_BWX
+            past_BWX.copy_(past_BWX.gather(1, parents_BW[:, :, None].expand_as(past_BWX)))
 
-    def recent(self, steps: int | None) -> DecodingState:
-        """The state in which hypotheses attend to the last steps alone (restricted self-attention); to all if None."""
-        if steps is None or len(self.beams) <= steps:
-            return self
-        far = sum(self.beams[:-steps])
-        return replace(self, past_BWX=self.past_BWX[:, :, far:], beams=self.beams[-steps:])
+    def resized(self, resize: Resize, sentences: int, source: int, room: int) -> DecodingState:
+        """A state of tensors that ``resize`` makes, for numbers of sentences, source pieces and steps."""
+        slots = room * self.past_BWX.shape[1]
+        return DecodingState(
+            resize(self.past_BWX, (sentences, self.past_BWX.shape[1], slots)),
+            self.own_WW,
+            resize(self.memory_mask_B11S, (sentences, 1, 1, source)),
+            tuple(layer.resized(resize, sentences, source, slots) for layer in self.layers),
+        )
 
-    def past_and_present(self, beam: int) -> Tensor:
-        """The mask (B, W, X + W) of a step in which every hypothesis writes a piece and attends to its own ones."""
-        others_WW = ~torch.eye(beam, dtype=torch.bool, device=self.past_BWX.device)
-        present_WW = additive_mask(others_WW, self.past_BWX.dtype)
-        return torch.cat([self.past_BWX, present_WW.expand(len(self.past_BWX), -1, -1)], dim=2)
+    def tensors(self) -> Iterator[Tensor]:
+        """The tensors that hold something of each sentence."""
+        yield from (self.past_BWX, self.memory_mask_B11S)
+        for layer in self.layers:
+            yield from (*layer.written, *layer.memory)
 
 
-@dataclass
+@dataclass(frozen=True)
 class StepPast:
-    """The past of one layer in one step; :attr:`layer` becomes its state after the step."""
+    """What one layer attends to in one step."""
 
-    layer: LayerState
+    layer: LayerCache
     hypotheses: Slots
-    attended: int
-    """The number of pieces, written last, that the mask is about; those before them are too far away."""
+    written: slice | Tensor
+    """The slots of the pieces of the step."""
+    attended: slice
+    """The slots that the mask is about."""
     past_mask: Mask
     memory_mask: Mask
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.extend`."""
-        self.layer = self.layer.append(*self.hypotheses.spread(key, value))
-        return self.layer.key.last(self.attended), self.layer.value.last(self.attended), self.past_mask
+        key_BHXK, value_BHXV = self.layer.written
+        key_BHXK[:, :, self.written], value_BHXV[:, :, self.written] = self.hypotheses.spread(key, value)
+        return key_BHXK[:, :, self.attended], value_BHXV[:, :, self.attended], self.past_mask
 
     def memory(self, attention: MultiHeadAttention) -> tuple[Tensor, Tensor, Mask]:
         """As :meth:`Past.memory`."""
-        return self.layer.memory_key_BHSK, self.layer.memory_value_BHSV, self.memory_mask
+        return *self.layer.memory, self.memory_mask
+
+
+def narrow(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The first of each dimension, as far as there are so many: a view."""
+    return tensor[tuple(map(slice, shape))]

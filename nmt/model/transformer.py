@@ -7,7 +7,7 @@ source rows, one per piece of all sentences, or per hypothesis of a step (nmt/mo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,11 +26,9 @@ from nmt.model.packing import (
     rounded_up,
 )
 from nmt.model.slots import Slots
-from nmt.model.state import DecodingState, Encoded, LayerState, Past, SearchState, WholeTarget
+from nmt.model.state import DecodingState, Encoded, Past, Step, WholeTarget
 from nmt.model.variants import source_neighbourhood, target_neighbourhood
 from nmt.special_ids import PAD
-
-State = TypeVar("State", bound=SearchState)
 
 
 class Transformer(nn.Module):
@@ -132,32 +130,37 @@ class Transformer(nn.Module):
         vectors_ND = self.target_positions(self.embedding.target(target.tokens_N), target.positions_N)
         return self.embedding.project(self._through_decoder(vectors_ND, pasts))
 
-    def start(self, encoded: Encoded) -> DecodingState:
-        """The state before the first step: nothing written, the memory projected once for all steps and beams."""
+    def start(self, encoded: Encoded, *, beam: int, room: int) -> DecodingState:
+        """The state before the first step: nothing written, the memory projected once for all steps and beams.
+
+        Args:
+            beam: hypotheses of each sentence.
+            room: the number of steps that there is room for.
+        """
         slots = encoded.source.slots
-        layers = tuple(
-            LayerState.begin(*slots.spread(*layer.cross_attention.project_memory(encoded.memory_MD)))
+        memories = [
+            slots.spread(*layer.cross_attention.project_memory(encoded.memory_MD))
             for layer in self.decoder
             if isinstance(layer, DecoderLayer)
-        )
+        ]
         # In the dtype of the keys, else autocast casts the masks in each layer of each step.
-        mask_B11S = self._seen(encoded.source).to(layers[0].memory_key_BHSK.dtype)
-        past_BWX = mask_B11S.new_empty(len(mask_B11S), 1, 0)
-        return DecodingState(0, layers, mask_B11S, past_BWX)
+        mask_B11S = self._seen(encoded.source).to(memories[0][0].dtype)
+        return DecodingState.begin(mask_B11S, memories, beam, room)
 
-    def step(self, tokens_BW: Tensor, state: State, live_BW: Tensor | None = None) -> tuple[Tensor, State]:
-        """Read one more piece per hypothesis; returns logits (B · W, V) of the next piece, and the state after it.
+    def step(self, tokens_BW: Tensor, state: DecodingState, step: Step, live_BW: Tensor | None = None) -> Tensor:
+        """Read one more piece per hypothesis; returns logits (B · W, V) of the next piece. The state changes in place.
 
         Args:
             tokens_BW: the pieces; a sentence's hypotheses attend to the same past as queries side by side.
+            step: the number of pieces before them.
             live_BW: the hypotheses that are still searched; all if None. The logits of the others are 0.
         """
         hypotheses = Slots(*tokens_BW.shape) if live_BW is None else Slots.of_live(live_BW)
         rows = hypotheses.rows if self.rows_per_octave is None else rounded_up(hypotheses.rows, self.rows_per_octave)
         tokens_N = hypotheses.pack(tokens_BW, rows - hypotheses.rows)
-        pasts, after = state.begin_step(hypotheses, self.config.target_neighbours)
-        x_ND = self._through_decoder(self.target_positions(self.embedding.target(tokens_N), state.position), pasts)
-        return hypotheses.pad(self.embedding.project(x_ND)).flatten(0, 1), after.end_step(pasts)
+        pasts = state.begin_step(step, hypotheses, self.config.target_neighbours)
+        x_ND = self._through_decoder(self.target_positions(self.embedding.target(tokens_N), step), pasts)
+        return hypotheses.pad(self.embedding.project(x_ND)).flatten(0, 1)
 
     def _packed_attention(self, observer: AttentionObserver) -> PackedAttention | None:
         """The attention that needs no padding, unless its weights are observed."""

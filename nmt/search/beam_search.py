@@ -1,31 +1,31 @@
 """Beam search with the length penalty of the paper (section 6.1; Wu et al. 2016, equation 14); greedy search, sampling.
 
-Shapes: B sentences, S source pieces, W places of the beam (live or empty), G groups of places (1 unless the search is
-diverse), N = B · W rows, V vocabulary, K extensions per hypothesis, T pieces so far.
+Shapes: B sentences, S source pieces, W places of the beam (live or empty), R steps that there is room for, L steps
+between two looks of the host.
 """
 
 from __future__ import annotations
 
-import math
+import dataclasses
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.device import to_device
-from nmt.model.state import DecodingState
+from nmt.device import begin_to_host, to_device
 from nmt.model.transformer import Transformer
-from nmt.search.choosing import choose, ended_and_live, for_host
-from nmt.search.device_search import device_search, suits_device_search
-from nmt.search.diverse import choose_by_group
+from nmt.search.beam import Beam, Size
 from nmt.search.hypotheses import Hypotheses, Hypothesis
-from nmt.search.next_pieces import RandomNumbers, largest, never_emitted, repeating_pieces, sample
-from nmt.search.recorded_steps import RecordedSteps
+from nmt.search.next_pieces import RandomNumbers
+from nmt.search.recorded_steps import MAX_ROWS, RecordedSteps, Recordings
 from nmt.search.settings import SearchSettings
-from nmt.special_ids import BOS, EOS, PAD
+from nmt.search.step import step
+from nmt.special_ids import PAD
 
 # Live places are packed from this share of empty places on, because packing also takes time.
 _WORTH_PACKING = 0.1
@@ -57,216 +57,164 @@ def beam_search(
             default is the position in this batch.
         before_step: called before each step with the number of sentences that it computes, which may include finished
             ones, and the pieces of each hypothesis so far. An exception that it raises ends the search.
-        recorded_steps: recordings of earlier searches with this model. By default the search records anew, and discards
-            its recordings.
+        recorded_steps: recordings of earlier searches with these models. By default the search records anew, and
+            discards its recordings.
 
     Returns:
         The ``nbest`` hypotheses of each sentence, best first; fewer if the beam finished fewer different ones.
     """
     if before_step is not None:  # before the encoder too, which may need more memory than the first step
         before_step(len(source_BS), 0)
-    with torch.inference_mode():
-        if suits_device_search(models, settings):
-            with (recorded_steps or RecordedSteps(models[0])).reserved() as recordings:
-                return device_search(
-                    models[0], source_BS, settings, recordings, prefixes=prefixes, before_step=before_step
-                )
-        search = _Search.begin(models, source_BS, settings, prefixes, numbers)
+    recorded_steps = recorded_steps or RecordedSteps(models)
+    with torch.inference_mode(), recorded_steps.reserved(settings) as recordings:
+        search = _Search(models, source_BS, settings, prefixes, numbers, recordings)
         while search.hypotheses.sentences:
-            if before_step is not None and search.length:
-                before_step(len(search.hypotheses.sentences), search.length)
-            search.extend()
+            search.advance(before_step)
     return search.hypotheses.ranked()
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Unseen:
+    """What steps chose that the host has not looked at."""
+
+    chosen_L3BW: Callable[[], Tensor]
+    """Waits for the copy."""
+    row_of_sentence: dict[int, int]
+    """By sentence of the whole batch."""
+
+
 class _Search:
     """The beams of the unfinished sentences.
 
-    Tensors for the model are on its device; pieces and finished hypotheses are on the host. The best extensions are
-    copied to the host after each step, or after several where that makes it wait
-    (:attr:`~nmt.model.transformer.Transformer.steps_per_look`). Meanwhile finished sentences are searched on, to no
-    effect.
+    On a CPU the host looks at each step, finished sentences leave at once, and empty places are skipped. A GPU makes
+    several steps between two looks (:attr:`~nmt.model.transformer.Transformer.steps_per_look`), and has begun the next
+    ones when the host looks at the last. Meanwhile finished sentences are searched on, to no effect. They leave where
+    that leads to a smaller size.
     """
 
-    models: Sequence[Transformer]
-    settings: SearchSettings
-    hypotheses: Hypotheses
-    """What the host knows. It lacks the unseen steps."""
-    states: list[DecodingState]
-    tokens_BW: Tensor
-    """The last piece of each hypothesis."""
-    scores_BW: Tensor
-    """The log-probability of each live hypothesis; -inf marks an empty place."""
-    places_BG: Tensor
-    """The places of each group minus its finished hypotheses."""
-    penalties_BW: Tensor
-    """The diversity penalty of each hypothesis so far, if there are several groups."""
-    random_numbers: RandomNumbers | None
-    """The random numbers for sampling; None if the search does not sample."""
-    length: int = field(default=0)
-    unseen: list[Tensor] = field(default_factory=list)
-    """Of each step that the host has not looked at: log-probabilities, parents and pieces (3, B, W)."""
-
-    @staticmethod
-    def begin(
+    def __init__(
+        self,
         models: Sequence[Transformer],
         source_BS: Tensor,
         settings: SearchSettings,
         prefixes: Sequence[Sequence[int]] | None,
         numbers: Sequence[int] | None,
-    ) -> _Search:
-        count, groups, device = source_BS.shape[0], settings.diverse_groups, source_BS.device
-        source_lengths = (source_BS != PAD).sum(dim=1).tolist()
-        max_positions = min(model.config.max_positions for model in models)
-        # Each sentence starts with a single hypothesis; the first step fills the beam.
-        return _Search(
-            models,
+        recordings: Recordings | None,
+    ) -> None:
+        """Encode the sources."""
+        count, source_lengths = len(source_BS), (source_BS != PAD).sum(dim=1).tolist()
+        self._models = models
+        self._settings = settings
+        self._recordings = recordings
+        self._looks_every = models[0].steps_per_look
+        self._random_numbers = None
+        if settings.sampling is not None:
+            self._random_numbers = RandomNumbers(settings.sampling.seed, range(count) if numbers is None else numbers)
+        self.hypotheses = Hypotheses.begin(
+            settings, source_lengths, prefixes, max_positions=min(model.config.max_positions for model in models)
+        )
+        """What the host knows. It lacks the unseen steps."""
+        self._unseen: deque[_Unseen] = deque()
+        self._count = 0  # pieces of each hypothesis
+        self._rows = np.arange(count)  # of the unfinished sentences
+        self._longest = source_BS.shape[1]
+        self._may_force: list[bool] = []
+        """Of each step that there is room for, whether a sentence may have but one allowed piece."""
+        size = self._size_for(self._looks_every)
+        packed = [model.packed(source_BS, source_lengths) for model in models]
+        self._whole = Beam.begin(
+            [
+                model.start(model.encode(source), beam=settings.beam, room=size.room)
+                for model, source in zip(models, packed, strict=True)
+            ],
             settings,
-            Hypotheses.begin(settings, source_lengths, prefixes, max_positions=max_positions, places=1),
-            states=[model.start(model.encode(model.packed(source_BS, source_lengths))) for model in models],
-            tokens_BW=torch.full((count, 1), BOS, device=device),
-            scores_BW=torch.zeros(count, 1, device=device),
-            places_BG=torch.full((count, groups), settings.beam // groups, device=device),
-            penalties_BW=torch.zeros(count, 1, device=device),
-            random_numbers=RandomNumbers(settings.sampling.seed, range(count) if numbers is None else numbers)
-            if settings.sampling is not None
-            else None,
+            self._looks_every,
         )
+        self._resize(size)
 
-    def extend(self) -> None:
-        """Make one step: extend hypotheses by a piece, then remove finished hypotheses and sentences."""
-        # 1. Find the best extensions of each sentence, one per place of its beam; or sample one per hypothesis.
-        best_BW, parents_BW, tokens_BW = (
-            self._best() if self.random_numbers is None else self._sampled(self.random_numbers)
-        )
-        self.length += 1
+    def advance(self, before_step: Callable[[int, int], None] | None) -> None:
+        """Make the steps until the next look, and look; on a GPU at what the steps before chose."""
+        count = min(self._looks_every, max(self.hypotheses.limits) + 1 - self._count)
+        if count > 0:
+            self._launch(count, before_step)
+        elif not self._unseen:  # a device whose steps compute nothing, else all would have ended at their limits
+            self.hypotheses.keep([])
+            return
+        if count <= 0 or self._looks_every == 1 or len(self._unseen) > 1:
+            self._look()
 
-        # 2. Extensions that end in eos are finished; the others stay live.
-        ended_BW, live_BW = ended_and_live(best_BW, tokens_BW)
-        self.places_BG = self.places_BG - ended_BW.view(*self.places_BG.shape, -1).sum(dim=2)
-        self.unseen.append(for_host(best_BW, parents_BW, tokens_BW))
+    def _launch(self, count: int, before_step: Callable[[int, int], None] | None) -> None:
+        if self._count + self._looks_every > self._size.room:
+            self._resize(self._size_for(self._count + self._looks_every))
+        for _ in range(count):
+            if before_step is not None and self._count:
+                before_step(self._size.sentences, self._count)
+            if (recordings := self._recordings_for(self._size)) is not None:
+                recordings.step(self._size)
+            else:
+                may_force = self._may_force[self._count]
+                step(self._models, self._beam, self._settings, self._count, live_BW=self._live(), may_force=may_force)
+            self._count += 1
+        chosen_L3BW = begin_to_host(self._beam.chosen_L3BW[:count].clone())
+        self._unseen.append(_Unseen(chosen_L3BW, dict(zip(self.hypotheses.sentences, self._rows, strict=True))))
 
-        # 3. Finished sentences leave the batch; the states of the others follow the hypotheses' parents.
-        kept_B = None
-        staying = self._look() if self._must_look() else range(len(best_BW))
-        if len(staying) < len(best_BW):
-            kept_B = to_device(torch.tensor(staying, dtype=torch.long), best_BW.device)
+    def _look(self) -> None:
+        """Let the host record steps. Sentences that are finished leave."""
+        unseen = self._unseen.popleft()
+        rows = [unseen.row_of_sentence[sentence] for sentence in self.hypotheses.sentences]
+        chosen_L3BW = unseen.chosen_L3BW().numpy(force=True).astype(np.float64)
+        staying = self.hypotheses.look(list(chosen_L3BW[:, :, rows]))
+        if len(staying) < len(self._rows):
             self.hypotheses.keep(staying)
-            self.places_BG, self.penalties_BW = self.places_BG[kept_B], self.penalties_BW[kept_B]
-            live_BW, parents_BW, tokens_BW = live_BW[kept_B], parents_BW[kept_B], tokens_BW[kept_B]
-        self.scores_BW, self.tokens_BW = live_BW, tokens_BW
-        self.states = [state.select(parents_BW, kept_B) for state in self.states]
-
-    def _best(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The best extensions of each sentence's hypotheses: log-probabilities, parents, pieces (B, W)."""
-        logits_NV, normalizer_N1 = self._allowed_logits()
-        # The K best extensions of each hypothesis suffice for a beam of K.
-        values_NK, pieces_NK = largest(logits_NV, self.settings.beam)
-        (sentences, beam), choices = self.tokens_BW.shape, values_NK.shape[1]
-        values_BWK = (values_NK - normalizer_N1).view(sentences, beam, choices)
-        extended_BWK = self.scores_BW[:, :, None] + values_BWK
-        if self.settings.diverse_groups > 1:
-            best_BW, index_BW, self.penalties_BW = choose_by_group(
-                extended_BWK,
-                pieces_NK.view_as(extended_BWK),
-                self.penalties_BW,
-                self.places_BG,
-                self.settings.beam,
-                self.settings.diversity,
-            )
-            return best_BW, index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
-        return choose(extended_BWK, pieces_NK, self.places_BG, self.settings.beam)
-
-    def _sampled(self, random_numbers: RandomNumbers) -> tuple[Tensor, Tensor, Tensor]:
-        """Sample an extension of each hypothesis: log-probabilities, parents, pieces (B, W).
-
-        In the first step, all W samples extend the same hypothesis.
-        """
-        assert self.settings.sampling is not None
-        logits_NV, normalizer_N1 = self._allowed_logits()
-        sentences, beam = len(self.tokens_BW), self.settings.beam
-        parents_W = torch.arange(beam, device=logits_NV.device).clamp_(max=self.tokens_BW.shape[1] - 1)
-        parents_BW = parents_W.expand(sentences, -1)
-        rows_N = (
-            torch.arange(sentences, device=logits_NV.device)[:, None] * self.tokens_BW.shape[1] + parents_BW
-        ).flatten()
-        uniform_N = torch.from_numpy(random_numbers.draw(self.hypotheses.sentences, beam)).flatten()
-        values_N1, pieces_N1 = sample(logits_NV[rows_N], self.settings.sampling, uniform_N)
-        if isinstance(normalizer_N1, Tensor):
-            normalizer_N1 = normalizer_N1[rows_N]
-        values_BW = (values_N1 - normalizer_N1).view(sentences, beam)
-        return self.scores_BW.gather(1, parents_BW) + values_BW, parents_BW, pieces_N1.view(sentences, beam)
-
-    def _allowed_logits(self) -> tuple[Tensor, Tensor | float]:
-        """Like :meth:`_next_logits`, but with -inf for pieces that are not allowed."""
-        logits_NV, normalizer_N1 = self._next_logits()
-        forced_B = self.hypotheses.forced_pieces(self.length, self.length + 1)[:, 0]
-        [rows] = (forced_B >= 0).nonzero()
-        if len(rows) == 0:
-            self._forbid(logits_NV)
-            return logits_NV, normalizer_N1
-        forced = (rows, forced_B[rows])
-        rows_F, pieces_F = (to_device(torch.from_numpy(part), logits_NV.device) for part in forced)
-        logits_BWV = logits_NV.view(len(self.tokens_BW), -1, logits_NV.shape[1])
-        forced_FW = logits_BWV[rows_F, :, pieces_F]
-        self._forbid(logits_NV)
-        logits_BWV[rows_F] = -torch.inf
-        logits_BWV[rows_F, :, pieces_F] = forced_FW
-        return logits_NV, normalizer_N1
-
-    def _forbid(self, logits_NV: Tensor) -> None:
-        """Set to -inf the pieces that are never allowed, not allowed yet, or not allowed again."""
-        eos_N = logits_NV[:, EOS].clone()
-        is_too_early = self.length < self.settings.min_length
-        for piece in [*never_emitted(self.settings.allow_unk), *([EOS] if is_too_early else [])]:
-            logits_NV[:, piece] = -torch.inf
-        if self.settings.no_repeat_ngram:
-            repeating = repeating_pieces(self.hypotheses.pieces_BWT, self.settings.no_repeat_ngram)
-            places = (to_device(torch.from_numpy(part), logits_NV.device) for part in repeating)
-            logits_NV[tuple(places)] = -torch.inf
-            # A hypothesis without any allowed piece may end, even below the minimum length.
-            ending_N = (logits_NV == -torch.inf).all(dim=1)
-            logits_NV[:, EOS] = torch.where(ending_N, eos_N, logits_NV[:, EOS])
-
-    def _next_logits(self) -> tuple[Tensor, Tensor | float]:
-        """Logits (N, V) of the next piece of each hypothesis, and what to subtract to get log-probabilities."""
-        each, live_BW = [], self._live()
-        for index, model in enumerate(self.models):
-            logits_NV, self.states[index] = model.step(self.tokens_BW, self.states[index], live_BW)
-            each.append(logits_NV.float())
-        if len(each) == 1:
-            return each[0], each[0].logsumexp(dim=1, keepdim=True)
-        log_probabilities = torch.stack([torch.log_softmax(logits_NV, dim=-1) for logits_NV in each])
-        return log_probabilities.logsumexp(dim=0), math.log(len(each))
+            self._rows = self._rows[staying]
+            if staying:
+                self._resize(self._size_for(self._size.room))
 
     def _live(self) -> Tensor | None:
         """Which places are live; None if it does not pay to skip the empty ones."""
-        if self._steps_per_look > 1:  # counting would wait for the device
+        if self._looks_every > 1:  # counting would wait for the device
             return None
-        live_BW = self.scores_BW > -torch.inf
+        live_BW = self._beam.scores_BW > -torch.inf
         count = int(live_BW.sum())
         return live_BW if live_BW.numel() - count >= _WORTH_PACKING * live_BW.numel() else None
 
-    @property
-    def _steps_per_look(self) -> int:
-        return self.models[0].steps_per_look
+    def _size_for(self, length: int) -> Size:
+        """The smallest size for the unfinished sentences and a number of steps."""
+        return Size.of(len(self._rows), self._longest, length, exact=self._recordings is None)
 
-    def _must_look(self) -> bool:
-        """Whether the host needs to know the pieces, or which sentences are finished."""
-        all_are_finished = self.length > max(self.hypotheses.limits)
-        is_time = len(self.unseen) >= self._steps_per_look
-        return is_time or all_are_finished or bool(self.settings.no_repeat_ngram)
+    def _recordings_for(self, size: Size) -> Recordings | None:
+        return self._recordings if size.sentences * self._settings.beam <= MAX_ROWS else None
 
-    def _look(self) -> list[int]:
-        """Let the host record the unseen steps; return the rows of the sentences that are not finished."""
-        staying = self.hypotheses.look(_to_host(self.unseen))
-        self.unseen = []
-        return staying
+    def _resize(self, size: Size) -> None:
+        """Go on with a size that has rows for all unfinished sentences."""
+        # Rows that are no longer computed move into those of finished sentences.
+        outside = np.flatnonzero(self._rows >= size.sentences)
+        if len(outside):
+            free = np.setdiff1d(np.arange(size.sentences), self._rows)[: len(outside)]
+            self._whole.used(self._count).move(self._rows[outside], free)
+            self._rows[outside] = free
+        if (recordings := self._recordings_for(size)) is not None:
+            self._whole = recordings.hold(self._whole, size, self._count)
+        elif size.room > self._whole.size.room:
+            used = self._whole.narrowed(size).used(self._count)
+            self._whole = used.resized(Tensor.new_empty, dataclasses.replace(used.size, room=size.room))
+            self._whole.take(used)
+        self._beam, self._size = self._whole.narrowed(size), size
+        if size.room > len(self._may_force):
+            self._look_ahead()
 
+    def _look_ahead(self) -> None:
+        """Let the device know what the host decides about the steps that there is room for."""
+        steps = slice(len(self._may_force), self._size.room)
+        forced_BR = self.hypotheses.forced_pieces(steps.start, steps.stop)
+        self._may_force += [bool(is_forced_B.any()) for is_forced_B in (forced_BR >= 0).T]
+        self._put(forced_BR, self._beam.forced_BR[:, steps])
+        if self._random_numbers is not None:
+            draws = self._random_numbers.draw(self.hypotheses.sentences, steps.stop - steps.start, self._settings.beam)
+            self._put(draws, self._beam.uniform_BRW[:, steps])
 
-def _to_host(steps: Sequence[Tensor]) -> list[NDArray[np.float64]]:
-    """Copy tensors in one transfer."""
-    together = torch.cat([step.flatten() for step in steps]).numpy(force=True).astype(np.float64)
-    ends = np.cumsum([step.numel() for step in steps])[:-1]
-    return [part.reshape(step.shape) for part, step in zip(np.split(together, ends), steps, strict=True)]
+    def _put(self, of_sentences: NDArray[Any], tensor: Tensor) -> None:
+        """Copy what belongs to the unfinished sentences into their rows. The other rows are computed too."""
+        tensor.fill_(-1)
+        rows_B = to_device(torch.from_numpy(self._rows), tensor.device)
+        tensor.index_copy_(0, rows_B, to_device(torch.from_numpy(of_sentences).to(tensor.dtype), tensor.device))

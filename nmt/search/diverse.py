@@ -21,19 +21,16 @@ from torch import Tensor
 
 
 def choose_by_group(
-    extended_BWK: Tensor, pieces_BWK: Tensor, penalties_BW: Tensor, places_BG: Tensor, beam: int, strength: float
+    extended_BWK: Tensor, pieces_BWK: Tensor, penalties_BW: Tensor, places_BG: Tensor, strength: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Choose the extensions of each group.
 
-    At the first step there is only one hypothesis (W = 1), and all groups extend it.
-
     Args:
-        extended_BWK: log-probability of each hypothesis with each of its K best extensions. K = beam suffices: earlier
+        extended_BWK: log-probability of each hypothesis with each of its K best extensions. K = W suffices: earlier
             groups penalise at most as many pieces as they have places.
         pieces_BWK: the pieces of these extensions.
         penalties_BW: the penalty of each hypothesis so far.
         places_BG: the places of each group minus its finished hypotheses.
-        beam: size of the whole beam, a multiple of the number of groups.
         strength: the penalty on a piece per hypothesis of an earlier group that has taken it.
 
     Returns:
@@ -41,16 +38,16 @@ def choose_by_group(
         -inf if the place is empty; the index of the extension among all (W · K); and the penalty so far (B, W).
     """
     groups, choices = places_BG.shape[1], extended_BWK.shape[2]
-    group_width = extended_BWK.shape[1] // groups  # 0 at the first step, when all groups share one hypothesis
+    width = extended_BWK.shape[1] // groups
     best, indices, penalties = [], [], []
     taken_BY = pieces_BWK.new_empty(len(pieces_BWK), 0)
     for group in range(groups):
-        begin = group * group_width
-        own = slice(begin, begin + max(1, group_width))
+        begin = group * width
+        own = slice(begin, begin + width)
         extended_BX, pieces_BX = extended_BWK[:, own].flatten(1), pieces_BWK[:, own].flatten(1)
         times_BX = (pieces_BX[:, :, None] == taken_BY[:, None, :]).sum(dim=2)
         penalties_BX = penalties_BW[:, own].repeat_interleave(choices, dim=1) + strength * times_BX
-        index_BP = (extended_BX - penalties_BX).topk(min(beam // groups, extended_BX.shape[1]), dim=1).indices
+        index_BP = (extended_BX - penalties_BX).topk(width, dim=1).indices
         empty_BP = torch.arange(index_BP.shape[1], device=index_BP.device) >= places_BG[:, group, None]
         best_BP = extended_BX.gather(1, index_BP).masked_fill_(empty_BP, -torch.inf)
         # An empty place takes no piece; -1 is no piece's id.

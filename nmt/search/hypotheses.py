@@ -2,12 +2,13 @@
 
 A search computes on a device, and the host looks at what its steps chose.
 
-Shapes: B sentences, W places of the beam (live or empty), T pieces so far.
+Shapes: B sentences, W places of the beam (live or empty).
 """
 
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -36,23 +37,37 @@ def length_penalty(length: int, alpha: float, normalization: Normalization = "pa
     return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
 
 
+@dataclass(frozen=True)
+class _Ended:
+    """A finished hypothesis, before its pieces are traced back."""
+
+    score: float
+    log_probability: float
+    length: int
+    """The number of its pieces, without eos."""
+    place: int
+    """The place of its last piece in the beam of that step."""
+
+
 @dataclass
 class Hypotheses:
-    """The finished hypotheses of all sentences, and the pieces of the live ones."""
+    """The finished hypotheses of all sentences, and how they were found."""
 
     settings: SearchSettings
     limits: list[int]
     """The maximum number of pieces of an output, per unfinished sentence."""
     prefixes: Sequence[Sequence[int]]
     """The pieces that outputs must begin with, by sentence of the whole batch."""
-    pieces_BWT: NDArray[np.int64]
-    """The pieces of each hypothesis of the unfinished sentences."""
     sentences: list[int]
     """The index in the whole batch of each unfinished sentence (B)."""
-    finished: list[list[Hypothesis]] = field(default_factory=list)
+    ended: list[list[_Ended]]
     """Finished hypotheses, by sentence of the whole batch."""
-    longest_prefix: int = 0
+    scores: list[list[float]]
+    """Their scores, in ascending order."""
+    longest_prefix: int
     """The pieces of the longest prefix."""
+    steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=list)
+    """Of each step the parents and the pieces, by sentence of the whole batch."""
 
     @staticmethod
     def begin(
@@ -61,14 +76,12 @@ class Hypotheses:
         prefixes: Sequence[Sequence[int]] | None,
         *,
         max_positions: int,
-        places: int,
     ) -> Hypotheses:
         """Nothing is written yet.
 
         Args:
             source_lengths: pieces of each source, with eos.
             max_positions: the minimum over the models.
-            places: hypotheses per sentence before the first step.
         """
         count, longest = len(source_lengths), max_positions - 1
         if settings.max_length is not None:
@@ -80,17 +93,11 @@ class Hypotheses:
             settings,
             limits,
             prefixes=prefixes if prefixes is not None else [()] * count,
-            pieces_BWT=np.empty((count, places, 0), dtype=np.int64),
             sentences=list(range(count)),
-            finished=[[] for _ in range(count)],
+            ended=[[] for _ in range(count)],
+            scores=[[] for _ in range(count)],
             longest_prefix=max(map(len, prefixes or ()), default=0),
         )
-
-    @property
-    def length(self) -> int:
-        """Pieces of each live hypothesis."""
-        length: int = self.pieces_BWT.shape[2]
-        return length
 
     def forced_pieces(self, begin: int, end: int) -> NDArray[np.int64]:
         """The only piece (B, end - begin) that may follow ``begin`` to ``end`` - 1 pieces: the prefix's, or eos at the
@@ -118,13 +125,12 @@ class Hypotheses:
         """The sentences of the other rows are finished."""
         self.sentences = [self.sentences[row] for row in rows]
         self.limits = [self.limits[row] for row in rows]
-        self.pieces_BWT = self.pieces_BWT[rows]
 
     def ranked(self) -> list[list[Hypothesis]]:
         """The ``nbest`` hypotheses of each sentence of the whole batch, best first."""
-        return [
-            sorted(found, key=lambda hypothesis: -hypothesis.score)[: self.settings.nbest] for found in self.finished
-        ]
+        best = [sorted(found, key=lambda ended: -ended.score)[: self.settings.nbest] for found in self.ended]
+        pieces = iter(self._traced([(sentence, ended) for sentence, found in enumerate(best) for ended in found]))
+        return [[Hypothesis(next(pieces), ended.log_probability, ended.score) for ended in found] for found in best]
 
     def _record(self, best: NDArray[np.float64], parents: NDArray[np.int64], tokens: NDArray[np.int64]) -> list[float]:
         """Record the extensions and finished hypotheses of a step; return the best live log-probability of each row.
@@ -136,18 +142,36 @@ class Hypotheses:
                 "the model's outputs are not finite: its training has diverged, or --precision is too low for it. "
                 "Use another checkpoint, or --precision fp32."
             )
-        followed = np.take_along_axis(self.pieces_BWT, parents[:, :, None], axis=1)
-        self.pieces_BWT = np.concatenate([followed, tokens[:, :, None]], axis=2)
-        ended = (tokens == EOS) & (best > -np.inf)
-        penalty = self._penalty(self.length)
-        for row, place in zip(*ended.nonzero(), strict=True):
-            log_probability, pieces = float(best[row, place]), tuple(followed[row, place].tolist())
-            found = self.finished[self.sentences[row]]
+        by_sentence = np.zeros((2, len(self.ended), best.shape[1]), dtype=np.int64)
+        by_sentence[:, self.sentences] = parents, tokens
+        is_end = (tokens == EOS) & (best > -np.inf)
+        length, penalty = len(self.steps), self._penalty(len(self.steps) + 1)
+        for row, place in zip(*is_end.nonzero(), strict=True):
+            sentence, log_probability = self.sentences[row], float(best[row, place])
+            ended = _Ended(log_probability / penalty, log_probability, length, int(parents[row, place]))
             # Several groups may find the same output, which counts once. Equal samples all count.
-            if self.settings.diverse_groups == 1 or all(pieces != hypothesis.pieces for hypothesis in found):
-                found.append(Hypothesis(pieces, log_probability, log_probability / penalty))
-        best_live: list[float] = np.where(ended, -np.inf, best).max(axis=1).tolist()
+            if self.settings.diverse_groups == 1 or self._is_new(sentence, ended):
+                self.ended[sentence].append(ended)
+                insort(self.scores[sentence], ended.score)
+        self.steps.append((by_sentence[0], by_sentence[1]))
+        best_live: list[float] = np.where(is_end, -np.inf, best).max(axis=1).tolist()
         return best_live
+
+    def _is_new(self, sentence: int, ended: _Ended) -> bool:
+        others = self._traced([(sentence, other) for other in self.ended[sentence] if other.length == ended.length])
+        return self._traced([(sentence, ended)])[0] not in others
+
+    def _traced(self, found: Sequence[tuple[int, _Ended]]) -> list[tuple[int, ...]]:
+        """The pieces of finished hypotheses of some sentences, from the last to the first."""
+        lengths, places = np.array([(ended.length, ended.place) for _, ended in found], dtype=np.int64).reshape(-1, 2).T
+        sentences = np.array([sentence for sentence, _ in found], dtype=np.int64)
+        pieces = np.zeros((len(found), lengths.max(initial=0)), dtype=np.int64)
+        for step in reversed(range(pieces.shape[1])):
+            rows = np.flatnonzero(lengths > step)
+            parents, tokens = self.steps[step]
+            pieces[rows, step] = tokens[sentences[rows], places[rows]]
+            places[rows] = parents[sentences[rows], places[rows]]
+        return [tuple(row[:length].tolist()) for row, length in zip(pieces, lengths, strict=True)]
 
     def _may_improve(self, row: int, best_live: float) -> bool:
         """Whether a live hypothesis could still be returned. All samples are returned.
@@ -157,11 +181,10 @@ class Hypotheses:
         """
         if best_live == -math.inf:
             return False
-        found = self.finished[self.sentences[row]]
-        if len(found) < self.settings.nbest or self.settings.sampling is not None:
+        scores = self.scores[self.sentences[row]]
+        if len(scores) < self.settings.nbest or self.settings.sampling is not None:
             return True
-        bound = best_live / self._penalty(self.limits[row] + 1)
-        return bound > sorted((hypothesis.score for hypothesis in found), reverse=True)[self.settings.nbest - 1]
+        return best_live / self._penalty(self.limits[row] + 1) > scores[-self.settings.nbest]
 
     def _penalty(self, length: int) -> float:
         return length_penalty(length, self.settings.length_penalty, self.settings.normalization)

@@ -15,10 +15,9 @@ import torch
 from nmt.device import free_memory, is_out_of_memory, release_memory, total_memory
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
-from nmt.search.device_search import suits_device_search
+from nmt.search.beam import Size
 from nmt.search.recorded_steps import RecordedSteps
 from nmt.search.settings import SearchSettings
-from nmt.search.step_sizes import Size
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -70,23 +69,23 @@ class SearchMemory:
             source_pieces: source pieces of the longest sentence.
             length: pieces of each hypothesis after the step.
         """
-        beam = settings.beam if length > 1 else 1
-        written, vocabulary = beam * length, self._models[0].vocab_size
-        reserved = 2 * beam * source_pieces
-        if suits_device_search(self._models, settings):
-            size = Size.of(sentences, settings.beam, source_pieces).for_length(length)
-            sentences, beam, source_pieces = size.sentences, size.beam, size.source
-            written = size.beam * size.room
-            reserved = (written + source_pieces) * 3 // 4  # at most copied, while the search moves to another size
+        beam, vocabulary = settings.beam, self._models[0].vocab_size
+        is_exact = self._models[0].recorder is None
+        size = Size.of(sentences, source_pieces, length, exact=is_exact)
+        source_pieces, slots = size.source, beam * size.room
+        if size.room > Size.of(sentences, source_pieces, 1, exact=is_exact).room:
+            slots += slots // 2  # while those before the room was doubled are copied
+        if not is_exact:
+            length = size.room  # a recorded step attends to all slots
         keys_and_values = numbers = 0
         for model in self._models:
             layers, d_model = model.config.decoder_layers, model.config.d_model
             neighbours = model.config.target_neighbours
-            attended = written if neighbours is None else min(written, beam * (neighbours + 1))
-            # Keys and values of the pieces so far, with room reserved for more, and of the source.
-            keys_and_values += 2 * layers * d_model * (written + reserved + source_pieces)
-            # The masks of each hypothesis's past, before and after the step; a layer's scores before and after softmax.
-            numbers += (3 + 2 * model.config.heads) * beam * attended + 2 * beam * beam
+            attended = beam * (length if neighbours is None else min(length, neighbours + 1))
+            # Keys and values of the slots for pieces and of the source; the masks of the slots.
+            keys_and_values += 2 * layers * d_model * (slots + source_pieces) + beam * slots
+            # The masks of the parents' pasts; a layer's scores before and after softmax.
+            numbers += (2 + 2 * model.config.heads) * beam * attended
             if model.config.attention == "additive":  # a vector for each pair of query and key
                 pairs = max(source_pieces**2, beam * attended, beam * source_pieces)
                 numbers += model.config.heads * model.config.key_size * pairs
@@ -94,7 +93,7 @@ class SearchMemory:
         numbers += beam * vocabulary * (2 + len(self._models))
         considered = vocabulary if settings.sampling is not None else min(64 * settings.beam, vocabulary)
         numbers += 7 * beam * considered
-        return sentences * (keys_and_values * self._key_bytes + numbers * _NUMBER)
+        return size.sentences * (keys_and_values * self._key_bytes + numbers * _NUMBER)
 
     def batch_tokens(self, settings: SearchSettings, searches: int) -> int:
         """The number of source pieces to search at once, padding included.

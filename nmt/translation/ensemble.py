@@ -28,8 +28,8 @@ class Ensemble:
 
     @cached_property
     def recorded_steps(self) -> RecordedSteps:
-        """What searches with the model have recorded on a GPU. Ensembles of several models are never recorded."""
-        return RecordedSteps(self.models[0])
+        """What searches with the models have recorded on a GPU."""
+        return RecordedSteps(self.models)
 
 
 def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Verification | None = None) -> Ensemble:

@@ -77,6 +77,8 @@ FOUND = [
     ("guard report", b"[" * 100_000 + b"\n"),
     ("record of a partial output", b"[" * 100_000),
     ("manifest", b"[" * 100_000),
+    ("decoder.yml of marian-post", b"models: [" + b"a" * 5_000 + b"]\n"),
+    ("decoder.yml of marian-post", b"models: [model.npz]\nvocabs: [vocab.yml, " + b"a" * 5_000 + b"]\n"),
 ]
 """What ended in a traceback once, by format."""
 

@@ -28,7 +28,7 @@ def test_operations_per_token_are_those_of_the_products():
     memory = S * 2 * D * D
     decoder = 0
     for step, width in enumerate([1] + [W] * (T - 1)):
-        written = 1 + step * W if step else 1  # pieces of all hypotheses so far, over which each query is multiplied
+        written = (step + 1) * width  # the slots so far, over which each query is multiplied
         decoder += width * (4 * D * D + 2 * D * D + 2 * D * F + V * D) + 2 * width * (written + S) * D
     assert operations_per_token(config, S) == pytest.approx(2 * (encoder + memory + decoder) / T)
 

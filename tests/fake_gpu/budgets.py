@@ -4,7 +4,7 @@ import pytest
 
 from tests.fake_gpu.budget import step_budget, update_budget
 
-MOST_OF_UPDATE, MOST_OF_STEP, MOST_OF_RECORDED_STEP = 1_360, 165, 180
+MOST_OF_UPDATE, MOST_OF_STEP, MOST_OF_RECORDED_STEP = 1_360, 165, 183
 """Kernels of an update of one micro-batch, and of steps. Lower them with what is counted."""
 
 BIG = pytest.param("big", marks=pytest.mark.slow)
@@ -27,5 +27,4 @@ def test_an_update(preset, ranks):
 def test_a_step(preset, sentences, beam, is_recorded):
     found = step_budget(preset, sentences, beam, is_recorded=is_recorded)
     assert found.kernels <= (MOST_OF_RECORDED_STEP if is_recorded else MOST_OF_STEP)
-    # A recorded search may also copy three quarters of its keys and values, which these do not.
-    assert found.peak <= found.estimate <= (1.6 if is_recorded else 1.4) * found.peak
+    assert found.peak <= found.estimate <= 1.4 * found.peak

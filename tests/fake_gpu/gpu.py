@@ -49,7 +49,7 @@ class FakeGpu(TorchDispatchMode):
         self.waits: list[str] = []
         """Each time that the host waited for the GPU: the operation, and the line of ``nmt`` that asked for it."""
         self.unpinned: list[str] = []
-        """Each copy to the GPU from memory that is not pinned. The driver may wait for the GPU before it."""
+        """Each copy from or to memory that is not pinned. The driver may wait for the GPU before it."""
         self.launched: Counter[str] = Counter()
         """Kernels by operation (:mod:`tests.fake_gpu.launches`)."""
         self.warns = False
@@ -87,6 +87,10 @@ class FakeGpu(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
+        if options.get("pin_memory"):
+            pinned = operation(*arguments, **(options | {"pin_memory": False}))
+            pinned.is_in_pinned_memory = True
+            return pinned
         given = [leaf for leaf in tree_leaves((arguments, options)) if isinstance(leaf, Tensor)]
         device = options.get("device")
         goes_to = None if device is None else torch.device(device).type
@@ -171,7 +175,10 @@ class FakeGpu(TorchDispatchMode):
             non_blocking = options.get("non_blocking", arguments[2] if len(arguments) > 2 else False)
             if not non_blocking:
                 self.note_wait(f"{name} that blocks")
-            elif source.device.type == "cpu" and not getattr(source, "is_in_pinned_memory", False):
+                return
+            # A new tensor of the host that a GPU writes to without waiting is pinned by torch.
+            on_host = source if source.device.type == "cpu" else arguments[0] if kind is _aten.copy_ else None
+            if on_host is not None and not getattr(on_host, "is_in_pinned_memory", False):
                 self.unpinned.append(f"{name} at {_line_of_ours()}")
 
     def _hold(self, tensor: FakeTensor) -> None:

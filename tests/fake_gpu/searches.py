@@ -70,8 +70,7 @@ def test_searches_find_what_a_cpu_finds(gpu, precision, options):
     on_cpu, _ = searched("cpu", precision, settings, **others)
     on_gpu, steps = searched("cuda", precision, settings, **others)
     # The lengths of the sources, then each look.
-    looks = steps if settings.no_repeat_ngram else math.ceil(steps / 8)
-    assert len(gpu.waits) <= 1 + looks, gpu.waits
+    assert len(gpu.waits) <= 1 + math.ceil(steps / 8), gpu.waits
     assert gpu.unpinned == []
     if precision == "fp32":
         assert [[h.pieces for h in found] for found in on_gpu] == [[h.pieces for h in found] for found in on_cpu]

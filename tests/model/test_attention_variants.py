@@ -79,10 +79,10 @@ def test_a_neighbourhood_of_the_whole_sentence_is_full_attention(kernels, length
         logits[real].square().sum().backward()
     for one, other in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(other.grad, one.grad, atol=1e-9, rtol=1e-9)
-    full_state, state = (model.start(on_padded.encoded(model, source)) for model in models)
+    full_state, state = (model.start(on_padded.encoded(model, source), beam=1, room=12) for model in models)
     for position in range(min(length, 12)):
-        expected, full_state = models[0].step(target[:, position, None], full_state)
-        logits, state = models[1].step(target[:, position, None], state)
+        expected = models[0].step(target[:, position, None], full_state, position)
+        logits = models[1].step(target[:, position, None], state, position)
         torch.testing.assert_close(logits, expected, atol=1e-12, rtol=0)
 
 
@@ -127,11 +127,11 @@ def test_a_long_restricted_target_is_the_same_step_by_step(kernels):
         .eval()
     )
     source, target = torch.randint(4, 30, (2, 1, LONG), generator=torch.Generator().manual_seed(1))
-    full, state = on_padded.logits(model, source, target), model.start(on_padded.encoded(model, source))
+    full = on_padded.logits(model, source, target)
+    state = model.start(on_padded.encoded(model, source), beam=1, room=LONG)
     for position in range(LONG):
-        logits, state = model.step(target[:, position, None], state)
+        logits = model.step(target[:, position, None], state, position)
         torch.testing.assert_close(logits, full[:, position], atol=1e-10, rtol=0)
-        assert state.past_BWX.shape[2] == min(position + 1, 3)  # two pieces before, and the piece itself
 
 
 def test_a_piece_reaches_as_far_as_the_layers_let_it():

@@ -11,6 +11,7 @@ from nmt.kernels.prepacking import prepack
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.masks import AdditiveMask, PaddedRows
 from nmt.model.observing import AttentionObserver, ObservedMask
+from nmt.model.state import narrow
 from nmt.model.transformer import Transformer
 from nmt.special_ids import PAD
 from nmt.training.start.setup import parameter_counts
@@ -169,9 +170,9 @@ def test_cached_steps_equal_full_decoding(build, changes):
     model = build(**changes)
     source, target = batch()
     full = on_padded.logits(model, source, target)
-    state = model.start(on_padded.encoded(model, source))
+    state = model.start(on_padded.encoded(model, source), beam=1, room=target.shape[1])
     for position in range(target.shape[1]):
-        logits, state = model.step(target[:, position, None], state)
+        logits = model.step(target[:, position, None], state, position)
         real = target[:, position] != PAD
         torch.testing.assert_close(logits[real], full[real, position], atol=1e-10, rtol=0)
 
@@ -193,47 +194,55 @@ def test_a_model_that_does_not_see_eos_computes_as_if_it_was_padding(build, chan
 
 
 @pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 3}, {"target_neighbours": 4}, {"attention": "additive"}])
-def test_hypotheses_of_a_sentence_follow_their_parents(build, changes):
+@pytest.mark.parametrize("on_device", [False, True])
+def test_hypotheses_of_a_sentence_follow_their_parents(build, changes, on_device):
+    """The number of a step is on the host, or on the device."""
     model = build(**changes)
     source, _ = batch()
     generator = torch.Generator().manual_seed(1)
-    state, sentences, histories = model.start(on_padded.encoded(model, source)), [0, 1, 2], [[[]], [[]], [[]]]
+    state = model.start(on_padded.encoded(model, source), beam=3, room=30)
+    sentences, histories = [0, 1, 2], [[[]] * 3] * 3
 
-    def step_by(beam: int, live: list[list[bool]] | None = None) -> None:
-        nonlocal state, histories
-        tokens = torch.randint(4, VOCAB, (len(sentences), beam), generator=generator)
+    def step_by(live: list[list[bool]] | None = None) -> None:
+        nonlocal histories
+        tokens = torch.randint(4, VOCAB, (len(sentences), 3), generator=generator)
+        count = len(histories[0][0])
         histories = [
             [[*history, token] for history, token in zip(beams, new, strict=True)]
             for beams, new in zip(histories, tokens.tolist(), strict=True)
         ]
         live_BW = None if live is None else torch.tensor(live)
-        logits, state = model.step(tokens, state, live_BW)
+        logits = model.step(tokens, state, torch.tensor([count]) if on_device else count, live_BW)
         flat = [history for beams in histories for history in beams]
-        rows = [sentence for sentence in sentences for _ in range(beam)]
+        rows = [sentence for sentence in sentences for _ in range(3)]
         expected = on_padded.logits(model, source[rows], torch.tensor(flat))[:, -1]
         if live_BW is not None:
             expected[~live_BW.flatten()] = 0
         torch.testing.assert_close(logits, expected, atol=1e-10, rtol=0)
 
-    def follow(parents: list[list[int]], staying: list[int] | None = None) -> None:
-        nonlocal state, histories, sentences
-        state = state.select(torch.tensor(parents), None if staying is None else torch.tensor(staying))
-        kept = range(len(sentences)) if staying is None else staying
-        sentences = [sentences[row] for row in kept]
-        histories = [[histories[row][p] for p in chosen] for row, chosen in zip(kept, parents, strict=True)]
+    def follow(parents: list[list[int]]) -> None:
+        nonlocal histories
+        count = len(histories[0][0]) - 1
+        state.follow(torch.tensor([count]) if on_device else count, torch.tensor(parents))
+        histories = [[beams[p] for p in chosen] for beams, chosen in zip(histories, parents, strict=True)]
 
-    step_by(1)
+    if on_device:  # what is not written yet is masked, and finite
+        state.past_BWX.fill_(-torch.inf)
+        for layer in state.layers:
+            for tensor in layer.written:
+                tensor.zero_()
+    step_by([[True, False, False]] * 3)
     follow([[0, 0, 0]] * 3)  # the beam opens
-    step_by(3)
+    step_by()
     follow([[2, 1, 1], [0, 0, 0], [1, 2, 0]])
-    step_by(3, [[False, True, True], [True, False, True], [True, True, False]])  # places are empty
+    step_by([[False, True, True], [True, False, True], [True, True, False]])  # places are empty
     follow([[1, 2, 2], [0, 2, 2], [1, 0, 1]])
-    step_by(3, [[True, True, True], [True, False, False], [True, True, True]])
-    follow([[0, 2, 2], [1, 0, 1]], [2, 0])  # a sentence leaves, the others swap places
-    for _ in range(25):  # beyond the room that is there at first
-        step_by(3)
-    follow([[1], [2]])  # the beam closes
-    step_by(1)
+    step_by([[True, True, True], [True, False, False], [True, True, True]])
+    follow([[1, 0, 1], [0, 0, 0], [0, 2, 2]])
+    state = state.resized(narrow, 2, source.shape[1], 30)  # a sentence leaves
+    sentences, histories = sentences[:2], histories[:2]
+    for _ in range(25):
+        step_by()
 
 
 @pytest.mark.parametrize(

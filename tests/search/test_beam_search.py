@@ -11,7 +11,7 @@ from nmt.errors import NmtError
 from nmt.kernels.policy import accelerate
 from nmt.model.transformer import Transformer
 from nmt.search.beam_search import beam_search
-from nmt.search.hypotheses import Hypotheses, Hypothesis, length_penalty
+from nmt.search.hypotheses import Hypotheses, length_penalty
 from nmt.search.next_pieces import largest
 from nmt.search.settings import Sampling, SearchSettings
 from nmt.special_ids import BOS, EOS
@@ -87,8 +87,8 @@ def test_equals_exhaustive_search(alpha, seed, nbest, normalization):
 def test_the_bound_of_a_live_hypothesis_counts_its_end_at_the_limit(log_probability, may_improve):
     """With at most 4 pieces and eos it may be divided by 5: -1.4 / 5 is better than -0.3, -1.4 / 4 is not."""
     settings = SearchSettings(beam=2, length_penalty=1.0, normalization="length")
-    hypotheses = Hypotheses.begin(settings, [5], None, max_positions=5, places=1)
-    hypotheses.finished[0].append(Hypothesis((5,), -0.6, -0.3))
+    hypotheses = Hypotheses.begin(settings, [5], None, max_positions=5)
+    hypotheses.scores[0].append(-0.3)
     step = torch.tensor([[[log_probability]], [[0.0]], [[6.0]]]).double().numpy()
     assert hypotheses.look([step]) == ([0] if may_improve else [])
 
@@ -133,12 +133,12 @@ def test_a_batch_of_64_equals_batches_of_1(beam):
 def test_leaving_empty_places_out_changes_nothing(monkeypatch):
     models, batch, steps = [build(1, 50), build(2, 50)], sources(24, 50), []
     for model in models:  # a GPU never leaves them out: counting them would make the host wait
-        model.steps_per_look = 1
+        model.steps_per_look, model.recorder = 1, None
     step = Transformer.step
 
-    def counted(self, tokens, state, live=None):
+    def counted(self, tokens, state, count, live=None):
         steps.append(live is not None)
-        return step(self, tokens, state, live)
+        return step(self, tokens, state, count, live)
 
     monkeypatch.setattr(Transformer, "step", counted)
     found = []

@@ -201,7 +201,7 @@ def test_an_empty_place_takes_no_piece():
     extended_BWK = torch.tensor([[[-1.0, -2.0], [-9.0, -9.0], [-3.0, -3.1], [-9.0, -9.0]]])
     pieces_BWK = torch.tensor([[[5, 6], [5, 6], [6, 7], [5, 6]]])
     best, index, paid = choose_by_group(
-        extended_BWK, pieces_BWK, torch.zeros(1, 4), torch.tensor([[1, 2]]), beam=4, strength=0.5
+        extended_BWK, pieces_BWK, torch.zeros(1, 4), torch.tensor([[1, 2]]), strength=0.5
     )
     assert best[0].tolist() == pytest.approx([-1.0, -math.inf, -3.0, -3.1])
     assert index[0, [0, 2, 3]].tolist() == [0, 4, 5]

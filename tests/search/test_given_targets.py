@@ -50,12 +50,14 @@ def padded(sources: list[list[int]]) -> torch.Tensor:
 def step_by_step(models: list[Transformer], source: list[int], target: list[int]) -> list[float]:
     """log of the mean probability of each piece and eos, from cached steps in float64."""
     models = [copy.deepcopy(model).double() for model in models]
-    states = [model.start(on_padded.encoded(model, torch.tensor([[*source, EOS]]))) for model in models]
+    encoded = [on_padded.encoded(model, torch.tensor([[*source, EOS]])) for model in models]
+    room = len(target) + 1
+    states = [model.start(memory, beam=1, room=room) for model, memory in zip(models, encoded, strict=True)]
     found, before = [], BOS
-    for piece in [*target, EOS]:
+    for count, piece in enumerate([*target, EOS]):
         probability = 0.0
-        for index, model in enumerate(models):
-            logits, states[index] = model.step(torch.tensor([[before]]), states[index])
+        for model, state in zip(models, states, strict=True):
+            logits = model.step(torch.tensor([[before]]), state, count)
             probability += torch.softmax(logits[0], dim=0)[piece].item() / len(models)
         found.append(math.log(probability))
         before = piece

@@ -8,6 +8,7 @@ import torch
 
 from nmt.config import ModelConfig
 from nmt.model.transformer import Transformer
+from nmt.search import beam_search as beam_search_module
 from nmt.search import search_memory
 from nmt.search.beam_search import beam_search
 from nmt.search.search_memory import BeamTooWideError, SearchMemory
@@ -126,8 +127,8 @@ def test_keys_and_values_have_the_dtype_of_products(model):
         dtype: SearchMemory([model], CPU, dtype).need(SearchSettings(beam=4), 3, 20, 10)
         for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.int8)
     }
-    positions = 4 * 10 + 2 * 4 * 20 + 20  # written, room, source
-    keys_and_values = 3 * 2 * 2 * 16 * positions  # sentences, keys and values, layers, d_model
+    slots = 4 * 40  # room for twice the source's pieces
+    keys_and_values = 3 * (2 * 2 * 16 * (slots + 20) + 4 * slots)  # sentences, keys and values, layers, d_model; masks
     assert needs[torch.float32] - needs[torch.bfloat16] == 2 * keys_and_values
     assert needs[torch.float64] - needs[torch.float32] == 4 * keys_and_values
     assert needs[torch.int8] == needs[torch.float32]
@@ -151,7 +152,7 @@ def test_a_restricted_search_needs_no_scores_of_pieces_that_are_too_far(model):
 
     assert len(set(needs(10))) == 1
     full, less = needs(30)
-    assert full - less == 2 * (3 + 2 * 2) * 4 * 4 * (30 - 10) * 4  # sentences, numbers, beam twice, pieces, bytes
+    assert full - less == 2 * (2 + 2 * 2) * 4 * 4 * (30 - 10) * 4  # sentences, numbers, beam twice, pieces, bytes
 
 
 def test_memory_is_checked_before_the_encoder_runs(model, monkeypatch):
@@ -175,29 +176,20 @@ def test_the_search_tells_how_many_sentences_are_left_and_how_far_it_is(model):
 
 
 @pytest.mark.parametrize("settings", [SearchSettings(beam=300), SearchSettings(beam=100, length_penalty=0)])
-def test_the_estimate_holds(model, settings):
+def test_the_estimate_holds(model, settings, monkeypatch):
     """What a search really holds at a step, by adding up its tensors, is less than estimated, but not by far."""
-    from nmt.search import beam_search as module
-
-    found = memory(model, None)
-    held = []
-    searches = []
-    begin = module._Search.begin
+    found, held = memory(model, None), []
     settings = dataclasses.replace(settings, max_extra_length=20, min_length=15)
-    module._Search.begin = staticmethod(lambda *a: searches.append(begin(*a)) or searches[-1])
+    step = beam_search_module.step
 
-    def note(sentences, length):
-        if not searches:  # before the encoder
-            return
-        state = searches[0].states[0]
-        layers = [t for layer in state.layers for t in (layer.key.buffer_BHXK, layer.value.buffer_BHXK)]
-        held.append((length, sum(t.nbytes for t in [*layers, state.past_BWX])))
+    def noted(models, beam, settings, count, **options):
+        held.append((count + 1, sum(tensor.nbytes for tensor in beam.tensors())))
+        step(models, beam, settings, count, **options)
 
-    try:
-        beam_search([model], torch.tensor([[5, 6, 7, 8, 9, 3]]), settings, before_step=note)
-    finally:
-        module._Search.begin = begin
-    for length, size in held[2:]:
+    monkeypatch.setattr(beam_search_module, "step", noted)
+    beam_search([model], torch.tensor([[5, 6, 7, 8, 9, 3]]), settings)
+    assert len(held) > 15
+    for length, size in held:
         estimate = found.need(settings, 1, 6, length)
         assert size < estimate < 14 * size
 

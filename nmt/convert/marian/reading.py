@@ -30,6 +30,7 @@ from nmt.convert.settings import (
     version_of,
 )
 from nmt.errors import CheckpointError, ConfigError
+from nmt.printable import printable
 
 DECODER_NAME = "decoder.yml"
 _LARGEST_RATIO, _LARGEST_PACKED = 20, 64 * 2**20
@@ -206,9 +207,14 @@ def _named(names: Any, folder: Path) -> Path | None:
             f"{folder}: decoder.yml names {len(names)} models, an ensemble. Import one at a time: name its .npz file."
         )
     path = folder / Path(str(names[0])).name
-    if not path.is_file():
-        raise CheckpointError(f"{folder}: decoder.yml names {path.name}, which is not there.")
+    if not _is_in(folder, path.name):
+        raise CheckpointError(f"{folder}: decoder.yml names {printable(path.name)}, which is not there.")
     return path
+
+
+def _is_in(folder: Path, name: str) -> bool:
+    """Whether a folder has a file of a name, which may be longer than the system allows."""
+    return any(entry.name == name and entry.is_file() for entry in folder.iterdir())
 
 
 def _only(folder: Path, path: Path) -> Path:
@@ -229,7 +235,7 @@ def _vocabularies(decoder: Mapping[str, Any], folder: Path, weights: Path, given
         found = found * 2 if len(found) == 1 else found
         if len(found) > 1 and found[0] != found[1]:
             found = _by_side(found, folder, given)
-    missing = [path.name for path in found if not path.is_file()]
+    missing = [printable(path.name) for path in found if not _is_in(folder, path.name)]
     if len(found) != 2 or missing:
         what = f"lacks {', '.join(missing)}" if missing else "has no decoder.yml that names the two vocabularies"
         raise CheckpointError(f"{folder}: {what}. Put the vocabularies and decoder.yml beside {weights.name}.")

@@ -11,12 +11,12 @@ from nmt.config import ModelConfig
 from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.model.transformer import Transformer
 from nmt.search import recorded_steps as recorded_steps_module
+from nmt.search.beam import Beam, Size
 from nmt.search.beam_search import beam_search
+from nmt.search.hypotheses import Hypotheses
 from nmt.search.recorded_steps import RecordedSteps
 from nmt.search.search_memory import SearchMemory
 from nmt.search.settings import Sampling, SearchSettings
-from nmt.search.step_buffers import DecoderShape, bytes_of, layout
-from nmt.search.step_sizes import Size
 from nmt.special_ids import EOS
 from tests import on_padded
 from tests.recording_double import DoubleOfRecorder
@@ -63,12 +63,15 @@ def recorded(recorders):
     return sum(len(recorder.recordings) for recorder in recorders)
 
 
-def both(kernels, source_BS, settings, prefixes=None, **changes):
+def both(kernels, source_BS, settings, prefixes=None, models=1, **changes):
     """What a search in recorded steps finds, and one that is not recorded."""
     return [
-        beam_search([model_of(chosen, **changes)], source_BS, settings, prefixes=prefixes)
+        beam_search(
+            [model_of(chosen, seed=seed, **changes) for seed in range(1, models + 1)],
+            source_BS, settings, prefixes=prefixes,
+        )
         for chosen in (kernels, NOT_RECORDED)
-    ]
+    ]  # fmt: skip
 
 
 def assert_same(found, expected):
@@ -84,7 +87,10 @@ def assert_same(found, expected):
     [
         {"beam": 1}, {"beam": 4}, {"beam": 5, "nbest": 5}, {"beam": 3, "min_length": 7}, {"beam": 2, "max_length": 3},
         {"beam": 4, "allow_unk": True}, {"beam": 4, "length_penalty": 0.0}, {"beam": 4, "normalization": "length"},
-        {"beam": 2, "max_length": 0}, pytest.param({"beam": 40}, marks=pytest.mark.slow),
+        {"beam": 2, "max_length": 0}, {"beam": 4, "diverse_groups": 2, "nbest": 4}, {"beam": 3, "no_repeat_ngram": 1},
+        {"beam": 3, "no_repeat_ngram": 3, "min_length": 9}, {"beam": 3, "nbest": 3, "sampling": Sampling()},
+        {"beam": 3, "nbest": 3, "sampling": Sampling(top_k=4)}, {"beam": 2, "sampling": Sampling(top_p=0.8)},
+        pytest.param({"beam": 40}, marks=pytest.mark.slow),
     ],
     ids=str,
 )  # fmt: skip
@@ -102,6 +108,7 @@ def test_finds_what_a_search_without_recordings_finds(kernels, recorders, option
         {"norm": "pre"}, {"positions": "learned"}, {"positions": "tensor2tensor"}, {"attention": "additive"},
         {"attention": "dot_product"}, {"d_v": 5}, {"tied_embeddings": "none"}, {"output_bias": True},
         {"source_eos": False}, {"decoder_start": "zero"}, {"activation": "gelu"}, {"dtype": torch.float32},
+        {"source_neighbours": 2, "target_neighbours": 3}, {"models": 3},
     ],
     ids=str,
 )  # fmt: skip
@@ -127,27 +134,34 @@ def test_the_batch_shrinks_as_its_sentences_end(kernels, recorders):
     assert sentences[-1] < 64
     assert sentences[1:] == sorted(sentences[1:], reverse=True)
     assert [length for _, length in seen] == list(range(len(seen)))
-    assert recorded(recorders) == len(set(sentences[1:]))
+    assert recorded(recorders) == len(
+        {(count, length >= 32) for count, length in seen[1:]}
+    )  # there is room for 32 steps
 
 
-@pytest.mark.parametrize(
-    ("options", "changes"),
-    [
-        ({"sampling": Sampling()}, {}), ({"diverse_groups": 2}, {}), ({"no_repeat_ngram": 2}, {}),
-        ({}, {"target_neighbours": 3}), ({}, {"ensemble": True}),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_other_searches_are_not_recorded(kernels, recorders, options, changes):
-    models = [model_of(kernels, **{name: value for name, value in changes.items() if name != "ensemble"})]
-    models += [model_of(kernels, seed=2)] if "ensemble" in changes else []
-    beam_search(models, sources(3), SearchSettings(**({"beam": 4, "max_extra_length": 5} | options)))
-    assert recorders == []
+def test_large_searches_are_recorded_when_they_are_small(kernels, recorders, monkeypatch):
+    settings, seen = SearchSettings(beam=2, max_extra_length=30), []
+    source_BS = sources(50)
+    monkeypatch.setattr("nmt.search.beam_search.MAX_ROWS", 64)
+    found = beam_search([model_of(kernels)], source_BS, settings, before_step=lambda *state: seen.append(state[0]))
+    assert_same(found, beam_search([model_of(NOT_RECORDED)], source_BS, settings))
+    [recorder] = recorders
+    steps = sum(sentences * settings.beam <= 64 for sentences in seen[1:])
+    assert 0 < steps < len(seen) - 1
+    assert recorder.replays + len(recorder.recordings) == steps
+
+
+def test_the_next_steps_begin_before_the_host_looks_at_the_last(kernels, monkeypatch):
+    looks, events = Hypotheses.look, []
+    monkeypatch.setattr(Hypotheses, "look", lambda *given: events.append("look") or looks(*given))
+    settings = SearchSettings(beam=2, min_length=20, max_extra_length=20)
+    beam_search([model_of(kernels)], sources(3), settings, before_step=lambda *state: events.append("step"))
+    assert events[:27] == [*["step"] * 16, "look", *["step"] * 8, "look", "step"]
 
 
 def test_a_later_search_records_only_new_sizes(kernels, recorders):
     model, settings = model_of(kernels), SearchSettings(beam=4, max_extra_length=10)
-    steps = RecordedSteps(model)
+    steps = RecordedSteps([model])
     first = [beam_search([model], sources(20, seed=seed), settings, recorded_steps=steps) for seed in (1, 2)]
     before = recorded(recorders)
     again = [beam_search([model], sources(20, seed=seed), settings, recorded_steps=steps) for seed in (1, 2)]
@@ -160,7 +174,7 @@ def test_a_later_search_records_only_new_sizes(kernels, recorders):
 def test_weights_that_change_in_place_are_those_of_the_next_search(kernels):
     settings = SearchSettings(beam=2, max_extra_length=10)
     model, other = model_of(kernels), model_of(NOT_RECORDED, seed=2)
-    steps = RecordedSteps(model)
+    steps = RecordedSteps([model])
     beam_search([model], sources(4), settings, recorded_steps=steps)
     model.load_state_dict(other.state_dict())
     assert_same(
@@ -171,7 +185,7 @@ def test_weights_that_change_in_place_are_those_of_the_next_search(kernels):
 def test_the_oldest_recordings_are_dropped(kernels, recorders, monkeypatch):
     monkeypatch.setattr(recorded_steps_module, "_MAX_RECORDINGS", 2)
     model, settings = model_of(kernels), SearchSettings(beam=2, max_length=4)
-    steps = RecordedSteps(model)
+    steps = RecordedSteps([model])
 
     def recordings(count):
         beam_search([model], sources(count), settings, recorded_steps=steps)
@@ -183,7 +197,7 @@ def test_the_oldest_recordings_are_dropped(kernels, recorders, monkeypatch):
 
 def test_a_failed_search_releases_its_memory(kernels, recorders):
     model, settings = model_of(kernels), SearchSettings(beam=2, max_extra_length=30)
-    steps = RecordedSteps(model)
+    steps = RecordedSteps([model])
 
     def fail(sentences, length):
         if length == 3:
@@ -192,13 +206,13 @@ def test_a_failed_search_releases_its_memory(kernels, recorders):
     expected = beam_search([model], sources(8), settings, recorded_steps=steps)
     with pytest.raises(MemoryError):
         beam_search([model], sources(8), settings, recorded_steps=steps, before_step=fail)
-    assert steps._free == []
+    assert not any(steps._free.values())
     assert beam_search([model], sources(8), settings, recorded_steps=steps) == expected
 
 
 def test_searches_at_the_same_time_do_not_share_buffers(kernels, recorders):
     model, settings = model_of(kernels), SearchSettings(beam=2, max_extra_length=10)
-    steps, other = RecordedSteps(model), []
+    steps, other = RecordedSteps([model]), []
 
     def meanwhile(sentences, length):
         if length == 2 and not other:
@@ -221,13 +235,13 @@ def test_a_number_that_is_not_finite_is_reported(kernels):
         beam_search([model], sources(3), SearchSettings(beam=2))
 
 
+def size_of(sentences, source, length=1):
+    return Size.of(sentences, source, length, exact=False)
+
+
 def test_sizes_are_few():
     """All batches of at most 4,096 source pieces, of sentences of 1 to 128 pieces."""
-    sizes = {
-        Size.of(4_096 // length, 4, length).for_sentences(left)
-        for length in range(1, 129)
-        for left in range(1, 4_096 // length + 1)
-    }
+    sizes = {size_of(left, length) for length in range(1, 129) for left in range(1, 4_096 // length + 1)}
     assert len({size.sentences for size in sizes}) <= 24
     assert len({(size.source, size.room) for size in sizes}) == 8
     assert all(size.sentences <= 4 / 3 * 4_096 for size in sizes)
@@ -235,28 +249,29 @@ def test_sizes_are_few():
 
 def test_a_size_has_room_for_its_sentences():
     for sentences, source in itertools.product((1, 2, 3, 5, 31, 33, 100), (1, 16, 17, 100)):
-        size = Size.of(sentences, 4, source)
+        size = size_of(sentences, source)
         assert sentences <= size.sentences < max(9, 2 * sentences)
         assert source <= size.source < source + 16
         assert size.room >= max(size.source, 32)
-        assert size.for_length(200).room >= 200
-        assert size.for_sentences(size.sentences) == size
+        assert size_of(sentences, source, 200).room >= 200
+        assert size_of(size.sentences, source) == size
 
 
 @pytest.mark.parametrize(("sentences", "source", "length"), [(1, 5, 3), (8, 30, 31), (64, 16, 60), (30, 100, 129)])
 def test_the_estimate_of_memory_holds(kernels, sentences, source, length):
     model, settings = model_of(kernels, dtype=torch.float32), SearchSettings(beam=4)
-    start = model.start(on_padded.encoded(model, torch.full((sentences, source), 5)))
-    tensors = layout(Size.of(sentences, 4, source).for_length(length), DecoderShape.of(start), 8)
+    start = model.start(on_padded.encoded(model, torch.full((sentences, source), 5)), beam=4, room=1)
+    beam = Beam.begin([start], settings, 8).resized(torch.Tensor.new_zeros, size_of(sentences, source, length))
+    held = sum(tensor.nbytes for tensor in beam.tensors())
     estimate = SearchMemory([model], torch.device("cpu")).need(settings, sentences, source, length)
-    assert bytes_of(tensors) < estimate < 12 * bytes_of(tensors)
+    assert held < estimate < 12 * held
 
 
 def test_a_search_at_another_precision_has_recordings_of_its_own(kernels):
     """Keys and values have another dtype then."""
     settings = SearchSettings(beam=2, max_extra_length=10)
     model = model_of(kernels, dtype=torch.float32)
-    steps = RecordedSteps(model)
+    steps = RecordedSteps([model])
     expected = beam_search([model], sources(5), settings, recorded_steps=steps)
     with torch.autocast("cpu", torch.bfloat16):
         alone = beam_search([model], sources(5), settings)
@@ -267,13 +282,13 @@ def test_a_search_at_another_precision_has_recordings_of_its_own(kernels):
 
 def test_memory_of_recordings_is_released_where_a_search_does_not_fit(kernels):
     model = model_of(kernels)
-    steps = RecordedSteps(model)
+    steps = RecordedSteps([model])
     beam_search([model], sources(5), SearchSettings(beam=2), recorded_steps=steps)
     memory = SearchMemory([model], torch.device("cpu"), recorded_steps=steps)
     kept = []
 
     def search(batch, watch):
-        kept.append(len(steps._free))
+        kept.append(sum(map(len, steps._free.values())))
         if len(kept) == 1:
             raise MemoryError
         return batch

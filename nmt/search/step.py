@@ -1,0 +1,143 @@
+"""One step of a search: every live hypothesis is extended by every piece, and the best extensions are kept.
+
+A step reads and changes the tensors of a :class:`~nmt.search.beam.Beam`. It needs nothing of the host, so that a GPU
+can record it.
+
+Shapes: B sentences, W places of the beam, N = B · W rows, V vocabulary, K extensions per hypothesis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nmt.model.state import Step
+from nmt.model.transformer import Transformer
+from nmt.search.beam import Beam
+from nmt.search.diverse import choose_by_group
+from nmt.search.next_pieces import largest, never_emitted, repeating_pieces, sample
+from nmt.search.settings import SearchSettings
+from nmt.special_ids import EOS
+
+
+def step(
+    models: Sequence[Transformer],
+    beam: Beam,
+    settings: SearchSettings,
+    count: Step,
+    *,
+    live_BW: Tensor | None = None,
+    may_force: bool = True,
+) -> None:
+    """Extend hypotheses by a piece.
+
+    Args:
+        count: the number of pieces so far.
+        live_BW: the live places, if the models are to compute nothing for the empty ones.
+        may_force: whether a sentence may have but one allowed piece in this step.
+    """
+    # 1. Find extensions of each hypothesis: the best ones, or a sampled one.
+    logits_NV, normalizer_N1 = _next_logits(models, beam, count, live_BW)
+    forced_N1 = _at(beam.forced_BR, count).repeat_interleave(beam.tokens_BW.shape[1], dim=0) if may_force else None
+    forced_value_N1 = None if forced_N1 is None else logits_NV.gather(1, forced_N1.clamp(min=0))
+    _forbid(logits_NV, beam, settings, count)
+    if settings.sampling is not None:
+        values_NK, pieces_NK = sample(logits_NV, settings.sampling, _at(beam.uniform_BRW, count).flatten())
+    else:  # the K best extensions of each hypothesis suffice for a beam of K
+        values_NK, pieces_NK = largest(logits_NV, settings.beam)
+    if forced_N1 is not None and forced_value_N1 is not None:
+        is_first_K = torch.arange(values_NK.shape[1], device=values_NK.device) == 0
+        is_forced_N1, only_forced_NK = forced_N1 >= 0, torch.where(is_first_K, forced_value_N1, -torch.inf)
+        values_NK = torch.where(is_forced_N1, only_forced_NK, values_NK)
+        pieces_NK = torch.where(is_forced_N1, forced_N1, pieces_NK)
+
+    # 2. Choose among those of all hypotheses of a sentence, one per place of its beam.
+    (sentences, places), choices = beam.tokens_BW.shape, values_NK.shape[1]
+    extended_BWK = beam.scores_BW[:, :, None] + (values_NK - normalizer_N1).view(sentences, places, choices)
+    if settings.sampling is not None:
+        best_BW, index_BW = extended_BWK[:, :, 0], torch.arange(places, device=logits_NV.device).expand(sentences, -1)
+    elif settings.diverse_groups > 1:
+        best_BW, index_BW, penalties_BW = choose_by_group(
+            extended_BWK, pieces_NK.view_as(extended_BWK), beam.penalties_BW, beam.places_BG, settings.diversity
+        )
+        beam.penalties_BW.copy_(penalties_BW)
+    else:
+        best_BW, index_BW = _choose(extended_BWK, beam.places_BG)
+    parents_BW, tokens_BW = index_BW // choices, pieces_NK.view(sentences, -1).gather(1, index_BW)
+
+    # 3. Extensions that end in eos are finished and leave their places empty; the others stay live.
+    ended_BW = (tokens_BW == EOS) & (best_BW > -torch.inf)
+    beam.places_BG.sub_(ended_BW.view(*beam.places_BG.shape, -1).sum(dim=2))
+    beam.scores_BW.copy_(best_BW.masked_fill(ended_BW, -torch.inf))
+    beam.tokens_BW.copy_(tokens_BW)
+    for state in beam.states:
+        state.follow(count, parents_BW)
+    if settings.no_repeat_ngram:
+        beam.written_BWR.copy_(beam.written_BWR.gather(1, parents_BW[:, :, None].expand_as(beam.written_BWR)))
+        _put(tokens_BW[:, :, None], beam.written_BWR, 2, count)
+
+    # 4. What the host looks at. The dtype of log-probabilities represents indices and ids exactly.
+    chosen_3BW = torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)])
+    _put(chosen_3BW[None], beam.chosen_L3BW, 0, count % len(beam.chosen_L3BW))
+
+
+def _next_logits(
+    models: Sequence[Transformer], beam: Beam, count: Step, live_BW: Tensor | None
+) -> tuple[Tensor, Tensor | float]:
+    """Logits (N, V) of the next piece of each hypothesis, and what to subtract to get log-probabilities."""
+    each = [
+        model.step(beam.tokens_BW, state, count, live_BW).float()
+        for model, state in zip(models, beam.states, strict=True)
+    ]
+    if len(each) == 1:
+        return each[0], each[0].logsumexp(dim=1, keepdim=True)
+    log_probabilities = torch.stack([torch.log_softmax(logits_NV, dim=-1) for logits_NV in each])
+    return log_probabilities.logsumexp(dim=0), math.log(len(each))
+
+
+def _forbid(logits_NV: Tensor, beam: Beam, settings: SearchSettings, count: Step) -> None:
+    """Set to -inf the pieces that are never allowed, not allowed yet, or not allowed again."""
+    eos_N = logits_NV[:, EOS].clone() if settings.no_repeat_ngram else None
+    for piece in never_emitted(settings.allow_unk):
+        logits_NV[:, piece].fill_(-torch.inf)
+    if isinstance(count, Tensor):
+        logits_NV[:, EOS].masked_fill_(count < settings.min_length, -torch.inf)
+    elif count < settings.min_length:
+        logits_NV[:, EOS].fill_(-torch.inf)
+    if eos_N is not None:
+        pieces_NR = repeating_pieces(beam.written_BWR.flatten(0, 1), count, settings.no_repeat_ngram)
+        logits_NV.scatter_(1, pieces_NR, -torch.inf)
+        # A hypothesis without any allowed piece may end, even below the minimum length.
+        ending_N = (logits_NV == -torch.inf).all(dim=1)
+        logits_NV[:, EOS] = torch.where(ending_N, eos_N, logits_NV[:, EOS])
+
+
+def _choose(extended_BWK: Tensor, places_B1: Tensor) -> tuple[Tensor, Tensor]:
+    """The best extensions of each sentence, best first, one per place of its beam.
+
+    Args:
+        extended_BWK: the log-probability of each hypothesis with each of its best extensions.
+        places_B1: the places of the beam minus the finished hypotheses.
+
+    Returns:
+        Log-probabilities, -inf in places that stay empty; indices among all extensions of the sentence. Both (B, W).
+    """
+    best_BW, index_BW = extended_BWK.flatten(1).topk(extended_BWK.shape[1], dim=1)
+    is_empty_BW = torch.arange(best_BW.shape[1], device=best_BW.device) >= places_B1
+    return best_BW.masked_fill_(is_empty_BW, -torch.inf), index_BW
+
+
+def _at(tensor: Tensor, count: Step) -> Tensor:
+    """What a tensor (B, R, ...) holds for a step, (B, 1, ...)."""
+    return tensor.narrow(1, count, 1) if isinstance(count, int) else tensor.index_select(1, count)
+
+
+def _put(value: Tensor, tensor: Tensor, dim: int, count: Step) -> None:
+    """Let a tensor hold a value for a step."""
+    if isinstance(count, int):
+        tensor.narrow(dim, count, 1).copy_(value)
+    else:
+        tensor.index_copy_(dim, count, value)
