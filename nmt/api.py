@@ -17,10 +17,10 @@ from nmt.config.option_values import check_options
 from nmt.device import DeviceChoice, Hardware, PrecisionChoice, choose_hardware
 from nmt.errors import ConfigError, DataError
 from nmt.option_fields import Option, OptionField, option_fields
-from nmt.search.settings import Normalization, SearchOptions, SearchSettings, search_settings
+from nmt.search.settings import Normalization
 from nmt.text import MAX_LINE_BYTES, line_too_long, parallel
 from nmt.translation.ensemble import Ensemble, load_ensemble, product_sizes
-from nmt.translation.line_settings import LineOptions, LineSettings
+from nmt.translation.options import Options, TranslateOptions, translate_options
 from nmt.translation.results import Translation
 from nmt.translation.target_scorer import ScoredTarget, TargetScorer
 from nmt.translation.translator import Translator
@@ -63,11 +63,7 @@ def load(
     return Model(load_ensemble(folders, hardware), hardware, names=[str(name) for name in names])
 
 
-class Options(SearchOptions, LineOptions, total=False):
-    """Search options and line options, as keywords."""
-
-
-class TranslateOptions(Options, total=False):
+class _Keywords(Options, total=False):
     """The keywords of :meth:`Model.translate`."""
 
     prefixes: Iterable[str] | None
@@ -96,7 +92,7 @@ class Model:
         """The code of the target language."""
         return self._ensemble.config.data.target_lang
 
-    def translate(self, lines: Iterable[str], **options: Unpack[TranslateOptions]) -> list[Translation]:
+    def translate(self, lines: Iterable[str], **options: Unpack[_Keywords]) -> list[Translation]:
         """Translate lines: one translation per line, in order.
 
         Args:
@@ -120,14 +116,8 @@ class Model:
         **options: Unpack[Options],
     ) -> Iterator[Translation]:
         """As :meth:`translate`, for streams: it reads at most ``window`` lines ahead."""
-        given = {name: value for name, value in options.items() if value is not None}
-        checked = check_options((SearchSettings, LineSettings), given)
-        search, of_lines = (
-            {field.name: checked[field.name] for field in option_fields(settings) if field.name in checked}
-            for settings in (SearchSettings, LineSettings)
-        )
-        settings = search_settings(self._ensemble.config.decoding, **search)
-        translator = Translator(self._ensemble, settings, self._hardware, window=window, **of_lines)
+        settings = translate_options(self._ensemble.config.decoding, **options)
+        translator = Translator(self._ensemble, settings, self._hardware, window=window)
         return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))
 
     def score(
@@ -155,22 +145,26 @@ class Model:
             DataError: the numbers of lines and targets differ.
         """
         decoding = self._ensemble.config.decoding
-        settings = search_settings(decoding, length_penalty=length_penalty, normalization=normalization)
-        scorer = TargetScorer(self._ensemble, settings, self._hardware, batch_tokens=batch_tokens, alignment=alignment)
+        options = translate_options(
+            decoding,
+            length_penalty=length_penalty,
+            normalization=normalization,
+            alignment=alignment,
+            batch_tokens=batch_tokens,
+        )
+        scorer = TargetScorer(self._ensemble, options, self._hardware)
         pairs = parallel(
             _texts(lines, "line"), _texts(targets, "target"), names=("the list of lines", "the list of targets")
         )
         return list(itertools.chain.from_iterable(scorer.score_windows(pairs)))
 
 
-def _show_options(method: Callable[..., object], keywords: type, *settings: type) -> None:
+def _show_options(method: Callable[..., object], keywords: type) -> None:
     """Make ``help`` and editors show the options of a method by name, with their documentation.
 
     Args:
         keywords: the TypedDict of the method's keywords.
-        settings: the classes that define the options.
     """
-    fields = [field for each in settings for field in option_fields(each)]
     signature = inspect.signature(method)
     named = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     named += [
@@ -180,7 +174,8 @@ def _show_options(method: Callable[..., object], keywords: type, *settings: type
     method.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
     placeholder = re.compile(r"^( *)options: .*\n", re.MULTILINE)
     documented = placeholder.sub(
-        lambda found: "".join(_documented(one, found[1]) for one in fields), method.__doc__ or ""
+        lambda found: "".join(_documented(one, found[1]) for one in option_fields(TranslateOptions)),
+        method.__doc__ or "",
     )
     method.__doc__ = documented
 
@@ -193,8 +188,8 @@ def _documented(field: OptionField, indent: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-_show_options(Model.translate, TranslateOptions, SearchSettings, LineSettings)
-_show_options(Model.stream, Options, SearchSettings, LineSettings)
+_show_options(Model.translate, _Keywords)
+_show_options(Model.stream, Options)
 
 
 def _texts(lines: Iterable[str], name: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 The fields determine the command-line options (:mod:`nmt.cli.options`), the checks and their errors
 (:mod:`nmt.config.option_values`), the documentation of the Python API (:mod:`nmt.api`), and the record of an output's
-options (:mod:`nmt.translation.line_settings`). This module imports nothing slow, so that ``--help`` answers at once.
+options (:mod:`nmt.translation.options`). This module imports nothing slow, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations

@@ -12,18 +12,17 @@ import typer.main
 from typer.testing import CliRunner
 
 import nmt
-from nmt.api import TranslateOptions
 from nmt.cli.app import app
 from nmt.cli.options import GroupedCommand, with_options
 from nmt.config.option_values import check_options
 from nmt.errors import ConfigError
 from nmt.option_fields import GROUPS, Option, flags_unused_in_scoring, option_fields
-from nmt.search.settings import Sampling, SearchOptions, SearchSettings
-from nmt.translation import line_settings
-from nmt.translation.line_settings import LineOptions, LineSettings, recorded
+from nmt.search.settings import Sampling
+from nmt.translation import options as options_module
+from nmt.translation.options import Options, TranslateOptions, recorded
 from nmt.translation.resuming import _differences
 
-FIELDS = (*option_fields(SearchSettings), *option_fields(LineSettings))
+FIELDS = option_fields(TranslateOptions)
 OF_SAMPLING = option_fields(Sampling)
 
 
@@ -56,15 +55,13 @@ def test_every_option_is_a_keyword_in_python_with_its_documentation(field):
     assert f" {field.name}: {field.python_text}" in spaceless(nmt.Model.translate.__doc__)
 
 
-@pytest.mark.parametrize(("settings", "keywords"), [(SearchSettings, SearchOptions), (LineSettings, LineOptions)])
-def test_the_keywords_have_the_types_of_the_fields(settings, keywords):
-    assert get_type_hints(keywords) == {field.name: field.type | None for field in option_fields(settings)}
-    assert get_type_hints(TranslateOptions).items() >= get_type_hints(keywords).items()
+def test_the_keywords_have_the_types_of_the_fields():
+    assert get_type_hints(Options) == {field.name: field.type | None for field in FIELDS}
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 def test_every_option_is_recorded_and_compared(field):
-    record = recorded(SearchSettings(), LineSettings())
+    record = recorded(TranslateOptions())
     assert (field.name in record) == field.option.is_recorded
     if field.option.is_recorded:
         assert field.name in _differences(record, record | {field.name: "other"}, None)
@@ -78,7 +75,6 @@ def test_records_of_version_0_1_stay_comparable():
         "max_length": None,
         "min_length": 0,
         "nbest": 1,
-        "allow_unk": False,
         "normalization": "paper",
         "no_repeat_ngram": 0,
         "sampling": {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 1},
@@ -91,9 +87,9 @@ def test_records_of_version_0_1_stay_comparable():
         "copy_unknown": "auto",
         "mbr": None,
     }
-    assert recorded(SearchSettings(sampling=Sampling()), LineSettings()).items() >= of_old_version.items()
+    assert recorded(TranslateOptions(sampling=Sampling())).items() >= of_old_version.items()
     of_scoring = {"length_penalty": 0.6, "normalization": "paper", "alignment": False}
-    assert recorded(SearchSettings(), LineSettings(), scoring=True) == of_scoring
+    assert recorded(TranslateOptions(), scoring=True) == of_scoring
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,7 @@ class MoreSampling(Sampling):
 
 
 @dataclass(frozen=True)
-class MoreSettings(SearchSettings):
+class MoreSettings(TranslateOptions):
     shine: Annotated[int, Option("Polish outputs of {beam} N times.", at_least=0, at_most=9, letter="s")] = 0
     sampling: Annotated[MoreSampling | None, Option("Draw.", word="sample")] = None
 
@@ -136,32 +132,32 @@ def test_a_new_field_is_an_option_everywhere(monkeypatch):
         check_options(MoreSettings, {"shin": 4})
     assert flags_unused_in_scoring(MoreSettings, {"shine": 3, "length_penalty": 1.0}) == ["--shine"]
 
-    before = recorded(SearchSettings(), LineSettings())
+    before = recorded(TranslateOptions())
     assert "shine" not in before
-    monkeypatch.setattr(line_settings, "SearchSettings", MoreSettings)
-    assert recorded(MoreSettings(shine=2), LineSettings())["shine"] == 2
+    monkeypatch.setattr(options_module, "TranslateOptions", MoreSettings)
+    assert recorded(MoreSettings(shine=2))["shine"] == 2
     # Outputs of versions without the option are as by its default.
-    assert _differences(before, recorded(MoreSettings(), LineSettings()), None) == ""
-    assert _differences(before, recorded(MoreSettings(shine=2), LineSettings()), None) == "shine (0 then, 2 now)"
+    assert _differences(before, recorded(MoreSettings()), None) == ""
+    assert _differences(before, recorded(MoreSettings(shine=2)), None) == "shine (0 then, 2 now)"
 
 
 def test_a_record_without_an_option_of_sampling_is_as_by_its_default(monkeypatch):
-    monkeypatch.setattr(line_settings, "Sampling", MoreSampling)
-    drawn = recorded(SearchSettings(sampling=Sampling()), LineSettings())
-    now = recorded(SearchSettings(sampling=MoreSampling()), LineSettings())
+    monkeypatch.setattr(options_module, "Sampling", MoreSampling)
+    drawn = recorded(TranslateOptions(sampling=Sampling()))
+    now = recorded(TranslateOptions(sampling=MoreSampling()))
     assert _differences(drawn, now, None) == ""
-    further = recorded(SearchSettings(sampling=MoreSampling(drift=1.0)), LineSettings())
+    further = recorded(TranslateOptions(sampling=MoreSampling(drift=1.0)))
     assert _differences(drawn, further, None) == "sampling.drift (0.0 then, 1.0 now)"
-    searched = recorded(SearchSettings(), LineSettings())
+    searched = recorded(TranslateOptions())
     assert "sampling.temperature" in _differences(searched, now, None)
 
 
 def test_the_defaults_are_allowed():
-    for settings in (SearchSettings, LineSettings, Sampling):
+    for settings in (TranslateOptions, Sampling):
         defaults = {field.name: field.default for field in option_fields(settings)}
         assert check_options(settings, defaults) == defaults
         names = {field.name for field in dataclasses.fields(settings)}
-        assert names - defaults.keys() <= {"max_length", "allow_unk"}
+        assert names - defaults.keys() <= {"max_length"}
 
 
 def test_no_text_is_a_number_and_no_number_a_switch():
@@ -172,7 +168,7 @@ def test_no_text_is_a_number_and_no_number_a_switch():
         ({"sampling": {"top_k": 3}}, "sampling: expected nmt.Sampling(…)."),
     ]:
         with pytest.raises(ConfigError) as error:
-            check_options(SearchSettings, values)
+            check_options(TranslateOptions, values)
         assert str(error.value) == message
     with pytest.raises(ConfigError, match="guard: expected true or false, got 1"):
-        check_options(LineSettings, {"guard": 1})
+        check_options(TranslateOptions, {"guard": 1})

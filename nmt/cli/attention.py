@@ -75,15 +75,15 @@ def attention(
     [folder], remarks = models_to_use([model] if model else [])
 
     from nmt.device import choose_hardware
-    from nmt.search.settings import search_settings
     from nmt.translation.attention_maps import attention_maps
     from nmt.translation.ensemble import load_ensemble
+    from nmt.translation.options import translate_options
 
     hardware = choose_hardware(device, "fp32", threads)
     for line in (f"model: {describe_model(folder)}", *remarks):
         notice(line)
     ensemble = load_ensemble([folder], hardware)
-    settings = search_settings(ensemble.config.decoding)
+    settings = translate_options(ensemble.config.decoding)
     maps = attention_maps(ensemble, sentences, target, settings, hardware, model=str(folder))
     for path in paths:
         write_attention(maps, path, picture or "memory")

@@ -10,11 +10,10 @@ import typer
 
 from nmt.cli.options import Device, Threads, TranslationPrecision, Workers, with_options
 from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
-from nmt.search.settings import SearchSettings
-from nmt.translation.line_settings import LineSettings
+from nmt.translation.options import TranslateOptions
 
 
-@with_options(search=SearchSettings, lines=LineSettings)
+@with_options(options=TranslateOptions)
 def translate(
     ctx: typer.Context,
     text: Annotated[
@@ -104,8 +103,7 @@ def translate(
     threads: Threads = None,
     workers: Workers = None,
     *,
-    search: dict[str, Any],
-    lines: dict[str, Any],
+    options: dict[str, Any],
 ) -> None:
     """Translate lines of text: one line out for one line in, in the same order.
 
@@ -131,8 +129,7 @@ def translate(
         }
         _refuse(
             [
-                *flags_unused_in_scoring(SearchSettings, search),
-                *flags_unused_in_scoring(LineSettings, lines),
+                *flags_unused_in_scoring(TranslateOptions, options),
                 *(flag for flag, value in without_effect.items() if value is not None),
             ],
             "does not go with --score-target, which does not search",
@@ -142,9 +139,9 @@ def translate(
     input = text or input or Path(STDIN)
     _refuse([f"--format {format}"] if score_target and format in ("tsv", "moses") else [], "lists what a search finds")
     if format == "pharaoh":
-        lines["alignment"] = True
-    alignment = lines.get("alignment", LineSettings.alignment)
-    nbest = search.get("nbest", SearchSettings.nbest)
+        options["alignment"] = True
+    alignment = options.get("alignment", TranslateOptions.alignment)
+    nbest = options.get("nbest", TranslateOptions.nbest)
     paragraphs = input_format == "paragraphs"
     of_lines = {
         "--prefix": prefix,
@@ -166,9 +163,9 @@ def translate(
     from nmt.cli.line_output import score_lines, translate_lines
     from nmt.cli.line_streams import Streams
     from nmt.device import choose_hardware
-    from nmt.search.settings import search_settings
     from nmt.translation.ensemble import load_ensemble, product_sizes
     from nmt.translation.guard_report import GuardReport
+    from nmt.translation.options import translate_options
     from nmt.translation.parts import Part
     from nmt.translation.target_scorer import TargetScorer
     from nmt.translation.translator import Translator
@@ -197,23 +194,21 @@ def translate(
     for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):
         notice(line)
     ensemble = load_ensemble(folders, hardware, verification)
-    settings = search_settings(ensemble.config.decoding, **search)
+    # Several sentences are nothing unusual in a paragraph, so auto would not split it.
+    if paragraphs and options.get("split_sentences", TranslateOptions.split_sentences) == "auto":
+        options["split_sentences"] = "always"
+    settings = translate_options(ensemble.config.decoding, **options)
     window = 1 if interactive else 2_048
     if score_target is not None:
-        scorer = TargetScorer(ensemble, settings, hardware, window=window, **lines)
+        scorer = TargetScorer(ensemble, settings, hardware, window=window)
         score_lines(streams, scorer, streams.made_with(scorer.settings | {"format": format}), format)
         return
-    # Several sentences are nothing unusual in a paragraph, so auto would not split it.
-    if paragraphs and lines.get("split_sentences", LineSettings.split_sentences) == "auto":
-        lines["split_sentences"] = "always"
-    translator = Translator(ensemble, settings, hardware, window=window, workers=workers, **lines)
+    translator = Translator(ensemble, settings, hardware, window=window, workers=workers)
     record = streams.made_with(translator.settings | {"format": format, "input_format": input_format})
     tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
     for message in tally.notices(prefixed=prefix is not None):
         notice(message)
-    for message in tally.warnings(
-        translator.max_source_length, guard=lines.get("guard", LineSettings.guard), prefixed=prefix is not None
-    ):
+    for message in tally.warnings(translator.max_source_length, guard=settings.guard, prefixed=prefix is not None):
         warn(message)
 
 

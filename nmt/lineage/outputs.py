@@ -13,7 +13,7 @@ from nmt.lineage.facts import Fact
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.lineage.models import model_link
 from nmt.text import STDIN
-from nmt.translation.line_settings import recorded_defaults
+from nmt.translation.options import recorded_defaults
 from nmt.translation.resuming import OutputFile, recorded_output
 
 SCORE = "nmt score"

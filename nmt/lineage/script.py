@@ -28,9 +28,8 @@ from nmt.evaluation.learned_metrics import LEARNED
 from nmt.lineage.link import Link, entries_of, mapping_of
 from nmt.option_fields import OptionField, option_fields
 from nmt.printable import printable
-from nmt.search.settings import SearchSettings
 from nmt.text import STDIN
-from nmt.translation.line_settings import LineSettings
+from nmt.translation.options import TranslateOptions
 from nmt.translation.resuming import INPUTS
 
 _ALWAYS = ("beam", "length_penalty")
@@ -376,8 +375,7 @@ def _averaged(origin: Mapping[str, Any]) -> list[str] | None:
 
 
 def _search_options(made: Mapping[str, Any]) -> Iterator[str]:
-    fields = (*option_fields(SearchSettings), *option_fields(LineSettings))
-    yield from _options(fields, made)
+    yield from _options(option_fields(TranslateOptions), made)
     for name in ("precision", "format", "input_format", "invalid_utf8"):
         if name in made:
             yield from (f"--{name.replace('_', '-')}", str(made[name]))

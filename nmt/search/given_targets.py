@@ -21,9 +21,8 @@ from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.packing import PackedSequences
 from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import length_penalty
-from nmt.search.next_pieces import never_emitted
 from nmt.search.settings import Normalization
-from nmt.special_ids import BOS, EOS
+from nmt.special_ids import BOS, EOS, PAD
 
 _SHARE_OF_MEMORY = 0.5
 
@@ -57,21 +56,20 @@ def score_targets(
     *,
     alpha: float = 0.6,
     normalization: Normalization = "paper",
-    allow_unk: bool = False,
     batch_tokens: int = 2_048,
     alignment_layer: int | None = None,
 ) -> list[TargetScore]:
     """Score each target as the search scores its hypotheses.
 
-    A target that a search cannot return, with pad, bos or (unless allowed) unk, has log-probability -inf. As in the
-    search, the probability of these pieces is not redistributed to the others. If a side is longer than the models'
-    positions, all log-probabilities of the pair are -inf and it has no alignment.
+    A target with pad or bos has log-probability -inf. unk is scored like any other piece, because given texts may
+    contain it. As in the search, the probability of pieces that a search never returns is not redistributed to the
+    others. If a side is longer than the models' positions, all log-probabilities of the pair are -inf and it has no
+    alignment.
 
     Args:
         models: models in eval mode on the hardware's device. The probabilities of several are averaged at each piece.
         sources, targets: ids without bos and eos; one target per source.
         alpha, normalization: the length penalty. With an alpha of 0, the score is the log-probability.
-        allow_unk: score unk like any other piece, because given texts may contain it.
         batch_tokens: maximum padded positions of the longer side that are scored at once; fewer if memory is short.
         alignment_layer: the decoder layer whose attention, averaged over heads and models, gives the alignment: counted
             from 0, or from the last layer as -1. None computes no alignment.
@@ -88,7 +86,7 @@ def score_targets(
     longest = min(model.config.max_positions for model in models) - 1
     # One position goes to the source's eos and to the target's bos.
     fitting = np.flatnonzero(np.maximum(source_lengths, target_lengths) <= longest)
-    banned = to_device(torch.tensor(never_emitted(allow_unk)), hardware.device)
+    banned = to_device(torch.tensor([PAD, BOS]), hardware.device)
     scores = [_scored([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
     batch_tokens = min(batch_tokens, _positions_that_fit(models, hardware))
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):

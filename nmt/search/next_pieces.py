@@ -16,12 +16,10 @@ from nmt.model.state import Step
 from nmt.search.settings import Sampling
 from nmt.special_ids import BOS, PAD, UNK
 
+NEVER_EMITTED = (PAD, UNK, BOS)
+"""The special pieces that outputs never contain."""
+
 _BLOCK = 64
-
-
-def never_emitted(allow_unk: bool) -> list[int]:
-    """The special pieces that outputs never contain."""
-    return [PAD, BOS] if allow_unk else [PAD, UNK, BOS]
 
 
 def largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:

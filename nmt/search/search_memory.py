@@ -1,29 +1,20 @@
-"""Searches within the free memory: a batch that does not fit is halved; a sentence that does not fit is an error.
+"""The memory that searches need, and the number of sentences that fit into the free memory.
 
 Memory is estimated before it is allocated. On a CPU, allocating too much raises no error: the system kills the process.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import torch
 
-from nmt.device import free_memory, is_out_of_memory, release_memory, total_memory
+from nmt.device import free_memory, total_memory
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.search.beam import Size
-from nmt.search.recorded_steps import RecordedSteps
 from nmt.search.settings import SearchSettings
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-Watch = Callable[[int, int], None]
-"""Called before each step of a search with the sentences that it computes and the pieces of each hypothesis so far."""
 
 BATCH_TOKENS = 2_048
 """Source pieces that a CPU searches at once."""
@@ -41,25 +32,17 @@ class SearchMemory:
     """The memory for all searches together."""
 
     def __init__(
-        self,
-        models: Sequence[Transformer],
-        device: torch.device,
-        products: torch.dtype = torch.float32,
-        *,
-        recorded_steps: RecordedSteps | None = None,
+        self, models: Sequence[Transformer], device: torch.device, products: torch.dtype = torch.float32
     ) -> None:
         """Measure the free memory, before the first search allocates any.
 
         Args:
             products: the dtype of the factors of matrix products. Keys and values have it; those of int8 are floats.
-            recorded_steps: what the searches record. Its memory is released where a search does not fit.
         """
         self._models = models
-        self._recorded_steps = recorded_steps
         self._device = device
         self._key_bytes = products.itemsize if products.is_floating_point else _NUMBER
         self.free = free_memory(device)
-        self._alone = threading.Lock()
 
     def need(self, settings: SearchSettings, sentences: int, source_pieces: int, length: int) -> int:
         """Estimate the bytes that a step of a search needs.
@@ -127,74 +110,11 @@ class SearchMemory:
         needed = self.need(settings, 1, 2, 2)
         if self.free is not None and needed > self.free:
             raise BeamTooWideError(
-                f"a beam of {settings.beam:,} needs at least {_gigabytes(needed)} for a single sentence, but only "
-                f"{_gigabytes(self.free)} of memory are free: lower --beam."
+                f"a beam of {settings.beam:,} needs at least {gigabytes(needed)} for a single sentence, but only "
+                f"{gigabytes(self.free)} of memory are free: lower --beam."
             )
 
-    def fit(
-        self,
-        search: Callable[[Sequence[Item], Watch], list[Result]],
-        batch: Sequence[Item],
-        settings: SearchSettings,
-        *,
-        source_pieces: Callable[[Item], int],
-        name: Callable[[Item], str],
-        searches: int,
-    ) -> list[Result]:
-        """Search a batch, in halves if it does not fit.
 
-        Args:
-            search: searches a batch; it calls the watch before each step.
-            source_pieces: the number of pieces of a sentence.
-            name: the name of a sentence, for the error.
-            searches: the number of searches that run at the same time and share the memory.
-
-        Raises:
-            BeamTooWideError: a single sentence does not fit into the whole memory.
-        """
-        longest = max(map(source_pieces, batch))
-        share = None if self.free is None else self.free // searches
-        try:
-            return search(batch, self._watch(settings, longest, share))
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        # Release memory outside of the handler: inside, the exception keeps the search's tensors alive.
-        self._release()
-        if len(batch) > 1:
-            middle = len(batch) // 2
-            return [
-                result
-                for half in (batch[:middle], batch[middle:])
-                for result in self.fit(
-                    search, half, settings, source_pieces=source_pieces, name=name, searches=searches
-                )
-            ]
-        with self._alone:
-            try:
-                return search(batch, self._watch(settings, longest, self.free))
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-        self._release()
-        free = "" if self.free is None else f" ({_gigabytes(self.free)} were free)"
-        raise BeamTooWideError(
-            f"{name(batch[0])}: the search with a beam of {settings.beam:,} needs more memory than there is{free}. "
-            "Lower --beam, or --max-extra-length."
-        )
-
-    def _release(self) -> None:
-        if self._recorded_steps is not None:
-            self._recorded_steps.release()
-        release_memory(self._device)
-
-    def _watch(self, settings: SearchSettings, source_pieces: int, limit: int | None) -> Watch:
-        def watch(sentences: int, length: int) -> None:
-            if limit is not None and self.need(settings, sentences, source_pieces, length + 1) > limit:
-                raise MemoryError
-
-        return watch
-
-
-def _gigabytes(size: int) -> str:
+def gigabytes(size: int) -> str:
+    """A number of bytes for people."""
     return f"{size / 1e9:,.1f} GB"

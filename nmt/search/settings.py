@@ -1,19 +1,15 @@
 """The options of the search. Every field with an ``Option`` is an option of the command line and of the Python API.
 
-A new option is a field here and a line in :class:`SearchOptions`; the search reads it from :class:`SearchSettings`.
+:mod:`nmt.translation.options` adds those of lines.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
+from typing import Annotated, Literal
 
-from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, SAMPLING, Option
-
-if TYPE_CHECKING:
-    from nmt.config import DecodingConfig
 
 MAX_BEAM = 4_096
 """The maximum beam size, whatever the memory."""
@@ -104,53 +100,3 @@ class SearchSettings:
     nbest: Annotated[int, Option("Translations of each line, best first.", at_least=1, group=FORMAT)] = 1
     max_length: int | None = None
     """The maximum pieces of any output, for measurements; None for no such limit."""
-    allow_unk: bool = False
-    """Whether outputs may hold the unknown piece."""
-
-
-class SearchOptions(TypedDict, total=False):
-    """The options of the search as keywords of the Python API. None stands for the default."""
-
-    beam: int | None
-    length_penalty: float | None
-    normalization: Normalization | None
-    max_extra_length: int | None
-    min_length: int | None
-    no_repeat_ngram: int | None
-    diverse_groups: int | None
-    diversity: float | None
-    sampling: Sampling | None
-    nbest: int | None
-
-
-def search_settings(decoding: DecodingConfig, **options: Unpack[SearchOptions]) -> SearchSettings:
-    """Merge options with the model's own settings.
-
-    Args:
-        decoding: the model's own settings.
-
-    Raises:
-        ConfigError: an option is unknown or out of range, or options contradict each other.
-    """
-    from nmt.config.option_values import check_options
-
-    given = {name: value for name, value in options.items() if value is not None}
-    settings = SearchSettings(**check_options(SearchSettings, decoding.model_dump() | given))
-    if settings.nbest > settings.beam:
-        raise ConfigError(
-            f"{settings.nbest} translations per line need a beam of at least {settings.nbest}, got {settings.beam}."
-        )
-    _check_groups(settings, given)
-    return settings
-
-
-def _check_groups(settings: SearchSettings, given: dict[str, Any]) -> None:
-    groups = settings.diverse_groups
-    if groups == 1:
-        if "diversity" in given:
-            raise ConfigError(f"diversity {settings.diversity:g} needs at least 2 diverse groups.")
-        return
-    if settings.sampling is not None:
-        raise ConfigError("diverse groups cannot be combined with sampling: samples differ without them.")
-    if settings.beam % groups:
-        raise ConfigError(f"{groups} diverse groups need a beam that is a multiple of {groups}, got {settings.beam}.")

@@ -18,7 +18,7 @@ from nmt.model.state import Step
 from nmt.model.transformer import Transformer
 from nmt.search.beam import Beam
 from nmt.search.diverse import choose_by_group
-from nmt.search.next_pieces import largest, never_emitted, repeating_pieces, sample
+from nmt.search.next_pieces import NEVER_EMITTED, largest, repeating_pieces, sample
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import EOS
 
@@ -101,7 +101,7 @@ def _next_logits(
 def _forbid(logits_NV: Tensor, beam: Beam, settings: SearchSettings, count: Step) -> None:
     """Set to -inf the pieces that are never allowed, not allowed yet, or not allowed again."""
     eos_N = logits_NV[:, EOS].clone() if settings.no_repeat_ngram else None
-    for piece in never_emitted(settings.allow_unk):
+    for piece in NEVER_EMITTED:
         logits_NV[:, piece].fill_(-torch.inf)
     if isinstance(count, Tensor):
         logits_NV[:, EOS].masked_fill_(count < settings.min_length, -torch.inf)

@@ -22,12 +22,12 @@ from nmt.errors import DataError
 from nmt.evaluation import bleu
 from nmt.model.transformer import Transformer
 from nmt.search.search_memory import BATCH_TOKENS
-from nmt.search.settings import search_settings
 from nmt.text import read_parallel
 from nmt.training.learner import batch_losses
 from nmt.training.loss import perplexity
 from nmt.training.ranks.exchange import NO_OTHERS, Ranks
 from nmt.translation.ensemble import Ensemble
+from nmt.translation.options import translate_options
 from nmt.translation.translator import Translator
 
 SAMPLES = 3
@@ -138,11 +138,10 @@ class Validator:
         # Without the guard, so that the score includes the model's wrong translations, such as loops.
         translator = Translator(
             Ensemble((model,), self._vocab, self._config),
-            search_settings(decoding),
+            # The score should not depend on the device, so batches have one size.
+            translate_options(decoding, guard=False, batch_tokens=BATCH_TOKENS),
             self._hardware,
             window=_WINDOW_LINES,
-            guard=False,
-            batch_tokens=BATCH_TOKENS,  # on any device: the score should not depend on it
         )
         sources = (source for source, _ in self._pairs[ranks.rank :: ranks.size])
         own = list(itertools.takewhile(lambda translation: not until(), translator.translate(sources)))

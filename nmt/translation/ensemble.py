@@ -26,6 +26,12 @@ class Ensemble:
     config: Config
     """The settings of the first model."""
 
+    @property
+    def positions(self) -> int:
+        """The maximum pieces of a source or a target."""
+        # One position goes to the source's eos and to the target's bos.
+        return min(model.config.max_positions for model in self.models) - 1
+
     @cached_property
     def recorded_steps(self) -> RecordedSteps:
         """What searches with the models have recorded on a GPU."""

@@ -12,6 +12,7 @@ from nmt.search.search_memory import BeamTooWideError
 from nmt.search.settings import SearchSettings
 from nmt.translation.guard import Finding, Languages, Problem, problems
 from nmt.translation.results import BLANK, TranslatedText
+from nmt.translation.searcher import Searcher
 from nmt.translation.segment import Segment, joined_segments
 
 
@@ -23,10 +24,10 @@ class GuardRepair:
         vocab: Vocabulary,
         languages: Languages,
         settings: SearchSettings,
+        searcher: Searcher,
         *,
         short_ratio: float,
         repairs: bool,
-        search: Callable[[Sequence[Segment], SearchSettings], None],
         rerank: Callable[[list[Segment]], None],
         sentences: Callable[[str], list[Segment]],
     ) -> None:
@@ -36,7 +37,6 @@ class GuardRepair:
             settings: the settings of the first search.
             short_ratio: see :func:`nmt.translation.guard.problems`.
             repairs: search again where a translation looks wrong; otherwise only record the finding.
-            search: fills in the candidates of segments.
             rerank: orders the candidates of segments as the user requested.
             sentences: divides a text into sentences, each a segment.
         """
@@ -45,7 +45,7 @@ class GuardRepair:
         self._settings = settings
         self._short_ratio = short_ratio
         self._repairs = repairs
-        self._search = search
+        self._searcher = searcher
         self._rerank = rerank
         self._sentences = sentences
 
@@ -67,7 +67,7 @@ class GuardRepair:
         still_doubtful = [segment for segment in still_doubtful if not self._repair(segment, segment.candidates)]
         again = [dataclasses.replace(segment, candidates=(BLANK,), finding=None) for segment in still_doubtful]
         try:
-            self._search(again, _second_search(self._settings))
+            self._searcher.search(again, _second_search(self._settings))
         except BeamTooWideError:  # keep the results of the first search
             return
         for segment, second in zip(still_doubtful, again, strict=True):
@@ -92,7 +92,7 @@ class GuardRepair:
                 part.number = segment.number  # the seed of its samples
         parts = list(itertools.chain.from_iterable(parts_of))
         try:
-            self._search(parts, self._settings)
+            self._searcher.search(parts, self._settings)
         except BeamTooWideError:  # keep the results of the first search
             return segments
         self._rerank(parts)

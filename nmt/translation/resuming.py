@@ -29,7 +29,7 @@ from nmt.hashing import sha256_of
 from nmt.input_files import InputFiles
 from nmt.locking import exclusive, holder
 from nmt.printable import writable
-from nmt.translation.line_settings import recorded_defaults
+from nmt.translation.options import recorded_defaults
 from nmt.writing import flush_to_disk
 
 INPUTS = ("input", "prefix", "score_target")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from nmt.config.sections import LineStatistics
 from nmt.sentences import sentences
-from nmt.translation.line_settings import SplitSentences
 from nmt.translation.long_lines import Measure, split
+from nmt.translation.options import SplitSentences
 
 # A line with more sentences than 99% of the training lines is split, unless it is shorter than 99% of them and many
 # training lines (more than 1,000, and more than 0.1%) have at least as many sentences.

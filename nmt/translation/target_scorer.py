@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Unpack
 
 from nmt.device import Hardware
 from nmt.search.given_targets import alignment_layer, score_targets
 from nmt.search.search_memory import BATCH_TOKENS
-from nmt.search.settings import SearchSettings
 from nmt.text import normalizer
 from nmt.translation.ensemble import Ensemble
-from nmt.translation.line_settings import LineOptions, line_settings, recorded
+from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.windows import windows
 
 
@@ -47,31 +45,23 @@ class TargetScorer:
     def __init__(
         self,
         ensemble: Ensemble,
-        search: SearchSettings,
+        options: TranslateOptions,
         hardware: Hardware,
         *,
         window: int = 2_048,
-        **options: Unpack[LineOptions],
     ) -> None:
         """Prepare to score.
 
         Args:
             ensemble: models on the hardware's device.
-            search: only its length penalty has an effect.
+            options: those that apply to scoring have an effect. ``batch_tokens`` are here padded pieces of the longer
+                side that are scored at once.
             window: the number of pairs that are read before their scores are returned.
-            options: ``batch_tokens``, here padded pieces of the longer side that are scored at once, and ``alignment``.
-
-        Raises:
-            ConfigError: an option is out of range.
         """
-        settings = line_settings(**options)
         self._ensemble = ensemble
-        self._search_settings = search
+        self._options = options
         self._hardware = hardware
-        self._batch_tokens = settings.batch_tokens or BATCH_TOKENS
         self.window = window
-        self._alignment = settings.alignment
-        self._recorded = recorded(search, settings, scoring=True)
         data = ensemble.config.data
         self._normalize = normalizer(
             nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
@@ -80,7 +70,7 @@ class TargetScorer:
     @property
     def settings(self) -> dict[str, object]:
         """The settings that scores depend on."""
-        return self._recorded | {"precision": self._hardware.precision}
+        return recorded(self._options, scoring=True) | {"precision": self._hardware.precision}
 
     def score_windows(self, pairs: Iterable[tuple[str, str]]) -> Iterator[list[ScoredTarget]]:
         """Score pairs of source and target, in order. Yields the scores of one window at a time."""
@@ -95,11 +85,10 @@ class TargetScorer:
             sources,
             targets,
             self._hardware,
-            alpha=self._search_settings.length_penalty,
-            normalization=self._search_settings.normalization,
-            allow_unk=True,
-            batch_tokens=self._batch_tokens,
-            alignment_layer=alignment_layer(models) if self._alignment else None,
+            alpha=self._options.length_penalty,
+            normalization=self._options.normalization,
+            batch_tokens=self._options.batch_tokens or BATCH_TOKENS,
+            alignment_layer=alignment_layer(models) if self._options.alignment else None,
         )
         return [
             ScoredTarget(
@@ -108,7 +97,7 @@ class TargetScorer:
                 piece_log_probabilities=score.piece_log_probabilities,
                 log_probability=score.log_probability,
                 score=score.score,
-                source_pieces=tuple(vocab.pieces(source)) if self._alignment else None,
+                source_pieces=tuple(vocab.pieces(source)) if self._options.alignment else None,
                 alignment=score.aligned_pieces(len(source)),
             )
             for pair, source, target, score in zip(pairs, sources, targets, scores, strict=True)

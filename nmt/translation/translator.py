@@ -10,38 +10,30 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Unpack
-
-import torch
+from typing import Annotated
 
 from nmt.config.option_values import check_options
-from nmt.device import Hardware, to_device
+from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.option_fields import Option
-from nmt.search.beam_search import beam_search
 from nmt.search.given_targets import alignment_layer, score_targets
-from nmt.search.search_memory import BATCH_TOKENS, SearchMemory, Watch
-from nmt.search.settings import SearchSettings
-from nmt.special_ids import EOS, PAD
+from nmt.search.search_memory import BATCH_TOKENS
 from nmt.text import normalizer, parallel
-from nmt.translation.batches import batches_of
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
-from nmt.translation.line_settings import LineOptions, line_settings, recorded
 from nmt.translation.minimum_bayes_risk import rerank
-from nmt.translation.results import BLANK, TranslatedText, Translation, one_line
+from nmt.translation.options import TranslateOptions, recorded
+from nmt.translation.results import BLANK, TranslatedText, Translation
+from nmt.translation.searcher import Searcher
 from nmt.translation.segment import Segment, joined_findings, joined_segments
 from nmt.translation.sentence_splitting import LineSplitter, Part
 from nmt.translation.unknown_characters import UnknownCharacters
 from nmt.translation.windows import windows
-from nmt.translation.workers import Workers
 
 # The maximum length in shards by default, for bundles that do not record it.
 _TRAINED_LENGTH = 256
-# Wider beams search fewer pieces than batch_tokens at once, because memory grows with the beam.
-_USUAL_BEAM = 4
 # Greater than the number of parts of any line.
 _MAX_PARTS = 2**24
 
@@ -60,54 +52,47 @@ class Translator:
     def __init__(
         self,
         ensemble: Ensemble,
-        search: SearchSettings,
+        options: TranslateOptions,
         hardware: Hardware,
         *,
         window: int = 2_048,
         workers: int | None = None,
-        **options: Unpack[LineOptions],
     ) -> None:
         """Prepare to translate.
 
         Args:
             ensemble: models on the hardware's device.
-            search: the settings that :func:`~nmt.search.settings.search_settings` returns.
+            options: what :func:`~nmt.translation.options.translate_options` returns.
             window: the number of lines that are read before their translations are returned.
             workers: the number of batches that are searched at the same time, each with its share of the threads;
                 default: one per thread on a CPU, one on a GPU.
-            options: the fields of :class:`~nmt.translation.line_settings.LineSettings`.
 
         Raises:
             BeamTooWideError: the beam needs more memory than there is.
             ConfigError: an option is out of range, or the model has too few positions for it.
         """
         check_options(_Pace, {"window": window, "workers": workers})
-        settings = line_settings(**options)
         data = ensemble.config.data
         self._models = ensemble.models
         self._vocab = ensemble.vocab
         self._hardware = hardware
+        self._options = options
         self.window = window
-        self._nbest = search.nbest
         # Reranking chooses among all candidates; removing repeated texts needs further candidates as replacements.
-        self._drops_repeated = search.diverse_groups > 1 and search.nbest > 1
-        takes_all = settings.mbr is not None or self._drops_repeated
-        self._search_settings = dataclasses.replace(search, nbest=search.beam) if takes_all else search
-        if settings.mbr is not None and search.beam == 1:
-            raise ConfigError("minimum Bayes risk needs several candidates, and a beam of 1 has one: widen the beam.")
-        self._utility = pairwise(settings.mbr, target_lang=data.target_lang) if settings.mbr else None
-        self._alignment = settings.alignment
-        self._positions = min(model.config.max_positions for model in ensemble.models) - 1
-        if settings.max_source_length is not None and settings.max_source_length > self._positions:
+        self._drops_repeated = options.diverse_groups > 1 and options.nbest > 1
+        takes_all = options.mbr is not None or self._drops_repeated
+        self._first_search = dataclasses.replace(options, nbest=options.beam) if takes_all else options
+        self._utility = pairwise(options.mbr, target_lang=data.target_lang) if options.mbr else None
+        self._positions = ensemble.positions
+        if options.max_source_length is not None and options.max_source_length > self._positions:
             raise ConfigError(
-                f"max_source_length: got {settings.max_source_length}, but the model has positions for "
+                f"max_source_length: got {options.max_source_length}, but the model has positions for "
                 f"{self._positions} source pieces. Give --max-source-length at most {self._positions}."
             )
         trained_length = data.lines.max_length if data.lines is not None else _TRAINED_LENGTH
-        self.max_source_length = settings.max_source_length or min(trained_length, self._positions)
-        self._recorded = recorded(search, settings)
+        self.max_source_length = options.max_source_length or min(trained_length, self._positions)
         self._splitter = LineSplitter(
-            settings.split_sentences,
+            options.split_sentences,
             data.source_lang,
             data.lines,
             self.max_source_length,
@@ -116,28 +101,18 @@ class Translator:
         )
         self.language_tags = self._vocab.language_tags
         """The tags by which a source line names its target language; empty for most models."""
-        self._unknown = UnknownCharacters(self._vocab, data.lines, settings.copy_unknown)
-        self._recorded_steps = ensemble.recorded_steps
-        self._workers = Workers(hardware, workers)
-        self._memory = SearchMemory(
-            ensemble.models,
-            hardware.device,
-            hardware.products_dtype,
-            recorded_steps=self._recorded_steps,
+        self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown)
+        self._searcher = Searcher(
+            ensemble, hardware, self._first_search, workers=workers, batch_tokens=options.batch_tokens
         )
-        self._memory.check_beam(self._search_settings)
-        self._batch_tokens = settings.batch_tokens or self._memory.batch_tokens(
-            self._search_settings, self._workers.count
-        )
-        self._scored_tokens = settings.batch_tokens or BATCH_TOKENS
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
             self._vocab,
             self._languages,
-            self._search_settings,
+            self._first_search,
+            self._searcher,
             short_ratio=data.lines.target_per_source.p1 if data.lines is not None else 0.0,
-            repairs=settings.guard,
-            search=self._search,
+            repairs=options.guard,
             rerank=self._rerank,
             sentences=lambda text: self._encoded(self._splitter.each_sentence(text)),
         )
@@ -158,7 +133,7 @@ class Translator:
     @property
     def settings(self) -> dict[str, object]:
         """The settings that translations depend on."""
-        return self._recorded | {
+        return recorded(self._options) | {
             "max_source_length": self.max_source_length,
             "precision": self._hardware.precision,
         }
@@ -211,13 +186,15 @@ class Translator:
         self._set_prefixes(segments_by_line, prefixes)
         segments = list(itertools.chain.from_iterable(segments_by_line))
         searched = [segment for segment in segments if segment.pieces]
-        self._search(searched, self._search_settings)
+        self._searcher.search(searched, self._first_search)
         self._rerank(searched)
         self._guard.check(searched)
         for segment in segments:
             candidates = _without_repeats(segment.candidates) if self._drops_repeated else segment.candidates
-            segment.candidates = candidates[: self._nbest]
-        self._align(segments if self._alignment else [s for s in segments if s.taken is not None and s.taken.inner])
+            segment.candidates = candidates[: self._options.nbest]
+        self._align(
+            segments if self._options.alignment else [s for s in segments if s.taken is not None and s.taken.inner]
+        )
         self._put_back_unknown(segments)
         return list(map(self._translation, lines, segments_by_line))
 
@@ -266,7 +243,7 @@ class Translator:
         for segment in segments:
             if segment.taken is not None:
                 restored = [self._unknown.put_back(segment.taken, segment.pieces, c) for c in segment.candidates]
-                if not self._alignment:  # it was needed only for this
+                if not self._options.alignment:  # it was needed only for this
                     restored = [dataclasses.replace(c, piece_log_probabilities=None, alignment=None) for c in restored]
                 segment.candidates = tuple(restored)
 
@@ -294,9 +271,7 @@ class Translator:
             return
         for segment in segments:
             # Likely samples are drawn repeatedly, so they need no weights; each hypothesis of a beam occurs once.
-            weights = (
-                None if self._search_settings.sampling else [found.log_probability for found in segment.candidates]
-            )
+            weights = None if self._options.sampling else [found.log_probability for found in segment.candidates]
             choices = rerank([found.text for found in segment.candidates], self._utility, log_probabilities=weights)
             segment.candidates = tuple(
                 dataclasses.replace(segment.candidates[choice.index], expected_utility=choice.expected_utility)
@@ -312,8 +287,7 @@ class Translator:
                 [segment.pieces[: self._positions] for segment, _ in pairs],
                 [self._vocab.target.ids(found.pieces) for _, found in pairs],
                 self._hardware,
-                allow_unk=True,  # a prefix may contain unk
-                batch_tokens=self._scored_tokens,
+                batch_tokens=self._options.batch_tokens or BATCH_TOKENS,
                 alignment_layer=alignment_layer(self._models),
             )
         )
@@ -329,64 +303,6 @@ class Translator:
                 )
                 for found, score in zip(segment.candidates, scores, strict=False)
             )
-
-    def _search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
-        lengths = [len(segment.pieces) + 1 for segment in segments]
-        # Memory grows with the beam.
-        max_tokens = max(1, self._batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, settings.beam))
-        batches = [
-            [segments[index] for index in batch] for batch in batches_of(lengths, max_tokens, self._workers.count)
-        ]
-        searches = min(self._workers.count, len(batches))
-        found = self._workers.map(
-            lambda batch: self._memory.fit(
-                lambda part, watch: self._search_batch(part, settings, watch),
-                batch,
-                settings,
-                source_pieces=lambda segment: len(segment.pieces) + 1,
-                name=lambda segment: f"line {segment.line:,}",
-                searches=searches,
-            ),
-            batches,
-        )
-        for batch, candidates_by_segment in zip(batches, found, strict=True):
-            for segment, candidates in zip(batch, candidates_by_segment, strict=True):
-                segment.candidates = candidates
-
-    def _search_batch(
-        self, batch: Sequence[Segment], settings: SearchSettings, watch: Watch
-    ) -> list[tuple[TranslatedText, ...]]:
-        def before_step(sentences: int, length: int) -> None:
-            self._workers.check_abandoned()
-            watch(sentences, length)
-
-        # A single character may have more pieces than the model has positions.
-        sources = [[*segment.pieces[: self._positions], EOS] for segment in batch]
-        width = max(map(len, sources))
-        source_BS = torch.tensor([source + [PAD] * (width - len(source)) for source in sources])
-        with self._hardware.autocast():
-            found = beam_search(
-                self._models,
-                to_device(source_BS, self._hardware.device),
-                settings,
-                prefixes=[segment.prefix for segment in batch],
-                numbers=[segment.number for segment in batch],
-                before_step=before_step,
-                recorded_steps=self._recorded_steps,
-            )
-        texts = iter(self._vocab.target.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
-        return [
-            tuple(
-                TranslatedText(
-                    one_line(next(texts)),
-                    tuple(self._vocab.target.pieces(hypothesis.pieces)),
-                    hypothesis.log_probability,
-                    hypothesis.score,
-                )
-                for hypothesis in beams
-            )
-            for beams in found
-        ]
 
 
 def _without_repeats(candidates: Sequence[TranslatedText]) -> tuple[TranslatedText, ...]:

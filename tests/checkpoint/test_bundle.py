@@ -318,15 +318,15 @@ BUNDLES = sorted((Path(__file__).parent.parent / "bundles").glob("*/"))
 @pytest.mark.parametrize("folder", BUNDLES, ids=lambda folder: folder.name)
 def test_a_bundle_of_every_release_still_loads_and_translates_the_same(folder):
     from nmt.device import choose_hardware
-    from nmt.search.settings import search_settings
     from nmt.translation.ensemble import load_ensemble
+    from nmt.translation.options import translate_options
     from nmt.translation.translator import Translator
 
     expected = json.loads((folder / "notes.json").read_text("utf-8"))["translations"]
     hardware = choose_hardware("cpu", "fp32", 1)
     ensemble = load_ensemble([folder], hardware)
     assert ensemble.vocab.threads == 1
-    translator = Translator(ensemble, search_settings(ensemble.config.decoding), hardware)
+    translator = Translator(ensemble, translate_options(ensemble.config.decoding), hardware)
     assert {t.source: t.text for t in translator.translate(expected)} == expected
 
 

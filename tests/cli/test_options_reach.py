@@ -24,8 +24,8 @@ from nmt.errors import DataError
 from nmt.evaluation import Score
 from nmt.option_fields import option_fields
 from nmt.reports.comparison_tables import ComparedFiles
-from nmt.search.settings import Sampling, SearchSettings
-from nmt.translation.line_settings import LineSettings
+from nmt.search.settings import Sampling
+from nmt.translation.options import TranslateOptions
 
 SETUP = "nmt.training.start.setup"
 CHOICE = "nmt.training.start.choose_settings"
@@ -54,11 +54,12 @@ COMPARISON = {
 }
 FOUND = MagicMock(totals=MagicMock(metrics=[MagicMock(signature="tok:char")]))
 MODEL = {USED: ([Path("m/last")], []), "nmt.checkpoint.describing.describe_model": "m"}
+OPTIONS = MagicMock(guard=True)
 DRAWING = {
     **MODEL,
     "nmt.device.choose_hardware": "the hardware",
     "nmt.translation.ensemble.load_ensemble": MagicMock(),
-    "nmt.search.settings.search_settings": "the search",
+    "nmt.translation.options.translate_options": OPTIONS,
 }
 CERTIFICATES = {"nmt.cli.export_model.lines_to_check": ["hi"], "nmt.cli.import_model.lines_to_check": ["hi"]}
 PAIRS = ("train", "valid", "test")
@@ -397,10 +398,15 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "choose_hardware.threads": 3,
             "product_sizes.folder": Path("m/last"),
             "choose_hardware.product": (128, 512),
-            "search_settings.options": {"beam": 7, "length_penalty": 0.3},
-            "Translator.search": "the search",
+            "translate_options.options": {
+                "beam": 7,
+                "length_penalty": 0.3,
+                "max_source_length": 60,
+                "split_sentences": "never",
+                "guard": False,
+            },
+            "Translator.options": OPTIONS,
             "Translator.workers": 5,
-            "Translator.options": {"max_source_length": 60, "split_sentences": "never", "guard": False},
         },
     ),
     (
@@ -414,7 +420,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "nmt.cli.line_output.translate_lines",
         {
             "Translator.window": 1,
-            "Translator.options": {"split_sentences": "never", "alignment": True},
+            "translate_options.options": {"nbest": 3, "split_sentences": "never", "alignment": True},
             "made_with.bundles": (Path("m/last"),),
             "made_with.settings": {
                 "beam": 7,
@@ -438,11 +444,10 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         },
         "nmt.cli.line_output.score_lines",
         {
-            "search_settings.options": {"length_penalty": 0.3},
-            "TargetScorer.search": "the search",
+            "translate_options.options": {"length_penalty": 0.3, "alignment": True, "batch_tokens": 99},
+            "TargetScorer.options": OPTIONS,
             "TargetScorer.hardware": "the hardware",
             "TargetScorer.window": 1,
-            "TargetScorer.options": {"alignment": True, "batch_tokens": 99},
             "made_with.bundles": (Path("m/last"),),
             "made_with.files": {"input": Path("s"), "score_target": Path("r")},
             "made_with.settings": {"length_penalty": 0.3, "format": "jsonl", "invalid_utf8": "replace"},
@@ -607,7 +612,7 @@ def command_of(line: str) -> str:
 @pytest.mark.parametrize("command", sorted({command_of(row[0]) for row in ROWS}))
 def test_every_option_has_a_row(command):
     tried = {word for row in ROWS if row[0].startswith(f"{command} ") for word in row[0].split()}
-    generated = {field.name for kind in (SearchSettings, Sampling, LineSettings) for field in option_fields(kind)}
+    generated = {field.name for kind in (TranslateOptions, Sampling) for field in option_fields(kind)}
     found = typer.main.get_command(app)
     for word in command.split():
         found = found.commands[word]

@@ -45,7 +45,6 @@ from nmt.device import choose_hardware
 from nmt.evaluation import hypothesis_warnings, score, tokenizer_warnings
 from nmt.model.transformer import Transformer
 from nmt.reports.run_report import run_report
-from nmt.search.settings import search_settings
 from nmt.text import count_lines, read_lines, read_parallel
 from nmt.training.metrics_file import MetricsFile
 from nmt.training.progress import Progress
@@ -55,6 +54,7 @@ from nmt.training.start.model_memory import check_memory
 from nmt.training.start.recorded_data import data_to_resume, write_data_record
 from nmt.translation.ensemble import load_ensemble, product_sizes
 from nmt.translation.guard_report import GuardReport
+from nmt.translation.options import translate_options
 from nmt.translation.resuming import OutputFile
 from nmt.translation.translator import Translator
 from tests.convert.marian_mt import STORED as MARIAN_MT
@@ -195,7 +195,7 @@ def _read_bundle(folder: Path) -> None:
         kind.is_ours(path)
     hardware = choose_hardware("cpu", "auto", 1, product=product_sizes(path))
     ensemble = load_ensemble([path], hardware)
-    settings = search_settings(ensemble.config.decoding)
+    settings = translate_options(ensemble.config.decoding)
     list(Translator(ensemble, settings, hardware).translate([LINES[0], "", "ä. B. c."]))
 
 

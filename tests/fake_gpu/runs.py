@@ -10,10 +10,10 @@ import torch
 from nmt.device import choose_hardware
 from nmt.doctor.checks import check_attention, check_dropout, check_gradients, check_steps
 from nmt.doctor.gpu_checks import check_sentence_attention
-from nmt.search.settings import SearchSettings
 from nmt.training.run import rehearse
 from nmt.translation.attention_maps import attention_maps
 from nmt.translation.ensemble import load_ensemble
+from nmt.translation.options import TranslateOptions
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
 from tests.training.conftest import (  # noqa: F401 - fixtures
@@ -82,8 +82,8 @@ def test_translating_and_scoring(gpu, run_training, tmp_path, precision):  # noq
     for device in ("cuda", "cpu"):
         hardware = choose_hardware(device, precision, 1)
         ensemble = load_ensemble([tmp_path / "run" / "last"], hardware)
-        search = SearchSettings(beam=4, max_extra_length=6)
-        translator = Translator(ensemble, search, hardware, alignment=True)
+        search = TranslateOptions(beam=4, max_extra_length=6, alignment=True)
+        translator = Translator(ensemble, search, hardware)
         texts.append([found.text for found in translator.translate(LINES)])
         [scored] = TargetScorer(ensemble, search, hardware).score_windows(zip(LINES, LINES, strict=True))
         scores.append([found.score for found in scored])

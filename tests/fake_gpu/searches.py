@@ -54,7 +54,7 @@ def searched(device: str, precision: str, settings: SearchSettings, **options: A
     [
         {"beam": 1}, {"beam": 4}, {"beam": 4, "nbest": 4, "diverse_groups": 2}, {"beam": 4, "min_length": 5},
         {"beam": 3, "nbest": 3, "sampling": Sampling()}, {"beam": 3, "nbest": 3, "sampling": Sampling(top_k=5)},
-        {"beam": 2, "nbest": 2, "sampling": Sampling(top_p=0.9)}, {"beam": 4, "allow_unk": True},
+        {"beam": 2, "nbest": 2, "sampling": Sampling(top_p=0.9)},
         {"beam": 4, "models": 2}, {"beam": 4, "prefixes": [[], [5, 6], [7, 8, 9, 10]]},
         {"beam": 4, "sizes": {"target_neighbours": 3, "source_neighbours": 2}}, {"beam": 4, "no_repeat_ngram": 2},
         {"beam": 4, "sizes": {"attention": "additive"}}, {"beam": 4, "sizes": {"attention": "dot_product"}},
@@ -82,9 +82,7 @@ def test_searches_find_what_a_cpu_finds(gpu, precision, options):
     sources = [[piece for piece in pieces if piece > EOS] for pieces in SOURCES]
     if not models[0].config.source_eos:
         sources = [[*pieces, EOS] for pieces in sources]
-    scores = score_targets(
-        models, sources, [h.pieces for h in best], choose_hardware("cpu", "fp32", 1), allow_unk=settings.allow_unk
-    )
+    scores = score_targets(models, sources, [h.pieces for h in best], choose_hardware("cpu", "fp32", 1))
     rel = 1e-4 if precision == "fp32" else 0.05
     assert [h.log_probability for h in best] == pytest.approx([score.log_probability for score in scores], rel=rel)
 

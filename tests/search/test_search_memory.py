@@ -1,4 +1,4 @@
-"""Searches that do not fit are halved or refused, and come to the same as those that fit."""
+"""The memory that searches need, and what is searched with it."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,6 @@ from nmt.search.search_memory import BeamTooWideError, SearchMemory
 from nmt.search.settings import Sampling, SearchSettings
 
 CPU = torch.device("cpu")
-FIVE = [7, 3, 5, 2, 9]
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +30,6 @@ def memory(model, free: int | None) -> SearchMemory:
     return found
 
 
-def fit(memory: SearchMemory, search, batch=FIVE, beam=4, searches=1):
-    return memory.fit(
-        search, batch, SearchSettings(beam=beam), source_pieces=int, name=lambda n: f"line {n}", searches=searches
-    )
-
-
 def test_memory_that_was_in_use_once_is_free_again(model, monkeypatch):
     """On a GPU after training: of 100 bytes 20 are free, 70 are torch's, and 10 of these hold tensors."""
     figures = {"memory_reserved": 70, "memory_allocated": 10, "max_memory_allocated": 65}
@@ -44,56 +37,6 @@ def test_memory_that_was_in_use_once_is_free_again(model, monkeypatch):
         monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (20, 100))
     assert SearchMemory([model], torch.device("cuda", 0)).free == 80
-
-
-def test_a_batch_that_raises_is_halved_until_it_fits(model):
-    tried = []
-
-    def search(batch, watch):
-        tried.append(list(batch))
-        if len(batch) > 2:
-            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate …")
-        return [n * n for n in batch]
-
-    assert fit(memory(model, None), search) == [n * n for n in FIVE]
-    assert tried == [FIVE, [7, 3], [5, 2, 9], [5], [2, 9]]
-
-
-def test_other_errors_are_raised_as_they_are(model):
-    def search(batch, watch):
-        raise RuntimeError("no such thing")
-
-    with pytest.raises(RuntimeError, match="no such thing"):
-        fit(memory(model, None), search)
-
-
-def test_a_sentence_that_does_not_fit_is_named(model):
-    def search(batch, watch):
-        if 5 in batch:
-            raise MemoryError
-        return list(batch)
-
-    with pytest.raises(BeamTooWideError, match=r"line 5: .*beam of 4 .*Lower --beam"):
-        fit(memory(model, None), search)
-
-
-def test_what_does_not_fit_its_share_is_searched_alone(model):
-    found = memory(model, None)
-    settings = SearchSettings(beam=4)
-    found.free = 2 * found.need(settings, 1, 9, 10)
-    lengths = []
-
-    def search(batch, watch):
-        for length in range(15):
-            watch(len(batch), length)
-        lengths.append(len(batch))
-        return list(batch)
-
-    assert fit(found, search, searches=2) == FIVE
-    assert lengths == [1] * 5
-    found.free //= 4
-    with pytest.raises(BeamTooWideError, match=r"line 7: .*GB were free"):
-        fit(found, search, searches=2)
 
 
 def test_a_beam_that_no_memory_holds_is_refused_before_the_search(model):

@@ -9,9 +9,9 @@ from nmt.data.vocab import Vocabulary
 from nmt.device import choose_hardware
 from nmt.evaluation import bleu
 from nmt.model.transformer import Transformer
-from nmt.search.settings import search_settings
 from nmt.training.validation import Validator
 from nmt.translation.ensemble import Ensemble
+from nmt.translation.options import translate_options
 from nmt.translation.translator import Translator
 
 TRANSLATIONS = {
@@ -56,7 +56,7 @@ def test_the_models_wrong_translations_are_scored_and_not_repaired(settled, reve
 
     def translations(*, guard: bool) -> list[str]:
         translator = Translator(
-            Ensemble((model,), vocab, config), search_settings(config.validation.decoding), hardware, guard=guard
+            Ensemble((model,), vocab, config), translate_options(config.validation.decoding, guard=guard), hardware
         )
         return [translation.text for translation in translator.translate(lines)]
 

@@ -14,9 +14,9 @@ from nmt.errors import ConfigError, DataError
 from nmt.kernels.policy import accelerate
 from nmt.model.attention import attention_weights
 from nmt.model.transformer import Transformer
-from nmt.search.settings import search_settings
 from nmt.translation.attention_maps import attention_maps
 from nmt.translation.ensemble import Ensemble
+from nmt.translation.options import translate_options
 from nmt.translation.translator import Translator
 from tests.policies import EVERY_POLICY, chosen
 
@@ -39,7 +39,7 @@ def ensemble(count: int = 1, **settings) -> Ensemble:
 
 
 def maps_of(models: Ensemble, sources, targets=None):
-    settings = search_settings(models.config.decoding, max_extra_length=3)
+    settings = translate_options(models.config.decoding, max_extra_length=3)
     return attention_maps(models, sources, targets, settings, CPU, model="runs/x")
 
 
@@ -80,8 +80,8 @@ def test_the_weights_are_those_of_equation_1():
 def test_without_targets_the_translation_is_shown():
     models = ensemble()
     [maps] = maps_of(models, ["ba do"])
-    settings = search_settings(models.config.decoding, max_extra_length=3)
-    [translation] = Translator(models, settings, CPU, guard=False).translate(["ba do"])
+    settings = translate_options(models.config.decoding, max_extra_length=3, guard=False)
+    [translation] = Translator(models, settings, CPU).translate(["ba do"])
     assert maps.target == translation.text
 
 

@@ -21,12 +21,13 @@ from nmt.kernels.prepacking import prepack
 from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import Hypothesis, length_penalty
 from nmt.search.search_memory import BeamTooWideError
-from nmt.search.settings import Sampling, SearchSettings, search_settings
+from nmt.search.settings import Sampling, SearchSettings
 from nmt.text import encode_line, read_lines
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.formats import formatted
 from nmt.translation.guard import Finding
 from nmt.translation.minimum_bayes_risk import rerank
+from nmt.translation.options import translate_options
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
 from tests.policies import EVERY_POLICY, chosen
@@ -48,9 +49,10 @@ def model(seed: int = 0) -> Transformer:
 CPU = choose_hardware("cpu", "fp32", 1)
 
 
-def translator(beam: int = 3, *, nbest: int = 1, config: Config = CONFIG, search: dict | None = None, **options):
-    settings = search_settings(DecodingConfig(beam=beam, max_extra_length=5), nbest=nbest, **(search or {}))
-    return Translator(Ensemble((model(),), VOCAB, config), settings, CPU, **options)
+def translator(beam: int = 3, *, config: Config = CONFIG, **options):
+    pace = {name: options.pop(name) for name in ("window", "workers") if name in options}
+    chosen = translate_options(DecodingConfig(beam=beam, max_extra_length=5), **options)
+    return Translator(Ensemble((model(),), VOCAB, config), chosen, CPU, **pace)
 
 
 def some_lines(count: int) -> list[str]:
@@ -118,7 +120,8 @@ def test_batch_window_and_workers_change_nothing_in_int8_either(options):
     prepack(rounded, hardware.products_dtype)
 
     def translated(**options) -> list[str]:
-        chosen = search_settings(DecodingConfig(beam=3, max_extra_length=5))
+        decoding = DecodingConfig(beam=3, max_extra_length=5)
+        chosen = translate_options(decoding, batch_tokens=options.pop("batch_tokens", None))
         translator = Translator(Ensemble((rounded,), VOCAB, CONFIG), chosen, hardware, **options)
         return [t.text for t in translator.translate(some_lines(40))]
 
@@ -172,7 +175,7 @@ def test_source_text_is_normalised_as_in_training():
 
     def texts(config):
         ensemble = Ensemble((built,), vocab, config)
-        made = Translator(ensemble, search_settings(config.decoding), CPU).translate([composed, decomposed])
+        made = Translator(ensemble, translate_options(config.decoding), CPU).translate([composed, decomposed])
         return [t.candidates[0] for t in made]
 
     first, second = texts(CONFIG)
@@ -194,9 +197,9 @@ def test_punctuation_is_that_of_the_source_language():
         data = {"punctuation": True, "source_lang": source_lang, "target_lang": target_lang}
         config = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
         ensemble = Ensemble((built,), vocab, config)
-        [found] = Translator(ensemble, search_settings(config.decoding), CPU).translate(["ba “do”, ki"])
+        [found] = Translator(ensemble, translate_options(config.decoding), CPU).translate(["ba “do”, ki"])
         assert found.source_pieces == tuple(vocab.pieces(vocab.encode([normalised])[0]))
-        scorer = TargetScorer(ensemble, search_settings(config.decoding), CPU, alignment=True)
+        scorer = TargetScorer(ensemble, translate_options(config.decoding, alignment=True), CPU)
         [[scored]] = scorer.score_windows([("ba “do”, ki", "ba “do”, ki")])
         assert scored.source_pieces == found.source_pieces
         assert scored.pieces == tuple(vocab.pieces(vocab.encode(["ba “do”, ki"])[0]))
@@ -281,7 +284,7 @@ def test_a_prefix_is_segmented_as_target_text():
     vocab = Vocabulary(with_target_model(VOCAB.model_bytes, target.model_bytes), name="both")
     config = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"tied_embeddings": "decoder"})})
     built = accelerate(Transformer(config.model, vocab.target.size, source_vocab_size=vocab.size), chosen()).eval()
-    [found] = Translator(Ensemble((built,), vocab, config), search_settings(config.decoding), CPU).translate(
+    [found] = Translator(Ensemble((built,), vocab, config), translate_options(config.decoding), CPU).translate(
         ["ba do"], prefixes=["ti se"]
     )
     assert found.text.startswith("ti se")
@@ -291,7 +294,7 @@ def test_an_ensemble_has_the_positions_of_its_smallest_model():
     small = accelerate(Transformer(CONFIG.model.model_copy(update={"max_positions": 32}), VOCAB.size), chosen()).eval()
     for models in ((model(), small), (small, model())):
         assert (
-            Translator(Ensemble(models, VOCAB, CONFIG), search_settings(CONFIG.decoding), CPU).max_source_length == 31
+            Translator(Ensemble(models, VOCAB, CONFIG), translate_options(CONFIG.decoding), CPU).max_source_length == 31
         )
 
 
@@ -314,7 +317,7 @@ def test_parts_need_positions():
 
 def test_a_character_with_more_pieces_than_the_model_has_positions_is_no_error():
     tiny = accelerate(Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size), chosen()).eval()
-    made = Translator(Ensemble((tiny,), VOCAB, CONFIG), search_settings(DecodingConfig(beam=1)), CPU)
+    made = Translator(Ensemble((tiny,), VOCAB, CONFIG), translate_options(DecodingConfig(beam=1)), CPU)
     [found] = made.translate(["\ufdfa ba"])  # an honorific of 18 letters in one character
     assert found.parts == 2
 
@@ -345,10 +348,10 @@ LANGUAGES = CONFIG.model_copy(
 )
 
 
-def guarded(monkeypatch, *answers: list[str], nbest: int = 1, guard: bool = True, **options):
+def guarded(monkeypatch, *answers: list[str], **options):
     searches = Searches(*answers)
-    monkeypatch.setattr("nmt.translation.translator.beam_search", searches)
-    [found] = translator(beam=4, nbest=nbest, config=LANGUAGES, guard=guard, **options).translate([SOURCE])
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", searches)
+    [found] = translator(beam=4, config=LANGUAGES, **options).translate([SOURCE])
     return found, searches.asked
 
 
@@ -374,7 +377,7 @@ def test_without_one_a_wider_search_is_made_that_knows_no_empty_output(monkeypat
 
 
 def test_the_second_search_keeps_the_minimum_length_and_scores_as_the_first(monkeypatch):
-    found, [_, second] = guarded(monkeypatch, [COPY], [OTHER], search={"min_length": 7, "length_penalty": 0.6})
+    found, [_, second] = guarded(monkeypatch, [COPY], [OTHER], min_length=7, length_penalty=0.6)
     assert second.min_length == 7
     [candidate] = found.candidates
     assert candidate.score == pytest.approx(
@@ -385,14 +388,14 @@ def test_the_second_search_keeps_the_minimum_length_and_scores_as_the_first(monk
 @pytest.mark.parametrize(("beam", "second_beam"), [(3, 8), (6, 12)])
 def test_the_second_search_is_twice_as_wide_and_at_least_8(monkeypatch, beam, second_beam):
     searches = Searches([COPY], [OTHER])
-    monkeypatch.setattr("nmt.translation.translator.beam_search", searches)
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", searches)
     list(translator(beam=beam, config=LANGUAGES).translate([SOURCE]))
     assert [search.beam for search in searches.asked] == [beam, second_beam]
 
 
 @pytest.mark.parametrize(("given", "second_penalty"), [(0.6, 1.0), (1.5, 1.5)])
 def test_the_second_search_has_a_length_penalty_of_at_least_1(monkeypatch, given, second_penalty):
-    _, [first, second] = guarded(monkeypatch, [COPY], [OTHER], search={"length_penalty": given})
+    _, [first, second] = guarded(monkeypatch, [COPY], [OTHER], length_penalty=given)
     assert (first.length_penalty, second.length_penalty) == (given, second_penalty)
 
 
@@ -404,7 +407,7 @@ def test_a_batch_counts_the_end_of_each_source(monkeypatch):
         widths.append(tuple(source_BS.shape))
         return [[hypothesis(SOUND, -1.0)] for _ in source_BS]
 
-    monkeypatch.setattr("nmt.translation.translator.beam_search", search)
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
     line = next(line for line in (SOURCE[:size] for size in range(len(SOURCE))) if len(VOCAB.encode([line])[0]) == 4)
     for batch_tokens in (9, 10):
         list(translator(guard=False, workers=1, batch_tokens=batch_tokens).translate([line] * 2))
@@ -419,7 +422,7 @@ def test_a_beam_wider_than_4_searches_fewer_lines_at_once(monkeypatch):
         shapes.append((settings.beam, len(source_BS)))
         return [[hypothesis(COPY, -1.0)] for _ in source_BS]
 
-    monkeypatch.setattr("nmt.translation.translator.beam_search", search)
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
     tokens = 4 * (len(VOCAB.encode([SOURCE])[0]) + 1)
     for beam in (4, 8):
         list(translator(beam=beam, config=LANGUAGES, workers=1, batch_tokens=tokens).translate([SOURCE] * 4))
@@ -439,7 +442,7 @@ HALF, LONG_ENOUGH = "ti se ru pa", "ti se ru pa ba ki me lu no"
 
 def test_an_incomplete_translation_is_searched_for_again_sentence_by_sentence(monkeypatch):
     searches = Searches([HALF, "lu"], [f"{SOUND} no", "ki"])
-    monkeypatch.setattr("nmt.translation.translator.beam_search", searches)
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", searches)
     # The vocabulary has no full stop, and it would be copied rather than read.
     made = translator(beam=4, nbest=2, config=described(), split_sentences="never", copy_unknown=False)
     [found] = made.translate([TWO])
@@ -455,7 +458,7 @@ def test_a_translation_is_short_if_hardly_any_training_pair_is_as_short(monkeypa
     outputs = {len(VOCAB.encode([text])[0]): text for text in (" ".join(WORDS[:size]) for size in range(1, 11))}
     found = {}
     for length, text in outputs.items():
-        monkeypatch.setattr("nmt.translation.translator.beam_search", Searches([text]))
+        monkeypatch.setattr("nmt.translation.searcher.beam_search", Searches([text]))
         made = translator(config=described(), split_sentences="never", copy_unknown=False, guard=False)
         [translation] = made.translate([TWO])
         found[length / pieces] = translation.guard is not None and "incomplete" in translation.guard.problems
@@ -473,7 +476,7 @@ def test_where_its_sentences_take_too_much_memory_the_first_stays(monkeypatch):
             raise MemoryError
         return searches(*arguments, **options)
 
-    monkeypatch.setattr("nmt.translation.translator.beam_search", search)
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
     made = translator(beam=4, config=described(), split_sentences="never", copy_unknown=False)
     [[found]] = made.translate_windows([(TWO, "")], done=6)
     assert (found.text, found.guard) == (HALF, Finding(("incomplete",), repaired=False))
@@ -482,7 +485,7 @@ def test_where_its_sentences_take_too_much_memory_the_first_stays(monkeypatch):
 
 def test_where_its_sentences_do_not_help_the_search_is_widened(monkeypatch):
     searches = Searches([HALF], [""], [HALF, LONG_ENOUGH])
-    monkeypatch.setattr("nmt.translation.translator.beam_search", searches)
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", searches)
     made = translator(beam=4, config=described(), split_sentences="never", copy_unknown=False)
     [found] = made.translate([TWO])
     assert found.guard == Finding(("incomplete",), repaired=True)
@@ -495,15 +498,15 @@ def test_without_the_guard_problems_are_told_and_nothing_is_done(monkeypatch):
 
 
 def test_samples_are_never_replaced_by_what_a_search_finds(monkeypatch):
-    found, asked = guarded(monkeypatch, [COPY, LOOP], nbest=2, search={"sampling": Sampling()})
+    found, asked = guarded(monkeypatch, [COPY, LOOP], nbest=2, sampling=Sampling())
     assert (found.text, found.guard, len(asked)) == (COPY, Finding(("copied",), repaired=False), 1)
-    found, asked = guarded(monkeypatch, [COPY, SOUND, COPY], nbest=3, search={"sampling": Sampling()})
+    found, asked = guarded(monkeypatch, [COPY, SOUND, COPY], nbest=3, sampling=Sampling())
     assert [candidate.text for candidate in found.candidates] == [SOUND, COPY, COPY]
 
 
 def test_minimum_bayes_risk_chooses_among_all_that_was_found(monkeypatch):
     answers = [SOUND, OTHER, f"{OTHER} ba", f"{OTHER} do"]
-    found, [asked] = guarded(monkeypatch, answers, nbest=2, mbr="chrf", search={"sampling": Sampling()})
+    found, [asked] = guarded(monkeypatch, answers, nbest=2, mbr="chrf", sampling=Sampling())
     choices = rerank(answers, pairwise_chrf)
     assert [c.text for c in found.candidates] == [answers[choice.index] for choice in choices[:2]]
     assert [c.expected_utility for c in found.candidates] == [choice.expected_utility for choice in choices[:2]]
@@ -530,22 +533,22 @@ DIVERSE = {"diverse_groups": 2}
 
 def test_what_groups_say_in_other_pieces_comes_once(monkeypatch):
     answers = [SOUND, f"{SOUND}  ", OTHER, COPY]
-    found, [asked] = guarded(monkeypatch, answers, nbest=2, search=DIVERSE)
+    found, [asked] = guarded(monkeypatch, answers, nbest=2, **DIVERSE)
     assert [candidate.text for candidate in found.candidates] == [SOUND, OTHER]
     assert (asked.beam, asked.nbest) == (4, 4)
     assert found.candidates[0].score == -1.0
     # A single translation cannot repeat another, and costs no longer search.
-    found, [asked] = guarded(monkeypatch, answers, search=DIVERSE)
+    found, [asked] = guarded(monkeypatch, answers, **DIVERSE)
     assert ([candidate.text for candidate in found.candidates], asked.nbest) == ([SOUND], 1)
 
 
 def test_the_second_search_is_one_group(monkeypatch):
-    found, [first, second] = guarded(monkeypatch, [LOOP], [OTHER], search={"diverse_groups": 4})
+    found, [first, second] = guarded(monkeypatch, [LOOP], [OTHER], diverse_groups=4)
     assert (found.text, first.diverse_groups, second.diverse_groups) == (OTHER, 4, 1)
 
 
 def test_diverse_groups_do_not_depend_on_batch_window_and_workers():
-    lines, options = some_lines(40), {"beam": 6, "nbest": 6, "search": {"diverse_groups": 3, "diversity": 1.0}}
+    lines, options = some_lines(40), {"beam": 6, "nbest": 6, "diverse_groups": 3, "diversity": 1.0}
 
     def found(**others):
         return [[c.text for c in t.candidates] for t in translator(**options, **others).translate(lines)]
@@ -562,14 +565,14 @@ def test_samples_depend_on_the_place_of_a_line_alone():
     options = {"nbest": 3, "guard": False, "max_source_length": 8}
 
     def texts(sampling=Sampling(seed=5), **others):
-        found = translator(search={"sampling": sampling}, **options, **others).translate(lines)
+        found = translator(sampling=sampling, **options, **others).translate(lines)
         return [tuple(candidate.text for candidate in t.candidates) for t in found]
 
     expected = texts()
     assert texts(batch_tokens=40, window=7) == expected
     assert texts(Sampling(seed=6)) != expected
     assert expected[:20] != expected[20:]
-    made = translator(search={"sampling": Sampling(seed=5)}, **options)
+    made = translator(sampling=Sampling(seed=5), **options)
     rest = itertools.chain.from_iterable(made.translate_windows([(line, "") for line in lines[9:]], done=9))
     assert [tuple(candidate.text for candidate in t.candidates) for t in rest] == expected[9:]
 
@@ -649,7 +652,7 @@ def test_a_line_that_needs_too_much_memory_is_named_by_the_number_that_its_reade
     def search(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr("nmt.translation.translator.beam_search", search)
+    monkeypatch.setattr("nmt.translation.searcher.beam_search", search)
     made = translator(workers=1)
     with pytest.raises(BeamTooWideError, match=r"^line 8: "):
         list(made.translate_windows([("ba", "")], done=7))

@@ -14,8 +14,9 @@ from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
 from nmt.errors import ConfigError
 from nmt.model.transformer import Transformer
-from nmt.search.settings import Sampling, search_settings
+from nmt.search.settings import Sampling
 from nmt.translation.ensemble import Ensemble
+from nmt.translation.options import translate_options
 from nmt.translation.results import TranslatedText
 from nmt.translation.translator import Translator
 from nmt.translation.unknown_characters import UnknownCharacters, put_back, take_out
@@ -279,8 +280,9 @@ ENSEMBLE = Ensemble((model(),), VOCAB, CONFIG)
 
 
 def translated(lines, *, prefixes=None, sampling=None, **options):
-    chosen = search_settings(DecodingConfig(beam=3, max_extra_length=5), nbest=3, sampling=sampling)
-    return list(Translator(ENSEMBLE, chosen, CPU, **options).translate(lines, prefixes))
+    decoding = DecodingConfig(beam=3, max_extra_length=5)
+    chosen = translate_options(decoding, nbest=3, sampling=sampling, **options)
+    return list(Translator(ENSEMBLE, chosen, CPU).translate(lines, prefixes))
 
 
 def test_the_model_reads_a_line_as_if_it_had_no_unknown_characters():
@@ -351,8 +353,9 @@ def test_each_part_of_a_line_keeps_its_own():
 
 
 def test_an_output_records_whether_characters_are_copied():
-    chosen = search_settings(DecodingConfig(beam=1))
-    recorded = [Translator(ENSEMBLE, chosen, CPU, copy_unknown=c).settings["copy_unknown"] for c in (None, True, False)]
+    decoding = DecodingConfig(beam=1)
+    options = [translate_options(decoding, copy_unknown=copies) for copies in (None, True, False)]
+    recorded = [Translator(ENSEMBLE, chosen, CPU).settings["copy_unknown"] for chosen in options]
     assert recorded == ["auto", True, False]
 
 

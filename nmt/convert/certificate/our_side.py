@@ -69,7 +69,7 @@ class OurSide:
     def score(self, sources: Sequence[Pieces], targets: Sequence[Pieces]) -> list[Floats]:
         """As :meth:`Side.score`."""
         target_ids = [self.bundle.vocab.target.ids(target) for target in targets]
-        scores = score_targets([self._model], self._ids(sources), target_ids, self._hardware, allow_unk=True)
+        scores = score_targets([self._model], self._ids(sources), target_ids, self._hardware)
         return [np.array(score.piece_log_probabilities) for score in scores]
 
     def search(self, sources: Sequence[Pieces], beam: int, max_length: int) -> list[list[Hypothesis]]:

@@ -1,13 +1,20 @@
-"""The options of translating lines, apart from those of the search (:mod:`nmt.search.settings`)."""
+"""The options of translating: those of the search (:mod:`nmt.search.settings`), and those of lines.
+
+A new option is a field here or there, and a line in :class:`Options`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
+from nmt.errors import ConfigError
 from nmt.option_fields import FORMAT, HARDWARE, Option, option_fields
-from nmt.search.settings import Sampling, SearchSettings
+from nmt.search.settings import Normalization, Sampling, SearchSettings
+
+if TYPE_CHECKING:
+    from nmt.config import DecodingConfig
 
 SplitSentences = Literal["auto", "always", "never"]
 """auto splits lines unlike the training lines; always splits every line of several sentences; never does not split into
@@ -18,8 +25,8 @@ MbrMetric = Literal["chrf", "bleu"]
 
 
 @dataclass(frozen=True)
-class LineSettings:
-    """The settings of translating lines, apart from the search."""
+class TranslateOptions(SearchSettings):
+    """The settings of translating lines."""
 
     mbr: Annotated[MbrMetric | None, Option("Rerank candidates by minimum Bayes risk with this metric.")] = None
     max_source_length: Annotated[
@@ -75,9 +82,19 @@ class LineSettings:
     ] = None
 
 
-class LineOptions(TypedDict, total=False):
-    """These options as keywords of the Python API. None stands for the default."""
+class Options(TypedDict, total=False):
+    """The options as keywords of the Python API. None stands for the default."""
 
+    beam: int | None
+    length_penalty: float | None
+    normalization: Normalization | None
+    max_extra_length: int | None
+    min_length: int | None
+    no_repeat_ngram: int | None
+    diverse_groups: int | None
+    diversity: float | None
+    sampling: Sampling | None
+    nbest: int | None
     mbr: MbrMetric | None
     max_source_length: int | None
     guard: bool | None
@@ -87,29 +104,52 @@ class LineOptions(TypedDict, total=False):
     batch_tokens: int | None
 
 
-def line_settings(**options: Unpack[LineOptions]) -> LineSettings:
-    """Settings from options.
+def translate_options(decoding: DecodingConfig, **options: Unpack[Options]) -> TranslateOptions:
+    """Merge options with the model's own settings.
+
+    Args:
+        decoding: the model's own settings.
 
     Raises:
-        ConfigError: an option is unknown or out of range.
+        ConfigError: an option is unknown or out of range, or options contradict each other.
     """
     from nmt.config.option_values import check_options
 
     given = {name: value for name, value in options.items() if value is not None}
-    return LineSettings(**check_options(LineSettings, given))
+    settings = TranslateOptions(**check_options(TranslateOptions, decoding.model_dump() | given))
+    if settings.nbest > settings.beam:
+        raise ConfigError(
+            f"{settings.nbest} translations per line need a beam of at least {settings.nbest}, got {settings.beam}."
+        )
+    if settings.mbr is not None and settings.beam == 1:
+        raise ConfigError("minimum Bayes risk needs several candidates, and a beam of 1 has one: widen the beam.")
+    _check_groups(settings, given)
+    return settings
 
 
-def recorded(search: SearchSettings, lines: LineSettings, *, scoring: bool = False) -> dict[str, Any]:
+def _check_groups(settings: SearchSettings, given: dict[str, Any]) -> None:
+    groups = settings.diverse_groups
+    if groups == 1:
+        if "diversity" in given:
+            raise ConfigError(f"diversity {settings.diversity:g} needs at least 2 diverse groups.")
+        return
+    if settings.sampling is not None:
+        raise ConfigError("diverse groups cannot be combined with sampling: samples differ without them.")
+    if settings.beam % groups:
+        raise ConfigError(f"{groups} diverse groups need a beam that is a multiple of {groups}, got {settings.beam}.")
+
+
+def recorded(options: TranslateOptions, *, scoring: bool = False) -> dict[str, Any]:
     """Option -> value, for the options that an output depends on.
 
     Args:
         scoring: given targets are scored, so only some options have an effect.
     """
-    values = dataclasses.asdict(search) | dataclasses.asdict(lines)
+    values = dataclasses.asdict(options)
     if values["copy_unknown"] is None:
         values["copy_unknown"] = "auto"
-    kinds: tuple[type, ...] = (type(search), type(lines))
-    fields = [field for kind in kinds for field in option_fields(kind)]
+    kind: type = type(options)
+    fields = option_fields(kind)
     without = {field.name for field in fields if not field.option.is_recorded}
     if scoring:
         without |= {field.name for field in fields if not field.option.applies_to_scoring}
@@ -119,4 +159,4 @@ def recorded(search: SearchSettings, lines: LineSettings, *, scoring: bool = Fal
 
 def recorded_defaults() -> dict[str, Any]:
     """The record of the defaults, including those of sampling."""
-    return recorded(SearchSettings(sampling=Sampling()), LineSettings())
+    return recorded(TranslateOptions(sampling=Sampling()))

@@ -1,23 +1,24 @@
-"""Settings of the search: the model's own, and what is asked for in their place."""
+"""Options of translating: the model's own, and what is asked for in their place."""
 
 import pytest
 
 from nmt.config import DecodingConfig
 from nmt.errors import ConfigError
-from nmt.search.settings import Sampling, SearchSettings, search_settings
+from nmt.search.settings import Sampling
+from nmt.translation.options import TranslateOptions, translate_options
 
 
 def test_what_is_not_given_is_the_models_own():
-    assert search_settings(DecodingConfig()) == SearchSettings()
+    assert translate_options(DecodingConfig()) == TranslateOptions()
     decoding = DecodingConfig(beam=5, length_penalty=0.3, max_extra_length=7)
-    assert search_settings(decoding) == SearchSettings(beam=5, length_penalty=0.3, max_extra_length=7)
-    given = search_settings(decoding, beam=None, length_penalty=0.0, min_length=2, sampling=Sampling(top_k=3))
-    assert given == SearchSettings(5, 0.0, max_extra_length=7, min_length=2, sampling=Sampling(top_k=3))
+    assert translate_options(decoding) == TranslateOptions(beam=5, length_penalty=0.3, max_extra_length=7)
+    given = translate_options(decoding, beam=None, length_penalty=0.0, min_length=2, sampling=Sampling(top_k=3))
+    assert given == TranslateOptions(5, 0.0, max_extra_length=7, min_length=2, sampling=Sampling(top_k=3))
 
 
 @pytest.mark.parametrize("normalization", ["paper", "length"])
 def test_either_normalization_can_be_asked_for(normalization):
-    assert search_settings(DecodingConfig(), normalization=normalization).normalization == normalization
+    assert translate_options(DecodingConfig(), normalization=normalization).normalization == normalization
 
 
 @pytest.mark.parametrize(
@@ -39,8 +40,9 @@ def test_either_normalization_can_be_asked_for(normalization):
         ({"diverse_groups": 2, "diversity": -0.1}, "diversity: must be at least 0, got -0.1"),
         ({"diverse_groups": 2, "diversity": float("nan")}, "diversity: expected a finite number, got nan"),
         ({"diverse_groups": 2, "diversity": float("inf")}, "diversity: .* got inf"),
+        ({"mbr": "chrf", "beam": 1}, "minimum Bayes risk needs several candidates"),
     ],
 )
 def test_what_is_out_of_range_is_named(options, word):
     with pytest.raises(ConfigError, match=word):
-        search_settings(DecodingConfig(), **options)
+        translate_options(DecodingConfig(), **options)

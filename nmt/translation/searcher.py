@@ -1,0 +1,145 @@
+"""Finds translations of segments: in batches of similar length, by several workers, within the free memory.
+
+A batch that does not fit into the memory is halved; a sentence that does not fit is an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+
+from nmt.device import Hardware, is_out_of_memory, release_memory, to_device
+from nmt.search.beam_search import beam_search
+from nmt.search.search_memory import BeamTooWideError, SearchMemory, gigabytes
+from nmt.search.settings import SearchSettings
+from nmt.special_ids import EOS, PAD
+from nmt.translation.batches import batches_of
+from nmt.translation.ensemble import Ensemble
+from nmt.translation.results import TranslatedText, one_line
+from nmt.translation.segment import Segment
+from nmt.translation.workers import Workers
+
+# Wider beams search fewer pieces than batch_tokens at once, because memory grows with the beam.
+_USUAL_BEAM = 4
+
+Candidates = tuple[TranslatedText, ...]
+
+
+class Searcher:
+    """Searches translations with one model, or several that share a vocabulary."""
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        hardware: Hardware,
+        settings: SearchSettings,
+        *,
+        workers: int | None = None,
+        batch_tokens: int | None = None,
+    ) -> None:
+        """Measure the free memory.
+
+        Args:
+            settings: of the usual search. :meth:`search` may be given others.
+            workers, batch_tokens: the options of translating.
+
+        Raises:
+            BeamTooWideError: the beam needs more memory than there is.
+        """
+        self._ensemble = ensemble
+        self._hardware = hardware
+        self._workers = Workers(hardware, workers)
+        self._memory = SearchMemory(ensemble.models, hardware.device, hardware.products_dtype)
+        self._memory.check_beam(settings)
+        self._batch_tokens = batch_tokens or self._memory.batch_tokens(settings, self._workers.count)
+        self._alone = threading.Lock()
+        self.positions = ensemble.positions
+        """The maximum pieces of a source or a target."""
+
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
+        """Find the candidates of segments.
+
+        Raises:
+            BeamTooWideError: a single sentence does not fit into the whole memory.
+        """
+        lengths = [len(segment.pieces) + 1 for segment in segments]
+        # Memory grows with the beam.
+        max_tokens = max(1, self._batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, settings.beam))
+        batches = [
+            [segments[index] for index in batch] for batch in batches_of(lengths, max_tokens, self._workers.count)
+        ]
+        free, searches = self._memory.free, min(self._workers.count, len(batches))
+        share = None if free is None else free // max(1, searches)
+        found = self._workers.map(partial(self._search, settings=settings, share=share), batches)
+        for batch, candidates_by_segment in zip(batches, found, strict=True):
+            for segment, candidates in zip(batch, candidates_by_segment, strict=True):
+                segment.candidates = candidates
+
+    def _search(self, batch: Sequence[Segment], settings: SearchSettings, share: int | None) -> list[Candidates]:
+        """Search a batch, in halves if it does not fit into its share of the memory."""
+        found = self._try(batch, settings, share)
+        if found is None and len(batch) > 1:
+            middle = len(batch) // 2
+            halves = batch[:middle], batch[middle:]
+            return [candidates for half in halves for candidates in self._search(half, settings, share)]
+        if found is None:
+            with self._alone:
+                found = self._try(batch, settings, self._memory.free)
+        if found is None:
+            free = "" if self._memory.free is None else f" ({gigabytes(self._memory.free)} were free)"
+            raise BeamTooWideError(
+                f"line {batch[0].line:,}: the search with a beam of {settings.beam:,} needs more memory than there "
+                f"is{free}. Lower --beam, or --max-extra-length."
+            )
+        return found
+
+    def _try(self, batch: Sequence[Segment], settings: SearchSettings, limit: int | None) -> list[Candidates] | None:
+        """Search a batch; None if it does not fit into a number of bytes."""
+        try:
+            return self._candidates(batch, settings, limit)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        # Release memory outside of the handler: inside, the exception keeps the search's tensors alive.
+        self._ensemble.recorded_steps.release()
+        release_memory(self._hardware.device)
+        return None
+
+    def _candidates(self, batch: Sequence[Segment], settings: SearchSettings, limit: int | None) -> list[Candidates]:
+        # A single character may have more pieces than the model has positions.
+        sources = [[*segment.pieces[: self.positions], EOS] for segment in batch]
+        width = max(map(len, sources))
+        source_BS = torch.tensor([source + [PAD] * (width - len(source)) for source in sources])
+
+        def before_step(sentences: int, length: int) -> None:
+            self._workers.check_abandoned()
+            if limit is not None and self._memory.need(settings, sentences, width, length + 1) > limit:
+                raise MemoryError
+
+        with self._hardware.autocast():
+            found = beam_search(
+                self._ensemble.models,
+                to_device(source_BS, self._hardware.device),
+                settings,
+                prefixes=[segment.prefix for segment in batch],
+                numbers=[segment.number for segment in batch],
+                before_step=before_step,
+                recorded_steps=self._ensemble.recorded_steps,
+            )
+        target = self._ensemble.vocab.target
+        texts = iter(target.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
+        return [
+            tuple(
+                TranslatedText(
+                    one_line(next(texts)),
+                    tuple(target.pieces(hypothesis.pieces)),
+                    hypothesis.log_probability,
+                    hypothesis.score,
+                )
+                for hypothesis in beams
+            )
+            for beams in found
+        ]
