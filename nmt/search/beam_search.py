@@ -134,19 +134,10 @@ class _Search:
 
     def advance(self, before_step: Callable[[int, int], None] | None) -> None:
         """Make the steps until the next look, and look; on a GPU at what the steps before chose."""
-        count = min(self._looks_every, max(self.hypotheses.limits) + 1 - self._count)
-        if count > 0:
-            self._launch(count, before_step)
-        elif not self._unseen:  # a device whose steps compute nothing, else all would have ended at their limits
-            self.hypotheses.keep([])
-            return
-        if count <= 0 or self._looks_every == 1 or len(self._unseen) > 1:
-            self._look()
-
-    def _launch(self, count: int, before_step: Callable[[int, int], None] | None) -> None:
-        if self._count + self._looks_every > self._size.room:
+        steps = min(self._looks_every, max(self.hypotheses.limits) + 1 - self._count)
+        if steps > 0 and self._count + self._looks_every > self._size.room:
             self._resize(self._size_for(self._count + self._looks_every))
-        for _ in range(count):
+        for _ in range(steps):
             if before_step is not None and self._count:
                 before_step(self._size.sentences, self._count)
             if (recordings := self._recordings_for(self._size)) is not None:
@@ -155,11 +146,18 @@ class _Search:
                 may_force = self._may_force[self._count]
                 step(self._models, self._beam, self._settings, self._count, live_BW=self._live(), may_force=may_force)
             self._count += 1
-        chosen_L3BW = begin_to_host(self._beam.chosen_L3BW[:count].clone())
-        self._unseen.append(_Unseen(chosen_L3BW, dict(zip(self.hypotheses.sentences, self._rows, strict=True))))
+        if steps > 0:
+            chosen_L3BW = begin_to_host(self._beam.chosen_L3BW[:steps].clone())
+            row_of_sentence = dict(zip(self.hypotheses.sentences, self._rows.tolist(), strict=True))
+            self._unseen.append(_Unseen(chosen_L3BW, row_of_sentence))
+        if steps <= 0 or self._looks_every == 1 or len(self._unseen) > 1:
+            self._look()
 
     def _look(self) -> None:
         """Let the host record steps. Sentences that are finished leave."""
+        if not self._unseen:  # a device whose steps compute nothing, else all would have ended at their limits
+            self.hypotheses.keep([])
+            return
         unseen = self._unseen.popleft()
         rows = [unseen.row_of_sentence[sentence] for sentence in self.hypotheses.sentences]
         chosen_L3BW = unseen.chosen_L3BW().numpy(force=True).astype(np.float64)

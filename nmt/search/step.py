@@ -40,7 +40,12 @@ def step(
         may_force: whether a sentence may have but one allowed piece in this step.
     """
     # 1. Find extensions of each hypothesis: the best ones, or a sampled one.
-    logits_NV, normalizer_N1 = _next_logits(models, beam, count, live_BW)
+    logits_NV, normalizer_N1 = _averaged(
+        [
+            model.step(beam.tokens_BW, state, count, live_BW).float()
+            for model, state in zip(models, beam.states, strict=True)
+        ]
+    )
     forced_N1 = _at(beam.forced_BR, count).repeat_interleave(beam.tokens_BW.shape[1], dim=0) if may_force else None
     forced_value_N1 = None if forced_N1 is None else logits_NV.gather(1, forced_N1.clamp(min=0))
     _forbid(logits_NV, beam, settings, count)
@@ -84,14 +89,8 @@ def step(
     _put(chosen_3BW[None], beam.chosen_L3BW, 0, count % len(beam.chosen_L3BW))
 
 
-def _next_logits(
-    models: Sequence[Transformer], beam: Beam, count: Step, live_BW: Tensor | None
-) -> tuple[Tensor, Tensor | float]:
-    """Logits (N, V) of the next piece of each hypothesis, and what to subtract to get log-probabilities."""
-    each = [
-        model.step(beam.tokens_BW, state, count, live_BW).float()
-        for model, state in zip(models, beam.states, strict=True)
-    ]
+def _averaged(each: Sequence[Tensor]) -> tuple[Tensor, Tensor | float]:
+    """Logits (N, V) of all models together, and what to subtract to get log-probabilities."""
     if len(each) == 1:
         return each[0], each[0].logsumexp(dim=1, keepdim=True)
     log_probabilities = torch.stack([torch.log_softmax(logits_NV, dim=-1) for logits_NV in each])

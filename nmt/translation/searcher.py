@@ -13,6 +13,7 @@ import torch
 
 from nmt.device import Hardware, is_out_of_memory, release_memory, to_device
 from nmt.search.beam_search import beam_search
+from nmt.search.hypotheses import Hypothesis
 from nmt.search.search_memory import BeamTooWideError, SearchMemory, gigabytes
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import EOS, PAD
@@ -98,17 +99,6 @@ class Searcher:
 
     def _try(self, batch: Sequence[Segment], settings: SearchSettings, limit: int | None) -> list[Candidates] | None:
         """Search a batch; None if it does not fit into a number of bytes."""
-        try:
-            return self._candidates(batch, settings, limit)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        # Release memory outside of the handler: inside, the exception keeps the search's tensors alive.
-        self._ensemble.recorded_steps.release()
-        release_memory(self._hardware.device)
-        return None
-
-    def _candidates(self, batch: Sequence[Segment], settings: SearchSettings, limit: int | None) -> list[Candidates]:
         # A single character may have more pieces than the model has positions.
         sources = [[*segment.pieces[: self.positions], EOS] for segment in batch]
         width = max(map(len, sources))
@@ -119,16 +109,28 @@ class Searcher:
             if limit is not None and self._memory.need(settings, sentences, width, length + 1) > limit:
                 raise MemoryError
 
-        with self._hardware.autocast():
-            found = beam_search(
-                self._ensemble.models,
-                to_device(source_BS, self._hardware.device),
-                settings,
-                prefixes=[segment.prefix for segment in batch],
-                numbers=[segment.number for segment in batch],
-                before_step=before_step,
-                recorded_steps=self._ensemble.recorded_steps,
-            )
+        try:
+            with self._hardware.autocast():
+                found = beam_search(
+                    self._ensemble.models,
+                    to_device(source_BS, self._hardware.device),
+                    settings,
+                    prefixes=[segment.prefix for segment in batch],
+                    numbers=[segment.number for segment in batch],
+                    before_step=before_step,
+                    recorded_steps=self._ensemble.recorded_steps,
+                )
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            found = None
+        if found is None:
+            # Release memory outside of the handler: inside, the exception keeps the search's tensors alive.
+            self._ensemble.recorded_steps.release()
+            release_memory(self._hardware.device)
+        return None if found is None else self._decoded(found)
+
+    def _decoded(self, found: Sequence[Sequence[Hypothesis]]) -> list[Candidates]:
         target = self._ensemble.vocab.target
         texts = iter(target.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
         return [

@@ -172,31 +172,21 @@ class Translator:
             line_number: the number by which errors name the line at an index of the input.
         """
         for window in windows(pairs, self.window):
-            yield self._translate_window(window, done, line_number)
+            lines, prefixes = [line for line, _ in window], [prefix for _, prefix in window]
+            segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
+            self._take_out_unknown(segments_by_line, prefixes)
+            self._number(segments_by_line, done, line_number)
+            self._set_prefixes(segments_by_line, prefixes)
+            segments = list(itertools.chain.from_iterable(segments_by_line))
+            searched = [segment for segment in segments if segment.pieces]
+            self._searcher.search(searched, self._first_search)
+            self._rerank(searched)
+            self._guard.check(searched)
+            self._keep_best(segments)
+            self._align(segments)
+            self._put_back_unknown(segments)
+            yield list(map(self._translation, lines, segments_by_line))
             done += len(window)
-
-    def _translate_window(
-        self, pairs: list[tuple[str, str]], done: int, line_number: Callable[[int], int]
-    ) -> list[Translation]:
-        lines = [line for line, _ in pairs]
-        prefixes = [prefix for _, prefix in pairs]
-        segments_by_line = self._segments([self._normalize(line) for line in lines], prefixes)
-        self._take_out_unknown(segments_by_line, prefixes)
-        self._number(segments_by_line, done, line_number)
-        self._set_prefixes(segments_by_line, prefixes)
-        segments = list(itertools.chain.from_iterable(segments_by_line))
-        searched = [segment for segment in segments if segment.pieces]
-        self._searcher.search(searched, self._first_search)
-        self._rerank(searched)
-        self._guard.check(searched)
-        for segment in segments:
-            candidates = _without_repeats(segment.candidates) if self._drops_repeated else segment.candidates
-            segment.candidates = candidates[: self._options.nbest]
-        self._align(
-            segments if self._options.alignment else [s for s in segments if s.taken is not None and s.taken.inner]
-        )
-        self._put_back_unknown(segments)
-        return list(map(self._translation, lines, segments_by_line))
 
     def _translation(self, line: str, segments: Sequence[Segment]) -> Translation:
         return Translation(
@@ -278,8 +268,15 @@ class Translator:
                 for choice in choices
             )
 
+    def _keep_best(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            candidates = _without_repeats(segment.candidates) if self._drops_repeated else segment.candidates
+            segment.candidates = candidates[: self._options.nbest]
+
     def _align(self, segments: list[Segment]) -> None:
-        """Add the log-probabilities and the alignment of the pieces to each candidate."""
+        """Add the log-probabilities and the alignment of the pieces to each candidate, where they are needed."""
+        if not self._options.alignment:  # unknown characters within a text go where its alignment says
+            segments = [segment for segment in segments if segment.taken is not None and segment.taken.inner]
         pairs = [(segment, found) for segment in segments if segment.pieces for found in segment.candidates]
         scores = iter(
             score_targets(
