@@ -11,7 +11,7 @@ of written pieces, H heads, K size of a head's queries and keys, V size of a hea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,8 +23,8 @@ from nmt.model.masks import AdditiveMask, Mask, PaddedRows, additive_mask
 from nmt.model.packing import PackedSequences
 from nmt.model.slots import Slots
 
-Step = int | Tensor
-"""The number of pieces that each hypothesis has read; on the device (1) if a GPU records the step."""
+Length = int | Tensor
+"""The number of pieces that each hypothesis has; on the device (1) if a GPU records the step."""
 Resize = Callable[[Tensor, tuple[int, ...]], Tensor]
 """Makes a tensor of a shape from one of another shape."""
 
@@ -77,15 +77,16 @@ class LayerCache:
     """Of the encoded source: (B, H, S, K) and (B, H, S, V)."""
 
     @staticmethod
-    def begin(key_BHSK: Tensor, value_BHSV: Tensor, slots: int) -> LayerCache:
+    def begin(memory: tuple[Tensor, ...], slots: int) -> LayerCache:
         """Nothing is written yet.
 
         Args:
-            key_BHSK, value_BHSV: those of the encoded source.
+            memory: keys (B, H, S, K) and values (B, H, S, V) of the encoded source.
             slots: the number of slots.
         """
-        key, value = (each.new_empty(*each.shape[:2], slots, each.shape[3]) for each in (key_BHSK, value_BHSV))
-        return LayerCache((key, value), (key_BHSK.contiguous(), value_BHSV.contiguous()))
+        key, value = (each.new_empty(*each.shape[:2], slots, each.shape[3]) for each in memory)
+        memory_key, memory_value = (each.contiguous() for each in memory)
+        return LayerCache((key, value), (memory_key, memory_value))
 
     def resized(self, resize: Resize, sentences: int, source: int, slots: int) -> LayerCache:
         """As :meth:`DecodingState.resized`."""
@@ -114,46 +115,52 @@ class DecodingState:
     layers: tuple[LayerCache, ...]
 
     @staticmethod
-    def begin(memory_mask_B11S: Tensor, memories: Sequence[tuple[Tensor, ...]], beam: int, room: int) -> DecodingState:
+    def begin(memory_mask_B11S: Tensor, layers: tuple[LayerCache, ...], beam: int, room: int) -> DecodingState:
         """Nothing is written yet.
 
         Args:
-            memories: keys (B, H, S, K) and values (B, H, S, V) of the encoded source, by layer.
             room: the number of steps.
         """
-        layers = tuple(LayerCache.begin(key, value, room * beam) for key, value in memories)
         others_WW = ~torch.eye(beam, dtype=torch.bool, device=memory_mask_B11S.device)
         past_BWX = memory_mask_B11S.new_empty(len(memory_mask_B11S), beam, room * beam)
         return DecodingState(past_BWX, additive_mask(others_WW, past_BWX.dtype), memory_mask_B11S, layers)
 
-    def begin_step(self, step: Step, hypotheses: Slots, neighbours: int | None) -> list[StepPast]:
+    def begin_step(self, length: Length, hypotheses: Slots, neighbours: int | None) -> list[StepPast]:
         """What each layer attends to in a step.
 
         Args:
+            length: the number of pieces before the step.
             hypotheses: where the rows lie among the places of all beams (B, W).
             neighbours: how many steps back a piece attends; None if to all.
         """
         beam = hypotheses.length
         written: slice | Tensor
-        if isinstance(step, int):
-            begin, end = step * beam, (step + 1) * beam
+        if isinstance(length, int):
+            begin, end = length * beam, (length + 1) * beam
             written = slice(begin, end)
-            attended = slice(0 if neighbours is None else max(0, step - neighbours) * beam, end)
+            attended = slice(0 if neighbours is None else max(0, length - neighbours) * beam, end)
         else:
-            slot_X = torch.arange(self.past_BWX.shape[2], device=step.device)
-            written, attended = step * beam + slot_X[:beam], slice(None)
+            slot_X = torch.arange(self.past_BWX.shape[2], device=length.device)
+            written, attended = length * beam + slot_X[:beam], slice(None)
             if neighbours is not None:
-                self.past_BWX.masked_fill_(slot_X < (step - neighbours) * beam, -torch.inf)
+                self.past_BWX.masked_fill_(slot_X < (length - neighbours) * beam, -torch.inf)
         self.past_BWX[:, :, written] = self.own_WW
-        past_mask = PaddedRows(hypotheses, None, AdditiveMask(self.past_BWX[:, None, :, attended]))
+        past_BWX = self.past_BWX[:, :, attended]
+        if attended.start:
+            past_BWX = past_BWX.contiguous()  # a GPU's fused attention reads masks from aligned addresses
+        past_mask = PaddedRows(hypotheses, None, AdditiveMask(past_BWX[:, None]))
         memory_mask = PaddedRows(hypotheses, None, AdditiveMask(self.memory_mask_B11S))
         return [StepPast(layer, hypotheses, written, attended, past_mask, memory_mask) for layer in self.layers]
 
-    def follow(self, step: Step, parents_BW: Tensor) -> None:
-        """After a step, continue each hypothesis from another one of its sentence, its parent."""
+    def follow(self, length: Length, parents_BW: Tensor) -> None:
+        """After a step, continue each hypothesis from another one of its sentence, its parent.
+
+        Args:
+            length: the number of pieces before the step.
+        """
         beam = parents_BW.shape[1]
         if beam > 1:
-            past_BWX = self.past_BWX[:, :, : (step + 1) * beam] if isinstance(step, int) else self.past_BWX
+            past_BWX = self.past_BWX[:, :, : (length + 1) * beam] if isinstance(length, int) else self.past_BWX
             past_BWX.copy_(past_BWX.gather(1, parents_BW[:, :, None].expand_as(past_BWX)))
 
     def resized(self, resize: Resize, sentences: int, source: int, room: int) -> DecodingState:

@@ -26,7 +26,7 @@ from nmt.model.packing import (
     rounded_up,
 )
 from nmt.model.slots import Slots
-from nmt.model.state import DecodingState, Encoded, Past, Step, WholeTarget
+from nmt.model.state import DecodingState, Encoded, LayerCache, Length, Past, WholeTarget
 from nmt.model.variants import source_neighbourhood, target_neighbourhood
 from nmt.special_ids import PAD
 
@@ -138,28 +138,28 @@ class Transformer(nn.Module):
             room: the number of steps that there is room for.
         """
         slots = encoded.source.slots
-        memories = [
-            slots.spread(*layer.cross_attention.project_memory(encoded.memory_MD))
+        layers = tuple(
+            LayerCache.begin(slots.spread(*layer.cross_attention.project_memory(encoded.memory_MD)), room * beam)
             for layer in self.decoder
             if isinstance(layer, DecoderLayer)
-        ]
+        )
         # In the dtype of the keys, else autocast casts the masks in each layer of each step.
-        mask_B11S = self._seen(encoded.source).to(memories[0][0].dtype)
-        return DecodingState.begin(mask_B11S, memories, beam, room)
+        mask_B11S = self._seen(encoded.source).to(layers[0].memory[0].dtype)
+        return DecodingState.begin(mask_B11S, layers, beam, room)
 
-    def step(self, tokens_BW: Tensor, state: DecodingState, step: Step, live_BW: Tensor | None = None) -> Tensor:
+    def step(self, tokens_BW: Tensor, state: DecodingState, length: Length, live_BW: Tensor | None = None) -> Tensor:
         """Read one more piece per hypothesis; returns logits (B · W, V) of the next piece. The state changes in place.
 
         Args:
             tokens_BW: the pieces; a sentence's hypotheses attend to the same past as queries side by side.
-            step: the number of pieces before them.
+            length: the number of pieces of each hypothesis before them.
             live_BW: the hypotheses that are still searched; all if None. The logits of the others are 0.
         """
         hypotheses = Slots(*tokens_BW.shape) if live_BW is None else Slots.of_live(live_BW)
         rows = hypotheses.rows if self.rows_per_octave is None else rounded_up(hypotheses.rows, self.rows_per_octave)
         tokens_N = hypotheses.pack(tokens_BW, rows - hypotheses.rows)
-        pasts = state.begin_step(step, hypotheses, self.config.target_neighbours)
-        x_ND = self._through_decoder(self.target_positions(self.embedding.target(tokens_N), step), pasts)
+        pasts = state.begin_step(length, hypotheses, self.config.target_neighbours)
+        x_ND = self._through_decoder(self.target_positions(self.embedding.target(tokens_N), length), pasts)
         return hypotheses.pad(self.embedding.project(x_ND)).flatten(0, 1)
 
     def _packed_attention(self, observer: AttentionObserver) -> PackedAttention | None:

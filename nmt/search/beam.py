@@ -18,9 +18,12 @@ from torch import Tensor
 from nmt.device import to_device
 from nmt.model.packing import rounded_up
 from nmt.model.state import DecodingState, Resize, narrow
+from nmt.model.transformer import Transformer
 from nmt.search.settings import SearchSettings
 from nmt.special_ids import BOS
 
+MAX_RECORDED_ROWS = 1_024
+"""Hypotheses of the largest search whose steps are recorded."""
 # Where steps are recorded, sizes are few, so that a recording is used again.
 _SIZES_PER_OCTAVE, _SOURCE_STEP, _MIN_ROOM = 2, 16, 32
 # A GPU makes a step for eight sentences in the time of a step for one.
@@ -36,27 +39,34 @@ class Size:
     """Source pieces of the longest sentence."""
     room: int
     """The number of steps that there is room for."""
+    is_recorded: bool = False
+    """Whether steps of this size are recorded."""
 
     @staticmethod
-    def of(sentences: int, source: int, length: int, *, exact: bool) -> Size:
-        """The smallest size for sentences and a number of steps.
+    def of(model: Transformer, beam: int, sentences: int, source: int, length: int) -> Size:
+        """The smallest size for sentences, source pieces and a number of steps.
 
-        Args:
-            exact: compute nothing for sentences that there are not. Otherwise, numbers are rounded up to few ones.
+        Sizes of recorded steps are rounded up to few ones. Others compute nothing for sentences that there are not.
         """
-        if exact:  # a target is about as long as its source, so few searches need more room than twice that
+        if model.recorder is None or sentences * beam > MAX_RECORDED_ROWS:
+            # A target is about as long as its source, so few searches need more room than twice that.
             return Size(sentences, source, _doubled(2 * source, length))
         sentences = max(_MIN_SENTENCES, rounded_up(sentences, _SIZES_PER_OCTAVE))
         source = -(-source // _SOURCE_STEP) * _SOURCE_STEP
-        return Size(sentences, source, _doubled(_MIN_ROOM, max(source, length)))
+        return Size(sentences, source, _doubled(_MIN_ROOM, max(source, length)), is_recorded=True)
 
     def is_within(self, other: Size) -> bool:
         """Whether another size has memory for this one."""
-        return self.joined(other) == other
+        return self.sentences <= other.sentences and self.source <= other.source and self.room <= other.room
 
     def joined(self, other: Size) -> Size:
         """The smallest size that has memory for both."""
-        return Size(*map(max, dataclasses.astuple(self), dataclasses.astuple(other)))
+        sentences, source = max(self.sentences, other.sentences), max(self.source, other.source)
+        return Size(sentences, source, max(self.room, other.room))
+
+    def positions(self, beam: int) -> int:
+        """The number of positions whose keys and values there are."""
+        return self.sentences * (beam * self.room + self.source)
 
 
 @dataclass(frozen=True)
@@ -138,10 +148,14 @@ class Beam:
         """A part of the same tensors, as far as they reach."""
         return self.resized(narrow, size)
 
-    def used(self, steps: int) -> Beam:
-        """The same tensors without the slots of the caches that nothing is written into yet."""
+    def used(self, length: int) -> Beam:
+        """The same tensors without the slots of the caches that nothing is written into yet.
+
+        Args:
+            length: the number of pieces so far.
+        """
         size = self.size
-        states = (state.resized(narrow, size.sentences, size.source, steps) for state in self.states)
+        states = (state.resized(narrow, size.sentences, size.source, length) for state in self.states)
         return dataclasses.replace(self, states=tuple(states))
 
     def tensors(self) -> Iterator[Tensor]:
@@ -154,6 +168,8 @@ class Beam:
     def take(self, other: Beam) -> None:
         """Copy what a smaller one holds."""
         for mine, theirs in zip(self.tensors(), other.tensors(), strict=True):
+            if mine.data_ptr() == theirs.data_ptr():
+                continue
             mine[tuple(slice(length) for length in theirs.shape)] = theirs
 
     def move(self, rows: NDArray[np.int64], into: NDArray[np.int64]) -> None:

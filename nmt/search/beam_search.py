@@ -6,7 +6,6 @@ between two looks of the host.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.device import begin_to_host, to_device
+from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.search.beam import Beam, Size
 from nmt.search.hypotheses import Hypotheses, Hypothesis
 from nmt.search.next_pieces import RandomNumbers
-from nmt.search.recorded_steps import MAX_ROWS, RecordedSteps, Recordings
+from nmt.search.recorded_steps import RecordedSteps, Recordings
 from nmt.search.settings import SearchSettings
 from nmt.search.step import step
 from nmt.special_ids import PAD
@@ -115,49 +115,52 @@ class _Search:
         )
         """What the host knows. It lacks the unseen steps."""
         self._unseen: deque[_Unseen] = deque()
-        self._count = 0  # pieces of each hypothesis
-        self._rows = np.arange(count)  # of the unfinished sentences
-        self._longest = source_BS.shape[1]
+        self._length = 0
+        """The pieces of each hypothesis."""
+        self._rows = np.arange(count)
+        """The row of each unfinished sentence."""
+        self._width = source_BS.shape[1]
         self._may_force: list[bool] = []
         """Of each step that there is room for, whether a sentence may have but one allowed piece."""
         size = self._size_for(self._looks_every)
         packed = [model.packed(source_BS, source_lengths) for model in models]
+        room = 0 if size.is_recorded else size.room  # recorded steps compute with tensors of their own
         self._whole = Beam.begin(
             [
-                model.start(model.encode(source), beam=settings.beam, room=size.room)
+                model.start(model.encode(source), beam=settings.beam, room=room)
                 for model, source in zip(models, packed, strict=True)
             ],
             settings,
             self._looks_every,
         )
+        """All the memory that there is; the steps compute with a part of it."""
         self._resize(size)
 
     def advance(self, before_step: Callable[[int, int], None] | None) -> None:
-        """Make the steps until the next look, and look; on a GPU at what the steps before chose."""
-        steps = min(self._looks_every, max(self.hypotheses.limits) + 1 - self._count)
-        if steps > 0 and self._count + self._looks_every > self._size.room:
-            self._resize(self._size_for(self._count + self._looks_every))
-        for _ in range(steps):
-            if before_step is not None and self._count:
-                before_step(self._size.sentences, self._count)
-            if (recordings := self._recordings_for(self._size)) is not None:
-                recordings.step(self._size)
+        """Make the steps until the next look, and look; on a GPU that records, at what the steps before chose."""
+        steps = min(self._looks_every, max(self.hypotheses.limits) + 1 - self._length)
+        for index in range(steps):
+            if before_step is not None and self._length:
+                before_step(self._size.sentences, self._length)
+            if index == 0 and self._length + self._looks_every > self._size.room:
+                self._resize(self._size_for(self._length + self._looks_every))
+            if self._size.is_recorded and self._recordings is not None:
+                self._recordings.step(self._size)
             else:
-                may_force = self._may_force[self._count]
-                step(self._models, self._beam, self._settings, self._count, live_BW=self._live(), may_force=may_force)
-            self._count += 1
+                may_force = self._may_force[self._length]
+                step(self._models, self._beam, self._settings, self._length, live_BW=self._live(), may_force=may_force)
+            self._length += 1
         if steps > 0:
             chosen_L3BW = begin_to_host(self._beam.chosen_L3BW[:steps].clone())
             row_of_sentence = dict(zip(self.hypotheses.sentences, self._rows.tolist(), strict=True))
             self._unseen.append(_Unseen(chosen_L3BW, row_of_sentence))
-        if steps <= 0 or self._looks_every == 1 or len(self._unseen) > 1:
+        if steps <= 0 or self._recordings is None or len(self._unseen) > 1:
             self._look()
 
     def _look(self) -> None:
         """Let the host record steps. Sentences that are finished leave."""
-        if not self._unseen:  # a device whose steps compute nothing, else all would have ended at their limits
-            self.hypotheses.keep([])
-            return
+        if not self._unseen:
+            raise NmtError("a search did not end at its limit: the device computes wrong numbers. Run `nmt doctor`.")
         unseen = self._unseen.popleft()
         rows = [unseen.row_of_sentence[sentence] for sentence in self.hypotheses.sentences]
         chosen_L3BW = unseen.chosen_L3BW().numpy(force=True).astype(np.float64)
@@ -178,10 +181,7 @@ class _Search:
 
     def _size_for(self, length: int) -> Size:
         """The smallest size for the unfinished sentences and a number of steps."""
-        return Size.of(len(self._rows), self._longest, length, exact=self._recordings is None)
-
-    def _recordings_for(self, size: Size) -> Recordings | None:
-        return self._recordings if size.sentences * self._settings.beam <= MAX_ROWS else None
+        return Size.of(self._models[0], self._settings.beam, len(self._rows), self._width, length)
 
     def _resize(self, size: Size) -> None:
         """Go on with a size that has rows for all unfinished sentences."""
@@ -189,14 +189,15 @@ class _Search:
         outside = np.flatnonzero(self._rows >= size.sentences)
         if len(outside):
             free = np.setdiff1d(np.arange(size.sentences), self._rows)[: len(outside)]
-            self._whole.used(self._count).move(self._rows[outside], free)
+            self._whole.used(self._length).move(self._rows[outside], free)
             self._rows[outside] = free
-        if (recordings := self._recordings_for(size)) is not None:
-            self._whole = recordings.hold(self._whole, size, self._count)
+        if size.is_recorded and self._recordings is not None:
+            self._whole = self._recordings.take_over(self._whole, size, self._length)
         elif size.room > self._whole.size.room:
-            used = self._whole.narrowed(size).used(self._count)
-            self._whole = used.resized(Tensor.new_empty, dataclasses.replace(used.size, room=size.room))
-            self._whole.take(used)
+            smaller = self._whole
+            source = smaller.size.source  # at most the width of the padded sources
+            self._whole = smaller.resized(_narrowed_or_new, Size(size.sentences, source, size.room))
+            self._whole.take(smaller.narrowed(size).used(self._length))
         self._beam, self._size = self._whole.narrowed(size), size
         if size.room > len(self._may_force):
             self._look_ahead()
@@ -206,13 +207,18 @@ class _Search:
         steps = slice(len(self._may_force), self._size.room)
         forced_BR = self.hypotheses.forced_pieces(steps.start, steps.stop)
         self._may_force += [bool(is_forced_B.any()) for is_forced_B in (forced_BR >= 0).T]
-        self._put(forced_BR, self._beam.forced_BR[:, steps])
+        self._tell(forced_BR, self._beam.forced_BR[:, steps])
         if self._random_numbers is not None:
             draws = self._random_numbers.draw(self.hypotheses.sentences, steps.stop - steps.start, self._settings.beam)
-            self._put(draws, self._beam.uniform_BRW[:, steps])
+            self._tell(draws, self._beam.uniform_BRW[:, steps])
 
-    def _put(self, of_sentences: NDArray[Any], tensor: Tensor) -> None:
+    def _tell(self, of_sentences: NDArray[Any], tensor: Tensor) -> None:
         """Copy what belongs to the unfinished sentences into their rows. The other rows are computed too."""
         tensor.fill_(-1)
         rows_B = to_device(torch.from_numpy(self._rows), tensor.device)
         tensor.index_copy_(0, rows_B, to_device(torch.from_numpy(of_sentences).to(tensor.dtype), tensor.device))
+
+
+def _narrowed_or_new(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The first rows of a tensor; a new one if another size changes too."""
+    return tensor[: shape[0]] if tensor.shape[1:] == shape[1:] else tensor.new_empty(shape)

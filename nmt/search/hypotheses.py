@@ -158,8 +158,9 @@ class Hypotheses:
         return best_live
 
     def _is_new(self, sentence: int, ended: _Ended) -> bool:
-        others = self._traced([(sentence, other) for other in self.ended[sentence] if other.length == ended.length])
-        return self._traced([(sentence, ended)])[0] not in others
+        same_length = [other for other in self.ended[sentence] if other.length == ended.length]
+        pieces, *others = self._traced([(sentence, each) for each in (ended, *same_length)])
+        return pieces not in others
 
     def _traced(self, found: Sequence[tuple[int, _Ended]]) -> list[tuple[int, ...]]:
         """The pieces of finished hypotheses of some sentences, from the last to the first."""

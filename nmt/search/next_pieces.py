@@ -1,6 +1,7 @@
 """The next piece of each hypothesis: the best pieces, a sampled piece, and pieces that would repeat an n-gram.
 
-Shapes: B sentences, W hypotheses per sentence, N = B · W rows, V vocabulary, K pieces per row, T pieces so far.
+Shapes: B sentences, N rows, one per hypothesis, V vocabulary, K pieces per row, R steps that there is room for, G
+n-grams of S pieces.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.model.state import Step
+from nmt.model.state import Length
 from nmt.search.settings import Sampling
 from nmt.special_ids import BOS, PAD, UNK
 
@@ -25,8 +26,8 @@ _BLOCK = 64
 def largest(logits_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The ``count`` largest numbers of each row and their indices; all of them if a row has fewer.
 
-    Over a whole vocabulary, ``topk`` costs as much as a matrix product. The K largest numbers are in the K blocks with
-    the largest maxima, and maxima are fast to compute.
+    Over a whole vocabulary, ``topk`` on a CPU costs as much as a matrix product. The K largest numbers are in the K
+    blocks with the largest maxima, and maxima are fast to compute.
     """
     rows, vocabulary = logits_NV.shape
     blocks, device = vocabulary // _BLOCK, logits_NV.device
@@ -68,19 +69,21 @@ def sample(logits_NV: Tensor, sampling: Sampling, uniform_N: Tensor) -> tuple[Te
     return values_NK.gather(1, index_N1), pieces_NK.gather(1, index_N1)
 
 
-def repeating_pieces(written_NR: Tensor, count: Step, size: int) -> Tensor:
-    """The pieces (N, ...) that would repeat an n-gram of ``size`` pieces; pad where no piece would.
+def repeating_pieces(written_NR: Tensor, length: Length, size: int) -> Tensor:
+    """The pieces (N, G) that would repeat an n-gram of ``size`` pieces; pad where no piece would.
 
     Args:
-        written_NR: the pieces of each hypothesis so far, at least ``size`` of them or room for them.
-        count: the number of pieces so far.
+        written_NR: the pieces of each hypothesis so far, and room for more.
+        length: the number of pieces so far.
     """
-    if isinstance(count, int):
-        written_NR = written_NR[:, : max(count, size)]
+    if isinstance(length, int):
+        written_NR = written_NR[:, : max(length, size)]
+    if size > written_NR.shape[1]:
+        return written_NR.new_full((len(written_NR), 1), PAD)
     grams_NGS = written_NR.unfold(1, size, 1)
-    places_S = torch.arange(size - 1, device=written_NR.device) + (count - size + 1)
+    places_S = torch.arange(size - 1, device=written_NR.device) + (length - size + 1)
     last_N1S = written_NR.index_select(1, places_S.clamp(min=0))[:, None]
-    is_written_G = torch.arange(grams_NGS.shape[1], device=written_NR.device) <= count - size
+    is_written_G = torch.arange(grams_NGS.shape[1], device=written_NR.device) <= length - size
     is_same_NG = (grams_NGS[:, :, :-1] == last_N1S).all(dim=2) & is_written_G
     return torch.where(is_same_NG, grams_NGS[:, :, -1], PAD)
 

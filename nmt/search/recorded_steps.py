@@ -6,7 +6,9 @@ pieces so far. In a small one the GPU would wait for the host.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+import dataclasses
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -19,10 +21,10 @@ from nmt.search.beam import Beam, Size
 from nmt.search.settings import SearchSettings
 from nmt.search.step import step
 
-MAX_ROWS = 1_024
-"""Hypotheses of the largest search whose steps are recorded."""
 # Each recording takes memory of the driver.
 _MAX_RECORDINGS = 128
+_MAX_FREE = 3
+_HEADROOM = 1.5
 
 
 class Recordings:
@@ -35,38 +37,53 @@ class Recordings:
         assert models[0].recorder is not None
         self._recorder = models[0].recorder()
         self._beam: Beam | None = None
-        self._count_1 = torch.zeros(1, dtype=torch.int64, device=models[0].device)
+        self._length_1 = torch.zeros(1, dtype=torch.int64, device=models[0].device)
         self._steps: OrderedDict[Size, Work] = OrderedDict()
 
-    def hold(self, beam: Beam, size: Size, steps: int) -> Beam:
-        """Tensors for a size at least, which hold what a beam holds after a number of steps.
+    def take_over(self, beam: Beam, size: Size, length: int) -> Beam:
+        """Continue a search with the tensors of the recordings, which are returned.
 
-        If those of earlier searches are too small, the recordings are lost with them.
+        Args:
+            beam: the tensors of the search so far.
+            size: what the next steps compute with.
+            length: the number of pieces so far.
         """
         held = self._beam
         if held is None or _dtype(held) != _dtype(beam) or not size.is_within(held.size):
-            whole = size if held is None else size.joined(held.size)
-            self._steps.clear()
-            self._beam = held = None  # releases the memory before the new one is allocated
-            # Rows without a sentence are computed too, so all they hold must be finite.
-            self._beam = held = beam.resized(Tensor.new_zeros, whole)
+            held = self._enlarged(beam, size)
         if held is not beam:
             for state in held.states:
                 state.past_BWX.fill_(-torch.inf)
                 state.memory_mask_B11S[..., 1:] = -torch.inf
-            held.take(beam.narrowed(size).used(steps))
-        self._count_1.fill_(steps)
+                # Masked keys and values, and those of rows without a sentence, must be finite.
+                for layer in state.layers:
+                    for tensor in (*layer.written, *layer.memory):
+                        tensor.zero_()
+            held.take(beam.narrowed(size).used(length))
+        self._length_1.fill_(length)
         return held
 
+    def _enlarged(self, beam: Beam, size: Size) -> Beam:
+        """New tensors, also for what was held if that takes little more. All recordings are lost."""
+        width = beam.tokens_BW.shape[1]
+        if self._beam is not None:
+            both = size.joined(self._beam.size)
+            largest = max(each.positions(width) for each in (size, self._beam.size))
+            size = both if both.positions(width) <= _HEADROOM * largest else size
+        self._steps.clear()
+        self._beam = None
+        self._beam = beam.resized(Tensor.new_zeros, size)
+        return self._beam
+
     def step(self, size: Size) -> None:
-        """Make a step with the tensors that are held, narrowed to a size."""
+        """Make a step with the tensors that were taken over, narrowed to a size."""
         if size not in self._steps:
             assert self._beam is not None
             beam = self._beam.narrowed(size)
 
             def work() -> None:
-                step(self._models, beam, self._settings, self._count_1)
-                self._count_1.add_(1)
+                step(self._models, beam, self._settings, self._length_1)
+                self._length_1.add_(1)
 
             self._steps[size] = self._recorder.record(work)
             if len(self._steps) > _MAX_RECORDINGS:
@@ -82,7 +99,9 @@ class RecordedSteps:
     def __init__(self, models: Sequence[Transformer]) -> None:
         """Nothing is allocated or recorded before a search."""
         self._models = models
-        self._free: defaultdict[SearchSettings, list[Recordings]] = defaultdict(list)
+        self._free: list[tuple[object, Recordings]] = []
+        """By what steps depend on, the last used last."""
+        self._lock = threading.Lock()
 
     @contextmanager
     def reserved(self, settings: SearchSettings) -> Iterator[Recordings | None]:
@@ -90,17 +109,26 @@ class RecordedSteps:
         if self._models[0].recorder is None:
             yield None
             return
-        try:
-            found = self._free[settings].pop()
-        except IndexError:
-            found = Recordings(self._models, settings)
+        key = _read_by_steps(settings)
+        with self._lock:
+            index = next((index for index, (other, _) in enumerate(self._free) if other == key), None)
+            found = Recordings(self._models, settings) if index is None else self._free.pop(index)[1]
         yield found
         # A search that fails drops its recordings: it may have run out of memory.
-        self._free[settings].append(found)
+        with self._lock:
+            self._free = [*self._free, (key, found)][-_MAX_FREE:]
 
     def release(self) -> None:
         """Release the memory of all recordings that no search uses now."""
-        self._free.clear()
+        with self._lock:
+            self._free.clear()
+
+
+def _read_by_steps(settings: SearchSettings) -> object:
+    """The settings that a step depends on."""
+    sampling = None if settings.sampling is None else dataclasses.replace(settings.sampling, seed=0)
+    groups = settings.diverse_groups, settings.diversity
+    return settings.beam, groups, settings.min_length, settings.no_repeat_ngram, sampling
 
 
 def _dtype(beam: Beam) -> torch.dtype:

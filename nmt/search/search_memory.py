@@ -53,20 +53,21 @@ class SearchMemory:
             length: pieces of each hypothesis after the step.
         """
         beam, vocabulary = settings.beam, self._models[0].vocab_size
-        is_exact = self._models[0].recorder is None
-        size = Size.of(sentences, source_pieces, length, exact=is_exact)
+        first, size = (Size.of(self._models[0], beam, sentences, source_pieces, each) for each in (1, length))
         source_pieces, slots = size.source, beam * size.room
-        if size.room > Size.of(sentences, source_pieces, 1, exact=is_exact).room:
-            slots += slots // 2  # while those before the room was doubled are copied
-        if not is_exact:
-            length = size.room  # a recorded step attends to all slots
+        if size.room > first.room:
+            slots += slots // 2  # the old slots are still there while they are copied
+        source_copies = 1
+        if size.is_recorded:
+            length = size.room  # it attends to all slots
+            source_copies = 2  # the encoder's, copied to the tensors of the recordings
         keys_and_values = numbers = 0
         for model in self._models:
             layers, d_model = model.config.decoder_layers, model.config.d_model
             neighbours = model.config.target_neighbours
             attended = beam * (length if neighbours is None else min(length, neighbours + 1))
             # Keys and values of the slots for pieces and of the source; the masks of the slots.
-            keys_and_values += 2 * layers * d_model * (slots + source_pieces) + beam * slots
+            keys_and_values += 2 * layers * d_model * (slots + source_copies * source_pieces) + beam * slots
             # The masks of the parents' pasts; a layer's scores before and after softmax.
             numbers += (2 + 2 * model.config.heads) * beam * attended
             if model.config.attention == "additive":  # a vector for each pair of query and key

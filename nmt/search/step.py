@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.model.state import Step
+from nmt.model.state import Length
 from nmt.model.transformer import Transformer
 from nmt.search.beam import Beam
 from nmt.search.diverse import choose_by_group
@@ -27,7 +27,7 @@ def step(
     models: Sequence[Transformer],
     beam: Beam,
     settings: SearchSettings,
-    count: Step,
+    length: Length,
     *,
     live_BW: Tensor | None = None,
     may_force: bool = True,
@@ -35,22 +35,22 @@ def step(
     """Extend hypotheses by a piece.
 
     Args:
-        count: the number of pieces so far.
+        length: the number of pieces so far.
         live_BW: the live places, if the models are to compute nothing for the empty ones.
         may_force: whether a sentence may have but one allowed piece in this step.
     """
     # 1. Find extensions of each hypothesis: the best ones, or a sampled one.
     logits_NV, normalizer_N1 = _averaged(
         [
-            model.step(beam.tokens_BW, state, count, live_BW).float()
+            model.step(beam.tokens_BW, state, length, live_BW).float()
             for model, state in zip(models, beam.states, strict=True)
         ]
     )
-    forced_N1 = _at(beam.forced_BR, count).repeat_interleave(beam.tokens_BW.shape[1], dim=0) if may_force else None
+    forced_N1 = _at(beam.forced_BR, length).repeat_interleave(beam.tokens_BW.shape[1], dim=0) if may_force else None
     forced_value_N1 = None if forced_N1 is None else logits_NV.gather(1, forced_N1.clamp(min=0))
-    _forbid(logits_NV, beam, settings, count)
+    _forbid(logits_NV, beam, settings, length)
     if settings.sampling is not None:
-        values_NK, pieces_NK = sample(logits_NV, settings.sampling, _at(beam.uniform_BRW, count).flatten())
+        values_NK, pieces_NK = sample(logits_NV, settings.sampling, _at(beam.uniform_BRW, length).flatten())
     else:  # the K best extensions of each hypothesis suffice for a beam of K
         values_NK, pieces_NK = largest(logits_NV, settings.beam)
     if forced_N1 is not None and forced_value_N1 is not None:
@@ -79,14 +79,14 @@ def step(
     beam.scores_BW.copy_(best_BW.masked_fill(ended_BW, -torch.inf))
     beam.tokens_BW.copy_(tokens_BW)
     for state in beam.states:
-        state.follow(count, parents_BW)
+        state.follow(length, parents_BW)
     if settings.no_repeat_ngram:
         beam.written_BWR.copy_(beam.written_BWR.gather(1, parents_BW[:, :, None].expand_as(beam.written_BWR)))
-        _put(tokens_BW[:, :, None], beam.written_BWR, 2, count)
+        _set(tokens_BW[:, :, None], beam.written_BWR, 2, length)
 
     # 4. What the host looks at. The dtype of log-probabilities represents indices and ids exactly.
     chosen_3BW = torch.stack([best_BW, parents_BW.to(best_BW.dtype), tokens_BW.to(best_BW.dtype)])
-    _put(chosen_3BW[None], beam.chosen_L3BW, 0, count % len(beam.chosen_L3BW))
+    _set(chosen_3BW[None], beam.chosen_L3BW, 0, length % len(beam.chosen_L3BW))
 
 
 def _averaged(each: Sequence[Tensor]) -> tuple[Tensor, Tensor | float]:
@@ -97,17 +97,18 @@ def _averaged(each: Sequence[Tensor]) -> tuple[Tensor, Tensor | float]:
     return log_probabilities.logsumexp(dim=0), math.log(len(each))
 
 
-def _forbid(logits_NV: Tensor, beam: Beam, settings: SearchSettings, count: Step) -> None:
+def _forbid(logits_NV: Tensor, beam: Beam, settings: SearchSettings, length: Length) -> None:
     """Set to -inf the pieces that are never allowed, not allowed yet, or not allowed again."""
     eos_N = logits_NV[:, EOS].clone() if settings.no_repeat_ngram else None
     for piece in NEVER_EMITTED:
         logits_NV[:, piece].fill_(-torch.inf)
-    if isinstance(count, Tensor):
-        logits_NV[:, EOS].masked_fill_(count < settings.min_length, -torch.inf)
-    elif count < settings.min_length:
-        logits_NV[:, EOS].fill_(-torch.inf)
+    if isinstance(length, int):
+        if length < settings.min_length:
+            logits_NV[:, EOS].fill_(-torch.inf)
+    elif settings.min_length:
+        logits_NV[:, EOS].masked_fill_(length < settings.min_length, -torch.inf)
     if eos_N is not None:
-        pieces_NR = repeating_pieces(beam.written_BWR.flatten(0, 1), count, settings.no_repeat_ngram)
+        pieces_NR = repeating_pieces(beam.written_BWR.flatten(0, 1), length, settings.no_repeat_ngram)
         logits_NV.scatter_(1, pieces_NR, -torch.inf)
         # A hypothesis without any allowed piece may end, even below the minimum length.
         ending_N = (logits_NV == -torch.inf).all(dim=1)
@@ -129,14 +130,14 @@ def _choose(extended_BWK: Tensor, places_B1: Tensor) -> tuple[Tensor, Tensor]:
     return best_BW.masked_fill_(is_empty_BW, -torch.inf), index_BW
 
 
-def _at(tensor: Tensor, count: Step) -> Tensor:
+def _at(tensor: Tensor, length: Length) -> Tensor:
     """What a tensor (B, R, ...) holds for a step, (B, 1, ...)."""
-    return tensor.narrow(1, count, 1) if isinstance(count, int) else tensor.index_select(1, count)
+    return tensor.narrow(1, length, 1) if isinstance(length, int) else tensor.index_select(1, length)
 
 
-def _put(value: Tensor, tensor: Tensor, dim: int, count: Step) -> None:
+def _set(value: Tensor, tensor: Tensor, dim: int, length: Length) -> None:
     """Let a tensor hold a value for a step."""
-    if isinstance(count, int):
-        tensor.narrow(dim, count, 1).copy_(value)
+    if isinstance(length, int):
+        tensor.narrow(dim, length, 1).copy_(value)
     else:
-        tensor.index_copy_(dim, count, value)
+        tensor.index_copy_(dim, length, value)

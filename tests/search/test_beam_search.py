@@ -226,6 +226,13 @@ def test_no_ngram_comes_twice():
         assert not any(repeats(hypothesis.pieces, 2) for hypothesis in found)
 
 
+def test_an_ngram_may_be_longer_than_the_outputs_that_there_is_room_for():
+    model, source = build(9, 12), torch.tensor([[5, EOS]])
+    expected = beam_search([model], source, SearchSettings(beam=2, max_length=5))
+    for size in (5, 33, 200):
+        assert beam_search([model], source, SearchSettings(beam=2, max_length=5, no_repeat_ngram=size)) == expected
+
+
 def repeats(pieces, size: int) -> bool:
     grams = [pieces[i : i + size] for i in range(len(pieces) - size + 1)]
     return len(set(grams)) < len(grams)

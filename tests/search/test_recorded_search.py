@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -142,13 +143,11 @@ def test_the_batch_shrinks_as_its_sentences_end(kernels, recorders):
 def test_large_searches_are_recorded_when_they_are_small(kernels, recorders, monkeypatch):
     settings, seen = SearchSettings(beam=2, max_extra_length=30), []
     source_BS = sources(50)
-    monkeypatch.setattr("nmt.search.beam_search.MAX_ROWS", 100)
+    monkeypatch.setattr("nmt.search.beam.MAX_RECORDED_ROWS", 90)
     found = beam_search([model_of(kernels)], source_BS, settings, before_step=lambda *state: seen.append(state[0]))
     assert_same(found, beam_search([model_of(NOT_RECORDED)], source_BS, settings))
     [recorder] = recorders
-    steps = sum(sentences * settings.beam <= 100 for sentences in seen[1:])
-    assert 0 < steps < len(seen) - 1
-    assert recorder.replays + len(recorder.recordings) == steps
+    assert 0 < recorder.replays + len(recorder.recordings) < len(seen) - 1
 
 
 def test_the_next_steps_begin_before_the_host_looks_at_the_last(kernels, monkeypatch):
@@ -206,8 +205,44 @@ def test_a_failed_search_releases_its_memory(kernels, recorders):
     expected = beam_search([model], sources(8), settings, recorded_steps=steps)
     with pytest.raises(MemoryError):
         beam_search([model], sources(8), settings, recorded_steps=steps, before_step=fail)
-    assert not any(steps._free.values())
+    assert steps._free == []
     assert beam_search([model], sources(8), settings, recorded_steps=steps) == expected
+
+
+def test_settings_that_a_step_does_not_read_share_recordings(kernels, recorders):
+    steps = RecordedSteps([model_of(kernels)])
+    for seed in range(1, 4):
+        settings = SearchSettings(beam=2, length_penalty=seed, max_length=5, sampling=Sampling(seed=seed))
+        beam_search(steps._models, sources(4), settings, recorded_steps=steps)
+    assert (len(recorders), recorded(recorders)) == (1, 1)
+
+
+def test_few_recordings_are_kept(kernels):
+    steps = RecordedSteps([model_of(kernels)])
+    for beam in range(1, 7):
+        beam_search(steps._models, sources(4), SearchSettings(beam=beam), recorded_steps=steps)
+    assert len(steps._free) == 3
+
+
+def test_long_and_wide_searches_do_not_take_the_memory_of_both(kernels):
+    steps, settings, held = RecordedSteps([model_of(kernels)]), SearchSettings(beam=2, max_length=5), []
+    for count, longest in ((60, 8), (3, 120), (60, 8)):
+        beam_search(steps._models, sources(count, longest), settings, recorded_steps=steps)
+        [(_, recordings)] = steps._free
+        held.append(recordings._beam.size)
+    assert [(size.sentences, size.source) for size in held] == [(64, 16), (8, 128), (64, 16)]
+
+
+def test_numbers_that_are_not_finite_do_not_reach_a_later_search(kernels):
+    steps, settings = RecordedSteps([model_of(kernels)]), SearchSettings(beam=2)
+    expected = beam_search(steps._models, sources(8), settings, recorded_steps=steps)
+    [(_, recordings)] = steps._free
+    with torch.inference_mode():
+        for layer in recordings._beam.states[0].layers:
+            for tensor in (*layer.written, *layer.memory):
+                tensor[5:] = torch.nan
+    beam_search(steps._models, sources(2), settings, recorded_steps=steps)
+    assert beam_search(steps._models, sources(8), settings, recorded_steps=steps) == expected
 
 
 def test_searches_at_the_same_time_do_not_share_buffers(kernels, recorders):
@@ -235,16 +270,19 @@ def test_a_number_that_is_not_finite_is_reported(kernels):
         beam_search([model], sources(3), SearchSettings(beam=2))
 
 
-def size_of(sentences, source, length=1):
-    return Size.of(sentences, source, length, exact=False)
+def size_of(sentences, source, length=1, beam=1):
+    """With kernels that record."""
+    return Size.of(SimpleNamespace(recorder=DoubleOfRecorder), beam, sentences, source, length)
 
 
 def test_sizes_are_few():
-    """All batches of at most 4,096 source pieces, of sentences of 1 to 128 pieces."""
-    sizes = {size_of(left, length) for length in range(1, 129) for left in range(1, 4_096 // length + 1)}
-    assert len({size.sentences for size in sizes}) <= 24
+    """All recorded batches of sentences of 1 to 128 pieces."""
+    sizes = {size_of(left, length) for length in range(1, 129) for left in range(1, 1_025)}
+    assert len({size.sentences for size in sizes}) <= 16
     assert len({(size.source, size.room) for size in sizes}) == 8
-    assert all(size.sentences <= 4 / 3 * 4_096 for size in sizes)
+    assert all(size.sentences <= 4 / 3 * 1_024 and size.is_recorded for size in sizes)
+    assert size_of(256, 20, beam=4).is_recorded
+    assert size_of(257, 21, beam=4) == Size(257, 21, 42)  # computed as it is
 
 
 def test_a_size_has_room_for_its_sentences():
@@ -261,7 +299,7 @@ def test_a_size_has_room_for_its_sentences():
 def test_the_estimate_of_memory_holds(kernels, sentences, source, length):
     model, settings = model_of(kernels, dtype=torch.float32), SearchSettings(beam=4)
     start = model.start(on_padded.encoded(model, torch.full((sentences, source), 5)), beam=4, room=1)
-    beam = Beam.begin([start], settings, 8).resized(torch.Tensor.new_zeros, size_of(sentences, source, length))
+    beam = Beam.begin([start], settings, 8).resized(torch.Tensor.new_zeros, size_of(sentences, source, length, beam=4))
     held = sum(tensor.nbytes for tensor in beam.tensors())
     estimate = SearchMemory([model], torch.device("cpu")).need(settings, sentences, source, length)
     assert held < estimate < 12 * held

@@ -108,6 +108,16 @@ def test_memory_is_checked_before_the_encoder_runs(model, monkeypatch):
         beam_search([model], torch.tensor([[5, 3]]), SearchSettings(), before_step=full)
 
 
+def test_memory_is_checked_before_there_is_more_room(model, monkeypatch):
+    events, resize = [], beam_search_module._narrowed_or_new
+    monkeypatch.setattr(
+        beam_search_module, "_narrowed_or_new", lambda *given: events.append("allocated") or resize(*given)
+    )
+    settings = SearchSettings(beam=2, min_length=9, max_extra_length=9)
+    beam_search([model], torch.tensor([[5, 6, 3]]), settings, before_step=lambda _, length: events.append(length))
+    assert events[: events.index("allocated")] == [0, *range(1, 7)]  # there is room for 6 pieces
+
+
 def test_the_search_tells_how_many_sentences_are_left_and_how_far_it_is(model):
     seen = []
     settings = SearchSettings(beam=3, max_extra_length=4)
