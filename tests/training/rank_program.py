@@ -8,7 +8,8 @@ when N buckets were sent), ``full`` (no file may grow any more), ``stop`` (SIGST
 than a rank may send no heartbeat), or, from that update on, ``poison`` (gradients are NaN). With ``FAST_BEATS`` in
 the environment, a rank is lost after five seconds without a heartbeat. With ``LIKE_NCCL``, ranks exchange as between
 GPUs, gradients in buckets of a few parameters, and read the figures of an update late. With ``GRAPHS_AS_THEY_ARE``, no
-compiler translates graphs, and attention needs no padding, as on a GPU.
+compiler translates graphs, and attention needs no padding, as on a GPU. With ``OWN_NAMES``, the device of each rank has
+a name of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def main() -> None:
     import numpy as np
     import torch
 
+    from nmt.device import Hardware
     from nmt.kernels.flash_attention import masked_attention
     from nmt.training import run as run_module
     from nmt.training.learner import Learner
@@ -50,6 +52,8 @@ def main() -> None:
         torch.compile = functools.partial(torch.compile, backend="eager")
         packed = replace(beginning.choose_kernels(torch.device("cpu")), packed_attention=masked_attention)
         beginning.choose_kernels = lambda *arguments, **options: packed
+    if "OWN_NAMES" in os.environ:
+        Hardware.__str__ = lambda self: f"the device of rank {rank}"
     if "FAST_BEATS" in os.environ:
         heartbeat.BEAT_SECONDS, heartbeat.MISSED_BEATS = 0.2, 25
 

@@ -131,6 +131,16 @@ def test_two_ranks_that_a_signal_stops_resume_bit_for_bit(run_ranks, settings, t
 
 
 @pytest.mark.slow
+def test_ranks_whose_devices_have_other_names_resume_with_one_size_of_micro_batches(run_ranks, settings, monkeypatch):
+    monkeypatch.setenv("OWN_NAMES", "1")
+    chosen = settings("batching.micro_batch_tokens=auto")
+    run_ranks(2, chosen, "run", "terminate", 1, 7)
+    two = run_ranks(2, chosen, "run")
+    assert [int(rank["update"]) for rank in two] == [20, 20]
+    assert len({int(rank["micro_batch_tokens"]) for rank in two}) == 1
+
+
+@pytest.mark.slow
 def test_an_exception_on_one_rank_ends_the_job_and_names_the_rank(settings, tmp_path, reversed_words):
     result = subprocess.run(
         [
