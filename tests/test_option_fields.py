@@ -109,9 +109,9 @@ def typed(*words: str):
     program = typer.Typer(rich_markup_mode=None)
 
     @program.command(cls=GroupedCommand)
-    @with_options(search=MoreSettings)
-    def polish(*, search: dict) -> None:
-        got.append(search)
+    @with_options(MoreSettings)
+    def polish(*, options: dict) -> None:
+        got.append(options)
 
     result = CliRunner().invoke(program, words, env={"COLUMNS": "100"})
     return result, got

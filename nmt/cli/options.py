@@ -157,25 +157,20 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
     return _with_parameters(run, command, [_parameter("quiet", quiet, False)])
 
 
-def with_options(**definitions: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of settings dataclasses, after its own.
+def with_options(settings: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a settings dataclass, after its own.
 
-    The command takes a keyword for each dataclass: a dict of the values that were given, by field, all checked.
-
-    Args:
-        definitions: by keyword.
+    The command takes the keyword ``options``: a dict of the values that were given, by field, all checked.
     """
-    fields = [field for settings in definitions.values() for field in option_fields(settings)]
-    parameters = [parameter for field in fields for parameter in _parameters(field)]
+    parameters = [parameter for field in option_fields(settings) for parameter in _parameters(field)]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(*args: Any, **words: Any) -> None:
             asked = {parameter.name: words.pop(parameter.name) for parameter in parameters}
-            given = {keyword: _given(settings, asked) for keyword, settings in definitions.items()}
-            command(*args, **words, **given)
+            command(*args, **words, options=_given(settings, asked))
 
-        return _with_parameters(run, command, parameters, without=definitions)
+        return _with_parameters(run, command, parameters, without={"options"})
 
     return decorate
 

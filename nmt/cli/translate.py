@@ -13,7 +13,7 @@ from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
 from nmt.translation.options import TranslateOptions
 
 
-@with_options(options=TranslateOptions)
+@with_options(TranslateOptions)
 def translate(
     ctx: typer.Context,
     text: Annotated[

@@ -23,13 +23,11 @@ class _Values(Section):
     model_config = ConfigDict(strict=True)
 
 
-def check_options(
-    settings: type | tuple[type, ...], values: Mapping[str, Any], called: Callable[[str], str] = str
-) -> dict[str, Any]:
+def check_options(settings: type, values: Mapping[str, Any], called: Callable[[str], str] = str) -> dict[str, Any]:
     """Check the values of the given options.
 
     Args:
-        settings: one or several dataclasses whose fields are options.
+        settings: a dataclass whose fields are options.
         values: values by field.
         called: returns the user's name of a field.
 
@@ -39,7 +37,7 @@ def check_options(
     Raises:
         ConfigError: an option is unknown (the nearest known one is named) or its value is not allowed.
     """
-    model = _model(settings if isinstance(settings, tuple) else (settings,))
+    model = _model(settings)
     try:
         checked = model.model_validate({name: _plain(value) for name, value in values.items()})
     except ValidationError as error:
@@ -48,10 +46,8 @@ def check_options(
 
 
 @functools.cache
-def _model(settings: tuple[type, ...]) -> type[_Values]:
-    fields: dict[str, Any] = {
-        field.name: (_checked_type(field), field.default) for each in settings for field in option_fields(each)
-    }
+def _model(settings: type) -> type[_Values]:
+    fields: dict[str, Any] = {field.name: (_checked_type(field), field.default) for field in option_fields(settings)}
     return create_model("Options", __base__=_Values, **fields)
 
 

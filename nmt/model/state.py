@@ -106,7 +106,7 @@ class DecodingState:
     """
 
     past_BWX: Tensor
-    """0 where a piece is a hypothesis' own past, -inf where it belongs to others. A step whose number is on the device
+    """0 where a piece is a hypothesis' own past, -inf where it belongs to others. A step whose length is on the device
     reads all slots: those that are not written yet hold -inf, and their keys and values are finite."""
     own_WW: Tensor
     """Of the pieces that a step writes, 0 at a hypothesis' own one, -inf at others."""

@@ -87,9 +87,9 @@ class _Search:
     """The beams of the unfinished sentences.
 
     On a CPU the host looks at each step, finished sentences leave at once, and empty places are skipped. A GPU makes
-    several steps between two looks (:attr:`~nmt.model.transformer.Transformer.steps_per_look`), and has begun the next
-    ones when the host looks at the last. Meanwhile finished sentences are searched on, to no effect. They leave where
-    that leads to a smaller size.
+    several steps between two looks (:attr:`~nmt.model.transformer.Transformer.steps_per_look`). If it records steps, it
+    has begun the next ones when the host looks at the last. Meanwhile finished sentences are searched on, to no effect.
+    They leave where that leads to a smaller size.
     """
 
     def __init__(
@@ -120,6 +120,7 @@ class _Search:
         self._rows = np.arange(count)
         """The row of each unfinished sentence."""
         self._width = source_BS.shape[1]
+        """The length of the padded sources."""
         self._may_force: list[bool] = []
         """Of each step that there is room for, whether a sentence may have but one allowed piece."""
         size = self._size_for(self._looks_every)
@@ -184,7 +185,7 @@ class _Search:
         return Size.of(self._models[0], self._settings.beam, len(self._rows), self._width, length)
 
     def _resize(self, size: Size) -> None:
-        """Go on with a size that has rows for all unfinished sentences."""
+        """Compute the next steps with a size that has rows for all unfinished sentences."""
         # Rows that are no longer computed move into those of finished sentences.
         outside = np.flatnonzero(self._rows >= size.sentences)
         if len(outside):

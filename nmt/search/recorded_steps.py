@@ -23,7 +23,9 @@ from nmt.search.step import step
 
 # Each recording takes memory of the driver.
 _MAX_RECORDINGS = 128
+# Recordings of other settings are kept too, since the guard searches again with its own; each has tensors of its own.
 _MAX_FREE = 3
+# Tensors for both a long and a wide search may take many times the memory of each.
 _HEADROOM = 1.5
 
 
@@ -71,7 +73,7 @@ class Recordings:
             largest = max(each.positions(width) for each in (size, self._beam.size))
             size = both if both.positions(width) <= _HEADROOM * largest else size
         self._steps.clear()
-        self._beam = None
+        self._beam = None  # its memory is released first, unless the search continues from it
         self._beam = beam.resized(Tensor.new_zeros, size)
         return self._beam
 

@@ -35,6 +35,7 @@ class GuardRepair:
 
         Args:
             settings: the settings of the first search.
+            searcher: searches again.
             short_ratio: see :func:`nmt.translation.guard.problems`.
             repairs: search again where a translation looks wrong; otherwise only record the finding.
             rerank: orders the candidates of segments as the user requested.
