@@ -14,12 +14,13 @@ from typing import Annotated, Unpack, get_type_hints
 
 from nmt.checkpoint.run_folder import bundle_to_use
 from nmt.config.option_values import check_options
-from nmt.device import DeviceChoice, Hardware, PrecisionChoice, choose_hardware
+from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
-from nmt.option_fields import Option, OptionField, option_fields
+from nmt.option_fields import DeviceChoice, Option, OptionField, PrecisionChoice, option_fields
 from nmt.search.settings import Normalization
 from nmt.text import MAX_LINE_BYTES, line_too_long, parallel
-from nmt.translation.ensemble import Ensemble, load_ensemble, product_sizes
+from nmt.translation.engine import Engine
+from nmt.translation.ensemble import load_ensemble, product_sizes
 from nmt.translation.options import Options, TranslateOptions, translate_options
 from nmt.translation.results import Translation
 from nmt.translation.target_scorer import ScoredTarget, TargetScorer
@@ -60,7 +61,7 @@ def load(
         raise ConfigError(f"model: expected the path of a run or bundle, or a list of paths, got {model!r}.")
     folders = [bundle_to_use(Path(name)) for name in names]
     hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
-    return Model(load_ensemble(folders, hardware), hardware, names=[str(name) for name in names])
+    return Model(load_ensemble(folders, hardware), names=[str(name) for name in names])
 
 
 class _Keywords(Options, total=False):
@@ -72,25 +73,24 @@ class _Keywords(Options, total=False):
 class Model:
     """A model in memory, or an ensemble of several. Made by :func:`load`."""
 
-    def __init__(self, ensemble: Ensemble, hardware: Hardware, *, names: Sequence[str] = ()) -> None:
-        self._ensemble = ensemble
-        self._hardware = hardware
+    def __init__(self, engine: Engine, *, names: Sequence[str] = ()) -> None:
+        self._engine = engine
         self._names = tuple(names)
 
     def __repr__(self) -> str:
         names = " + ".join(map(repr, self._names))
-        facts = (names, f"{self.source_lang}-{self.target_lang}", str(self._hardware))
+        facts = (names, f"{self.source_lang}-{self.target_lang}", self._engine.description)
         return f"Model({', '.join(filter(None, facts))})"
 
     @property
     def source_lang(self) -> str:
         """The code of the source language."""
-        return self._ensemble.config.data.source_lang
+        return self._engine.config.data.source_lang
 
     @property
     def target_lang(self) -> str:
         """The code of the target language."""
-        return self._ensemble.config.data.target_lang
+        return self._engine.config.data.target_lang
 
     def translate(self, lines: Iterable[str], **options: Unpack[_Keywords]) -> list[Translation]:
         """Translate lines: one translation per line, in order.
@@ -116,8 +116,8 @@ class Model:
         **options: Unpack[Options],
     ) -> Iterator[Translation]:
         """As :meth:`translate`, for streams: it reads at most ``window`` lines ahead."""
-        settings = translate_options(self._ensemble.config.decoding, **options)
-        translator = Translator(self._ensemble, settings, self._hardware, window=window)
+        settings = translate_options(self._engine.config.decoding, **options)
+        translator = Translator(self._engine, settings, window=window)
         return translator.translate(_texts(lines, "line"), None if prefixes is None else _texts(prefixes, "prefix"))
 
     def score(
@@ -144,7 +144,7 @@ class Model:
         Raises:
             DataError: the numbers of lines and targets differ.
         """
-        decoding = self._ensemble.config.decoding
+        decoding = self._engine.config.decoding
         options = translate_options(
             decoding,
             length_penalty=length_penalty,
@@ -152,7 +152,7 @@ class Model:
             alignment=alignment,
             batch_tokens=batch_tokens,
         )
-        scorer = TargetScorer(self._ensemble, options, self._hardware)
+        scorer = TargetScorer(self._engine, options)
         pairs = parallel(
             _texts(lines, "line"), _texts(targets, "target"), names=("the list of lines", "the list of targets")
         )

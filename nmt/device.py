@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
@@ -16,10 +15,7 @@ from nmt.cores import grantable_memory, usable_cores
 from nmt.errors import ConfigError
 from nmt.measured import remembered, speedup
 from nmt.openmp_waiting import adapt_waiting_to_load
-
-DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
-Precision = Literal["fp32", "bf16", "fp16", "fp64", "int8"]
-PrecisionChoice = Literal["auto"] | Precision
+from nmt.option_fields import DeviceChoice, Precision, PrecisionChoice
 
 _OUT_OF_MEMORY = (
     "can't allocate memory",  # main memory

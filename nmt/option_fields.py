@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass
 from decimal import Decimal
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 STREAMS = "Input and output"
 SETTINGS = "Settings"
@@ -24,6 +24,11 @@ FORMAT = "Output format"
 HARDWARE = "Hardware"
 GROUPS = (STREAMS, SETTINGS, SEARCH, SAMPLING, FORMAT, HARDWARE)
 """Headings of options, in the order of the help."""
+
+EngineName = Literal["torch", "ctranslate2"]
+DeviceChoice = Literal["auto", "cpu", "cuda", "mps"]
+Precision = Literal["fp32", "bf16", "fp16", "fp64", "int8"]
+PrecisionChoice = Literal["auto"] | Precision
 
 
 @dataclass(frozen=True)

@@ -120,39 +120,30 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
 
     import nmt
     from nmt.device import choose_hardware
-    from nmt.search.beam_search import beam_search
-    from nmt.search.settings import SearchSettings
     from nmt.translation.ensemble import load_ensemble
-    from nmt.translation.workers import Workers
+    from nmt.translation.options import TranslateOptions
+    from nmt.translation.segment import Segment
 
     hardware = choose_hardware(job.device, precision, job.threads)  # type: ignore[arg-type]
     ensemble = load_ensemble([folder / "bundle"], hardware)
-    searchers = Workers(hardware)
 
     def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
-        settings = SearchSettings(
+        options = TranslateOptions(
             beam=search.beam,
             length_penalty=_LENGTH_PENALTY,
             max_extra_length=search.longest,
             max_length=search.longest,
             min_length=search.shortest,
+            batch_tokens=batch_tokens,
         )
-
-        def searched(batch: list[int]) -> dict[int, list[int]]:
-            source_BS = torch.tensor(_padded([sources[index] for index in batch])).to(hardware.device)
-            with hardware.autocast():
-                found = beam_search(ensemble.models, source_BS, settings, recorded_steps=ensemble.recorded_steps)
-            return {index: list(best.pieces) for index, [best, *_] in zip(batch, found, strict=True)}
-
-        outputs: dict[int, list[int]] = {}
-        for found in searchers.map(searched, batches_of(list(map(len, sources)), batch_tokens, searchers.count)):
-            outputs |= found
-        return [outputs[index] for index in range(len(sources))]
+        segments = [Segment("", source[:-1]) for source in sources]  # a searcher adds eos
+        ensemble.searcher(options).search(segments, options)
+        return [ensemble.vocab.target.ids(segment.candidates[0].pieces) for segment in segments]
 
     description = {
         "version": nmt.__version__,
         "precision": precision,
-        "workers": searchers.count,
+        "workers": hardware.threads if job.device == "cpu" else 1,
         "threads": torch.get_num_threads(),
     }
     return description, translate

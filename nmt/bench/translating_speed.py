@@ -25,9 +25,9 @@ from nmt.convert.onnx.writing import write_onnx
 from nmt.convert.transformers import to_marian
 from nmt.data.manifest import read_manifest
 from nmt.data.vocab import Vocabulary
-from nmt.device import Precision
 from nmt.errors import DataError, NmtError
 from nmt.model.transformer import Transformer
+from nmt.option_fields import Precision
 from nmt.packages import require_package
 from nmt.processor import processor_name
 from nmt.search.beam_search import beam_search

@@ -79,12 +79,11 @@ def attention(
     from nmt.translation.ensemble import load_ensemble
     from nmt.translation.options import translate_options
 
-    hardware = choose_hardware(device, "fp32", threads)
     for line in (f"model: {describe_model(folder)}", *remarks):
         notice(line)
-    ensemble = load_ensemble([folder], hardware)
+    ensemble = load_ensemble([folder], choose_hardware(device, "fp32", threads))
     settings = translate_options(ensemble.config.decoding)
-    maps = attention_maps(ensemble, sentences, target, settings, hardware, model=str(folder))
+    maps = attention_maps(ensemble, sentences, target, settings, model=str(folder))
     for path in paths:
         write_attention(maps, path, picture or "memory")
         notice(f"written: {path}")

@@ -20,9 +20,9 @@ from typing import IO, Any
 from nmt.checkpoint.lineage import described_origin
 from nmt.cli.console import is_terminal, naming_stream, notice
 from nmt.cli.terminal_input import typed_lines
-from nmt.device import Precision
 from nmt.errors import ConfigError, DataError
 from nmt.input_files import InputFiles
+from nmt.option_fields import Precision
 from nmt.text import (
     ARCHIVES,
     STDIN,

@@ -200,10 +200,10 @@ def translate(
     settings = translate_options(ensemble.config.decoding, **options)
     window = 1 if interactive else 2_048
     if score_target is not None:
-        scorer = TargetScorer(ensemble, settings, hardware, window=window)
+        scorer = TargetScorer(ensemble, settings, window=window)
         score_lines(streams, scorer, streams.made_with(scorer.settings | {"format": format}), format)
         return
-    translator = Translator(ensemble, settings, hardware, window=window, workers=workers)
+    translator = Translator(ensemble, settings, window=window, workers=workers)
     record = streams.made_with(translator.settings | {"format": format, "input_format": input_format})
     tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
     for message in tally.notices(prefixed=prefix is not None):

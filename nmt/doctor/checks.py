@@ -14,12 +14,13 @@ from torch import Tensor
 from nmt.config import Config, parse_config
 from nmt.data.batching import Batch
 from nmt.data.vocab import Vocabulary
-from nmt.device import Hardware, Precision, choose_hardware
+from nmt.device import Hardware, choose_hardware
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.policy import accelerate, choose_kernels
 from nmt.model.attention import attention
 from nmt.model.masks import Attention
 from nmt.model.transformer import Transformer
+from nmt.option_fields import Precision
 from nmt.training.input.model_inputs import model_inputs
 from nmt.training.learner import Learner, batch_losses
 from nmt.training.loss_scale import LossScale

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import nmt
-from nmt.device import Hardware, Precision, bf16_speedup, choose_hardware
+from nmt.device import Hardware, bf16_speedup, choose_hardware
 from nmt.doctor.checks import Check, all_checks
 from nmt.doctor.choices import Choice, choices
 from nmt.doctor.generated_text import generated_data_set
@@ -40,6 +40,7 @@ from nmt.doctor.steps import Report, Steps
 from nmt.errors import ConfigError
 from nmt.kernels.int8 import fastest_int8_product
 from nmt.measured import forget_measurements
+from nmt.option_fields import Precision
 from nmt.training.ranks.exchange import is_launched
 from nmt.writing import scratch_folder
 

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from nmt.device import BASE_PRODUCT, EMULATED, Hardware, Precision, bf16_speedup, computes, synchronize
+from nmt.device import BASE_PRODUCT, EMULATED, Hardware, bf16_speedup, computes, synchronize
 from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.prepacking import prepacked
 from nmt.model.attention import attention
 from nmt.model.masks import Attention
+from nmt.option_fields import Precision
 
 BEAM = 4
 """Beam size of searches that are measured."""

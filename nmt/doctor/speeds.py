@@ -14,10 +14,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from nmt.bench.training_speed import bench_train
 from nmt.bench.translating_speed import bench_translate, save_random_bundle
 from nmt.config import Config, load_preset, parse_config
-from nmt.device import Hardware, Precision, choose_hardware
+from nmt.device import Hardware, choose_hardware
 from nmt.doctor.rates import BEAM, ProductRate
 from nmt.doctor.steps import Report
 from nmt.model.transformer import Transformer
+from nmt.option_fields import Precision
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 

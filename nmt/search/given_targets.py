@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,32 +19,11 @@ from nmt.errors import ConfigError
 from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.packing import PackedSequences
 from nmt.model.transformer import Transformer
-from nmt.search.hypotheses import length_penalty
+from nmt.search.hypotheses import TargetScore
 from nmt.search.settings import Normalization
 from nmt.special_ids import BOS, EOS, PAD
 
 _SHARE_OF_MEMORY = 0.5
-
-
-@dataclass(frozen=True)
-class TargetScore:
-    """The probability of a target given its source."""
-
-    piece_log_probabilities: tuple[float, ...]
-    """The log-probability of each piece given the pieces before it, in nats. The last one is eos."""
-    log_probability: float
-    """The sum of the pieces' log-probabilities."""
-    score: float
-    """The log-probability divided by the length penalty, as in the search."""
-    alignment: tuple[int, ...] | None = None
-    """For each piece and eos, the index from 0 of the source piece with the most attention. The number of source
-    pieces stands for the source's eos. None unless requested."""
-
-    def aligned_pieces(self, source_length: int) -> tuple[int | None, ...] | None:
-        """The alignment of the pieces, without eos; None for pieces aligned with the source's eos."""
-        if self.alignment is None:
-            return None
-        return tuple(None if index == source_length else index for index in self.alignment[:-1])
 
 
 def score_targets(
@@ -87,7 +65,7 @@ def score_targets(
     # One position goes to the source's eos and to the target's bos.
     fitting = np.flatnonzero(np.maximum(source_lengths, target_lengths) <= longest)
     banned = to_device(torch.tensor([PAD, BOS]), hardware.device)
-    scores = [_scored([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
+    scores = [TargetScore.of([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
     batch_tokens = min(batch_tokens, _positions_that_fit(models, hardware))
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
         log_p_N, alignments = _score_batch(
@@ -102,7 +80,7 @@ def score_targets(
         for row, pair in enumerate(batch):
             start, end = end, end + len(targets[pair]) + 1
             alignment = None if alignments is None else alignments[row][: end - start]
-            scores[pair] = _scored(log_p_N[start:end], alpha, normalization, alignment)
+            scores[pair] = TargetScore.of(log_p_N[start:end], alpha, normalization, alignment)
     return scores
 
 
@@ -160,21 +138,6 @@ def alignment_layer(models: Sequence[Transformer]) -> int:
     """The decoder layer, counted from the last, whose attention is closest to an alignment."""
     # The last layer attends to what the next piece needs, so the layer before it aligns better.
     return -2 if all(len(model.decoder) > 1 for model in models) else -1
-
-
-def _scored(
-    piece_log_probabilities: list[float],
-    alpha: float,
-    normalization: Normalization,
-    alignment: list[int] | None,
-) -> TargetScore:
-    total = math.fsum(piece_log_probabilities)
-    return TargetScore(
-        tuple(piece_log_probabilities),
-        total,
-        total / length_penalty(len(piece_log_probabilities), alpha, normalization),
-        None if alignment is None else tuple(alignment),
-    )
 
 
 def _check_layer(layer: int | None, layers: int) -> None:

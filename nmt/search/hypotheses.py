@@ -38,6 +38,63 @@ def length_penalty(length: int, alpha: float, normalization: Normalization = "pa
 
 
 @dataclass(frozen=True)
+class TargetScore:
+    """The probability of a target given its source."""
+
+    piece_log_probabilities: tuple[float, ...]
+    """The log-probability of each piece given the pieces before it, in nats. The last one is eos."""
+    log_probability: float
+    """The sum of the pieces' log-probabilities."""
+    score: float
+    """The log-probability divided by the length penalty, as in the search."""
+    alignment: tuple[int, ...] | None = None
+    """For each piece and eos, the index from 0 of the source piece with the most attention. The number of source
+    pieces stands for the source's eos. None unless requested."""
+
+    @staticmethod
+    def of(
+        piece_log_probabilities: Sequence[float],
+        alpha: float,
+        normalization: Normalization,
+        alignment: Sequence[int] | None,
+    ) -> TargetScore:
+        """The score of a target whose pieces and eos have these log-probabilities."""
+        total = math.fsum(piece_log_probabilities)
+        return TargetScore(
+            tuple(piece_log_probabilities),
+            total,
+            total / length_penalty(len(piece_log_probabilities), alpha, normalization),
+            None if alignment is None else tuple(alignment),
+        )
+
+    def aligned_pieces(self, source_length: int) -> tuple[int | None, ...] | None:
+        """The alignment of the pieces, without eos; None for pieces aligned with the source's eos."""
+        if self.alignment is None:
+            return None
+        return tuple(None if index == source_length else index for index in self.alignment[:-1])
+
+
+def output_limits(
+    settings: SearchSettings,
+    source_lengths: Sequence[int],
+    prefixes: Sequence[Sequence[int]],
+    *,
+    max_positions: int,
+) -> list[int]:
+    """The maximum pieces of each output, without eos.
+
+    Args:
+        source_lengths: pieces of each source, with eos.
+        max_positions: the minimum over the models.
+    """
+    longest = max_positions - 1 if settings.max_length is None else min(max_positions - 1, settings.max_length)
+    return [
+        max(min(length - 1 + settings.max_extra_length, longest), len(prefix))
+        for length, prefix in zip(source_lengths, prefixes, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
 class _Ended:
     """A finished hypothesis, before its pieces are traced back."""
 
@@ -83,20 +140,16 @@ class Hypotheses:
             source_lengths: pieces of each source, with eos.
             max_positions: the minimum over the models.
         """
-        count, longest = len(source_lengths), max_positions - 1
-        if settings.max_length is not None:
-            longest = min(longest, settings.max_length)
-        limits = [min(length - 1 + settings.max_extra_length, longest) for length in source_lengths]
-        if prefixes is not None:
-            limits = [max(limit, len(prefix)) for limit, prefix in zip(limits, prefixes, strict=True)]
+        sentences = range(len(source_lengths))
+        prefixes = prefixes if prefixes is not None else [()] * len(sentences)
         return Hypotheses(
             settings,
-            limits,
-            prefixes=prefixes if prefixes is not None else [()] * count,
-            sentences=list(range(count)),
-            ended=[[] for _ in range(count)],
-            scores=[[] for _ in range(count)],
-            longest_prefix=max(map(len, prefixes or ()), default=0),
+            output_limits(settings, source_lengths, prefixes, max_positions=max_positions),
+            prefixes=prefixes,
+            sentences=list(sentences),
+            ended=[[] for _ in sentences],
+            scores=[[] for _ in sentences],
+            longest_prefix=max(map(len, prefixes), default=0),
         )
 
     def forced_pieces(self, begin: int, end: int) -> NDArray[np.int64]:

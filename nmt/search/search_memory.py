@@ -11,21 +11,14 @@ from dataclasses import replace
 import torch
 
 from nmt.device import free_memory, total_memory
-from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.search.beam import Size
-from nmt.search.settings import SearchSettings
+from nmt.search.settings import BATCH_TOKENS, BeamTooWideError, SearchSettings
 
-BATCH_TOKENS = 2_048
-"""Source pieces that a CPU searches at once."""
 _MOST_BATCH_TOKENS = 32_768
 _USUAL_PIECES, _USUAL_BEAM = 32, 4
 _SHARE_OF_BATCHES = 0.25
 _NUMBER = 4  # bytes of a float32
-
-
-class BeamTooWideError(NmtError):
-    """A search whose beam needs more memory than there is, even for a single sentence."""
 
 
 class SearchMemory:

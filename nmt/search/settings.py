@@ -9,13 +9,20 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from nmt.errors import NmtError
 from nmt.option_fields import FORMAT, SAMPLING, Option
 
 MAX_BEAM = 4_096
 """The maximum beam size, whatever the memory."""
+BATCH_TOKENS = 2_048
+"""Source pieces that a CPU searches at once."""
 
 Normalization = Literal["paper", "length"]
 """What scores are divided by: the paper's length penalty, or the length to the power of alpha."""
+
+
+class BeamTooWideError(NmtError):
+    """A search whose beam needs more memory than there is, even for a single sentence."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from nmt.device import Precision
+from nmt.option_fields import Precision
 
 _FIRST = 2.0**15
 _UPDATES_UNTIL_LARGER = 1_000

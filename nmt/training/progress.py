@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from nmt.config import Config, first_mistake
-from nmt.device import Precision
+from nmt.option_fields import Precision
 from nmt.training.loss_scale import LossScale
 
 

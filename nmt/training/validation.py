@@ -21,7 +21,7 @@ from nmt.device import Hardware
 from nmt.errors import DataError
 from nmt.evaluation import bleu
 from nmt.model.transformer import Transformer
-from nmt.search.search_memory import BATCH_TOKENS
+from nmt.search.settings import BATCH_TOKENS
 from nmt.text import read_parallel
 from nmt.training.learner import batch_losses
 from nmt.training.loss import perplexity
@@ -137,10 +137,9 @@ class Validator:
         ranks, decoding = self._ranks, self._config.validation.decoding
         # Without the guard, so that the score includes the model's wrong translations, such as loops.
         translator = Translator(
-            Ensemble((model,), self._vocab, self._config),
+            Ensemble((model,), self._vocab, self._config, self._hardware),
             # The score should not depend on the device, so batches have one size.
             translate_options(decoding, guard=False, batch_tokens=BATCH_TOKENS),
-            self._hardware,
             window=_WINDOW_LINES,
         )
         sources = (source for source, _ in self._pairs[ranks.rank :: ranks.size])

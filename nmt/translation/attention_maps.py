@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.model.observing import AttentionObserver, OnWeights
 from nmt.search.beam_search import beam_search
@@ -53,7 +52,6 @@ def attention_maps(
     sources: Sequence[str],
     targets: Sequence[str] | None,
     settings: SearchSettings,
-    hardware: Hardware,
     *,
     model: str,
 ) -> list[AttentionMaps]:
@@ -88,7 +86,7 @@ def attention_maps(
             raise DataError(f"sentence {number + 1} is empty: there is nothing to attend to.")
         _check_length(len(source_ids) - 1, longest, f"sentence {number + 1}")
         if targets is None:
-            target_ids = _translated(ensemble, source_ids, settings, hardware)
+            target_ids = _translated(ensemble, source_ids, settings)
             target = vocab.target.decode([target_ids])[0]
         else:
             target = targets[number]
@@ -102,7 +100,7 @@ def attention_maps(
                 f"sentence {number + 1}: all sentences up to this one have {count:,} attention weights, but at most "
                 f"{MAX_WEIGHTS:,} can be shown. Give fewer or shorter sentences."
             )
-        encoder, decoder, memory = _weights(ensemble, source_ids, [vocab.BOS, *target_ids], hardware)
+        encoder, decoder, memory = _weights(ensemble, source_ids, [vocab.BOS, *target_ids])
         maps.append(
             AttentionMaps(
                 source_pieces=tuple(vocab.pieces(source_ids)),
@@ -124,18 +122,18 @@ def _check_length(pieces: int, longest: int, name: str) -> None:
         raise DataError(f"{name} has {pieces:,} pieces, but the model has positions for {longest:,}: shorten it.")
 
 
-def _translated(ensemble: Ensemble, source_ids: list[int], settings: SearchSettings, hardware: Hardware) -> list[int]:
-    with hardware.autocast():
-        source_BS = torch.tensor([source_ids], device=hardware.device)
+def _translated(ensemble: Ensemble, source_ids: list[int], settings: SearchSettings) -> list[int]:
+    with ensemble.hardware.autocast():
+        source_BS = torch.tensor([source_ids], device=ensemble.hardware.device)
         [[best, *_]] = beam_search(ensemble.models, source_BS, settings, recorded_steps=ensemble.recorded_steps)
     return list(best.pieces)
 
 
 def _weights(
-    ensemble: Ensemble, source_ids: list[int], input_ids: list[int], hardware: Hardware
+    ensemble: Ensemble, source_ids: list[int], input_ids: list[int]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
     """The weights of the encoder, of the decoder, and of the decoder over the encoder, each (L, H, T, S)."""
-    [model] = ensemble.models
+    [model], hardware = ensemble.models, ensemble.hardware
     seen: tuple[list[Tensor], list[Tensor], list[Tensor]] = ([], [], [])
     observer = AttentionObserver(*map(_keep, seen))
     source_BS, target_BT = (torch.tensor([ids], device=hardware.device) for ids in (source_ids, input_ids))

@@ -14,17 +14,40 @@ from nmt.data.vocab import Vocabulary
 from nmt.device import BASE_PRODUCT, Hardware
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.transformer import Transformer
+from nmt.option_fields import EngineName, Precision
+from nmt.search.given_targets import alignment_layer, score_targets
+from nmt.search.hypotheses import TargetScore
 from nmt.search.recorded_steps import RecordedSteps
+from nmt.search.settings import BATCH_TOKENS
+from nmt.translation.options import TranslateOptions
+from nmt.translation.searcher import TorchSearcher
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """One or more models with the same vocabulary, ready to translate."""
+    """One or more models with the same vocabulary: the :class:`~nmt.translation.engine.Engine` of torch."""
 
     models: tuple[Transformer, ...]
     vocab: Vocabulary
     config: Config
     """The settings of the first model."""
+    hardware: Hardware
+    """Its device holds the models."""
+
+    @property
+    def name(self) -> EngineName:
+        """As :attr:`nmt.translation.engine.Engine.name`."""
+        return "torch"
+
+    @property
+    def description(self) -> str:
+        """As :attr:`nmt.translation.engine.Engine.description`."""
+        return str(self.hardware)
+
+    @property
+    def precision(self) -> Precision:
+        """The precision of matrix products."""
+        return self.hardware.precision
 
     @property
     def positions(self) -> int:
@@ -36,6 +59,30 @@ class Ensemble:
     def recorded_steps(self) -> RecordedSteps:
         """What searches with the models have recorded on a GPU."""
         return RecordedSteps(self.models)
+
+    def searcher(self, options: TranslateOptions, workers: int | None = None) -> TorchSearcher:
+        """As :meth:`nmt.translation.engine.Engine.searcher`."""
+        return TorchSearcher(self, options, workers)
+
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        options: TranslateOptions,
+        *,
+        alignment: bool,
+    ) -> list[TargetScore]:
+        """As :meth:`nmt.translation.engine.Engine.score`."""
+        return score_targets(
+            self.models,
+            sources,
+            targets,
+            self.hardware,
+            alpha=options.length_penalty,
+            normalization=options.normalization,
+            batch_tokens=options.batch_tokens or BATCH_TOKENS,
+            alignment_layer=alignment_layer(self.models) if alignment else None,
+        )
 
 
 def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Verification | None = None) -> Ensemble:
@@ -56,7 +103,7 @@ def load_ensemble(folders: Sequence[Path], hardware: Hardware, verification: Ver
         bundle.build_model(hardware.device, hardware.weights_dtype, products=hardware.products_dtype)
         for bundle in bundles
     )
-    return Ensemble(models, first.vocab, first.config)
+    return Ensemble(models, first.vocab, first.config, hardware)
 
 
 def product_sizes(folder: Path) -> tuple[int, int]:

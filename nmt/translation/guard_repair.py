@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 
 from nmt.data.vocab import Vocabulary
 from nmt.search.hypotheses import length_penalty
-from nmt.search.search_memory import BeamTooWideError
-from nmt.search.settings import SearchSettings
+from nmt.search.settings import BeamTooWideError, SearchSettings
+from nmt.translation.engine import Searcher
 from nmt.translation.guard import Finding, Languages, Problem, problems
 from nmt.translation.results import BLANK, TranslatedText
-from nmt.translation.searcher import Searcher
 from nmt.translation.segment import Segment, joined_segments
 
 

@@ -22,12 +22,12 @@ from typing import Any, BinaryIO, get_args
 from nmt.checkpoint.bundle_files import BundleFolder, recorded_checksums
 from nmt.config import flatten
 from nmt.config.documents import parse_json
-from nmt.device import Precision
 from nmt.errors import DataError
 from nmt.files import completing, partial_name, record_name, replacing
 from nmt.hashing import sha256_of
 from nmt.input_files import InputFiles
 from nmt.locking import exclusive, holder
+from nmt.option_fields import Precision
 from nmt.printable import writable
 from nmt.translation.options import recorded_defaults
 from nmt.writing import flush_to_disk

@@ -1,4 +1,4 @@
-"""Finds translations of segments: in batches of similar length, by several workers, within the free memory.
+"""Searches segments with our own models.
 
 A batch that does not fit into the memory is halved; a sentence that does not fit is an error.
 """
@@ -8,20 +8,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 
-from nmt.device import Hardware, is_out_of_memory, release_memory, to_device
+from nmt.device import is_out_of_memory, release_memory, to_device
 from nmt.search.beam_search import beam_search
-from nmt.search.hypotheses import Hypothesis
-from nmt.search.search_memory import BeamTooWideError, SearchMemory, gigabytes
-from nmt.search.settings import SearchSettings
+from nmt.search.search_memory import SearchMemory, gigabytes
+from nmt.search.settings import BeamTooWideError, SearchSettings
 from nmt.special_ids import EOS, PAD
 from nmt.translation.batches import batches_of
-from nmt.translation.ensemble import Ensemble
-from nmt.translation.results import TranslatedText, one_line
+from nmt.translation.engine import decoded
+from nmt.translation.options import TranslateOptions
+from nmt.translation.results import TranslatedText
 from nmt.translation.segment import Segment
 from nmt.translation.workers import Workers
+
+if TYPE_CHECKING:
+    from nmt.translation.ensemble import Ensemble
 
 # Wider beams search fewer pieces than batch_tokens at once, because memory grows with the beam.
 _USUAL_BEAM = 4
@@ -29,43 +33,23 @@ _USUAL_BEAM = 4
 Candidates = tuple[TranslatedText, ...]
 
 
-class Searcher:
-    """Searches translations with one model, or several that share a vocabulary."""
+class TorchSearcher:
+    """A :class:`~nmt.translation.engine.Searcher` with one model, or several that share a vocabulary."""
 
-    def __init__(
-        self,
-        ensemble: Ensemble,
-        hardware: Hardware,
-        settings: SearchSettings,
-        *,
-        workers: int | None = None,
-        batch_tokens: int | None = None,
-    ) -> None:
-        """Measure the free memory.
-
-        Args:
-            settings: of the usual search. :meth:`search` may be given others.
-            workers, batch_tokens: the options of translating.
-
-        Raises:
-            BeamTooWideError: the beam needs more memory than there is.
-        """
+    def __init__(self, ensemble: Ensemble, options: TranslateOptions, workers: int | None = None) -> None:
+        """Measure the free memory; see :meth:`nmt.translation.engine.Engine.searcher`."""
         self._ensemble = ensemble
-        self._hardware = hardware
-        self._workers = Workers(hardware, workers)
+        self._hardware = hardware = ensemble.hardware
+        self._workers = Workers(
+            hardware.threads, workers, on_cpu=hardware.device.type == "cpu", set_threads=torch.set_num_threads
+        )
         self._memory = SearchMemory(ensemble.models, hardware.device, hardware.products_dtype)
-        self._memory.check_beam(settings)
-        self._batch_tokens = batch_tokens or self._memory.batch_tokens(settings, self._workers.count)
+        self._memory.check_beam(options)
+        self._batch_tokens = options.batch_tokens or self._memory.batch_tokens(options, self._workers.count)
         self._alone = threading.Lock()
-        self.positions = ensemble.positions
-        """The maximum pieces of a source or a target."""
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
-        """Find the candidates of segments.
-
-        Raises:
-            BeamTooWideError: a single sentence does not fit into the whole memory.
-        """
+        """As :meth:`nmt.translation.engine.Searcher.search`."""
         lengths = [len(segment.pieces) + 1 for segment in segments]
         # Memory grows with the beam.
         max_tokens = max(1, self._batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, settings.beam))
@@ -100,7 +84,7 @@ class Searcher:
     def _try(self, batch: Sequence[Segment], settings: SearchSettings, limit: int | None) -> list[Candidates] | None:
         """Search a batch; None if it does not fit into a number of bytes."""
         # A single character may have more pieces than the model has positions.
-        sources = [[*segment.pieces[: self.positions], EOS] for segment in batch]
+        sources = [[*segment.pieces[: self._ensemble.positions], EOS] for segment in batch]
         width = max(map(len, sources))
         source_BS = torch.tensor([source + [PAD] * (width - len(source)) for source in sources])
 
@@ -128,20 +112,4 @@ class Searcher:
             # Release memory outside of the handler: inside, the exception keeps the search's tensors alive.
             self._ensemble.recorded_steps.release()
             release_memory(self._hardware.device)
-        return None if found is None else self._decoded(found)
-
-    def _decoded(self, found: Sequence[Sequence[Hypothesis]]) -> list[Candidates]:
-        target = self._ensemble.vocab.target
-        texts = iter(target.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
-        return [
-            tuple(
-                TranslatedText(
-                    one_line(next(texts)),
-                    tuple(target.pieces(hypothesis.pieces)),
-                    hypothesis.log_probability,
-                    hypothesis.score,
-                )
-                for hypothesis in beams
-            )
-            for beams in found
-        ]
+        return None if found is None else decoded(self._ensemble.vocab.target, found)

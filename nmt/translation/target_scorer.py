@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from nmt.device import Hardware
-from nmt.search.given_targets import alignment_layer, score_targets
-from nmt.search.search_memory import BATCH_TOKENS
 from nmt.text import normalizer
-from nmt.translation.ensemble import Ensemble
+from nmt.translation.engine import Engine
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.windows import windows
 
@@ -44,25 +41,22 @@ class TargetScorer:
 
     def __init__(
         self,
-        ensemble: Ensemble,
+        engine: Engine,
         options: TranslateOptions,
-        hardware: Hardware,
         *,
         window: int = 2_048,
     ) -> None:
         """Prepare to score.
 
         Args:
-            ensemble: models on the hardware's device.
             options: those that apply to scoring have an effect. ``batch_tokens`` are here padded pieces of the longer
                 side that are scored at once.
             window: the number of pairs that are read before their scores are returned.
         """
-        self._ensemble = ensemble
+        self._engine = engine
         self._options = options
-        self._hardware = hardware
         self.window = window
-        data = ensemble.config.data
+        data = engine.config.data
         self._normalize = normalizer(
             nfc=data.nfc, punctuation=data.punctuation, language=data.source_lang, rule=data.source_normalization
         )
@@ -70,26 +64,20 @@ class TargetScorer:
     @property
     def settings(self) -> dict[str, object]:
         """The settings that scores depend on."""
-        return recorded(self._options, scoring=True) | {"precision": self._hardware.precision}
+        return recorded(self._options, scoring=True) | {
+            "engine": self._engine.name,
+            "precision": self._engine.precision,
+        }
 
     def score_windows(self, pairs: Iterable[tuple[str, str]]) -> Iterator[list[ScoredTarget]]:
         """Score pairs of source and target, in order. Yields the scores of one window at a time."""
         return map(self._score_window, windows(pairs, self.window))
 
     def _score_window(self, pairs: list[tuple[str, str]]) -> list[ScoredTarget]:
-        models, vocab = self._ensemble.models, self._ensemble.vocab
+        vocab, alignment = self._engine.vocab, self._options.alignment
         sources = vocab.encode([self._normalize(source) for source, _ in pairs])
         targets = vocab.target.encode([target for _, target in pairs])
-        scores = score_targets(
-            models,
-            sources,
-            targets,
-            self._hardware,
-            alpha=self._options.length_penalty,
-            normalization=self._options.normalization,
-            batch_tokens=self._options.batch_tokens or BATCH_TOKENS,
-            alignment_layer=alignment_layer(models) if self._options.alignment else None,
-        )
+        scores = self._engine.score(sources, targets, self._options, alignment=alignment)
         return [
             ScoredTarget(
                 *pair,
@@ -97,7 +85,7 @@ class TargetScorer:
                 piece_log_probabilities=score.piece_log_probabilities,
                 log_probability=score.log_probability,
                 score=score.score,
-                source_pieces=tuple(vocab.pieces(source)) if self._options.alignment else None,
+                source_pieces=tuple(vocab.pieces(source)) if alignment else None,
                 alignment=score.aligned_pieces(len(source)),
             )
             for pair, source, target, score in zip(pairs, sources, targets, scores, strict=True)

@@ -13,20 +13,16 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from nmt.config.option_values import check_options
-from nmt.device import Hardware
 from nmt.errors import ConfigError, DataError
 from nmt.evaluation.pairwise import pairwise
 from nmt.option_fields import Option
-from nmt.search.given_targets import alignment_layer, score_targets
-from nmt.search.search_memory import BATCH_TOKENS
 from nmt.text import normalizer, parallel
-from nmt.translation.ensemble import Ensemble
+from nmt.translation.engine import Engine
 from nmt.translation.guard import Languages
 from nmt.translation.guard_repair import GuardRepair
 from nmt.translation.minimum_bayes_risk import rerank
 from nmt.translation.options import TranslateOptions, recorded
 from nmt.translation.results import BLANK, TranslatedText, Translation
-from nmt.translation.searcher import Searcher
 from nmt.translation.segment import Segment, joined_findings, joined_segments
 from nmt.translation.sentence_splitting import LineSplitter, Part
 from nmt.translation.unknown_characters import UnknownCharacters
@@ -51,9 +47,8 @@ class Translator:
 
     def __init__(
         self,
-        ensemble: Ensemble,
+        engine: Engine,
         options: TranslateOptions,
-        hardware: Hardware,
         *,
         window: int = 2_048,
         workers: int | None = None,
@@ -61,7 +56,6 @@ class Translator:
         """Prepare to translate.
 
         Args:
-            ensemble: models on the hardware's device.
             options: what :func:`~nmt.translation.options.translate_options` returns.
             window: the number of lines that are read before their translations are returned.
             workers: the number of batches that are searched at the same time, each with its share of the threads;
@@ -69,13 +63,12 @@ class Translator:
 
         Raises:
             BeamTooWideError: the beam needs more memory than there is.
-            ConfigError: an option is out of range, or the model has too few positions for it.
+            ConfigError: an option is out of range, the model has too few positions for it, or the engine lacks it.
         """
         check_options(_Pace, {"window": window, "workers": workers})
-        data = ensemble.config.data
-        self._models = ensemble.models
-        self._vocab = ensemble.vocab
-        self._hardware = hardware
+        data = engine.config.data
+        self._engine = engine
+        self._vocab = engine.vocab
         self._options = options
         self.window = window
         # Reranking chooses among all candidates; removing repeated texts needs further candidates as replacements.
@@ -83,7 +76,7 @@ class Translator:
         takes_all = options.mbr is not None or self._drops_repeated
         self._first_search = dataclasses.replace(options, nbest=options.beam) if takes_all else options
         self._utility = pairwise(options.mbr, target_lang=data.target_lang) if options.mbr else None
-        self._positions = ensemble.positions
+        self._positions = engine.positions
         if options.max_source_length is not None and options.max_source_length > self._positions:
             raise ConfigError(
                 f"max_source_length: got {options.max_source_length}, but the model has positions for "
@@ -102,9 +95,7 @@ class Translator:
         self.language_tags = self._vocab.language_tags
         """The tags by which a source line names its target language; empty for most models."""
         self._unknown = UnknownCharacters(self._vocab, data.lines, options.copy_unknown)
-        self._searcher = Searcher(
-            ensemble, hardware, self._first_search, workers=workers, batch_tokens=options.batch_tokens
-        )
+        self._searcher = engine.searcher(self._first_search, workers)
         self._languages = Languages(data.source_lang, data.target_lang)
         self._guard = GuardRepair(
             self._vocab,
@@ -135,7 +126,8 @@ class Translator:
         """The settings that translations depend on."""
         return recorded(self._options) | {
             "max_source_length": self.max_source_length,
-            "precision": self._hardware.precision,
+            "engine": self._engine.name,
+            "precision": self._engine.precision,
         }
 
     def translate(self, lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Translation]:
@@ -279,13 +271,11 @@ class Translator:
             segments = [segment for segment in segments if segment.taken is not None and segment.taken.inner]
         pairs = [(segment, found) for segment in segments if segment.pieces for found in segment.candidates]
         scores = iter(
-            score_targets(
-                self._models,
+            self._engine.score(
                 [segment.pieces[: self._positions] for segment, _ in pairs],
                 [self._vocab.target.ids(found.pieces) for _, found in pairs],
-                self._hardware,
-                batch_tokens=self._options.batch_tokens or BATCH_TOKENS,
-                alignment_layer=alignment_layer(self._models),
+                self._options,
+                alignment=True,
             )
         )
         for segment in segments:

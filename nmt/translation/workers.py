@@ -11,10 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import torch
-
-from nmt.device import Hardware
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -26,15 +22,25 @@ class AbandonedError(Exception):
 class Workers:
     """A pool of worker threads. It starts no more workers than there are batches."""
 
-    def __init__(self, hardware: Hardware, count: int | None = None) -> None:
+    def __init__(
+        self,
+        threads: int,
+        count: int | None = None,
+        *,
+        on_cpu: bool = True,
+        set_threads: Callable[[int], object] = lambda threads: None,
+    ) -> None:
         """Choose the number of workers.
 
         Args:
+            threads: the threads of the processor that the workers share.
             count: at most the number of threads on a CPU. Default: one per thread on a CPU, one on a GPU.
+            on_cpu: whether the workers compute on the CPU.
+            set_threads: sets the number of threads that the calling worker computes with.
         """
-        self._threads = hardware.threads
-        is_cpu = hardware.device.type == "cpu"
-        self.count = min(count or self._threads, self._threads) if is_cpu else count or 1
+        self.threads = threads
+        self.count = min(count or threads, threads) if on_cpu else count or 1
+        self._set_threads = set_threads
         self._of_thread = threading.local()
 
     def check_abandoned(self) -> None:
@@ -53,12 +59,11 @@ class Workers:
         if count <= 1:
             yield from map(function, items)
             return
-        share = max(1, self._threads // count)
-        threads = torch.get_num_threads()
+        share = max(1, self.threads // count)
         is_abandoned = threading.Event()
 
         def begin() -> None:
-            torch.set_num_threads(share)
+            self._set_threads(share)
             self._of_thread.is_abandoned = is_abandoned
 
         executor = ThreadPoolExecutor(count, "search", initializer=begin)
@@ -69,4 +74,4 @@ class Workers:
             is_abandoned.set()
             executor.shutdown(cancel_futures=True)
             # torch applies a worker's number of threads to all threads that start later.
-            torch.set_num_threads(threads)
+            self._set_threads(self.threads)

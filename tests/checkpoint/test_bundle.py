@@ -326,7 +326,7 @@ def test_a_bundle_of_every_release_still_loads_and_translates_the_same(folder):
     hardware = choose_hardware("cpu", "fp32", 1)
     ensemble = load_ensemble([folder], hardware)
     assert ensemble.vocab.threads == 1
-    translator = Translator(ensemble, translate_options(ensemble.config.decoding), hardware)
+    translator = Translator(ensemble, translate_options(ensemble.config.decoding))
     assert {t.source: t.text for t in translator.translate(expected)} == expected
 
 

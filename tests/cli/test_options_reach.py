@@ -446,7 +446,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {
             "translate_options.options": {"length_penalty": 0.3, "alignment": True, "batch_tokens": 99},
             "TargetScorer.options": OPTIONS,
-            "TargetScorer.hardware": "the hardware",
+            "load_ensemble.hardware": "the hardware",
             "TargetScorer.window": 1,
             "made_with.bundles": (Path("m/last"),),
             "made_with.files": {"input": Path("s"), "score_target": Path("r")},

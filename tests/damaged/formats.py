@@ -196,7 +196,7 @@ def _read_bundle(folder: Path) -> None:
     hardware = choose_hardware("cpu", "auto", 1, product=product_sizes(path))
     ensemble = load_ensemble([path], hardware)
     settings = translate_options(ensemble.config.decoding)
-    list(Translator(ensemble, settings, hardware).translate([LINES[0], "", "ä. B. c."]))
+    list(Translator(ensemble, settings).translate([LINES[0], "", "ä. B. c."]))
 
 
 _RUN_SECTIONS = {

@@ -83,11 +83,11 @@ def test_translating_and_scoring(gpu, run_training, tmp_path, precision):  # noq
         hardware = choose_hardware(device, precision, 1)
         ensemble = load_ensemble([tmp_path / "run" / "last"], hardware)
         search = TranslateOptions(beam=4, max_extra_length=6, alignment=True)
-        translator = Translator(ensemble, search, hardware)
+        translator = Translator(ensemble, search)
         texts.append([found.text for found in translator.translate(LINES)])
-        [scored] = TargetScorer(ensemble, search, hardware).score_windows(zip(LINES, LINES, strict=True))
+        [scored] = TargetScorer(ensemble, search).score_windows(zip(LINES, LINES, strict=True))
         scores.append([found.score for found in scored])
-        attention_maps(ensemble, ["ba do ki"], None, search, hardware, model="the run")
+        attention_maps(ensemble, ["ba do ki"], None, search, model="the run")
     assert precision != "fp32" or texts[0] == texts[1]
     assert scores[0] == pytest.approx(scores[1], rel=1e-4 if precision == "fp32" else 0.1)
 

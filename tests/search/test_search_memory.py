@@ -11,8 +11,8 @@ from nmt.model.transformer import Transformer
 from nmt.search import beam_search as beam_search_module
 from nmt.search import search_memory
 from nmt.search.beam_search import beam_search
-from nmt.search.search_memory import BeamTooWideError, SearchMemory
-from nmt.search.settings import Sampling, SearchSettings
+from nmt.search.search_memory import SearchMemory
+from nmt.search.settings import BeamTooWideError, Sampling, SearchSettings
 
 CPU = torch.device("cpu")
 

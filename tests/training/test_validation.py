@@ -56,7 +56,7 @@ def test_the_models_wrong_translations_are_scored_and_not_repaired(settled, reve
 
     def translations(*, guard: bool) -> list[str]:
         translator = Translator(
-            Ensemble((model,), vocab, config), translate_options(config.validation.decoding, guard=guard), hardware
+            Ensemble((model,), vocab, config, hardware), translate_options(config.validation.decoding, guard=guard)
         )
         return [translation.text for translation in translator.translate(lines)]
 

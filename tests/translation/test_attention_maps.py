@@ -35,12 +35,12 @@ def ensemble(count: int = 1, **settings) -> Ensemble:
         torch.manual_seed(seed)
         models.append(accelerate(Transformer(config.model, VOCAB.size), chosen()).eval())
         torch.nn.init.normal_(models[-1].embedding.weight, std=0.7)
-    return Ensemble(tuple(models), VOCAB, config)
+    return Ensemble(tuple(models), VOCAB, config, CPU)
 
 
 def maps_of(models: Ensemble, sources, targets=None):
     settings = translate_options(models.config.decoding, max_extra_length=3)
-    return attention_maps(models, sources, targets, settings, CPU, model="runs/x")
+    return attention_maps(models, sources, targets, settings, model="runs/x")
 
 
 @pytest.mark.parametrize("settings", [{}, {"attention": "additive"}, {"source_neighbours": 1, "target_neighbours": 1}])
@@ -81,7 +81,7 @@ def test_without_targets_the_translation_is_shown():
     models = ensemble()
     [maps] = maps_of(models, ["ba do"])
     settings = translate_options(models.config.decoding, max_extra_length=3, guard=False)
-    [translation] = Translator(models, settings, CPU).translate(["ba do"])
+    [translation] = Translator(models, settings).translate(["ba do"])
     assert maps.target == translation.text
 
 

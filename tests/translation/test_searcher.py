@@ -4,27 +4,26 @@ import pytest
 import torch
 
 from nmt.config import Config, ModelConfig
-from nmt.device import choose_hardware
 from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import Hypothesis
-from nmt.search.search_memory import BeamTooWideError
-from nmt.search.settings import SearchSettings
+from nmt.search.settings import BeamTooWideError
 from nmt.translation.ensemble import Ensemble
-from nmt.translation.searcher import Searcher
+from nmt.translation.options import TranslateOptions
+from nmt.translation.searcher import TorchSearcher
 from nmt.translation.segment import Segment
-from tests.translation.test_translator import VOCAB
+from tests.translation.test_translator import CPU, VOCAB
 
-SETTINGS = SearchSettings(beam=4)
+SETTINGS = TranslateOptions(beam=4)
 LENGTHS = [9, 7, 5, 3, 2]
 """Pieces of each source with eos, in the order in which they are searched."""
 
 
 @pytest.fixture
-def searcher() -> Searcher:
+def searcher() -> TorchSearcher:
     torch.manual_seed(0)
     config = ModelConfig(encoder_layers=1, decoder_layers=2, d_model=16, d_ff=16, heads=2, max_positions=64)
-    ensemble = Ensemble((Transformer(config, VOCAB.size).eval(),), VOCAB, Config(model=config))
-    found = Searcher(ensemble, choose_hardware("cpu", "fp32", 1), SETTINGS)
+    ensemble = Ensemble((Transformer(config, VOCAB.size).eval(),), VOCAB, Config(model=config), CPU)
+    found = ensemble.searcher(SETTINGS)
     found._memory.free = None
     return found
 
@@ -44,7 +43,7 @@ def searches(monkeypatch):
     return replace
 
 
-def found_by(searcher: Searcher) -> list[tuple[str, ...]]:
+def found_by(searcher: TorchSearcher) -> list[tuple[str, ...]]:
     segments = [Segment("", [4] * (length - 1), line=length) for length in LENGTHS]
     searcher.search(segments, SETTINGS)
     return [segment.candidates[0].pieces for segment in segments]

@@ -13,7 +13,7 @@ from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
 from tests.translation.test_translator import CONFIG, CPU, VOCAB, model, some_lines
 
-ENSEMBLE = Ensemble((model(),), VOCAB, CONFIG)
+ENSEMBLE = Ensemble((model(),), VOCAB, CONFIG, CPU)
 
 
 def test_a_translation_scores_as_it_did_when_it_was_found():
@@ -21,11 +21,11 @@ def test_a_translation_scores_as_it_did_when_it_was_found():
         DecodingConfig(max_extra_length=5), normalization="length", alignment=True, guard=False, batch_tokens=50
     )
     lines = [line for line in some_lines(30) if line]
-    made = Translator(ENSEMBLE, settings, CPU).translate(lines)
+    made = Translator(ENSEMBLE, settings).translate(lines)
     # Pieces that the vocabulary would not make of their text score otherwise, as they should.
     found = [t for t in made if VOCAB.encode([t.text])[0] == VOCAB.ids(t.candidates[0].pieces)]
     assert len(found) > 3
-    scorer = TargetScorer(ENSEMBLE, settings, CPU, window=4)
+    scorer = TargetScorer(ENSEMBLE, settings, window=4)
     windows = list(scorer.score_windows((t.source, t.text) for t in found))
     assert max(map(len, windows)) == 4
     scores = [scored for window in windows for scored in window]
@@ -39,7 +39,7 @@ def test_a_translation_scores_as_it_did_when_it_was_found():
 
 
 def test_what_is_too_long_is_null_in_json():
-    [[fits, too_long]] = TargetScorer(ENSEMBLE, translate_options(DecodingConfig()), CPU).score_windows(
+    [[fits, too_long]] = TargetScorer(ENSEMBLE, translate_options(DecodingConfig())).score_windows(
         [("ba", "do"), ("ba " * 80, "do")]
     )
     assert formatted_score(too_long, 1, "text") == ["-inf\t-inf"]

@@ -20,8 +20,7 @@ from nmt.kernels.policy import accelerate
 from nmt.kernels.prepacking import prepack
 from nmt.model.transformer import Transformer
 from nmt.search.hypotheses import Hypothesis, length_penalty
-from nmt.search.search_memory import BeamTooWideError
-from nmt.search.settings import Sampling, SearchSettings
+from nmt.search.settings import BeamTooWideError, Sampling, SearchSettings
 from nmt.text import encode_line, read_lines
 from nmt.translation.ensemble import Ensemble
 from nmt.translation.formats import formatted
@@ -52,7 +51,7 @@ CPU = choose_hardware("cpu", "fp32", 1)
 def translator(beam: int = 3, *, config: Config = CONFIG, **options):
     pace = {name: options.pop(name) for name in ("window", "workers") if name in options}
     chosen = translate_options(DecodingConfig(beam=beam, max_extra_length=5), **options)
-    return Translator(Ensemble((model(),), VOCAB, config), chosen, CPU, **pace)
+    return Translator(Ensemble((model(),), VOCAB, config, CPU), chosen, **pace)
 
 
 def some_lines(count: int) -> list[str]:
@@ -122,7 +121,7 @@ def test_batch_window_and_workers_change_nothing_in_int8_either(options):
     def translated(**options) -> list[str]:
         decoding = DecodingConfig(beam=3, max_extra_length=5)
         chosen = translate_options(decoding, batch_tokens=options.pop("batch_tokens", None))
-        translator = Translator(Ensemble((rounded,), VOCAB, CONFIG), chosen, hardware, **options)
+        translator = Translator(Ensemble((rounded,), VOCAB, CONFIG, hardware), chosen, **options)
         return [t.text for t in translator.translate(some_lines(40))]
 
     assert translated(**options) == translated(workers=1)
@@ -174,8 +173,8 @@ def test_source_text_is_normalised_as_in_training():
     torch.nn.init.normal_(built.embedding.weight, std=0.7)
 
     def texts(config):
-        ensemble = Ensemble((built,), vocab, config)
-        made = Translator(ensemble, translate_options(config.decoding), CPU).translate([composed, decomposed])
+        ensemble = Ensemble((built,), vocab, config, CPU)
+        made = Translator(ensemble, translate_options(config.decoding)).translate([composed, decomposed])
         return [t.candidates[0] for t in made]
 
     first, second = texts(CONFIG)
@@ -196,10 +195,10 @@ def test_punctuation_is_that_of_the_source_language():
     for source_lang, target_lang, normalised in (("en", "de", 'ba "do," ki'), ("de", "en", 'ba "do", ki')):
         data = {"punctuation": True, "source_lang": source_lang, "target_lang": target_lang}
         config = CONFIG.model_copy(update={"data": CONFIG.data.model_copy(update=data)})
-        ensemble = Ensemble((built,), vocab, config)
-        [found] = Translator(ensemble, translate_options(config.decoding), CPU).translate(["ba “do”, ki"])
+        ensemble = Ensemble((built,), vocab, config, CPU)
+        [found] = Translator(ensemble, translate_options(config.decoding)).translate(["ba “do”, ki"])
         assert found.source_pieces == tuple(vocab.pieces(vocab.encode([normalised])[0]))
-        scorer = TargetScorer(ensemble, translate_options(config.decoding, alignment=True), CPU)
+        scorer = TargetScorer(ensemble, translate_options(config.decoding, alignment=True))
         [[scored]] = scorer.score_windows([("ba “do”, ki", "ba “do”, ki")])
         assert scored.source_pieces == found.source_pieces
         assert scored.pieces == tuple(vocab.pieces(vocab.encode(["ba “do”, ki"])[0]))
@@ -284,7 +283,7 @@ def test_a_prefix_is_segmented_as_target_text():
     vocab = Vocabulary(with_target_model(VOCAB.model_bytes, target.model_bytes), name="both")
     config = CONFIG.model_copy(update={"model": CONFIG.model.model_copy(update={"tied_embeddings": "decoder"})})
     built = accelerate(Transformer(config.model, vocab.target.size, source_vocab_size=vocab.size), chosen()).eval()
-    [found] = Translator(Ensemble((built,), vocab, config), translate_options(config.decoding), CPU).translate(
+    [found] = Translator(Ensemble((built,), vocab, config, CPU), translate_options(config.decoding)).translate(
         ["ba do"], prefixes=["ti se"]
     )
     assert found.text.startswith("ti se")
@@ -294,7 +293,7 @@ def test_an_ensemble_has_the_positions_of_its_smallest_model():
     small = accelerate(Transformer(CONFIG.model.model_copy(update={"max_positions": 32}), VOCAB.size), chosen()).eval()
     for models in ((model(), small), (small, model())):
         assert (
-            Translator(Ensemble(models, VOCAB, CONFIG), translate_options(CONFIG.decoding), CPU).max_source_length == 31
+            Translator(Ensemble(models, VOCAB, CONFIG, CPU), translate_options(CONFIG.decoding)).max_source_length == 31
         )
 
 
@@ -317,7 +316,7 @@ def test_parts_need_positions():
 
 def test_a_character_with_more_pieces_than_the_model_has_positions_is_no_error():
     tiny = accelerate(Transformer(CONFIG.model.model_copy(update={"max_positions": 3}), VOCAB.size), chosen()).eval()
-    made = Translator(Ensemble((tiny,), VOCAB, CONFIG), translate_options(DecodingConfig(beam=1)), CPU)
+    made = Translator(Ensemble((tiny,), VOCAB, CONFIG, CPU), translate_options(DecodingConfig(beam=1)))
     [found] = made.translate(["\ufdfa ba"])  # an honorific of 18 letters in one character
     assert found.parts == 2
 

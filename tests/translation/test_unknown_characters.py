@@ -276,13 +276,13 @@ def model():
     return built
 
 
-ENSEMBLE = Ensemble((model(),), VOCAB, CONFIG)
+ENSEMBLE = Ensemble((model(),), VOCAB, CONFIG, CPU)
 
 
 def translated(lines, *, prefixes=None, sampling=None, **options):
     decoding = DecodingConfig(beam=3, max_extra_length=5)
     chosen = translate_options(decoding, nbest=3, sampling=sampling, **options)
-    return list(Translator(ENSEMBLE, chosen, CPU).translate(lines, prefixes))
+    return list(Translator(ENSEMBLE, chosen).translate(lines, prefixes))
 
 
 def test_the_model_reads_a_line_as_if_it_had_no_unknown_characters():
@@ -355,7 +355,7 @@ def test_each_part_of_a_line_keeps_its_own():
 def test_an_output_records_whether_characters_are_copied():
     decoding = DecodingConfig(beam=1)
     options = [translate_options(decoding, copy_unknown=copies) for copies in (None, True, False)]
-    recorded = [Translator(ENSEMBLE, chosen, CPU).settings["copy_unknown"] for chosen in options]
+    recorded = [Translator(ENSEMBLE, chosen).settings["copy_unknown"] for chosen in options]
     assert recorded == ["auto", True, False]
 
 

@@ -6,12 +6,7 @@ import time
 import pytest
 import torch
 
-from nmt.device import Hardware
 from nmt.translation.workers import AbandonedError, Workers
-
-
-def hardware(threads: int) -> Hardware:
-    return Hardware(torch.device("cpu"), "fp32", threads, "for a test")
 
 
 @pytest.mark.parametrize("count", [1, 2, None])
@@ -20,7 +15,7 @@ def test_results_come_in_the_order_of_the_items(count):
         time.sleep(0.05 if item == 0 else 0.0)
         return item * item
 
-    assert list(Workers(hardware(3), count).map(slow_first, range(7))) == [item * item for item in range(7)]
+    assert list(Workers(3, count).map(slow_first, range(7))) == [item * item for item in range(7)]
 
 
 def test_items_are_worked_on_at_the_same_time_each_by_its_share():
@@ -31,15 +26,18 @@ def test_items_are_worked_on_at_the_same_time_each_by_its_share():
         return torch.get_num_threads()
 
     before = torch.get_num_threads()
-    assert list(Workers(hardware(4)).map(meet, range(2))) == [2, 2]
-    assert torch.get_num_threads() == before
+    try:
+        assert list(Workers(4, set_threads=torch.set_num_threads).map(meet, range(2))) == [2, 2]
+        assert torch.get_num_threads() == 4
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_threads_that_begin_later_are_not_told_of_a_share():
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
-        list(Workers(hardware(4)).map(lambda item: item, range(6)))
+        list(Workers(4, set_threads=torch.set_num_threads).map(lambda item: item, range(6)))
         later = []
         thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
         thread.start()
@@ -50,11 +48,11 @@ def test_threads_that_begin_later_are_not_told_of_a_share():
 
 
 def test_there_are_no_more_workers_than_threads():
-    assert Workers(hardware(2), 8).count == 2
+    assert Workers(2, 8).count == 2
 
 
 def test_a_single_item_gets_the_whole_processor():
-    assert list(Workers(hardware(4)).map(lambda item: threading.current_thread(), [0])) == [threading.current_thread()]
+    assert list(Workers(4).map(lambda item: threading.current_thread(), [0])) == [threading.current_thread()]
 
 
 def test_an_error_comes_in_its_place_and_nothing_more_is_begun():
@@ -67,7 +65,7 @@ def test_an_error_comes_in_its_place_and_nothing_more_is_begun():
         time.sleep(0.02)
         return item
 
-    results = Workers(hardware(2)).map(fail, range(100))
+    results = Workers(2).map(fail, range(100))
     assert next(results) == 0
     with pytest.raises(ValueError, match="a mistake of this test"):
         next(results)
@@ -75,7 +73,7 @@ def test_an_error_comes_in_its_place_and_nothing_more_is_begun():
 
 
 def test_what_nobody_waits_for_is_left_when_it_looks_up():
-    workers, has_begun, ends = Workers(hardware(2)), threading.Event(), []
+    workers, has_begun, ends = Workers(2), threading.Event(), []
 
     def work(item: int) -> int:
         if item == 0:

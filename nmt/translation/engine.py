@@ -1,0 +1,115 @@
+"""What translating needs of an engine: a loaded model that searches and scores. It is torch's, or CTranslate2's.
+
+This module, and all of the pipeline above it, works without torch: importing torch takes longer than a translation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from nmt.config import Config
+from nmt.data.vocab import Vocabulary
+from nmt.option_fields import EngineName, Precision
+from nmt.search.hypotheses import Hypothesis, TargetScore
+from nmt.search.settings import SearchSettings
+from nmt.translation.options import TranslateOptions
+from nmt.translation.results import TranslatedText, one_line
+from nmt.translation.segment import Segment
+
+
+class Searcher(Protocol):
+    """Finds translations of segments: in batches of similar length, by several workers, within the free memory."""
+
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
+        """Find the candidates of segments.
+
+        Raises:
+            BeamTooWideError: a single sentence does not fit into the whole memory.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """A model, or an ensemble of several, in memory."""
+
+    @property
+    def name(self) -> EngineName:
+        """As ``--engine`` names it."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """Where it computes and how precisely, for messages."""
+        ...
+
+    @property
+    def vocab(self) -> Vocabulary:
+        """The vocabulary that all models share."""
+        ...
+
+    @property
+    def config(self) -> Config:
+        """The settings of the (first) model."""
+        ...
+
+    @property
+    def positions(self) -> int:
+        """The maximum pieces of a source or a target."""
+        ...
+
+    @property
+    def precision(self) -> Precision:
+        """The precision of matrix products."""
+        ...
+
+    def searcher(self, options: TranslateOptions, workers: int | None = None) -> Searcher:
+        """Prepare to search.
+
+        Args:
+            options: those of the usual search, and ``batch_tokens``.
+            workers: the number of batches that are searched at the same time.
+
+        Raises:
+            BeamTooWideError: the beam needs more memory than there is.
+            ConfigError: the engine lacks an option.
+        """
+        ...
+
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        options: TranslateOptions,
+        *,
+        alignment: bool,
+    ) -> list[TargetScore]:
+        """Score each target as the translation of its source.
+
+        Args:
+            sources, targets: ids without bos and eos; one target per source.
+            options: those that apply to scoring.
+            alignment: align the pieces of each target.
+        """
+        ...
+
+
+def decoded(vocab: Vocabulary, found: Sequence[Sequence[Hypothesis]]) -> list[tuple[TranslatedText, ...]]:
+    """The candidates of segments from their hypotheses.
+
+    Args:
+        vocab: the target's.
+    """
+    texts = iter(vocab.decode([hypothesis.pieces for beams in found for hypothesis in beams]))
+    return [
+        tuple(
+            TranslatedText(
+                one_line(next(texts)),
+                tuple(vocab.pieces(hypothesis.pieces)),
+                hypothesis.log_probability,
+                hypothesis.score,
+            )
+            for hypothesis in beams
+        )
+        for beams in found
+    ]
