@@ -12,15 +12,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Unpack, get_type_hints
 
-from nmt.checkpoint.run_folder import bundle_to_use
 from nmt.config.option_values import check_options
-from nmt.device import choose_hardware
 from nmt.errors import ConfigError, DataError
-from nmt.option_fields import DeviceChoice, Option, OptionField, PrecisionChoice, option_fields
+from nmt.loading import NamedModels
+from nmt.option_fields import DeviceChoice, EngineName, Option, OptionField, PrecisionChoice, option_fields
 from nmt.search.settings import Normalization
 from nmt.text import MAX_LINE_BYTES, line_too_long, parallel
 from nmt.translation.engine import Engine
-from nmt.translation.ensemble import load_ensemble, product_sizes
 from nmt.translation.options import Options, TranslateOptions, translate_options
 from nmt.translation.results import Translation
 from nmt.translation.target_scorer import ScoredTarget, TargetScorer
@@ -34,6 +32,7 @@ class _LoadOptions:
     device: Annotated[DeviceChoice, Option("Where to compute.")] = "auto"
     precision: Annotated[PrecisionChoice, Option("The precision of the computation.")] = "auto"
     threads: Annotated[int | None, Option("CPU threads.", at_least=1)] = None
+    engine: Annotated[EngineName, Option("What computes.")] = "torch"
 
 
 def load(
@@ -42,26 +41,31 @@ def load(
     device: DeviceChoice = "auto",
     precision: PrecisionChoice = "auto",
     threads: int | None = None,
+    engine: EngineName = "torch",
 ) -> Model:
     """Load a model to translate with.
 
     Args:
         model: a run or bundle, or several that form an ensemble. Of a run, ``nmt translate``'s checkpoint is loaded.
         device: where to compute.
-        precision: auto is bf16 if this hardware computes faster in it, else fp32.
+        precision: auto is bf16 if this hardware computes faster in it, else fp32. With CTranslate2, auto is fp32 on a
+            CPU.
         threads: CPU threads of this whole process; all usable cores if not given.
+        engine: torch, or ctranslate2, which is faster on most CPUs and has fewer options. A bundle is then converted
+            once into the cache folder; ``model`` may also be a folder that was exported for CTranslate2.
 
     Raises:
         CheckpointError: a model does not exist or is damaged, or several do not share a vocabulary.
         ConfigError: the device is not available, or does not support that precision.
+        NmtError: CTranslate2 is not installed, or cannot express the model.
     """
-    check_options(_LoadOptions, {"device": device, "precision": precision, "threads": threads})
+    options = {"device": device, "precision": precision, "threads": threads, "engine": engine}
+    check_options(_LoadOptions, options)
     names = [model] if isinstance(model, str | PathLike) else list(model) if isinstance(model, Sequence) else []
     if not names or not all(isinstance(name, str | PathLike) for name in names):
         raise ConfigError(f"model: expected the path of a run or bundle, or a list of paths, got {model!r}.")
-    folders = [bundle_to_use(Path(name)) for name in names]
-    hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]))
-    return Model(load_ensemble(folders, hardware), names=[str(name) for name in names])
+    models = NamedModels.of([Path(name) for name in names], engine)
+    return Model(models.load(device, precision, threads), names=[str(name) for name in names])
 
 
 class _Keywords(Options, total=False):

@@ -12,12 +12,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nmt.bench.turns import serve
+from nmt.option_fields import EngineName
 from nmt.special_ids import BOS, EOS, PAD, UNK
 from nmt.translation.batches import batches_of
 
+if TYPE_CHECKING:
+    from nmt.translation.engine import Engine
+
+OURS: dict[EngineName, str] = {"torch": "nmt", "ctranslate2": "nmt-ctranslate2"}
+"""Our engines as contestants."""
 _LENGTH_PENALTY = 0.6
 
 
@@ -64,7 +70,13 @@ def _set_up(
     folder: Path, toolkit: str, precision: str, workers: int
 ) -> tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]:
     job = Job(**json.loads((folder / "job.json").read_text("utf-8")))
-    begins = {"nmt": _ours, "ctranslate2": _ctranslate2, "onnxruntime": _onnxruntime, "transformers": _transformers}
+    begins = {
+        OURS["torch"]: _ours,
+        OURS["ctranslate2"]: _ours_with_ctranslate2,
+        "ctranslate2": _ctranslate2,
+        "onnxruntime": _onnxruntime,
+        "transformers": _transformers,
+    }
     begin = begins[toolkit]
     description, translate = begin(folder, job, precision, workers)
     forced = {name: Search(beam, job.length - 1, job.length - 1) for name, beam in (("beam", job.beam), ("greedy", 1))}
@@ -116,16 +128,25 @@ def _fastest_batches(translate: Translate, job: Job, search: Search) -> int:
 
 
 def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
-    import torch
-
-    import nmt
     from nmt.device import choose_hardware
     from nmt.translation.ensemble import load_ensemble
-    from nmt.translation.options import TranslateOptions
-    from nmt.translation.segment import Segment
 
     hardware = choose_hardware(job.device, precision, job.threads)  # type: ignore[arg-type]
-    ensemble = load_ensemble([folder / "bundle"], hardware)
+    return _pipeline(load_ensemble([folder / "bundle"], hardware), job)
+
+
+def _ours_with_ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
+    from nmt.convert.ctranslate2.engine import CTranslate2Engine
+
+    exported = folder / "ctranslate2-float32"
+    return _pipeline(CTranslate2Engine(exported, job.device, precision, job.threads), job)  # type: ignore[arg-type]
+
+
+def _pipeline(engine: Engine, job: Job) -> tuple[dict[str, Any], Translate]:
+    """Our searches, as ``nmt translate`` makes them."""
+    import nmt
+    from nmt.translation.options import TranslateOptions
+    from nmt.translation.segment import Segment
 
     def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
         options = TranslateOptions(
@@ -137,14 +158,14 @@ def _ours(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[st
             batch_tokens=batch_tokens,
         )
         segments = [Segment("", source[:-1]) for source in sources]  # a searcher adds eos
-        ensemble.searcher(options).search(segments, options)
-        return [ensemble.vocab.target.ids(segment.candidates[0].pieces) for segment in segments]
+        engine.searcher(options).search(segments, options)
+        return [engine.vocab.target.ids(segment.candidates[0].pieces) for segment in segments]
 
     description = {
         "version": nmt.__version__,
-        "precision": precision,
-        "workers": hardware.threads if job.device == "cpu" else 1,
-        "threads": torch.get_num_threads(),
+        "precision": engine.precision,
+        "workers": job.threads if job.device == "cpu" else 1,
+        "threads": job.threads,
     }
     return description, translate
 

@@ -16,7 +16,7 @@ import torch
 
 import nmt
 from nmt.bench.agreement import greedy_agreement
-from nmt.bench.translate_worker import Job
+from nmt.bench.translate_worker import OURS, Job
 from nmt.bench.turns import Contestant, contestants, measure_in_turn, median_rate
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.config import Config
@@ -27,7 +27,7 @@ from nmt.data.manifest import read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError, NmtError
 from nmt.model.transformer import Transformer
-from nmt.option_fields import Precision
+from nmt.option_fields import EngineName, Precision
 from nmt.packages import require_package
 from nmt.processor import processor_name
 from nmt.search.beam_search import beam_search
@@ -61,6 +61,7 @@ def bench_translate(
     *,
     against: Sequence[str] = (),
     precisions: Sequence[Precision],
+    engines: Sequence[EngineName] = ("torch",),
     device: str = "cpu",
     threads: int,
     rounds: int = 5,
@@ -83,9 +84,9 @@ def bench_translate(
         model: a bundle.
         data: a data set. The source of its test set is translated, or that of its valid set if there is no test set.
         against: toolkits from ``PEERS``.
-        precisions: our precisions, each measured. CTranslate2 uses fp32 and int8 (on a GPU fp32, fp16 and int8), ONNX
-            Runtime fp32 and int8 (greedily, on a CPU only), transformers fp32 and those of our precisions that are
-            floating point.
+        precisions: our precisions. CTranslate2 uses fp32 and int8 (on a GPU fp32, fp16 and int8), ONNX Runtime fp32
+            and int8 (greedily, on a CPU only), transformers fp32 and those of our precisions that are floating point.
+        engines: our engines. ctranslate2 is measured in those of our precisions that it has, else in fp32.
         length: pieces of an output, with eos.
         has_random_weights: outputs of an untrained model end anywhere, so nothing is measured at natural length, and
             greedy outputs are compared up to ``length``.
@@ -98,6 +99,9 @@ def bench_translate(
         NmtError: a toolkit is not installed or cannot express the model, or a process failed.
     """
     _check_onnxruntime(against, beam, device)
+    if "ctranslate2" in engines:
+        advice = "Install it: `pip install ctranslate2`."
+        require_package("ctranslate2", "ctranslate2", what="--engine ctranslate2", advice=advice)
     for peer in against:
         require_package(peer, peer, what=f"--against {peer}", advice=f"Install it: `pip install {peer}`.")
     bundle = load_bundle(model)
@@ -106,7 +110,7 @@ def bench_translate(
     if not 2 <= length <= limit:
         raise NmtError(f"--length {length}: this model can write 2 to {limit} pieces.")
     longest = length - 1 if has_random_weights else min(max(map(len, sources)) + _EXTRA_LENGTH, limit)
-    settings = _settings(against, precisions, device, threads)
+    settings = _settings(against, precisions, engines, device, threads)
     job = Job(
         sources=sources,
         beam=beam,
@@ -119,7 +123,7 @@ def bench_translate(
         device=device,
     )
     with scratch_folder() as folder:
-        _prepare(folder, bundle, job, against)
+        _prepare(folder, bundle, job, [*against, *engines])
         arguments = {str(s): [str(folder), s.toolkit, s.precision, str(s.workers)] for s in settings}
         with contestants({name: (_WORKER, words) for name, words in arguments.items()}) as entrants:
             report(f"ready: {', '.join(arguments)}")
@@ -192,8 +196,17 @@ def _check_onnxruntime(against: Sequence[str], beam: int, device: str) -> None:
         )
 
 
-def _settings(against: Sequence[str], precisions: Sequence[Precision], device: str, threads: int) -> list[Setting]:
-    settings = [Setting("nmt", precision) for precision in dict.fromkeys(precisions)]
+def _settings(
+    against: Sequence[str],
+    precisions: Sequence[Precision],
+    engines: Sequence[EngineName],
+    device: str,
+    threads: int,
+) -> list[Setting]:
+    settings = [Setting(OURS["torch"], precision) for precision in dict.fromkeys(precisions) if "torch" in engines]
+    if "ctranslate2" in engines:
+        has = [precision for precision in dict.fromkeys(precisions) if precision in ("fp32", "int8")]
+        settings += [Setting(OURS["ctranslate2"], precision) for precision in has or ["fp32"]]
     if "ctranslate2" in against and device == "cpu":
         for name in ("float32", "int8"):
             settings += [Setting("ctranslate2", name, workers) for workers in dict.fromkeys([1, threads])]
@@ -267,10 +280,10 @@ def _comparison(
         str(ours): {
             str(theirs): {task: of_settings[ours] / of_settings[theirs] for task, of_settings in rates.items()}
             for theirs in settings
-            if theirs.toolkit != "nmt"
+            if theirs.toolkit not in OURS.values()
         }
         for ours in settings
-        if ours.toolkit == "nmt"
+        if ours.toolkit in OURS.values()
     }
     return {"best": best, "ratios": ratios} if len(toolkits) > 1 else {}
 
@@ -286,6 +299,6 @@ def _agreements(bundle: Bundle, job: Job, outputs: Mapping[Setting, list[list[in
         if setting.precision not in _FP32:
             equal = sum(our == their for our, their in zip(ours, theirs, strict=True))
             rounding[str(setting)] = {"sentences": len(ours), "equal": equal}
-        elif setting.toolkit != "nmt":
+        elif setting.toolkit != OURS["torch"]:
             agreement[str(setting)] = asdict(greedy_agreement(judge, job.sources, ours, theirs))
     return {"agreement": agreement, "rounding": rounding}

@@ -118,6 +118,23 @@ def recorded_checksums(folder: Path) -> dict[str, str]:
     return checksums
 
 
+def model_checksums(folder: Path) -> dict[str, str]:
+    """The sha256 of each file that translations depend on: as recorded in an intact folder, else computed.
+
+    Args:
+        folder: a bundle, or a folder that was exported for another toolkit.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: the record is damaged.
+    """
+    files = BundleFolder(folder)
+    if not is_bundle(folder) and files.certificate.is_file():
+        return dict(parse_json(files.certificate.read_bytes())["parity"]["files"])
+    recorded = recorded_checksums(folder)
+    return {path.name: recorded.get(path.name) or sha256_of(path) for path in files.required}
+
+
 def _is_file_name(name: str) -> bool:
     is_plain = name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name) and name.isprintable()
     return is_plain and len(name.encode()) <= _MAX_NAME_BYTES

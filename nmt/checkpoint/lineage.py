@@ -12,13 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint.bundle_files import BundleFolder, recorded_checksums
+from nmt.checkpoint.bundle_files import BundleFolder, model_checksums
 from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.scores import VALIDATION
 from nmt.data.manifest import read_manifest, without_samples
 from nmt.data.shards import read_index
 from nmt.errors import DataError
-from nmt.hashing import sha256_of
 
 LINEAGE, UPDATE = "lineage", "update"
 ORIGIN = "origin"
@@ -106,7 +105,7 @@ def averaging_notes(folders: Sequence[Path], validation: Mapping[str, float | No
     """The notes of an average: which checkpoints, its validation (None: there was none), and the last one's lineage."""
     notes: dict[str, Any] = {
         AVERAGED: [str(folder) for folder in folders],
-        AVERAGED_SHA256: [_sha256(folder, BundleFolder(folder).weights) for folder in folders],
+        AVERAGED_SHA256: [model_checksums(folder)[BundleFolder(folder).weights.name] for folder in folders],
     }
     if validation is not None:
         notes[VALIDATION] = dict(validation)
@@ -142,12 +141,7 @@ def described_origin(bundle: Path) -> dict[str, Any]:
     notes = read_json(BundleFolder(bundle).notes)
     return {
         "path": str(bundle),
-        "sha256": {path.name: _sha256(bundle, path) for path in BundleFolder(bundle).required},
+        "sha256": model_checksums(bundle),
         "notes": notes if isinstance(notes, dict) else None,
         "config": BundleFolder(bundle).config.read_text("utf-8"),
     }
-
-
-def _sha256(bundle: Path, path: Path) -> str:
-    """Of a file of a verified bundle: as recorded, else computed."""
-    return recorded_checksums(bundle).get(path.name) or sha256_of(path)

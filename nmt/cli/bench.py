@@ -84,6 +84,13 @@ class TranslationPrecision(StrEnum):
     INT8 = "int8"
 
 
+class EngineChoice(StrEnum):
+    """The engines of translating."""
+
+    TORCH = "torch"
+    CTRANSLATE2 = "ctranslate2"
+
+
 class TranslationPeer(StrEnum):
     """Toolkits whose translating can be measured beside ours."""
 
@@ -106,6 +113,7 @@ def translate(
     ] = None,
     set_: Changes = None,
     data: DataSet = None,
+    engine: Annotated[list[EngineChoice] | None, typer.Option(help="Ours; may be repeated.  [torch]")] = None,
     against: Annotated[
         list[TranslationPeer] | None, typer.Option(help="Measure this peer too, in turn, on the same weights.")
     ] = None,
@@ -161,6 +169,7 @@ def translate(
             data,
             against=[peer.value for peer in against or []],
             precisions=[one.precision for one in hardware],
+            engines=[one.value for one in engine or [EngineChoice.TORCH]],
             device=hardware[0].device.type,
             threads=hardware[0].threads,
             rounds=rounds,

@@ -15,7 +15,16 @@ import typer.core
 
 from nmt.cli.completion import leaving_values, setting_keys
 from nmt.cli.console import STANDARD_OUTPUT, naming_stream
-from nmt.option_fields import GROUPS, HARDWARE, SETTINGS, OptionField, flag_of, option_fields
+from nmt.option_fields import (
+    GROUPS,
+    HARDWARE,
+    SETTINGS,
+    DeviceChoice,
+    EngineName,
+    OptionField,
+    flag_of,
+    option_fields,
+)
 
 _OTHERS = "Other"
 # Folders and pages are written to --out, lines to --output; either word is understood.
@@ -40,12 +49,14 @@ Changes = Annotated[
         autocompletion=setting_keys,
     ),
 ]
-DeviceName = Literal["auto", "cpu", "cuda", "mps"]
-Device = Annotated[DeviceName, typer.Option(help="Where to compute.", rich_help_panel=HARDWARE)]
+Device = Annotated[DeviceChoice, typer.Option(help="Where to compute.", rich_help_panel=HARDWARE)]
 TrainingPrecisionName = Literal["auto", "fp32", "bf16", "fp16"]
 TranslationPrecision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"],
     typer.Option(help="auto: bf16 where faster; int8: fastest on most CPUs.", rich_help_panel=HARDWARE),
+]
+Engine = Annotated[
+    EngineName, typer.Option(help="ctranslate2: faster on CPUs, with fewer options.", rich_help_panel=HARDWARE)
 ]
 Threads = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="CPU threads.  [all cores]", rich_help_panel=HARDWARE)

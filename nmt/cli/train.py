@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from nmt.cli.completion import presets
-from nmt.cli.options import Changes, DeviceName, TrainingPrecisionName
-from nmt.option_fields import HARDWARE, SETTINGS, STREAMS
+from nmt.cli.options import Changes, TrainingPrecisionName
+from nmt.option_fields import HARDWARE, SETTINGS, STREAMS, DeviceChoice
 
 
 def train(
@@ -91,7 +91,7 @@ def train(
         ),
     ] = None,
     device: Annotated[
-        DeviceName | None, typer.Option(help="Where to compute.  [auto]", rich_help_panel=HARDWARE)
+        DeviceChoice | None, typer.Option(help="Where to compute.  [auto]", rich_help_panel=HARDWARE)
     ] = None,
     precision: Annotated[
         TrainingPrecisionName | None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nmt.cli.options import Device, Threads, TranslationPrecision, Workers, with_options
+from nmt.cli.options import Device, Engine, Threads, TranslationPrecision, Workers, with_options
 from nmt.option_fields import FORMAT, STREAMS, flags_unused_in_scoring
 from nmt.translation.options import TranslateOptions
 
@@ -98,6 +98,7 @@ def translate(
             rich_help_panel=FORMAT,
         ),
     ] = "text",
+    engine: Engine = "torch",
     device: Device = "auto",
     precision: TranslationPrecision = "auto",
     threads: Threads = None,
@@ -115,10 +116,10 @@ def translate(
     import sys
     from dataclasses import replace
 
-    from nmt.checkpoint.bundle_files import Verification
-    from nmt.checkpoint.describing import describe_model, models_to_use
+    from nmt.checkpoint.describing import describe_model
     from nmt.cli.console import notice, warn
     from nmt.errors import ConfigError
+    from nmt.loading import NamedModels
     from nmt.text import STDIN
 
     if score_target is not None:
@@ -156,14 +157,10 @@ def translate(
         ["--nbest"] if paragraphs and nbest > 1 and format == "text" else [],
         "goes with --input-format paragraphs only if --format is jsonl",
     )
-    folders, remarks = models_to_use(model or [])
-    # Runs while the imports below load torch, which takes longer.
-    verification = Verification(folders)
+    models = NamedModels.of(model or [], engine)
 
     from nmt.cli.line_output import score_lines, translate_lines
     from nmt.cli.line_streams import Streams
-    from nmt.device import choose_hardware
-    from nmt.translation.ensemble import load_ensemble, product_sizes
     from nmt.translation.guard_report import GuardReport
     from nmt.translation.options import translate_options
     from nmt.translation.parts import Part
@@ -185,25 +182,26 @@ def translate(
         guard_report,
         part=None if part is None else Part.parsed(part),
     )
-    streams = replace(ctx.with_resource(streams.claimed()), models=tuple(folders))
+    streams = replace(ctx.with_resource(streams.claimed()), models=tuple(models.folders))
     report = ctx.with_resource(GuardReport(guard_report).claimed(fresh=fresh))
     if report.path != guard_report:
         notice(f"writing the guard report to {report.path}, since {guard_report} exists")
 
-    hardware = choose_hardware(device, precision, threads, product=product_sizes(folders[0]), begun_in=streams.begun_in)
-    for line in (f"model: {', '.join(map(describe_model, folders))}", *remarks):
+    for line in (f"model: {', '.join(map(describe_model, models.folders))}", *models.remarks):
         notice(line)
-    ensemble = load_ensemble(folders, hardware, verification)
+    loaded = models.load(device, precision, threads, begun_in=streams.begun_in, report=notice)
     # Several sentences are nothing unusual in a paragraph, so auto would not split it.
     if paragraphs and options.get("split_sentences", TranslateOptions.split_sentences) == "auto":
         options["split_sentences"] = "always"
-    settings = translate_options(ensemble.config.decoding, **options)
+    settings = translate_options(loaded.config.decoding, **options)
     window = 1 if interactive else 2_048
     if score_target is not None:
-        scorer = TargetScorer(ensemble, settings, window=window)
+        scorer = TargetScorer(loaded, settings, window=window)
         score_lines(streams, scorer, streams.made_with(scorer.settings | {"format": format}), format)
         return
-    translator = Translator(ensemble, settings, window=window, workers=workers)
+    translator = Translator(loaded, settings, window=window, workers=workers)
+    for line in loaded.remarks(settings):
+        notice(line)
     record = streams.made_with(translator.settings | {"format": format, "input_format": input_format})
     tally = translate_lines(streams, translator, record, nbest, format, report, alignment=alignment)
     for message in tally.notices(prefixed=prefix is not None):

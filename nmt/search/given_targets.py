@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -134,10 +134,14 @@ def _packed(sentences: Sequence[Sequence[int]], model: Transformer) -> PackedSeq
     return PackedSequences.of(pieces_N, lengths, model.size_of(lengths)).to(model.device)
 
 
-def alignment_layer(models: Sequence[Transformer]) -> int:
-    """The decoder layer, counted from the last, whose attention is closest to an alignment."""
+def alignment_layer(layers: Iterable[int]) -> int:
+    """The decoder layer, counted from the last, whose attention is closest to an alignment.
+
+    Args:
+        layers: the decoder layers of each model.
+    """
     # The last layer attends to what the next piece needs, so the layer before it aligns better.
-    return -2 if all(len(model.decoder) > 1 for model in models) else -1
+    return -2 if min(layers) > 1 else -1
 
 
 def _check_layer(layer: int | None, layers: int) -> None:

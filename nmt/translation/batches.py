@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nmt.translation.segment import Segment
+
+# Wider beams search fewer pieces at once, because memory grows with the beam.
+_USUAL_BEAM = 4
+
 
 def batches_of(lengths: Sequence[int], max_tokens: int, workers: int = 1) -> list[list[int]]:
     """The indices of the sentences of each batch, longest sentences first.
@@ -28,6 +33,13 @@ def batches_of(lengths: Sequence[int], max_tokens: int, workers: int = 1) -> lis
         else:
             smallest = middle + 1
     return _cut(order, lengths, smallest)
+
+
+def segment_batches(segments: Sequence[Segment], batch_tokens: int, beam: int, workers: int) -> list[list[Segment]]:
+    """The segments of each batch, as :func:`batches_of`; with fewer pieces if the beam is wider than 4."""
+    lengths = [len(segment.pieces) + 1 for segment in segments]
+    max_tokens = max(1, batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, beam))
+    return [[segments[index] for index in batch] for batch in batches_of(lengths, max_tokens, workers)]
 
 
 def _cut(order: Sequence[int], lengths: Sequence[int], max_tokens: int) -> list[list[int]]:

@@ -63,6 +63,10 @@ class Engine(Protocol):
         """The precision of matrix products."""
         ...
 
+    def remarks(self, options: TranslateOptions) -> list[str]:
+        """What the engine does in another way than the options say, as sentences for the user."""
+        ...
+
     def searcher(self, options: TranslateOptions, workers: int | None = None) -> Searcher:
         """Prepare to search.
 

@@ -60,6 +60,10 @@ class Ensemble:
         """What searches with the models have recorded on a GPU."""
         return RecordedSteps(self.models)
 
+    def remarks(self, options: TranslateOptions) -> list[str]:
+        """As :meth:`nmt.translation.engine.Engine.remarks`: there are none."""
+        return []
+
     def searcher(self, options: TranslateOptions, workers: int | None = None) -> TorchSearcher:
         """As :meth:`nmt.translation.engine.Engine.searcher`."""
         return TorchSearcher(self, options, workers)
@@ -81,7 +85,7 @@ class Ensemble:
             alpha=options.length_penalty,
             normalization=options.normalization,
             batch_tokens=options.batch_tokens or BATCH_TOKENS,
-            alignment_layer=alignment_layer(self.models) if alignment else None,
+            alignment_layer=alignment_layer(len(model.decoder) for model in self.models) if alignment else None,
         )
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
-from nmt.checkpoint.bundle_files import BundleFolder, recorded_checksums
+from nmt.checkpoint.bundle_files import model_checksums
 from nmt.config import flatten
 from nmt.config.documents import parse_json
 from nmt.errors import DataError
@@ -79,7 +79,7 @@ def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], setting
     Raises:
         DataError: a file cannot be read.
     """
-    models = [_model_made_with(folder) for folder in bundles]
+    models = [model_checksums(folder) for folder in bundles]
     hashes = {name: None if path is None else _sha256(path) for name, path in files.items()}
     return dict(json.loads(json.dumps({"model": models, **hashes, **settings})))
 
@@ -473,12 +473,6 @@ def _named(name: str, origin: object) -> str:
         case _:
             paths = []
     return writable(f"{name} (then {', '.join(map(str, paths))})") if paths else name
-
-
-def _model_made_with(bundle: Path) -> dict[str, str]:
-    # The bundle is verified, so its recorded checksums are right.
-    recorded = recorded_checksums(bundle)
-    return {path.name: recorded.get(path.name) or _sha256(path) for path in BundleFolder(bundle).required}
 
 
 def _sha256(path: Path) -> str:

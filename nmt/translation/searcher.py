@@ -17,7 +17,7 @@ from nmt.search.beam_search import beam_search
 from nmt.search.search_memory import SearchMemory, gigabytes
 from nmt.search.settings import BeamTooWideError, SearchSettings
 from nmt.special_ids import EOS, PAD
-from nmt.translation.batches import batches_of
+from nmt.translation.batches import segment_batches
 from nmt.translation.engine import decoded
 from nmt.translation.options import TranslateOptions
 from nmt.translation.results import TranslatedText
@@ -26,9 +26,6 @@ from nmt.translation.workers import Workers
 
 if TYPE_CHECKING:
     from nmt.translation.ensemble import Ensemble
-
-# Wider beams search fewer pieces than batch_tokens at once, because memory grows with the beam.
-_USUAL_BEAM = 4
 
 Candidates = tuple[TranslatedText, ...]
 
@@ -50,26 +47,20 @@ class TorchSearcher:
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
-        lengths = [len(segment.pieces) + 1 for segment in segments]
-        # Memory grows with the beam.
-        max_tokens = max(1, self._batch_tokens * _USUAL_BEAM // max(_USUAL_BEAM, settings.beam))
-        batches = [
-            [segments[index] for index in batch] for batch in batches_of(lengths, max_tokens, self._workers.count)
-        ]
+        batches = segment_batches(segments, self._batch_tokens, settings.beam, self._workers.count)
         free, searches = self._memory.free, min(self._workers.count, len(batches))
         share = None if free is None else free // max(1, searches)
-        found = self._workers.map(partial(self._search, settings=settings, share=share), batches)
-        for batch, candidates_by_segment in zip(batches, found, strict=True):
-            for segment, candidates in zip(batch, candidates_by_segment, strict=True):
-                segment.candidates = candidates
+        for _ in self._workers.map(partial(self._search, settings=settings, share=share), batches):
+            pass
 
-    def _search(self, batch: Sequence[Segment], settings: SearchSettings, share: int | None) -> list[Candidates]:
+    def _search(self, batch: Sequence[Segment], settings: SearchSettings, share: int | None) -> None:
         """Search a batch, in halves if it does not fit into its share of the memory."""
         found = self._try(batch, settings, share)
         if found is None and len(batch) > 1:
             middle = len(batch) // 2
-            halves = batch[:middle], batch[middle:]
-            return [candidates for half in halves for candidates in self._search(half, settings, share)]
+            self._search(batch[:middle], settings, share)
+            self._search(batch[middle:], settings, share)
+            return
         if found is None:
             with self._alone:
                 found = self._try(batch, settings, self._memory.free)
@@ -79,7 +70,8 @@ class TorchSearcher:
                 f"line {batch[0].line:,}: the search with a beam of {settings.beam:,} needs more memory than there "
                 f"is{free}. Lower --beam, or --max-extra-length."
             )
-        return found
+        for segment, candidates in zip(batch, found, strict=True):
+            segment.candidates = candidates
 
     def _try(self, batch: Sequence[Segment], settings: SearchSettings, limit: int | None) -> list[Candidates] | None:
         """Search a batch; None if it does not fit into a number of bytes."""

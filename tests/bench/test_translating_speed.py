@@ -97,6 +97,18 @@ def test_a_peer_is_measured_in_the_same_run_and_agrees(peer, model, data):
         }  # fmt: skip
 
 
+def test_both_engines_are_measured_in_one_run(model, data):
+    pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+    result = bench_translate(
+        model, data, engines=["torch", "ctranslate2"], against=["ctranslate2"], precisions=["fp32"], threads=1,
+        rounds=1, sentences=8, length=5, has_random_weights=True,
+    )  # fmt: skip
+    assert {"nmt fp32", "nmt-ctranslate2 fp32"} <= result["contestants"].keys()
+    assert result["ratios"].keys() == {"nmt fp32", "nmt-ctranslate2 fp32"}
+    agreement = result["agreement"]["nmt-ctranslate2 fp32"]
+    assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", ["", "ctranslate2", pytest.param("onnxruntime", marks=pytest.mark.slow)])
 def test_a_model_with_two_vocabularies_is_measured(peer, tmp_path):

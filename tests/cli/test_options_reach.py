@@ -410,6 +410,29 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         },
     ),
     (
+        "translate -m m -i s --engine ctranslate2 --device cpu --precision int8 --threads 3 --workers 5 --beam 7",
+        {
+            "nmt.convert.ctranslate2.loading.model_for_ctranslate2": (Path("m/last"), []),
+            "nmt.checkpoint.describing.describe_model": "m",
+            "nmt.convert.ctranslate2.loading.exported_folder": Path("exported"),
+            "nmt.convert.ctranslate2.engine.CTranslate2Engine": MagicMock(config=MagicMock(decoding="the settings")),
+            "nmt.translation.options.translate_options": OPTIONS,
+        },
+        "nmt.translation.translator.Translator",
+        {
+            "model_for_ctranslate2.named": [Path("m")],
+            "exported_folder.model": Path("m/last"),
+            "CTranslate2Engine.folder": Path("exported"),
+            "CTranslate2Engine.device": "cpu",
+            "CTranslate2Engine.precision": "int8",
+            "CTranslate2Engine.threads": 3,
+            "translate_options.decoding": "the settings",
+            "translate_options.options": {"beam": 7},
+            "Translator.options": OPTIONS,
+            "Translator.workers": 5,
+        },
+    ),
+    (
         "translate -m m -i s -o o.txt --input-format paragraphs --split-sentences never --interactive --nbest 3 "
         "--alignment --format jsonl --invalid-utf8 replace",
         {
@@ -478,7 +501,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         },
     ),
     (
-        "bench translate --model m --data d --against ctranslate2 --against onnxruntime --rounds 2 --sentences 31 "
+        "bench translate --model m --data d --engine ctranslate2 --against ctranslate2 --against onnxruntime --rounds 2 "
+        "--sentences 31 "
         "--beam 6 --length 17 --batch-tokens 99 --threads 3 --device cpu --precision int8 --precision fp32",
         {**MODEL, "nmt.device.choose_hardware": MagicMock(precision="its precision", threads="its threads")},
         "nmt.bench.translating_speed.bench_translate",
@@ -488,6 +512,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "choose_hardware.threads": 3,
             "bench_translate.model": Path("m/last"),
             "bench_translate.data": Path("d"),
+            "bench_translate.engines": ["ctranslate2"],
             "bench_translate.against": ["ctranslate2", "onnxruntime"],
             "bench_translate.precisions": ["its precision"] * 2,
             "bench_translate.threads": "its threads",

@@ -24,7 +24,17 @@ from nmt.data.vocab import Vocabulary
 from nmt.errors import CheckpointError, NmtError
 from tests.convert.conftest import export, failed, names, probes_of, weights_of
 
-ALL = ["settings", "vocabulary", "segmenters", "segmentation", "text", "forced scores", "greedy outputs", "beam scores"]
+ALL = [
+    "settings",
+    "vocabulary",
+    "segmenters",
+    "pipeline",
+    "segmentation",
+    "text",
+    "forced scores",
+    "greedy outputs",
+    "beam scores",
+]
 MODELS = [
     pytest.param({}, id="the paper's"),
     pytest.param({"norm": "pre", "activation": "swish"}, id="pre-norm, swish"),

@@ -95,8 +95,8 @@ def test_what_does_not_fit_its_share_is_searched_alone(searcher, searches):
     searches(search)
     segments = [Segment("", [4] * (length - 1), line=length) for length in LENGTHS]
     searcher._memory.free = need
-    shared = searcher._search(segments, SETTINGS, share=need // 2)
-    assert [found.pieces for [found] in shared] == EXPECTED
+    searcher._search(segments, SETTINGS, share=need // 2)
+    assert [segment.candidates[0].pieces for segment in segments] == EXPECTED
     assert max(map(len, searched)) == 1
     searcher._memory.free = need // 4
     with pytest.raises(BeamTooWideError, match=r"line 9: .*GB were free"):

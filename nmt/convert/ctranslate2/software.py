@@ -11,14 +11,12 @@ import numpy as np
 
 from nmt.checkpoint.bundle import Bundle
 from nmt.convert.certificate.side import Floats, Hypothesis, Pieces, Side
+from nmt.convert.ctranslate2.engine import NEVER_EMITTED
 from nmt.convert.ctranslate2.files import vocabularies
 from nmt.convert.exported_segmenters import Segmenters, SegmentingSide
-from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import CheckpointError
 
 _SEARCHED_AT_ONCE = 16
-NEVER_EMITTED = [[SPECIAL_PIECES[Vocabulary.PAD]], [SPECIAL_PIECES[Vocabulary.BOS]]]
-"""The value of ``suppress_sequences``."""
 
 
 class CTranslate2Side(SegmentingSide):

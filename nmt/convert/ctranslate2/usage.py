@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.convert.ctranslate2.software import NEVER_EMITTED
+from nmt.convert.ctranslate2.engine import NEVER_EMITTED
 from nmt.convert.exported_segmenters import SOURCE_MODEL, TARGET_MODEL, has_plain_ids
 
 _USAGE = """\

@@ -9,13 +9,15 @@ from typing import Any
 from torch import Tensor
 
 from nmt.checkpoint.bundle import Bundle
+from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import ModelConfig
 from nmt.convert.exported_segmenters import pieces_of, write_segmenters
 from nmt.convert.expressible import ATTENTION, check_expressible
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.model.positions import fixed_positions
 from nmt.packages import require_package
-from nmt.writing import writing
+from nmt.search.given_targets import alignment_layer
+from nmt.writing import write_file, writing
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16", "int16")
 # Our activations by CTranslate2's names; its GELU without a suffix is the exact one.
@@ -26,7 +28,8 @@ def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32
     """Write a bundle's model into an empty folder.
 
     The model adds eos to source pieces and starts outputs by itself. It does not record which pieces must never be
-    emitted: pass ``disable_unk`` and ``suppress_sequences`` (pad and bos) in each call.
+    emitted: pass ``disable_unk`` and ``suppress_sequences`` (pad and bos) in each call. The bundle's settings and
+    vocabulary lie beside it, for ``nmt translate --engine ctranslate2``.
 
     Args:
         quantization: the data type of the stored weights, from :data:`QUANTIZATIONS`.
@@ -42,6 +45,9 @@ def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32
     with writing(folder):
         spec.save(str(folder))
     write_segmenters(bundle.vocab, folder)
+    own, copies = BundleFolder(bundle.folder), BundleFolder(folder)
+    for original, copy in ((own.config, copies.config), (own.vocab, copies.vocab)):
+        write_file(copy, original.read_bytes())
 
 
 def model_settings(model: ModelConfig) -> dict[str, object]:
@@ -71,6 +77,9 @@ def _specification(bundle: Bundle) -> Any:
         model.heads,
         pre_norm=model.norm == "pre",
         activation=specs.common_spec.Activation[_ACTIVATIONS[model.activation]],
+        # The attention from which our own alignments are made.
+        alignment_layer=alignment_layer([model.decoder_layers]),
+        alignment_heads=model.heads,
     )
     for name, value in model_settings(model).items():
         setattr(spec.config, name, value)

@@ -1,0 +1,343 @@
+"""CTranslate2 as the engine of translating: our pipeline with its search, on an exported folder. torch is not imported.
+
+Its search differs from ours in few things. It drops pad, bos and unk before the softmax, so log-probabilities are a
+little higher. It has no paper's length penalty: hypotheses are found with ``length^alpha`` and reranked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from nmt.checkpoint.bundle_files import BundleFolder
+from nmt.config import read_config
+from nmt.cores import usable_cores
+from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
+from nmt.errors import CheckpointError, ConfigError
+from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
+from nmt.packages import require_package
+from nmt.search.hypotheses import Hypothesis, TargetScore, length_penalty, output_limits
+from nmt.search.settings import BATCH_TOKENS, BeamTooWideError, SearchSettings
+from nmt.translation.batches import segment_batches
+from nmt.translation.engine import decoded
+from nmt.translation.options import TranslateOptions
+from nmt.translation.segment import Segment
+from nmt.translation.workers import Workers
+
+NEVER_EMITTED = [[SPECIAL_PIECES[Vocabulary.PAD]], [SPECIAL_PIECES[Vocabulary.BOS]]]
+"""The value of ``suppress_sequences``."""
+TOOLKIT = "CTranslate2"
+_GPU_BATCH_TOKENS = 16_384
+_COMPUTE_TYPES: dict[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "int8": "int8"}
+_FASTEST_ON_GPU: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
+
+
+class CTranslate2Engine:
+    """An exported model in CTranslate2: an :class:`~nmt.translation.engine.Engine`."""
+
+    name: EngineName = "ctranslate2"
+    """As :attr:`nmt.translation.engine.Engine.name`; also the name of the format to export to."""
+
+    def __init__(
+        self,
+        folder: Path,
+        device: DeviceChoice = "auto",
+        precision: PrecisionChoice = "auto",
+        threads: int | None = None,
+        *,
+        begun_in: Precision | None = None,
+    ) -> None:
+        """Choose where to compute. The model is read when the first segments are searched.
+
+        Args:
+            folder: a folder that was exported for CTranslate2 and is intact.
+            precision: auto is fp32 on a CPU, and on a GPU bf16 or fp16.
+            begun_in: the precision that an output was begun in; ``auto`` keeps it if the device supports it.
+
+        Raises:
+            ConfigError: the device is not available, or does not support that precision.
+            NmtError: CTranslate2 is not installed.
+        """
+        advice = "Install it: `pip install ctranslate2` (the extra `ctranslate2`), or use the engine torch."
+        self._package = require_package("ctranslate2", "ctranslate2", what="The engine ctranslate2", advice=advice)
+        files = BundleFolder(folder)
+        self.vocab = Vocabulary.load(files.vocab)
+        self.config = read_config(files.config)
+        self.positions = self.config.model.max_positions - 1
+        self.device = self._chosen_device(device)
+        self.precision = self._chosen_precision(precision, begun_in)
+        self.threads = threads or int(os.environ.get("OMP_NUM_THREADS") or usable_cores())
+        self.vocab.threads = self.vocab.target.threads = self.threads
+        self._folder = folder
+        self._opened: Any = None
+        self._workers = 0
+
+    @property
+    def description(self) -> str:
+        """As :attr:`nmt.translation.engine.Engine.description`."""
+        threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if self.device == "cpu" else ""
+        return f"CTranslate2 {metadata.version('ctranslate2')}, {self.device}{threads}, {self.precision}"
+
+    def model(self, workers: int = 1) -> Any:
+        """The model, opened for so many batches at a time, or for more.
+
+        Each worker has its share of the threads, so a model that is open for one batch uses all of them for it.
+        """
+        if workers > self._workers:
+            self._opened = None  # frees its memory first
+            try:
+                self._opened = self._package.Translator(
+                    str(self._folder),
+                    device=self.device,
+                    compute_type=_COMPUTE_TYPES[self.precision],
+                    inter_threads=workers,
+                    intra_threads=max(1, self.threads // workers),
+                )
+            except (RuntimeError, ValueError) as error:
+                raise CheckpointError(
+                    f"{self._folder}: CTranslate2 cannot open it ({error}). Export the model again."
+                ) from None
+            self._workers = workers
+        return self._opened
+
+    def remarks(self, options: TranslateOptions) -> list[str]:
+        """As :meth:`nmt.translation.engine.Engine.remarks`."""
+        if options.beam == 1 or not options.length_penalty or options.normalization == "length":
+            return []
+        return [
+            "CTranslate2 searches with length^alpha, and its hypotheses are reranked by the paper's length penalty. "
+            "--normalization length makes both the same"
+        ]
+
+    def searcher(self, options: TranslateOptions, workers: int | None = None) -> CTranslate2Searcher:
+        """As :meth:`nmt.translation.engine.Engine.searcher`."""
+        return CTranslate2Searcher(self, options, workers)
+
+    def score(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        options: TranslateOptions,
+        *,
+        alignment: bool,
+    ) -> list[TargetScore]:
+        """As :meth:`nmt.translation.engine.Engine.score`. The alignment of eos is always the source's eos."""
+        scored = partial(TargetScore.of, alpha=options.length_penalty, normalization=options.normalization)
+        scores = [scored([-float("inf")] * (len(target) + 1), alignment=None) for target in targets]
+        fitting = [
+            index
+            for index, pair in enumerate(zip(sources, targets, strict=True))
+            if max(map(len, pair)) <= self.positions
+        ]
+        pairs = [(self.vocab.pieces(sources[index]), self.vocab.target.pieces(targets[index])) for index in fitting]
+        tokens = options.batch_tokens or BATCH_TOKENS
+        log_probabilities = self.log_probabilities(pairs, tokens)
+        alignments = self._alignments(pairs, tokens) if alignment else [None] * len(pairs)
+        for index, by_piece, aligned in zip(fitting, log_probabilities, alignments, strict=True):
+            scores[index] = scored(by_piece, alignment=aligned)
+        return scores
+
+    def log_probabilities(
+        self, pairs: Sequence[tuple[list[str], list[str]]], batch_tokens: int = BATCH_TOKENS
+    ) -> list[list[float]]:
+        """The log-probability of each piece of each target, and of eos.
+
+        Args:
+            pairs: the pieces of sources and targets.
+        """
+        if not pairs:
+            return []
+        sources, targets = map(list, zip(*pairs, strict=True))
+        results = self.model().score_batch(
+            sources, targets, max_input_length=0, max_batch_size=batch_tokens, batch_type="tokens"
+        )
+        return [list(result.log_probs) for result in results]
+
+    def _alignments(self, pairs: Sequence[tuple[list[str], list[str]]], batch_tokens: int) -> list[list[int]]:
+        """For each piece and eos of each target, the source piece with the most attention."""
+        if not pairs:
+            return []
+        sources, targets = map(list, zip(*pairs, strict=True))
+        results = self.model().translate_batch(
+            sources,
+            targets,
+            beam_size=1,
+            return_attention=True,
+            max_input_length=0,
+            max_decoding_length=max(map(len, targets)) + 1,
+            max_batch_size=batch_tokens,
+            batch_type="tokens",
+        )
+        return [
+            [*map(_most_attended, result.attention[0][: len(target)]), len(source)]
+            for source, target, result in zip(sources, targets, results, strict=True)
+        ]
+
+    def _chosen_device(self, device: DeviceChoice) -> str:
+        gpus = self._package.get_cuda_device_count()
+        if device == "mps" or (device == "cuda" and not gpus):
+            raise ConfigError(
+                f"device {device!r} is not available to CTranslate2 here; available: {'cpu, cuda' if gpus else 'cpu'}. "
+                "Use --device auto to choose."
+            )
+        return device if device != "auto" else "cuda" if gpus else "cpu"
+
+    def _chosen_precision(self, precision: PrecisionChoice, begun_in: Precision | None) -> Precision:
+        supported = self._package.get_supported_compute_types(self.device)
+        available = [name for name, compute_type in _COMPUTE_TYPES.items() if compute_type in supported]
+        if precision == "auto":
+            if begun_in in available:
+                return begun_in
+            return next((name for name in _FASTEST_ON_GPU if name in available and self.device != "cpu"), "fp32")
+        if precision not in available:
+            raise ConfigError(
+                f"--precision {precision}: CTranslate2 has {', '.join(available)} on this {self.device}. Use one of "
+                "them, or the engine torch."
+            )
+        return precision
+
+
+class CTranslate2Searcher:
+    """A :class:`~nmt.translation.engine.Searcher` with CTranslate2."""
+
+    def __init__(self, engine: CTranslate2Engine, options: TranslateOptions, workers: int | None = None) -> None:
+        """Prepare to search; see :meth:`nmt.translation.engine.Engine.searcher`."""
+        lacking = {
+            "sampling that can be repeated (--sample)": options.sampling is not None,
+            "diverse beam search (--diverse-groups)": options.diverse_groups > 1,
+        }
+        for what, is_asked in lacking.items():
+            if is_asked:
+                raise ConfigError(f"CTranslate2 has no {what}. Leave it out, or use the engine torch.")
+        self._engine = engine
+        self._workers = Workers(engine.threads, workers, on_cpu=engine.device == "cpu")
+        self._batch_tokens = options.batch_tokens or (BATCH_TOKENS if engine.device == "cpu" else _GPU_BATCH_TOKENS)
+
+    def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
+        """As :meth:`nmt.translation.engine.Searcher.search`."""
+        batches = segment_batches(segments, self._batch_tokens, settings.beam, self._workers.count)
+        self._engine.model(min(self._workers.count, max(1, len(batches))))
+        for _ in self._workers.map(partial(self._search, settings=settings), batches):
+            pass
+
+    def _search(self, batch: Sequence[Segment], settings: SearchSettings) -> None:
+        """Search a batch, in halves if it does not fit into the memory of a GPU."""
+        try:
+            found = self._found(batch, settings)
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            if len(batch) == 1:
+                raise BeamTooWideError(
+                    f"line {batch[0].line:,}: the search with a beam of {settings.beam:,} needs more memory than there "
+                    "is. Lower --beam, or --max-extra-length."
+                ) from None
+            found = None
+        if found is None:  # outside of the handler, where the exception keeps nothing alive
+            middle = len(batch) // 2
+            self._search(batch[:middle], settings)
+            self._search(batch[middle:], settings)
+            return
+        for segment, candidates in zip(batch, decoded(self._engine.vocab.target, found), strict=True):
+            segment.candidates = candidates
+
+    def _found(self, batch: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
+        """The best hypotheses of each segment.
+
+        A call of CTranslate2 has one maximum length. A segment is searched again, by its own, if its hypotheses are
+        longer; it would have had others.
+        """
+        limits = output_limits(
+            settings,
+            [min(len(segment.pieces), self._engine.positions) + 1 for segment in batch],
+            [segment.prefix for segment in batch],
+            max_positions=self._engine.positions + 1,
+        )
+        found = self._hypotheses(batch, settings, max(limits))
+        longer = [
+            index
+            for index, (hypotheses, limit) in enumerate(zip(found, limits, strict=True))
+            if settings.beam > 1 and limit < max(limits) and any(len(pieces) > limit for pieces, _ in hypotheses)
+        ]
+        for limit in {limits[index] for index in longer}:
+            again = [index for index in longer if limits[index] == limit]
+            for index, hypotheses in zip(
+                again, self._hypotheses([batch[index] for index in again], settings, limit), strict=True
+            ):
+                found[index] = hypotheses
+        return self._scored(batch, found, limits, settings)
+
+    def _hypotheses(
+        self, batch: Sequence[Segment], settings: SearchSettings, limit: int
+    ) -> list[list[tuple[list[str], float]]]:
+        """The pieces of each hypothesis, and its log-probability: without the prefix, and without eos at the limit."""
+        vocab, alpha = self._engine.vocab, settings.length_penalty
+        prefixes = [vocab.target.pieces(segment.prefix) for segment in batch]
+        results = self._engine.model().translate_batch(
+            [vocab.pieces(segment.pieces[: self._engine.positions]) for segment in batch],
+            prefixes if any(prefixes) else None,
+            beam_size=settings.beam,
+            # With a penalty, the search goes on until the beam is full of finished hypotheses.
+            num_hypotheses=settings.beam if alpha else settings.nbest,
+            length_penalty=alpha,
+            no_repeat_ngram_size=settings.no_repeat_ngram,
+            max_input_length=0,
+            max_decoding_length=limit,
+            min_decoding_length=min(settings.min_length, limit),
+            return_scores=True,
+            disable_unk=True,
+            suppress_sequences=NEVER_EMITTED,
+        )
+        return [
+            [
+                (pieces, score * length_penalty(len(pieces) + 1, alpha, "length"))
+                for pieces, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
+
+    def _scored(
+        self,
+        batch: Sequence[Segment],
+        found: Sequence[Sequence[tuple[list[str], float]]],
+        limits: Sequence[int],
+        settings: SearchSettings,
+    ) -> list[list[Hypothesis]]:
+        """The ``nbest`` hypotheses of each segment, best first.
+
+        Those with a prefix, and those that reached the limit, are scored again.
+        """
+        vocab = self._engine.vocab
+        inexact = [
+            (index, rank)
+            for index, (segment, hypotheses, limit) in enumerate(zip(batch, found, limits, strict=True))
+            for rank, (pieces, _) in enumerate(hypotheses)
+            if segment.prefix or len(pieces) >= limit
+        ]
+        pairs = [
+            (vocab.pieces(batch[index].pieces[: self._engine.positions]), found[index][rank][0][: limits[index]])
+            for index, rank in inexact
+        ]
+        exact = dict(zip(inexact, map(sum, self._engine.log_probabilities(pairs)), strict=True))
+
+        def scored(index: int, rank: int, pieces: list[str], log_probability: float) -> Hypothesis:
+            ids = tuple(vocab.target.ids(pieces[: limits[index]]))
+            total = exact.get((index, rank), log_probability)
+            penalty = length_penalty(len(ids) + 1, settings.length_penalty, settings.normalization)
+            return Hypothesis(ids, total, total / penalty)
+
+        ranked = [
+            sorted((scored(index, rank, *one) for rank, one in enumerate(hypotheses)), key=lambda one: -one.score)
+            for index, hypotheses in enumerate(found)
+        ]
+        return [hypotheses[: settings.nbest] for hypotheses in ranked]
+
+
+def _most_attended(attention: Sequence[float]) -> int:
+    """The source piece with the most attention. CTranslate2 leaves out that of eos, which is what lacks to 1."""
+    all_of_them = [*attention, 1 - sum(attention)]
+    return max(range(len(all_of_them)), key=all_of_them.__getitem__)

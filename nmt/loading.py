@@ -1,0 +1,75 @@
+"""The models that a user names, loaded by the engine that the user chooses. torch is imported only if it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.checkpoint.bundle_files import Verification
+from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
+from nmt.translation.engine import Engine
+
+
+@dataclass(frozen=True)
+class NamedModels:
+    """The folders of models that are not loaded yet."""
+
+    engine: EngineName
+    folders: list[Path]
+    """A bundle, or several that form an ensemble; for CTranslate2 also a folder that was exported for it."""
+    remarks: list[str]
+    """What a user should know of the choice."""
+    verification: Verification | None
+    """Runs in the background, since importing torch takes longer. None for CTranslate2: it verifies what it reads."""
+
+    @classmethod
+    def of(cls, named: Sequence[Path], engine: EngineName) -> NamedModels:
+        """The models of the named runs and bundles; of the newest run if none is named.
+
+        Raises:
+            CheckpointError: a folder does not exist or holds no model, or there is no trained run.
+            ConfigError: the engine has no ensembles.
+        """
+        if engine == "ctranslate2":
+            from nmt.convert.ctranslate2.loading import model_for_ctranslate2
+
+            folder, remarks = model_for_ctranslate2(named)
+            return cls(engine, [folder], remarks, None)
+        from nmt.checkpoint.describing import models_to_use
+
+        folders, remarks = models_to_use(named)
+        return cls(engine, folders, remarks, Verification(folders))
+
+    def load(
+        self,
+        device: DeviceChoice,
+        precision: PrecisionChoice,
+        threads: int | None,
+        *,
+        begun_in: Precision | None = None,
+        report: Callable[[str], None] = lambda message: None,
+    ) -> Engine:
+        """Choose where to compute, and read the models.
+
+        Args:
+            begun_in: the precision that an output was begun in; ``auto`` keeps it if the device supports it.
+            report: called with a message before something that takes long.
+
+        Raises:
+            CheckpointError: a model is damaged, or several do not share a vocabulary.
+            ConfigError: the device is not available, or does not support that precision.
+            NmtError: CTranslate2 is not installed, or cannot express the model.
+        """
+        if self.engine == "ctranslate2":
+            from nmt.convert.ctranslate2.engine import CTranslate2Engine
+            from nmt.convert.ctranslate2.loading import exported_folder
+
+            folder = exported_folder(self.folders[0], report)
+            return CTranslate2Engine(folder, device, precision, threads, begun_in=begun_in)
+        from nmt.device import choose_hardware
+        from nmt.translation.ensemble import load_ensemble, product_sizes
+
+        product = product_sizes(self.folders[0])
+        hardware = choose_hardware(device, precision, threads, product=product, begun_in=begun_in)
+        return load_ensemble(self.folders, hardware, self.verification)
