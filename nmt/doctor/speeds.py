@@ -131,6 +131,7 @@ def translating_speeds(
         bundle,
         data,
         against=peers or (),
+        engines=["torch", "ctranslate2"] if "ctranslate2" in (peers or ()) else ["torch"],
         precisions=list(dict.fromkeys(rate.precision for rate in products)),
         device=hardware.device.type,
         threads=hardware.threads,

@@ -501,8 +501,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         },
     ),
     (
-        "bench translate --model m --data d --engine ctranslate2 --against ctranslate2 --against onnxruntime --rounds 2 "
-        "--sentences 31 "
+        "bench translate --model m --data d --engine ctranslate2 --against ctranslate2 --against onnxruntime "
+        "--rounds 2 --sentences 31 "
         "--beam 6 --length 17 --batch-tokens 99 --threads 3 --device cpu --precision int8 --precision fp32",
         {**MODEL, "nmt.device.choose_hardware": MagicMock(precision="its precision", threads="its threads")},
         "nmt.bench.translating_speed.bench_translate",
