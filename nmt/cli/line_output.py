@@ -85,11 +85,11 @@ def translate_lines(
 
     def work(pairs: Pairs, before: Begun) -> Iterator[tuple[int, list[list[str]]]]:
         tally.first_line = before.lines + 1 if before.lines > streams.first else 1
-        report.begin(before.lines)
+        report.begin(before.report_bytes)
         return (work_on_paragraphs if streams.paragraphs else work_on_lines)(pairs, before)
 
     with contextlib.closing(report):
-        _write(streams, work, record, window=translator.window)
+        _write(streams, work, record, report, window=translator.window)
     if report.path is not None and not report.path.exists():
         notice(f"{report.path}: not written, since nothing was translated. Add --fresh to translate again.")
     return tally
@@ -109,17 +109,17 @@ def score_lines(streams: Streams, scorer: TargetScorer, record: Mapping[str, Any
             done += len(window)
             yield done, scores
 
-    _write(streams, work, record, window=scorer.window)
+    _write(streams, work, record, GuardReport(None), window=scorer.window)
 
 
-def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int) -> None:
+def _write(streams: Streams, work: Work, record: Mapping[str, Any], report: GuardReport, *, window: int) -> None:
     """Write the results, window by window; write nothing if the output is up to date. Join parts when all are there.
 
     Args:
         window: lines that are read before the work on them begins.
     """
     if streams.part is None or streams.whole is None:
-        _write_output(streams, work, record, window=window)
+        _write_output(streams, work, record, report, window=window)
         return
     part, whole = streams.part, OutputFile(streams.whole)
     if whole.path.exists():
@@ -127,7 +127,7 @@ def _write(streams: Streams, work: Work, record: Mapping[str, Any], *, window: i
         notice(f"{whole.path}: up to date (same model, input and settings)")
         return
     refuse_different_parts(whole, record, part.count)
-    _write_output(streams, work, part.record(record), window=window)
+    _write_output(streams, work, part.record(record), report, window=window)
     if missing := join_parts(whole, record, part.count):
         notice(f"part {part} is complete; {len(missing)} of {part.count} parts are missing: {_listed(missing)}")
     else:
@@ -139,7 +139,7 @@ def _listed(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _LISTED else f"{shown} …"
 
 
-def _write_output(streams: Streams, work: Work, record: Mapping[str, Any], *, window: int) -> None:
+def _write_output(streams: Streams, work: Work, record: Mapping[str, Any], report: GuardReport, *, window: int) -> None:
     before, output = Begun(), OutputFile(streams.output, is_part=streams.part is not None)
     if streams.to_file:
         if output.is_up_to_date(record):
@@ -188,7 +188,7 @@ def _write_output(streams: Streams, work: Work, record: Mapping[str, Any], *, wi
             entries += len(written)
             # A window that a reading error cut short is made again, so that a resumed output has the same windows.
             if note and read_whole:
-                note(lines - streams.first, entries)
+                note(lines - streams.first, entries, report.size)
             if update:
                 update("done", entries, total)
     if not streams.to_file and streams.inputs is not None and (changed := streams.inputs.changed({})):

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from nmt.config.documents import parse_json
 from nmt.errors import DataError
 from nmt.locking import exclusive, holder
 from nmt.translation.results import Translation
 from nmt.writing import flush_to_disk, open_to_write
 
 FIELDS = ("line", "problems", "repaired", "source", "translation")
-# An incomplete first record, left by a crash or a full disk. A complete object ends with a brace.
-_CUT_SHORT = re.compile(rb'\{"line": [0-9]+, "problems": \[.*[^}]', re.DOTALL)
+_BEGINNING = re.compile(rb'\{"line": [0-9]+, "problems": \[')
+"""Of a report with findings, even if it was cut short."""
+_LONGEST_BEGINNING = 64
 
 
 class GuardReport:
@@ -50,7 +50,7 @@ class GuardReport:
             return
         if not self.path.parent.is_dir():
             raise DataError(f"{self.path.parent}: there is no such folder to write --guard-report to.")
-        self._earlier()
+        self._refuse_foreign()
         with contextlib.ExitStack() as stack:
             if self.path.exists() and not self.path.is_file():
                 pass  # devices and pipes need no lock
@@ -63,24 +63,35 @@ class GuardReport:
                 )
             yield self
 
-    def begin(self, done: int) -> None:
+    def begin(self, kept: int) -> None:
         """Open the file, and keep what an interrupted translation reported.
 
         Args:
-            done: the number of lines that are already translated. Records of later lines are dropped.
+            kept: the size of what it reported, by the journal of the output. Later findings are dropped.
 
         Raises:
-            DataError: the file exists and is not a guard report.
+            DataError: the file exists and is not a guard report, or does not hold as much.
             WriteError: the file cannot be written.
         """
         if self.path is None:
             return
-        kept = sum(len(line) for _, line in itertools.takewhile(lambda found: found[0] <= done, self._earlier()))
+        self._refuse_foreign()
+        if kept and not self._holds(kept):
+            raise DataError(
+                f"{self.path}: lacks what the interrupted translation reported: it wrote another file, or this one was "
+                "changed. Give the same --guard-report, or leave it out."
+            )
         # Truncated in place, so that kept records stay on disk even if the process is killed.
         self._stream = open_to_write(self.path, "r+b" if kept else "wb")
         if kept:
             self._stream.truncate(kept)
             self._stream.seek(kept)
+
+    @property
+    def size(self) -> int:
+        """The bytes that are written; 0 without a report, and for a device or a pipe."""
+        is_file = self._stream is not None and self.path is not None and self.path.is_file()
+        return self._stream.tell() if self._stream is not None and is_file else 0
 
     def add(self, number: int, translation: Translation) -> None:
         """Report a line if its translation looked wrong.
@@ -109,28 +120,26 @@ class GuardReport:
         if self._stream is not None:
             self._stream.close()
 
-    def _earlier(self) -> list[tuple[int, bytes]]:
-        """The records of an existing report, each with the number of its line."""
+    def _refuse_foreign(self) -> None:
+        """Refuse a folder, and a file that is not a report."""
         assert self.path is not None
         if self.path.is_dir():
             raise DataError(f"{self.path}: is a folder; name a file for --guard-report.")
         if not self.path.is_file():  # absent, or a device or pipe
-            return []
-        found: list[tuple[int, bytes]] = []
+            return
         with self.path.open("rb") as stream:
-            for line in stream:
-                if not line.endswith(b"\n") and (found or _CUT_SHORT.fullmatch(line)):
-                    break  # the process died while it wrote this record
-                try:
-                    record = parse_json(line)
-                    if tuple(record) != FIELDS:
-                        raise ValueError
-                    found.append((int(record["line"]), line))
-                except (ValueError, TypeError):
-                    raise DataError(
-                        f"{self.path}: exists, and is not a guard report. Name another file for --guard-report."
-                    ) from None
-        return found
+            beginning = stream.read(_LONGEST_BEGINNING)
+        if beginning and not _BEGINNING.match(beginning):
+            raise DataError(f"{self.path}: exists, and is not a guard report. Name another file for --guard-report.")
+
+    def _holds(self, size: int) -> bool:
+        """Whether the file has a finding that ends at this size."""
+        assert self.path is not None
+        if not self.path.is_file():
+            return False
+        with self.path.open("rb") as stream:
+            stream.seek(size - 1)
+            return stream.read(1) == b"\n"
 
 
 def _beside(path: Path) -> Iterator[Path]:

@@ -50,6 +50,8 @@ class Begun:
     """The number of finished translations: of lines, or of paragraphs."""
     bytes: int = 0
     """The size of their output."""
+    report_bytes: int = 0
+    """The size of their guard report."""
 
     @staticmethod
     def of(record: Mapping[str, Any]) -> Begun:
@@ -59,14 +61,16 @@ class Begun:
             ValueError: the record is damaged.
         """
         match record.get(_WRITTEN):
-            case {"lines": int(lines), "entries": int(entries), "bytes": int(size)} if min(lines, entries, size) >= 0:
-                return Begun(lines, entries, size)
+            case {"lines": int(lines), "entries": int(entries), "bytes": int(size), "report_bytes": int(report)}:
+                if min(lines, entries, size, report) >= 0:
+                    return Begun(lines, entries, size, report)
         raise ValueError
 
 
 _NOTHING = Begun()
-Note = Callable[[int, int], None]
-"""Notes in the journal that the output of so many input lines, and of so many entries, is written."""
+Note = Callable[[int, int, int], None]
+"""Notes in the journal that the output of so many input lines and of so many entries is written, and so many bytes of
+their guard report."""
 
 
 def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,9 +313,10 @@ class OutputFile:
         try:
             with completing(self.path, keep=after.bytes) as stream:
 
-                def note(lines: int, entries: int) -> None:
+                def note(lines: int, entries: int, report_bytes: int) -> None:
                     flush_to_disk(stream, self.partial)  # before the journal says that it is there
-                    _write_record(self.partial_record, begun | _journal(Begun(lines, entries, stream.tell())))
+                    written = Begun(lines, entries, stream.tell(), report_bytes)
+                    _write_record(self.partial_record, begun | _journal(written))
 
                 yield stream, note
                 stream.flush()

@@ -127,7 +127,7 @@ def normalise_differently(project: Path) -> None:
 
 def interrupt_translation(project: Path) -> None:
     (project / "out.partial").write_text("x\n")
-    journal = {"lines": 0, "entries": 0, "bytes": 0}
+    journal = {"lines": 0, "entries": 0, "bytes": 0, "report_bytes": 0}
     (project / "out.partial.json").write_text(json.dumps({"version": 1, "made_with": {}, "written": journal}))
 
 

@@ -44,13 +44,14 @@ def interrupt(
     *,
     paragraphs: bool = False,
     done: tuple[int, int] = (0, 0),
+    report_bytes: int = 0,
     **made: str,
 ) -> None:
     """An output of which so many lines and entries are written."""
     streams = Streams(source, {}, output.path, False, False, False, "error", paragraphs)
     with pytest.raises(KeyboardInterrupt), output.growing(streams.made_with({}) | made) as (stream, note):
         stream.write(text.encode())
-        note(*done)
+        note(*done, report_bytes)
         raise KeyboardInterrupt
 
 
@@ -99,7 +100,8 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path, mo
     source, output, report = tmp_path / "in", OutputFile(tmp_path / "out"), tmp_path / "report"
     source.write_text("wrong a\nb\nc\nwrong d\n")
     copy(source, tmp_path / "all", report=report)
-    interrupt(output, source, "wrong a\nb\n", done=(2, 2))
+    reported = len(report.read_bytes().splitlines(keepends=True)[0])
+    interrupt(output, source, "wrong a\nb\n", done=(2, 2), report_bytes=reported)
     shown = []
 
     @contextlib.contextmanager

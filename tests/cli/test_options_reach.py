@@ -602,7 +602,8 @@ def test_an_output_is_resumed_in_the_precision_that_it_was_begun_in(tmp_path, mo
     Path("s").write_text("a\nb\n", "utf-8")
     Path("o.txt.partial").write_text("a\n", "utf-8")
     Path("o.txt.partial.json").write_text(
-        '{"made_with": {"precision": "bf16"}, "written": {"lines": 0, "entries": 0, "bytes": 0}}', "utf-8"
+        '{"made_with": {"precision": "bf16"}, "written": {"lines": 0, "entries": 0, "bytes": 0, "report_bytes": 0}}',
+        "utf-8",
     )
     heard: dict[str, list[Any]] = {}
     for name, answer in MODEL.items():

@@ -300,7 +300,7 @@ def _write_partial_output(folder: Path) -> None:
     try:
         with OutputFile(folder / "out.de").growing(_MADE) as (stream, note):
             stream.write(b"ein Brief kam\n" * 4)
-            note(4, 4)
+            note(4, 4, 0)
             stream.write(b"ein Brief kam\n")
             raise InterruptedError
     except InterruptedError:
@@ -316,17 +316,19 @@ def _read_output(folder: Path, made: dict[str, object] = _MADE) -> None:
             output.begun(made)
 
 
+_FINDINGS = [
+    json.dumps({"line": line, "problems": ["looping"], "repaired": False, "source": "a", "translation": "b b b"}) + "\n"
+    for line in (2, 5, 9)
+]
+
+
 def _write_guard_report(folder: Path) -> None:
-    records = [
-        {"line": line, "problems": ["looping"], "repaired": False, "source": "a", "translation": "b b b"}
-        for line in (2, 5, 9)
-    ]
-    (folder / "guard.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (folder / "guard.jsonl").write_text("".join(_FINDINGS))
 
 
 def _read_guard_report(folder: Path) -> None:
     with GuardReport(folder / "guard.jsonl").claimed() as report:
-        report.begin(6)
+        report.begin(len(_FINDINGS[0]))
         report.close()
 
 

@@ -16,17 +16,20 @@ REPAIRED = Translation("source", (BLANK,), guard=Finding(("empty",), repaired=Tr
 SOUND = Translation("source", (BLANK,))
 
 
-def write(path, done, **translations):
+def write(path, kept, **translations):
+    """The findings of a report to which those of translations are added, and its size."""
     with GuardReport(path).claimed() as report:
-        report.begin(done)
+        report.begin(kept)
         for number, translation in translations.items():
             report.add(int(number.removeprefix("line")), translation)
+        size = report.size
         report.close()
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text().splitlines()], size
 
 
 def test_each_finding_is_an_object(tmp_path):
-    assert write(tmp_path / "report", 0, line1=SOUND, line2=LOOPING, line3=REPAIRED) == [
+    found, _ = write(tmp_path / "report", 0, line1=SOUND, line2=LOOPING, line3=REPAIRED)
+    assert found == [
         {"line": 2, "problems": ["looping", "too_long"], "repaired": False, "source": "source", "translation": ""},
         {"line": 3, "problems": ["empty"], "repaired": True, "source": "source", "translation": ""},
     ]
@@ -34,11 +37,34 @@ def test_each_finding_is_an_object(tmp_path):
 
 def test_a_resumed_report_holds_each_line_once(tmp_path):
     path = tmp_path / "report"
-    write(path, 0, line2=LOOPING, line5=LOOPING, line7=LOOPING)
-    path.write_bytes(path.read_bytes()[:-20])
-    assert [record["line"] for record in write(path, 4, line5=REPAIRED, line9=LOOPING)] == [2, 5, 9]
-    assert [record["line"] for record in write(path, 5, line8=LOOPING)] == [2, 5, 8]
-    assert [record["line"] for record in write(path, 0, line1=LOOPING)] == [1]
+    _, kept = write(path, 0, line2=LOOPING)
+    write(path, kept, line5=LOOPING, line7=LOOPING)
+    path.write_bytes(path.read_bytes()[:-20])  # the process died while it wrote the last one
+    found, kept = write(path, kept, line5=REPAIRED, line9=LOOPING)
+    assert [record["line"] for record in found] == [2, 5, 9]
+    assert [record["line"] for record in write(path, kept, line10=LOOPING)[0]] == [2, 5, 9, 10]
+    assert [record["line"] for record in write(path, 0, line1=LOOPING)[0]] == [1]
+
+
+def test_a_report_that_lacks_what_was_reported_is_refused(tmp_path):
+    path = tmp_path / "report"
+    _, kept = write(path, 0, line2=LOOPING, line3=LOOPING)
+    content = path.read_bytes()
+    for changed in (content[:-1], content[:-1] + b"x", b""):
+        path.write_bytes(changed)
+        with pytest.raises(DataError, match="lacks what the interrupted translation reported"):
+            GuardReport(path).begin(kept)
+        assert path.read_bytes() == changed
+    path.unlink()
+    with pytest.raises(DataError, match="lacks what the interrupted translation reported"):
+        GuardReport(path).begin(kept)
+
+
+def test_a_first_finding_that_was_cut_short_is_written_again(tmp_path):
+    path = tmp_path / "report"
+    write(path, 0, line2=LOOPING)
+    path.write_bytes(path.read_bytes()[:40])
+    assert [record["line"] for record in write(path, 0, line2=LOOPING)[0]] == [2]
 
 
 @pytest.mark.parametrize("content", ["my notes\n", '{"line": 1}\n', "[1]\n", "half", "1\n", b"\xff\n"])
@@ -92,9 +118,10 @@ def test_devices_take_reports_from_anyone():
 
 def test_what_was_reported_before_is_never_away_from_the_disk(tmp_path):
     path = tmp_path / "report"
-    write(path, 0, line2=LOOPING, line5=LOOPING)
+    _, kept = write(path, 0, line2=LOOPING)
+    write(path, kept, line5=LOOPING)
     report = GuardReport(path)
-    report.begin(4)  # and is killed now
+    report.begin(kept)  # and is killed now
     assert [json.loads(line)["line"] for line in path.read_text().splitlines()] == [2]
     report.close()
 

@@ -25,7 +25,7 @@ def interrupted(output, content: bytes, record=RECORD, *, windows: Sequence[int]
         for size in windows:
             stream.writelines(lines[done : done + size])
             done += size
-            note(done, done)
+            note(done, done, 0)
         stream.writelines(lines[done:])
         raise KeyboardInterrupt
 
@@ -69,7 +69,15 @@ def test_a_window_counts_when_it_is_on_disk(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "written", [{"lines": 3}, {"lines": 3, "entries": 3, "bytes": 7}, {"lines": 3, "entries": 3, "bytes": -1}, 5, None]
+    "written",
+    [
+        {"lines": 3},
+        {"lines": 3, "entries": 3, "bytes": 7, "report_bytes": 0},
+        {"lines": 3, "entries": 3, "bytes": -1, "report_bytes": 0},
+        {"lines": 3, "entries": 3, "bytes": 6, "report_bytes": -1},
+        5,
+        None,
+    ],
 )
 def test_a_part_that_is_not_as_its_journal_says_is_left_as_it_is(tmp_path, written):
     output = tmp_path / "out"
@@ -253,7 +261,7 @@ def test_what_another_program_wrote_meanwhile_is_left_as_it_is(tmp_path):
         file.growing(RECORD) as (stream, note),
     ):
         stream.write(b"a\nb\nc\n")
-        note(3, 3)
+        note(3, 3, 0)
         file.path.write_text("of a user")
     assert file.path.read_text() == "of a user"
     file.path.unlink()
