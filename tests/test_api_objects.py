@@ -40,7 +40,7 @@ def test_objects_show_what_they_are_on_one_short_line():
     finding = nmt.Finding(("looping",), False)
     looping = nmt.Translation("a\tb", (text, text), parts=2, guard=finding)
     assert repr(looping) == f"Translation('a\\tb' -> 'Der Mann schläft.', 2 candidates, 2 parts, {finding!r})"
-    scored = nmt.ScoredTarget("a", "b", ("b",), (-1.0, -1.0), -2.0, -1.5)
+    scored = nmt.ScoredTarget("b", ("b",), -2.0, -1.5, source="a")
     assert repr(scored) == "ScoredTarget('a' -> 'b', score=-1.500)"
 
 

@@ -55,7 +55,7 @@ def main(data: Path, runs: list[str]) -> None:
     scored = sorted(first.score(sources, references), key=lambda pair: pair.score)
     print("Least likely references:")
     for pair in scored[:3]:
-        print(f"  {pair.score:8.3f}  {pair.source}  ->  {pair.target}")
+        print(f"  {pair.score:8.3f}  {pair.source}  ->  {pair.text}")
 
 
 if __name__ == "__main__":

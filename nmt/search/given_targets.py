@@ -19,7 +19,7 @@ from nmt.errors import ConfigError
 from nmt.model.observing import NO_OBSERVER, AttentionObserver
 from nmt.model.packing import PackedSequences
 from nmt.model.transformer import Transformer
-from nmt.search.hypotheses import TargetScore
+from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import Normalization
 from nmt.special_ids import BOS, EOS, PAD
 
@@ -36,7 +36,7 @@ def score_targets(
     normalization: Normalization = "paper",
     batch_tokens: int = 2_048,
     alignment_layer: int | None = None,
-) -> list[TargetScore]:
+) -> list[Hypothesis]:
     """Score each target as the search scores its hypotheses.
 
     A target with pad or bos has log-probability -inf. unk is scored like any other piece, because given texts may
@@ -65,7 +65,7 @@ def score_targets(
     # One position goes to the source's eos and to the target's bos.
     fitting = np.flatnonzero(np.maximum(source_lengths, target_lengths) <= longest)
     banned = to_device(torch.tensor([PAD, BOS]), hardware.device)
-    scores = [TargetScore.of([-math.inf] * (len(target) + 1), alpha, normalization, None) for target in targets]
+    scores = [Hypothesis.scored(target, [-math.inf] * (len(target) + 1), alpha, normalization) for target in targets]
     batch_tokens = min(batch_tokens, _positions_that_fit(models, hardware))
     for batch in micro_batches(fitting, batch_tokens, source_lengths, target_lengths):
         log_p_N, alignments = _score_batch(
@@ -79,8 +79,13 @@ def score_targets(
         end = 0
         for row, pair in enumerate(batch):
             start, end = end, end + len(targets[pair]) + 1
-            alignment = None if alignments is None else alignments[row][: end - start]
-            scores[pair] = TargetScore.of(log_p_N[start:end], alpha, normalization, alignment)
+            eos = len(sources[pair])
+            alignment = (
+                None
+                if alignments is None
+                else [None if index == eos else index for index in alignments[row][: len(targets[pair])]]
+            )
+            scores[pair] = Hypothesis.scored(targets[pair], log_p_N[start:end], alpha, normalization, alignment)
     return scores
 
 

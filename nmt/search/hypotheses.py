@@ -20,9 +20,14 @@ from nmt.search.settings import Normalization, SearchSettings
 from nmt.special_ids import EOS
 
 
+def length_penalty(length: int, alpha: float, normalization: Normalization = "paper") -> float:
+    """The length penalty: lp(Y) = ((5 + |Y|) / 6)^alpha, or |Y|^alpha, where |Y| counts eos."""
+    return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
+
+
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished translation."""
+    """A translation with its score: one that a search found, or a given one."""
 
     pieces: tuple[int, ...]
     """The ids of the pieces, without eos."""
@@ -30,48 +35,25 @@ class Hypothesis:
     """The log-probability of the pieces and eos, in nats."""
     score: float
     """The log-probability divided by the length penalty. Hypotheses are ranked by their scores."""
-
-
-def length_penalty(length: int, alpha: float, normalization: Normalization = "paper") -> float:
-    """The length penalty: lp(Y) = ((5 + |Y|) / 6)^alpha, or |Y|^alpha, where |Y| counts eos."""
-    return float((length if normalization == "length" else (5 + length) / 6) ** alpha)
-
-
-@dataclass(frozen=True)
-class TargetScore:
-    """The probability of a target given its source."""
-
-    piece_log_probabilities: tuple[float, ...]
-    """The log-probability of each piece given the pieces before it, in nats. The last one is eos."""
-    log_probability: float
-    """The sum of the pieces' log-probabilities."""
-    score: float
-    """The log-probability divided by the length penalty, as in the search."""
-    alignment: tuple[int, ...] | None = None
-    """For each piece and eos, the index from 0 of the source piece with the most attention. The number of source
-    pieces stands for the source's eos. None unless requested."""
+    piece_log_probabilities: tuple[float, ...] | None = None
+    """The log-probability of each piece given the pieces before it, then that of eos; None for one that was found."""
+    alignment: tuple[int | None, ...] | None = None
+    """For each piece, the index from 0 of the source piece with the most attention; None stands for the source's eos.
+    The attribute itself is None if not requested."""
 
     @staticmethod
-    def of(
+    def scored(
+        pieces: Sequence[int],
         piece_log_probabilities: Sequence[float],
         alpha: float,
         normalization: Normalization,
-        alignment: Sequence[int] | None,
-    ) -> TargetScore:
-        """The score of a target whose pieces and eos have these log-probabilities."""
+        alignment: Sequence[int | None] | None = None,
+    ) -> Hypothesis:
+        """The hypothesis of given pieces, which with eos have these log-probabilities."""
         total = math.fsum(piece_log_probabilities)
-        return TargetScore(
-            tuple(piece_log_probabilities),
-            total,
-            total / length_penalty(len(piece_log_probabilities), alpha, normalization),
-            None if alignment is None else tuple(alignment),
-        )
-
-    def aligned_pieces(self, source_length: int) -> tuple[int | None, ...] | None:
-        """The alignment of the pieces, without eos; None for pieces aligned with the source's eos."""
-        if self.alignment is None:
-            return None
-        return tuple(None if index == source_length else index for index in self.alignment[:-1])
+        penalty = length_penalty(len(piece_log_probabilities), alpha, normalization)
+        aligned = None if alignment is None else tuple(alignment)
+        return Hypothesis(tuple(pieces), total, total / penalty, tuple(piece_log_probabilities), aligned)
 
 
 def output_limits(

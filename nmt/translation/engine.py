@@ -11,7 +11,7 @@ from typing import Protocol
 from nmt.config import Config
 from nmt.data.vocab import Vocabulary
 from nmt.option_fields import EngineName, Precision
-from nmt.search.hypotheses import Hypothesis, TargetScore
+from nmt.search.hypotheses import Hypothesis
 from nmt.search.settings import SearchSettings
 from nmt.translation.options import TranslateOptions
 from nmt.translation.results import TranslatedText, one_line
@@ -87,7 +87,7 @@ class Engine(Protocol):
         options: TranslateOptions,
         *,
         alignment: bool,
-    ) -> list[TargetScore]:
+    ) -> list[Hypothesis]:
         """Score each target as the translation of its source.
 
         Args:

@@ -16,7 +16,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.model.transformer import Transformer
 from nmt.option_fields import EngineName, Precision
 from nmt.search.given_targets import alignment_layer, score_targets
-from nmt.search.hypotheses import TargetScore
+from nmt.search.hypotheses import Hypothesis
 from nmt.search.recorded_steps import RecordedSteps
 from nmt.search.settings import BATCH_TOKENS
 from nmt.translation.options import TranslateOptions
@@ -75,7 +75,7 @@ class Ensemble:
         options: TranslateOptions,
         *,
         alignment: bool,
-    ) -> list[TargetScore]:
+    ) -> list[Hypothesis]:
         """As :meth:`nmt.translation.engine.Engine.score`."""
         return score_targets(
             self.models,

@@ -133,18 +133,18 @@ def _aligned_words(scored: ScoredTarget) -> str | None:
         return None
     if scored.alignment is None:  # a side is too long
         return ""
-    return pharaoh(scored.source, scored.source_pieces, scored.target, scored.pieces, scored.alignment)
+    return pharaoh(scored.source, scored.source_pieces, scored.text, scored.pieces, scored.alignment)
 
 
 def _score_object(scored: ScoredTarget, number: int) -> str:
     record = {
         "line": number,
         "source": scored.source,
-        "target": scored.target,
+        "target": scored.text,
         "score": _finite(scored.score),
         "log_probability": _finite(scored.log_probability),
         "pieces": scored.pieces,
-        "piece_log_probabilities": [_finite(value) for value in scored.piece_log_probabilities],
+        "piece_log_probabilities": [_finite(value) for value in scored.piece_log_probabilities or ()],
     }
     if scored.source_pieces is not None:
         record |= {"source_pieces": scored.source_pieces, "alignment": scored.alignment}

@@ -8,32 +8,21 @@ from dataclasses import dataclass
 from nmt.text import normalizer
 from nmt.translation.engine import Engine
 from nmt.translation.options import TranslateOptions, recorded
+from nmt.translation.results import TranslatedText
 from nmt.translation.windows import windows
 
 
 @dataclass(frozen=True)
-class ScoredTarget:
-    """The score of a line as the translation of another."""
+class ScoredTarget(TranslatedText):
+    """A given text, scored as the translation of a line. If a side is longer than the models' positions, its
+    log-probabilities are -inf and it has no alignment."""
 
-    source: str
-    target: str
-    pieces: tuple[str, ...]
-    """The pieces of the target."""
-    piece_log_probabilities: tuple[float, ...]
-    """The log-probability of each piece given the pieces before it, then that of eos. All are -inf if a side is longer
-    than the models' positions."""
-    log_probability: float
-    """The sum of the log-probabilities, in nats."""
-    score: float
-    """The log-probability divided by the length penalty."""
+    source: str = ""
     source_pieces: tuple[str, ...] | None = None
     """The source pieces to which the alignment refers; None if no alignment was requested."""
-    alignment: tuple[int | None, ...] | None = None
-    """For each piece, the index of the source piece with the most attention; None stands for the source's eos. The
-    attribute itself is None if not requested, or if a side is too long."""
 
     def __repr__(self) -> str:
-        return f"ScoredTarget({self.source!r} -> {self.target!r}, score={self.score:.3f})"
+        return f"ScoredTarget({self.source!r} -> {self.text!r}, score={self.score:.3f})"
 
 
 class TargetScorer:
@@ -80,13 +69,14 @@ class TargetScorer:
         scores = self._engine.score(sources, targets, self._options, alignment=alignment)
         return [
             ScoredTarget(
-                *pair,
-                pieces=tuple(vocab.target.pieces(target)),
-                piece_log_probabilities=score.piece_log_probabilities,
-                log_probability=score.log_probability,
-                score=score.score,
+                text=text,
+                pieces=tuple(vocab.target.pieces(hypothesis.pieces)),
+                log_probability=hypothesis.log_probability,
+                score=hypothesis.score,
+                piece_log_probabilities=hypothesis.piece_log_probabilities,
+                alignment=hypothesis.alignment,
+                source=line,
                 source_pieces=tuple(vocab.pieces(source)) if alignment else None,
-                alignment=score.aligned_pieces(len(source)),
             )
-            for pair, source, target, score in zip(pairs, sources, targets, scores, strict=True)
+            for (line, text), source, hypothesis in zip(pairs, sources, scores, strict=True)
         ]

@@ -286,7 +286,7 @@ class Translator:
                 dataclasses.replace(
                     found,
                     piece_log_probabilities=score.piece_log_probabilities,
-                    alignment=score.aligned_pieces(min(len(segment.pieces), self._positions)),
+                    alignment=score.alignment,
                 )
                 for found, score in zip(segment.candidates, scores, strict=False)
             )

@@ -49,11 +49,12 @@ def test_jsonl_is_one_object_for_a_line():
 
 def test_given_targets_are_aligned_too():
     scored = ScoredTarget(
-        "the cat", "die Katze", ("▁die", "▁Kat", "ze"), (-0.5,) * 4, -2.0, -1.0, ("▁the", "▁c", "at"), (0, 2, 1)
-    )
+        "die Katze", ("▁die", "▁Kat", "ze"), -2.0, -1.0, alignment=(0, 2, 1),
+        source="the cat", source_pieces=("▁the", "▁c", "at"),
+    )  # fmt: skip
     assert formatted_score(scored, 1, "text") == ["-1.0\t-2.0\t0-0 1-1"]
     assert formatted_score(scored, 1, "pharaoh") == ["0-0 1-1"]
-    too_long = ScoredTarget("a", "b", ("▁b",), (-float("inf"),) * 2, -float("inf"), -float("inf"), ("▁a",), None)
+    too_long = ScoredTarget("b", ("▁b",), -float("inf"), -float("inf"), source="a", source_pieces=("▁a",))
     assert formatted_score(too_long, 1, "pharaoh") == [""]
 
 

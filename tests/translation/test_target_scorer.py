@@ -31,7 +31,7 @@ def test_a_translation_scores_as_it_did_when_it_was_found():
     scores = [scored for window in windows for scored in window]
     for scored, translation in zip(scores, found, strict=True):
         candidate = translation.candidates[0]
-        assert (scored.source, scored.target, scored.pieces) == (translation.source, candidate.text, candidate.pieces)
+        assert (scored.source, scored.text, scored.pieces) == (translation.source, candidate.text, candidate.pieces)
         assert scored.log_probability == pytest.approx(candidate.log_probability, abs=1e-4)
         assert scored.score == pytest.approx(candidate.score, abs=1e-4)
         assert (scored.source_pieces, scored.alignment) == (translation.source_pieces, candidate.alignment)

@@ -20,7 +20,7 @@ from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
 from nmt.errors import CheckpointError, ConfigError
 from nmt.option_fields import DeviceChoice, EngineName, Precision, PrecisionChoice
 from nmt.packages import require_package
-from nmt.search.hypotheses import Hypothesis, TargetScore, length_penalty, output_limits
+from nmt.search.hypotheses import Hypothesis, length_penalty, output_limits
 from nmt.search.settings import BATCH_TOKENS, BeamTooWideError, SearchSettings
 from nmt.translation.batches import segment_batches
 from nmt.translation.engine import decoded
@@ -124,10 +124,10 @@ class CTranslate2Engine:
         options: TranslateOptions,
         *,
         alignment: bool,
-    ) -> list[TargetScore]:
-        """As :meth:`nmt.translation.engine.Engine.score`. The alignment of eos is always the source's eos."""
-        scored = partial(TargetScore.of, alpha=options.length_penalty, normalization=options.normalization)
-        scores = [scored([-float("inf")] * (len(target) + 1), alignment=None) for target in targets]
+    ) -> list[Hypothesis]:
+        """As :meth:`nmt.translation.engine.Engine.score`."""
+        scored = partial(Hypothesis.scored, alpha=options.length_penalty, normalization=options.normalization)
+        scores = [scored(target, [-float("inf")] * (len(target) + 1)) for target in targets]
         fitting = [
             index
             for index, pair in enumerate(zip(sources, targets, strict=True))
@@ -138,7 +138,7 @@ class CTranslate2Engine:
         log_probabilities = self.log_probabilities(pairs, tokens)
         alignments = self._alignments(pairs, tokens) if alignment else [None] * len(pairs)
         for index, by_piece, aligned in zip(fitting, log_probabilities, alignments, strict=True):
-            scores[index] = scored(by_piece, alignment=aligned)
+            scores[index] = scored(targets[index], by_piece, alignment=aligned)
         return scores
 
     def log_probabilities(
@@ -157,8 +157,8 @@ class CTranslate2Engine:
         )
         return [list(result.log_probs) for result in results]
 
-    def _alignments(self, pairs: Sequence[tuple[list[str], list[str]]], batch_tokens: int) -> list[list[int]]:
-        """For each piece and eos of each target, the source piece with the most attention."""
+    def _alignments(self, pairs: Sequence[tuple[list[str], list[str]]], batch_tokens: int) -> list[list[int | None]]:
+        """For each piece of each target, the source piece with the most attention."""
         if not pairs:
             return []
         sources, targets = map(list, zip(*pairs, strict=True))
@@ -173,8 +173,8 @@ class CTranslate2Engine:
             batch_type="tokens",
         )
         return [
-            [*map(_most_attended, result.attention[0][: len(target)]), len(source)]
-            for source, target, result in zip(sources, targets, results, strict=True)
+            list(map(_most_attended, result.attention[0][: len(target)]))
+            for target, result in zip(targets, results, strict=True)
         ]
 
     def _chosen_device(self, device: DeviceChoice) -> str:
@@ -337,7 +337,7 @@ class CTranslate2Searcher:
         return [hypotheses[: settings.nbest] for hypotheses in ranked]
 
 
-def _most_attended(attention: Sequence[float]) -> int:
-    """The source piece with the most attention. CTranslate2 leaves out that of eos, which is what lacks to 1."""
-    all_of_them = [*attention, 1 - sum(attention)]
-    return max(range(len(all_of_them)), key=all_of_them.__getitem__)
+def _most_attended(attention: Sequence[float]) -> int | None:
+    """The source piece with the most attention; None for eos, which CTranslate2 leaves out: it has the rest to 1."""
+    best = max(range(len(attention)), key=attention.__getitem__, default=None)
+    return None if best is None or attention[best] < 1 - sum(attention) else best
