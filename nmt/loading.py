@@ -1,4 +1,7 @@
-"""The models that a user names, loaded by the engine that the user chooses. torch is imported only if it computes."""
+"""The models that a user names, loaded by the engine that the user chooses.
+
+torch is imported only if it computes, or to convert a model for CTranslate2.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +65,12 @@ class NamedModels:
             NmtError: CTranslate2 is not installed, or cannot express the model.
         """
         if self.engine == "ctranslate2":
-            from nmt.convert.ctranslate2.engine import CTranslate2Engine
-            from nmt.convert.ctranslate2.loading import exported_folder
+            from nmt.convert.ctranslate2.engine import CTranslate2Engine, choose
+            from nmt.convert.ctranslate2.loading import exported_folder, stored_precision
 
-            folder = exported_folder(self.folders[0], report)
-            return CTranslate2Engine(folder, device, precision, threads, begun_in=begun_in)
+            [model] = self.folders
+            chosen, as_chosen = choose(device, precision, begun_in or stored_precision(model))
+            return CTranslate2Engine(exported_folder(model, report), chosen, as_chosen, threads)
         from nmt.device import choose_hardware
         from nmt.translation.ensemble import load_ensemble, product_sizes
 

@@ -86,7 +86,7 @@ def bench_translate(
         against: toolkits from ``PEERS``.
         precisions: our precisions. CTranslate2 uses fp32 and int8 (on a GPU fp32, fp16 and int8), ONNX Runtime fp32
             and int8 (greedily, on a CPU only), transformers fp32 and those of our precisions that are floating point.
-        engines: our engines. ctranslate2 is measured in those of our precisions that it has, else in fp32.
+        engines: our engines. ctranslate2 is measured in fp32 and int8 if these are among our precisions, else in fp32.
         length: pieces of an output, with eos.
         has_random_weights: outputs of an untrained model end anywhere, so nothing is measured at natural length, and
             greedy outputs are compared up to ``length``.

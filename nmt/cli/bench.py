@@ -113,7 +113,7 @@ def translate(
     ] = None,
     set_: Changes = None,
     data: DataSet = None,
-    engine: Annotated[list[EngineChoice] | None, typer.Option(help="Ours; may be repeated.  [torch]")] = None,
+    engine: Annotated[list[EngineChoice] | None, typer.Option(help="Engine of nmt; may be repeated.  [torch]")] = None,
     against: Annotated[
         list[TranslationPeer] | None, typer.Option(help="Measure this peer too, in turn, on the same weights.")
     ] = None,

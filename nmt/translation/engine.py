@@ -19,19 +19,19 @@ from nmt.translation.segment import Segment
 
 
 class Searcher(Protocol):
-    """Finds translations of segments: in batches of similar length, by several workers, within the free memory."""
+    """Finds translations of segments: in batches of similar length, by several workers."""
 
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """Find the candidates of segments.
 
         Raises:
-            BeamTooWideError: a single sentence does not fit into the whole memory.
+            BeamTooWideError: a single sentence does not fit into the memory.
         """
         ...
 
 
 class Engine(Protocol):
-    """A model, or an ensemble of several, in memory."""
+    """A model, or an ensemble of several, that is read."""
 
     @property
     def name(self) -> EngineName:
@@ -75,7 +75,7 @@ class Engine(Protocol):
             workers: the number of batches that are searched at the same time.
 
         Raises:
-            BeamTooWideError: the beam needs more memory than there is.
+            BeamTooWideError: the beam needs more memory than there is, as far as the engine can tell.
             ConfigError: the engine lacks an option.
         """
         ...

@@ -63,11 +63,12 @@ class GuardReport:
                 )
             yield self
 
-    def begin(self, kept: int) -> None:
+    def begin(self, kept: int | None) -> None:
         """Open the file, and keep what an interrupted translation reported.
 
         Args:
-            kept: the size of what it reported, by the journal of the output. Later findings are dropped.
+            kept: the size of what it reported, by the journal of the output; later findings are dropped. None if it
+                wrote no report.
 
         Raises:
             DataError: the file exists and is not a guard report, or does not hold as much.
@@ -76,10 +77,10 @@ class GuardReport:
         if self.path is None:
             return
         self._refuse_foreign()
-        if kept and not self._holds(kept):
+        if kept is None or (kept and not self._holds(kept)):
             raise DataError(
-                f"{self.path}: lacks what the interrupted translation reported: it wrote another file, or this one was "
-                "changed. Give the same --guard-report, or leave it out."
+                f"{self.path}: lacks what the interrupted translation found: it wrote another report or none, or this "
+                "one was changed. Give the same --guard-report, leave it out, or add --fresh."
             )
         # Truncated in place, so that kept records stay on disk even if the process is killed.
         self._stream = open_to_write(self.path, "r+b" if kept else "wb")
@@ -88,10 +89,11 @@ class GuardReport:
             self._stream.seek(kept)
 
     @property
-    def size(self) -> int:
-        """The bytes that are written; 0 without a report, and for a device or a pipe."""
-        is_file = self._stream is not None and self.path is not None and self.path.is_file()
-        return self._stream.tell() if self._stream is not None and is_file else 0
+    def size(self) -> int | None:
+        """The bytes that are written; 0 for a device or a pipe, and None without a report."""
+        if self.path is None or self._stream is None:
+            return None
+        return self._stream.tell() if self.path.is_file() else 0
 
     def add(self, number: int, translation: Translation) -> None:
         """Report a line if its translation looked wrong.

@@ -50,8 +50,8 @@ class Begun:
     """The number of finished translations: of lines, or of paragraphs."""
     bytes: int = 0
     """The size of their output."""
-    report_bytes: int = 0
-    """The size of their guard report."""
+    report_bytes: int | None = 0
+    """The size of their guard report; None if there is none for all of them."""
 
     @staticmethod
     def of(record: Mapping[str, Any]) -> Begun:
@@ -61,16 +61,20 @@ class Begun:
             ValueError: the record is damaged.
         """
         match record.get(_WRITTEN):
-            case {"lines": int(lines), "entries": int(entries), "bytes": int(size), "report_bytes": int(report)}:
-                if min(lines, entries, size, report) >= 0:
-                    return Begun(lines, entries, size, report)
+            case {
+                "lines": int(lines),
+                "entries": int(entries),
+                "bytes": int(size),
+                "report_bytes": int() | None as report,
+            } if min(lines, entries, size, report or 0) >= 0:
+                return Begun(lines, entries, size, report)
         raise ValueError
 
 
 _NOTHING = Begun()
-Note = Callable[[int, int, int], None]
+Note = Callable[[int, int, int | None], None]
 """Notes in the journal that the output of so many input lines and of so many entries is written, and so many bytes of
-their guard report."""
+their guard report (None: there is none)."""
 
 
 def made_with(bundles: Sequence[Path], files: Mapping[str, Path | None], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,7 +317,7 @@ class OutputFile:
         try:
             with completing(self.path, keep=after.bytes) as stream:
 
-                def note(lines: int, entries: int, report_bytes: int) -> None:
+                def note(lines: int, entries: int, report_bytes: int | None) -> None:
                     flush_to_disk(stream, self.partial)  # before the journal says that it is there
                     written = Begun(lines, entries, stream.tell(), report_bytes)
                     _write_record(self.partial_record, begun | _journal(written))

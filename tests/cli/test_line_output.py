@@ -44,7 +44,7 @@ def interrupt(
     *,
     paragraphs: bool = False,
     done: tuple[int, int] = (0, 0),
-    report_bytes: int = 0,
+    report_bytes: int | None = 0,
     **made: str,
 ) -> None:
     """An output of which so many lines and entries are written."""
@@ -116,6 +116,19 @@ def test_a_resumed_output_names_lines_by_their_numbers_in_the_input(tmp_path, mo
     assert shown == [("done", 2, 4), ("done", 3, 4), ("done", 4, 4)]
 
 
+def test_a_report_is_not_continued_after_a_run_without_it(tmp_path):
+    source, output, report = tmp_path / "in", OutputFile(tmp_path / "out"), tmp_path / "report"
+    source.write_text("wrong a\nb\nwrong c\nwrong d\n")
+    copy(source, tmp_path / "all", report=report)
+    found = report.read_bytes()
+    interrupt(output, source, "wrong a\nb\nwrong c\n", done=(3, 3), report_bytes=None)
+    with pytest.raises(DataError, match="lacks what the interrupted translation found"):
+        copy(source, output.path, report=report)
+    assert report.read_bytes() == found
+    copy(source, output.path)
+    assert output.path.read_text() == source.read_text()
+
+
 def test_findings_in_paragraphs_are_named_by_the_first_lines_of_these(tmp_path):
     (tmp_path / "in").write_text("a\nb\n\nwrong\nc\n")
     tally = copy(tmp_path / "in", tmp_path / "out", report=tmp_path / "report", paragraphs=True)
@@ -131,7 +144,7 @@ def test_an_interrupted_output_of_paragraphs_resumes(tmp_path, capsys, lines, en
     source.write_text("\n".join(text) + "\n")
     copy(source, tmp_path / "whole", paragraphs=True, report=tmp_path / "all")
     written = "".join(f"{line}\n" for line in (tmp_path / "whole").read_text().splitlines()[:lines])
-    interrupt(output, source, written, paragraphs=True, done=(lines, entries))
+    interrupt(output, source, written, paragraphs=True, done=(lines, entries), report_bytes=0)
     tally = copy(source, output.path, paragraphs=True, report=report)
     assert output.path.read_text() == (tmp_path / "whole").read_text() == source.read_text()
     assert [json.loads(line)["line"] for line in report.read_text().splitlines()] == ([1, 7] if lines == 0 else [7])

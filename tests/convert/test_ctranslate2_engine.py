@@ -14,8 +14,10 @@ from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.convert.ctranslate2 import loading
 from nmt.convert.ctranslate2.engine import CTranslate2Engine
 from nmt.convert.ctranslate2.loading import exported_folder, model_for_ctranslate2
+from nmt.cores import usable_cores
 from nmt.device import choose_hardware
 from nmt.errors import CheckpointError, ConfigError, NmtError
+from nmt.loading import NamedModels
 from nmt.search.given_targets import score_targets
 from nmt.search.settings import BeamTooWideError
 from nmt.translation.ensemble import load_ensemble
@@ -23,6 +25,7 @@ from nmt.translation.options import TranslateOptions, translate_options
 from nmt.translation.segment import Segment
 from nmt.translation.target_scorer import TargetScorer
 from nmt.translation.translator import Translator
+from nmt.writing import WriteError
 
 pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
 
@@ -115,6 +118,28 @@ def test_outputs_that_were_forced_or_cut_off_have_exact_scores(options, ours, th
         assert segment.candidates[0].log_probability == pytest.approx(score.log_probability, abs=1e-4)
 
 
+def test_an_output_may_end_with_its_prefix(make_bundle, tmp_path, monkeypatch):
+    """CTranslate2 itself would always go on, unless the end is the likeliest piece."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = make_bundle().folder
+    engines = load_ensemble([folder], CPU), CTranslate2Engine(exported_folder(folder, print), threads=1)
+    options = {"lines": ["ki lu me"], "prefixes": ["lu me"], "beam": 8, "nbest": 8, "length_penalty": 0.0}
+    found = [translated(engine, **options)[0] for engine in engines]
+    assert all("lu me" in [candidate.text for candidate in candidates] for candidates in found)
+    assert len({tuple(candidate.pieces) for candidate in found[1]}) == len(found[1])
+    longer = translated(engines[1], **options, min_length=6)[0]
+    assert min(len(candidate.pieces) for candidate in longer) >= 6
+
+
+@pytest.mark.parametrize(
+    "options", [{"min_length": 20}, {"no_repeat_ngram": 1}, {"min_length": 16, "beam": 1}], ids=str
+)
+def test_scores_are_exact_where_pieces_were_not_allowed(options, theirs):
+    for candidates in translated(theirs, lines=LINES[:2], alignment=True, nbest=options.get("beam", 2), **options):
+        for candidate in candidates:
+            assert candidate.log_probability == pytest.approx(sum(candidate.piece_log_probabilities), abs=1e-3)
+
+
 def test_no_ngram_is_repeated(theirs):
     for [candidate] in translated(theirs, no_repeat_ngram=2, max_extra_length=50, min_length=30, beam=2)[:2]:
         pairs = list(itertools.pairwise(candidate.pieces))
@@ -154,7 +179,7 @@ def test_given_targets_are_scored_as_by_torch(ours, theirs):
     [({"sampling": nmt.Sampling()}, "--sample"), ({"diverse_groups": 2}, "--diverse-groups")],
 )
 def test_what_it_lacks_is_refused_by_name(options, name, theirs):
-    with pytest.raises(ConfigError, match=f"CTranslate2 has no .*{name}.*engine torch"):
+    with pytest.raises(ConfigError, match=f"CTranslate2 does not support {name}.*engine torch"):
         translated(theirs, **options)
 
 
@@ -272,6 +297,50 @@ def test_a_folder_of_the_user_is_used_as_it_is_or_refused(bundle, tmp_path):
     (folder / "model.bin").unlink()
     with pytest.raises(CheckpointError, match=r"model\.bin: cannot be read"):
         exported_folder(folder, print)
+
+
+def test_the_stored_weights_of_an_exported_folder_choose_the_precision(bundle, tmp_path):
+    from nmt.convert.exporting import export_model
+
+    export_model(bundle, tmp_path / "int8", to="ctranslate2", quantization="int8")
+    assert NamedModels.of([tmp_path / "int8"], "ctranslate2").load("cpu", "auto", 1).precision == "int8"
+    assert NamedModels.of([tmp_path / "int8"], "ctranslate2").load("cpu", "fp32", 1).precision == "fp32"
+    assert NamedModels.of([bundle], "ctranslate2").load("cpu", "auto", 1).precision == "fp32"
+
+
+def test_a_device_is_refused_before_a_model_is_converted(bundle):
+    reports = []
+    with pytest.raises(ConfigError, match="device 'mps'"):
+        NamedModels.of([bundle], "ctranslate2").load("mps", "auto", 1, report=reports.append)
+    assert reports == []
+
+
+def test_a_damaged_bundle_and_a_foreign_folder_are_one_error(bundle, tmp_path):
+    files = BundleFolder(bundle)
+    files.checksums.write_text("{")
+    with pytest.raises(CheckpointError, match=r"checksums\.json is damaged"):
+        exported_folder(bundle, print)
+    files.checksums.unlink()
+    files.vocab.unlink()
+    with pytest.raises(CheckpointError, match=r"not a complete bundle: vocab\.model is missing"):
+        exported_folder(bundle, print)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign/model.bin").touch()
+    with pytest.raises(CheckpointError, match="a model of CTranslate2 that nmt did not export"):
+        model_for_ctranslate2([tmp_path / "foreign"])
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_do(bundle, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(WriteError, match="Set XDG_CACHE_HOME to another folder, or run `nmt export"):
+        exported_folder(bundle, print)
+
+
+@pytest.mark.parametrize(("variable", "threads"), [("2,1", 2), ("0", usable_cores()), ("3", 3), ("", usable_cores())])
+def test_threads_are_those_of_openmp(variable, threads, theirs, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    assert CTranslate2Engine(theirs._folder).threads == threads
 
 
 def test_several_models_are_refused(bundle):

@@ -52,11 +52,14 @@ def test_a_report_that_lacks_what_was_reported_is_refused(tmp_path):
     content = path.read_bytes()
     for changed in (content[:-1], content[:-1] + b"x", b""):
         path.write_bytes(changed)
-        with pytest.raises(DataError, match="lacks what the interrupted translation reported"):
+        with pytest.raises(DataError, match="lacks what the interrupted translation found"):
             GuardReport(path).begin(kept)
         assert path.read_bytes() == changed
+        with pytest.raises(DataError, match="lacks what the interrupted translation found"):
+            GuardReport(path).begin(None)  # it wrote no report
+        assert path.read_bytes() == changed
     path.unlink()
-    with pytest.raises(DataError, match="lacks what the interrupted translation reported"):
+    with pytest.raises(DataError, match="lacks what the interrupted translation found"):
         GuardReport(path).begin(kept)
 
 

@@ -150,6 +150,7 @@ def certify_export(job: ExportJob) -> Certificate:
     unused = [] if any(target.package in side.software for side in sides) else [not_usable(target.package)]
     return Certificate(
         direction="export",
+        quantization=job.quantization,
         toolkit=target.toolkit,
         version=None,
         software=_software([ours, *sides]),

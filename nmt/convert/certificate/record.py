@@ -62,6 +62,8 @@ class Certificate:
     checks: Sequence[Check] = ()
     remarks: Sequence[str] = field(default_factory=tuple)
     """Known differences between the toolkits that the conversion cannot remove."""
+    quantization: str = ""
+    """The type of the stored weights of an exported model."""
     bundle: Mapping[str, str] = field(default_factory=dict)
     """File of our bundle -> sha256. A certificate is one of these files only."""
 

@@ -1,12 +1,16 @@
 """CTranslate2 as the engine of translating: our pipeline with its search, on an exported folder. torch is not imported.
 
-Its search differs from ours in few things. It drops pad, bos and unk before the softmax, so log-probabilities are a
-little higher. It has no paper's length penalty: hypotheses are found with ``length^alpha`` and reranked.
+Its search differs from ours. It drops pieces that are not allowed before the softmax, so its log-probabilities are
+higher: a little without pad, bos and unk, which are left as they are; much with a minimum length or without repeated
+n-grams, so these hypotheses are scored again. It ends with as many finished hypotheses as the beam is wide. It has no
+paper's length penalty: hypotheses are found with ``length^alpha`` and reranked.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 from collections.abc import Sequence
 from functools import partial
 from importlib import metadata
@@ -36,6 +40,52 @@ _COMPUTE_TYPES: dict[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "
 _FASTEST_ON_GPU: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
 
 
+def choose(
+    device: DeviceChoice, precision: PrecisionChoice, begun_in: Precision | None = None
+) -> tuple[DeviceChoice, Precision]:
+    """Choose where to compute.
+
+    Args:
+        precision: auto is fp32 on a CPU, and on a GPU bf16 or fp16.
+        begun_in: the precision that ``auto`` takes if the device supports it: of an output that was begun, or of the
+            stored weights.
+
+    Raises:
+        ConfigError: the device is not available, or does not support that precision.
+        NmtError: CTranslate2 is not installed.
+    """
+    package = _package()
+    gpus = package.get_cuda_device_count()
+    if device == "mps" or (device == "cuda" and not gpus):
+        raise ConfigError(
+            f"device {device!r} is not available to CTranslate2 here; available: {'cpu, cuda' if gpus else 'cpu'}. "
+            "Use --device auto to choose."
+        )
+    found = device if device != "auto" else "cuda" if gpus else "cpu"
+    supported = package.get_supported_compute_types(found)
+    available = [name for name, compute_type in _COMPUTE_TYPES.items() if compute_type in supported]
+    if precision != "auto" and precision not in available:
+        raise ConfigError(
+            f"--precision {precision}: CTranslate2 has {', '.join(available)} on this {found.replace('cpu', 'CPU')}. "
+            "Use one of them, or the engine torch."
+        )
+    if precision == "auto":
+        preferred: tuple[Precision | None, ...] = (begun_in, *(_FASTEST_ON_GPU if found == "cuda" else ()))
+        return found, next((name for name in preferred if name is not None and name in available), "fp32")
+    return found, precision
+
+
+def _package() -> Any:
+    advice = "Install it: `pip install ctranslate2` (the extra `ctranslate2`), or use the engine torch."
+    return require_package("ctranslate2", "ctranslate2", what="The engine ctranslate2", advice=advice)
+
+
+def _usual_threads() -> int:
+    """``OMP_NUM_THREADS``, else all usable cores."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isascii() and first.isdigit() and int(first) else usable_cores()
+
+
 class CTranslate2Engine:
     """An exported model in CTranslate2: an :class:`~nmt.translation.engine.Engine`."""
 
@@ -51,28 +101,25 @@ class CTranslate2Engine:
         *,
         begun_in: Precision | None = None,
     ) -> None:
-        """Choose where to compute. The model is read when the first segments are searched.
+        """Read the settings and the vocabulary. The model is read when the first segments are searched.
 
         Args:
             folder: a folder that was exported for CTranslate2 and is intact.
-            precision: auto is fp32 on a CPU, and on a GPU bf16 or fp16.
-            begun_in: the precision that an output was begun in; ``auto`` keeps it if the device supports it.
+            device, precision, begun_in: as for :func:`choose`.
+            threads: CPU threads; if not given, ``OMP_NUM_THREADS`` or all usable cores.
 
         Raises:
-            ConfigError: the device is not available, or does not support that precision.
-            NmtError: CTranslate2 is not installed.
+            ConfigError, NmtError: as :func:`choose`.
         """
-        advice = "Install it: `pip install ctranslate2` (the extra `ctranslate2`), or use the engine torch."
-        self._package = require_package("ctranslate2", "ctranslate2", what="The engine ctranslate2", advice=advice)
+        self.device, self.precision = choose(device, precision, begun_in)
         files = BundleFolder(folder)
         self.vocab = Vocabulary.load(files.vocab)
         self.config = read_config(files.config)
         self.positions = self.config.model.max_positions - 1
-        self.device = self._chosen_device(device)
-        self.precision = self._chosen_precision(precision, begun_in)
-        self.threads = threads or int(os.environ.get("OMP_NUM_THREADS") or usable_cores())
+        self.threads = threads or _usual_threads()
         self.vocab.threads = self.vocab.target.threads = self.threads
         self._folder = folder
+        self._opening = threading.Lock()
         self._opened: Any = None
         self._workers = 0
 
@@ -87,31 +134,27 @@ class CTranslate2Engine:
 
         Each worker has its share of the threads, so a model that is open for one batch uses all of them for it.
         """
-        if workers > self._workers:
-            self._opened = None  # frees its memory first
-            try:
-                self._opened = self._package.Translator(
-                    str(self._folder),
-                    device=self.device,
-                    compute_type=_COMPUTE_TYPES[self.precision],
-                    inter_threads=workers,
-                    intra_threads=max(1, self.threads // workers),
-                )
-            except (RuntimeError, ValueError) as error:
-                raise CheckpointError(
-                    f"{self._folder}: CTranslate2 cannot open it ({error}). Export the model again."
-                ) from None
-            self._workers = workers
-        return self._opened
+        with self._opening:
+            if workers > self._workers:
+                self._opened, self._workers = None, 0  # frees its memory first
+                try:
+                    self._opened = _package().Translator(
+                        str(self._folder),
+                        device=self.device,
+                        compute_type=_COMPUTE_TYPES[self.precision],
+                        inter_threads=workers,
+                        intra_threads=max(1, self.threads // workers),
+                    )
+                except (RuntimeError, ValueError) as error:
+                    raise CheckpointError(f"{self._folder}: CTranslate2 cannot open it: {error}") from None
+                self._workers = workers
+            return self._opened
 
     def remarks(self, options: TranslateOptions) -> list[str]:
         """As :meth:`nmt.translation.engine.Engine.remarks`."""
         if options.beam == 1 or not options.length_penalty or options.normalization == "length":
             return []
-        return [
-            "CTranslate2 searches with length^alpha, and its hypotheses are reranked by the paper's length penalty. "
-            "--normalization length makes both the same"
-        ]
+        return ["CTranslate2 searches with length^alpha; its hypotheses are reranked by the paper's length penalty"]
 
     def searcher(self, options: TranslateOptions, workers: int | None = None) -> CTranslate2Searcher:
         """As :meth:`nmt.translation.engine.Engine.searcher`."""
@@ -177,42 +220,16 @@ class CTranslate2Engine:
             for target, result in zip(targets, results, strict=True)
         ]
 
-    def _chosen_device(self, device: DeviceChoice) -> str:
-        gpus = self._package.get_cuda_device_count()
-        if device == "mps" or (device == "cuda" and not gpus):
-            raise ConfigError(
-                f"device {device!r} is not available to CTranslate2 here; available: {'cpu, cuda' if gpus else 'cpu'}. "
-                "Use --device auto to choose."
-            )
-        return device if device != "auto" else "cuda" if gpus else "cpu"
-
-    def _chosen_precision(self, precision: PrecisionChoice, begun_in: Precision | None) -> Precision:
-        supported = self._package.get_supported_compute_types(self.device)
-        available = [name for name, compute_type in _COMPUTE_TYPES.items() if compute_type in supported]
-        if precision == "auto":
-            if begun_in in available:
-                return begun_in
-            return next((name for name in _FASTEST_ON_GPU if name in available and self.device != "cpu"), "fp32")
-        if precision not in available:
-            raise ConfigError(
-                f"--precision {precision}: CTranslate2 has {', '.join(available)} on this {self.device}. Use one of "
-                "them, or the engine torch."
-            )
-        return precision
-
 
 class CTranslate2Searcher:
     """A :class:`~nmt.translation.engine.Searcher` with CTranslate2."""
 
     def __init__(self, engine: CTranslate2Engine, options: TranslateOptions, workers: int | None = None) -> None:
         """Prepare to search; see :meth:`nmt.translation.engine.Engine.searcher`."""
-        lacking = {
-            "sampling that can be repeated (--sample)": options.sampling is not None,
-            "diverse beam search (--diverse-groups)": options.diverse_groups > 1,
-        }
-        for what, is_asked in lacking.items():
+        lacking = {"--sample": options.sampling is not None, "--diverse-groups": options.diverse_groups > 1}
+        for flag, is_asked in lacking.items():
             if is_asked:
-                raise ConfigError(f"CTranslate2 has no {what}. Leave it out, or use the engine torch.")
+                raise ConfigError(f"CTranslate2 does not support {flag}. Leave it out, or use the engine torch.")
         self._engine = engine
         self._workers = Workers(engine.threads, workers, on_cpu=engine.device == "cpu")
         self._batch_tokens = options.batch_tokens or (BATCH_TOKENS if engine.device == "cpu" else _GPU_BATCH_TOKENS)
@@ -228,8 +245,8 @@ class CTranslate2Searcher:
         """Search a batch, in halves if it does not fit into the memory of a GPU."""
         try:
             found = self._found(batch, settings)
-        except RuntimeError as error:
-            if "out of memory" not in str(error):
+        except (RuntimeError, MemoryError) as error:
+            if "out of memory" not in str(error) and not isinstance(error, MemoryError):
                 raise
             if len(batch) == 1:
                 raise BeamTooWideError(
@@ -292,13 +309,19 @@ class CTranslate2Searcher:
             disable_unk=True,
             suppress_sequences=NEVER_EMITTED,
         )
-        return [
+        found = [
             [
                 (pieces, score * length_penalty(len(pieces) + 1, alpha, "length"))
                 for pieces, score in zip(result.hypotheses, result.scores, strict=True)
             ]
             for result in results
         ]
+        for hypotheses, prefix in zip(found, prefixes, strict=True):
+            # After a prefix, the search finds its end only if that is the likeliest piece.
+            is_known = any(pieces == prefix for pieces, _ in hypotheses)
+            if prefix and not is_known and settings.beam > 1 and settings.min_length <= len(prefix):
+                hypotheses.append((prefix, 0.0))
+        return found
 
     def _scored(
         self,
@@ -309,20 +332,20 @@ class CTranslate2Searcher:
     ) -> list[list[Hypothesis]]:
         """The ``nbest`` hypotheses of each segment, best first.
 
-        Those with a prefix, and those that reached the limit, are scored again.
+        Those with a prefix, those that reached the limit, and all where some pieces were not allowed, are scored again.
         """
-        vocab = self._engine.vocab
+        vocab, all_inexact = self._engine.vocab, bool(settings.min_length or settings.no_repeat_ngram)
         inexact = [
             (index, rank)
             for index, (segment, hypotheses, limit) in enumerate(zip(batch, found, limits, strict=True))
             for rank, (pieces, _) in enumerate(hypotheses)
-            if segment.prefix or len(pieces) >= limit
+            if all_inexact or segment.prefix or len(pieces) >= limit
         ]
         pairs = [
             (vocab.pieces(batch[index].pieces[: self._engine.positions]), found[index][rank][0][: limits[index]])
             for index, rank in inexact
         ]
-        exact = dict(zip(inexact, map(sum, self._engine.log_probabilities(pairs)), strict=True))
+        exact = dict(zip(inexact, map(math.fsum, self._engine.log_probabilities(pairs)), strict=True))
 
         def scored(index: int, rank: int, pieces: list[str], log_probability: float) -> Hypothesis:
             ids = tuple(vocab.target.ids(pieces[: limits[index]]))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.convert.certificate.record import Check
+from nmt.convert.ctranslate2.loading import OWN_FILES
 from nmt.convert.ctranslate2.writing import model_settings
 from nmt.convert.exported_files import file_check, read_bytes, settings_check
 from nmt.convert.exported_segmenters import check_segmenters, check_vocabulary, read_pieces_list
 
-_OURS = BundleFolder(Path())
-HOLDS = ("model.bin", "config.json", "*_vocabulary.json", "*.spm", _OURS.config.name, _OURS.vocab.name)
+HOLDS = ("model.bin", "config.json", "*_vocabulary.json", "*.spm", *OWN_FILES)
 
 
 def vocabularies(folder: Path) -> tuple[list[str], list[str]]:
@@ -40,7 +39,5 @@ def check_ctranslate2_files(folder: Path, bundle: Bundle, quantization: str) -> 
 
 def _check_own_files(folder: Path, bundle: Bundle) -> Check:
     """Compare the settings and the vocabulary that our own pipeline reads with those of the bundle."""
-    files, own = BundleFolder(folder), BundleFolder(bundle.folder)
-    pairs = ((files.config, own.config), (files.vocab, own.vocab))
-    differing = [copy.name for copy, original in pairs if read_bytes(copy) != read_bytes(original)]
+    differing = [name for name in OWN_FILES if read_bytes(folder / name) != read_bytes(bundle.folder / name)]
     return file_check("pipeline", differing, "the files of nmt's own pipeline are the bundle's")

@@ -9,13 +9,21 @@ from pathlib import Path
 
 import nmt
 from nmt.cache_folder import default_cache
-from nmt.checkpoint.bundle_files import PARITY_NAME, model_checksums
+from nmt.checkpoint.bundle_files import PARITY_NAME, BundleFolder, model_checksums, verify
 from nmt.checkpoint.describing import models_to_use
 from nmt.config.documents import parse_json
 from nmt.convert.certificate.record import Certificate, certificate_from
 from nmt.convert.ctranslate2.engine import TOOLKIT, CTranslate2Engine
 from nmt.errors import CheckpointError, ConfigError
 from nmt.hashing import sha256_of
+from nmt.locking import exclusive
+from nmt.option_fields import Precision
+from nmt.writing import WriteError
+
+_FILES = BundleFolder(Path())  # only the names are used
+OWN_FILES = (_FILES.config.name, _FILES.vocab.name)
+"""The files of a bundle that an exported folder holds too: settings and vocabulary of our pipeline."""
+_STORED: dict[str, Precision] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "int8": "int8"}
 
 
 def model_for_ctranslate2(named: Sequence[Path]) -> tuple[Path, list[str]]:
@@ -31,6 +39,11 @@ def model_for_ctranslate2(named: Sequence[Path]) -> tuple[Path, list[str]]:
         )
     if named and _certificate(named[0]) is not None:
         return named[0], []
+    if named and (named[0] / "model.bin").is_file():
+        raise CheckpointError(
+            f"{named[0]}: is a model of CTranslate2 that nmt did not export. Name a run, a bundle, or a folder that "
+            "`nmt export --to ctranslate2` wrote."
+        )
     [bundle], remarks = models_to_use(named)
     return bundle, remarks
 
@@ -38,30 +51,55 @@ def model_for_ctranslate2(named: Sequence[Path]) -> tuple[Path, list[str]]:
 def exported_folder(model: Path, report: Callable[[str], None]) -> Path:
     """An intact exported folder of a model. A bundle is converted if the cache folder has no current conversion of it.
 
+    Only what is read is verified: the exported folder, and a bundle when it is converted.
+
     Args:
         model: as from :func:`model_for_ctranslate2`.
         report: called with a message before a bundle is converted.
 
     Raises:
         CheckpointError: the folder or the bundle is damaged, or a check of the conversion failed.
-        NmtError: CTranslate2 is not installed, or cannot express the model.
+        NmtError: CTranslate2 cannot express the model.
         WriteError: the cache folder cannot be written.
     """
     if (certificate := _certificate(model)) is not None:
         if (damage := _damage(model, certificate)) is not None:
             raise CheckpointError(f"{damage} Export the model again.")
         return model
-    checksums = model_checksums(model)
+    try:
+        checksums = model_checksums(model)
+    except (OSError, ValueError):
+        verify(model)  # says what is wrong
+        raise
     digest = hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()
     folder = default_cache() / CTranslate2Engine.name / digest[:16]
-    converted = _certificate(folder)
-    if converted is not None and _is_current(converted, checksums) and _damage(folder, converted) is None:
-        return folder
-    report(f"converting the model for CTranslate2, once, into {folder}")
-    from nmt.convert.exporting import export_model
-
-    export_model(model, folder, to=CTranslate2Engine.name)
+    if not _is_current(folder, checksums):
+        try:
+            _convert(model, folder, checksums, report)
+        except WriteError as error:
+            then = "Set XDG_CACHE_HOME to another folder, or run `nmt export --to ctranslate2` and give its folder."
+            raise error.changed(then=then) from error
     return folder
+
+
+def stored_precision(model: Path) -> Precision | None:
+    """The precision of the weights in a folder that the user exported; None for a bundle."""
+    certificate = _certificate(model)
+    return None if certificate is None else _STORED.get(certificate.quantization)
+
+
+def _convert(model: Path, folder: Path, checksums: dict[str, str], report: Callable[[str], None]) -> None:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError.of(error, folder.parent) from None
+    with exclusive(folder.with_name(f".{folder.name}.converting")):
+        if _is_current(folder, checksums):  # another process was faster
+            return
+        report(f"converting the model for CTranslate2, once, into {folder}")
+        from nmt.convert.exporting import export_model
+
+        export_model(model, folder, to=CTranslate2Engine.name)
 
 
 def _certificate(folder: Path) -> Certificate | None:
@@ -74,13 +112,19 @@ def _certificate(folder: Path) -> Certificate | None:
     return certificate if is_export else None
 
 
-def _is_current(certificate: Certificate, checksums: dict[str, str]) -> bool:
-    """Whether a conversion was made from a bundle with these checksums, by this version of the program."""
-    return certificate.bundle == checksums and certificate.software.get("nmt") == nmt.__version__
+def _is_current(folder: Path, checksums: dict[str, str]) -> bool:
+    """Whether a folder is an intact conversion of a bundle with these checksums by this version of the program."""
+    certificate = _certificate(folder)
+    if certificate is None or certificate.bundle != checksums or certificate.software.get("nmt") != nmt.__version__:
+        return False
+    return _damage(folder, certificate) is None
 
 
 def _damage(folder: Path, certificate: Certificate) -> str | None:
     """A message that names the first missing or damaged file; None if the folder is intact."""
+    for name in OWN_FILES:
+        if name not in certificate.files:
+            return f"{folder}: lacks {name}: an earlier version of nmt exported it."
     for name, expected in certificate.files.items():
         try:
             found = sha256_of(folder / name)

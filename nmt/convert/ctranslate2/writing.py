@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from nmt.checkpoint.bundle import Bundle
-from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.config import ModelConfig
+from nmt.convert.ctranslate2.loading import OWN_FILES
 from nmt.convert.exported_segmenters import pieces_of, write_segmenters
 from nmt.convert.expressible import ATTENTION, check_expressible
 from nmt.data.vocab import SPECIAL_PIECES, Vocabulary
@@ -45,9 +45,8 @@ def write_ctranslate2(bundle: Bundle, folder: Path, quantization: str = "float32
     with writing(folder):
         spec.save(str(folder))
     write_segmenters(bundle.vocab, folder)
-    own, copies = BundleFolder(bundle.folder), BundleFolder(folder)
-    for original, copy in ((own.config, copies.config), (own.vocab, copies.vocab)):
-        write_file(copy, original.read_bytes())
+    for name in OWN_FILES:
+        write_file(folder / name, (bundle.folder / name).read_bytes())
 
 
 def model_settings(model: ModelConfig) -> dict[str, object]:
