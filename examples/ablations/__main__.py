@@ -19,7 +19,7 @@ from nmt.checkpoint.averaging import average, last_checkpoints
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
 from nmt.errors import ConfigError, NmtError
-from nmt.evaluation import score
+from nmt.evaluation.metrics import score
 from nmt.reports.text_table import TextTable
 from nmt.text import read_lines, sentence_length
 

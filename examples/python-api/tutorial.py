@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import nmt
-from nmt.evaluation import compare, score
+from nmt.evaluation.metrics import make_metric, score
+from nmt.evaluation.significance import evaluate
 from nmt.text import read_lines
 
 
@@ -39,11 +40,11 @@ def main(data: Path, runs: list[str]) -> None:
             print(f"No ensemble: {error}")
         else:
             systems["ensemble"] = [translation.text for translation in ensemble.translate(sources)]
-        [comparison] = compare(systems, [references], ["bleu"], target_lang=first.target_lang)
+        scores = evaluate(systems, [references], [make_metric("bleu", first.target_lang)])
         print(f"Paired bootstrap against {runs[0]}:")
-        for system in comparison.systems:
-            p_value = "baseline" if system.p_value is None else f"p = {system.p_value:.4f}"
-            print(f"  {system.value:6.2f}  {p_value}  {system.system}")
+        for system, [bleu] in scores.items():
+            p_value = "baseline" if bleu.p_bootstrap is None else f"p = {bleu.p_bootstrap:.4f}"
+            print(f"  {bleu.value:6.2f}  {p_value}  {system}")
 
     # Two other searches: greedy, and one with scores that favour longer outputs.
     greedy = [translation.text for translation in first.translate(sources, beam=1)]

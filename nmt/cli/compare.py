@@ -12,8 +12,8 @@ import typer
 from nmt.option_fields import STREAMS
 
 if TYPE_CHECKING:
-    from nmt.evaluation import TokenizerName
     from nmt.evaluation.differences import ParallelTexts
+    from nmt.evaluation.metrics import TokenizerName
 
 # Progress is shown after this many lines of training text.
 _LINES = 10_000
@@ -64,8 +64,8 @@ def compare(
     from nmt.cli.console import notice, warn, write_stdout
     from nmt.cli.score import reference_language, warn_of_language
     from nmt.errors import ConfigError
-    from nmt.evaluation import hypothesis_warnings, tokenizer_warnings
     from nmt.evaluation.differences import find_differences, parallel_texts
+    from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
     from nmt.reports.comparison_page import check_comparison_page, write_comparison
     from nmt.reports.comparison_tables import ComparedFiles
     from nmt.reports.comparison_text import comparison_json, comparison_text

@@ -21,7 +21,7 @@ from nmt.cli.app import app
 from nmt.config import option_layer, setting_layer
 from nmt.convert.given import Given
 from nmt.errors import DataError
-from nmt.evaluation import Score
+from nmt.evaluation.metrics import Score
 from nmt.option_fields import option_fields
 from nmt.reports.comparison_tables import ComparedFiles
 from nmt.search.settings import Sampling
@@ -46,7 +46,7 @@ TRAINING = {
     "nmt.cli.training_view.summary_lines": [],
 }
 AVERAGE = {f"{AVERAGING}.{which}_checkpoints": [Path("c1"), Path("c2")] for which in ("last", "best", "named")}
-SCORING = {f"{EVALUATION}.learned_metrics": {}}
+SCORING = {f"{EVALUATION}.learned_metrics.learned_metrics": {}}
 COMPARISON = {
     "nmt.data.manifest.read_manifest": MagicMock(target_lang="de"),
     f"{DIFFERENCES}.parallel_texts": "the texts",
@@ -218,8 +218,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (
         "score h --reference r1 --reference r2 --metric chrf --metric bleu --tokenize char --lowercase --paper-bleu "
         "--target-lang de --source s",
-        {**SCORING, f"{EVALUATION}.score": MagicMock(signature="tok:char")},
-        f"{EVALUATION}.paper_bleu",
+        {**SCORING, f"{EVALUATION}.metrics.score": MagicMock(signature="tok:char")},
+        f"{EVALUATION}.paper_bleu.paper_bleu",
         {
             "learned_metrics.source": ["s"],
             "score.metric": ["chrf", "bleu"],
@@ -234,7 +234,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (
         "score h --test-set wmt14 --langpair en-de --cache c --mirror m --offline --sheet --lowercase --tokenize char",
         {**SCORING, "nmt.corpora.testsets.fetch_test_set": MagicMock(references=[["r"]], source=["s"])},
-        f"{EVALUATION}.score_sheet",
+        f"{EVALUATION}.score_sheet.score_sheet",
         {
             "fetch_test_set.name": "wmt14",
             "fetch_test_set.langpair": "en-de",
@@ -253,31 +253,33 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "score h h2 --reference r1 --reference r2 --metric chrf --metric bleu --tokenize char --lowercase "
         "--target-lang de",
         {
-            f"{EVALUATION}.learned_metrics": {"comet": "its model"},
-            f"{EVALUATION}.score": MagicMock(signature="tok:char"),
+            f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
+            f"{EVALUATION}.metrics.score": MagicMock(signature="tok:char"),
+            f"{EVALUATION}.metrics.make_metric": "a metric",
         },
-        f"{EVALUATION}.compare",
+        f"{EVALUATION}.significance.evaluate",
         {
-            "compare.systems": {"h": ["h"], "h2": ["h2"]},
-            "compare.references": [["r1"], ["r2"]],
-            "compare.metrics": ["chrf", "bleu"],
-            "compare.target_lang": "de",
-            "compare.tokenize": "char",
-            "compare.lowercase": True,
-            "compare.learned": {"comet": "its model"},
+            "make_metric.metric": ["chrf", "bleu"],
+            "make_metric.target_lang": "de",
+            "make_metric.tokenize": "char",
+            "make_metric.lowercase": True,
+            "make_metric.learned": {"comet": "its model"},
+            "evaluate.systems": {"h": ["h"], "h2": ["h2"]},
+            "evaluate.references": [["r1"], ["r2"]],
+            "evaluate.metrics": ["a metric", "a metric"],
         },
     ),
     (
         "score h --reference r1 --metric chrf --metric bleu --paper-bleu --tokenize char --lowercase --target-lang de "
         "--json --sentence-scores",
         {
-            f"{EVALUATION}.learned_metrics": {"comet": "its model"},
+            f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
             f"{EVALUATION}.learned_metrics.model_records": {"comet": "its record"},
             "nmt.lineage.outputs.score_lineage": {},
-            f"{EVALUATION}.score": Score("a score", 1.0, "tok:char", ""),
-            f"{EVALUATION}.paper_bleu": Score("paper BLEU", 1.0, "", ""),
+            f"{EVALUATION}.metrics.score": Score("a score", 1.0, "tok:char", ""),
+            f"{EVALUATION}.paper_bleu.paper_bleu": Score("paper BLEU", 1.0, "", ""),
         },
-        f"{EVALUATION}.sentence_scores",
+        f"{EVALUATION}.metrics.sentence_scores",
         {
             "score_lineage.hypotheses": [Path("h")],
             "score_lineage.references": [Path("r1")],
@@ -301,7 +303,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (
         "score h --reference r --metric comet --metric bleurt --comet-model c --bleurt-model b --source s",
         {},
-        f"{EVALUATION}.learned_metrics",
+        f"{EVALUATION}.learned_metrics.learned_metrics",
         {
             "learned_metrics.names": ["comet", "bleurt"],
             "learned_metrics.comet_model": Path("c"),

@@ -42,7 +42,8 @@ from nmt.data.manifest import DATA_SET, newest_data_set, read_manifest, recorded
 from nmt.data.shards import ParallelShards, are_current
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
-from nmt.evaluation import hypothesis_warnings, score, tokenizer_warnings
+from nmt.evaluation.metrics import score
+from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 from nmt.model.transformer import Transformer
 from nmt.reports.run_report import run_report
 from nmt.text import count_lines, read_lines, read_parallel

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.evaluation import compare, learned_metrics, score, score_sheet, sentence_scores
-from nmt.evaluation.learned_metrics import model_name
-from nmt.evaluation.segment_mean import SegmentMean
+from nmt.evaluation.learned_metrics import Comet, learned_metrics, model_name
+from nmt.evaluation.metrics import score, sentence_scores
+from nmt.evaluation.score_sheet import score_sheet
+from nmt.evaluation.significance import evaluate
 from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
 
 SOURCE = ["the house is old", "a dog sleeps", "rain"]
@@ -78,9 +79,8 @@ def test_a_model_without_references_looks_at_the_source(doubles, tmp_path):
 
 def test_systems_are_compared_by_sacrebleus_tests(learned):
     """The oracle is the test by hand: paired resampling of the segments, with sacreBLEU's seed."""
-    [compared] = compare({"good": GOOD, "bad": BAD}, [REFERENCE], ["comet"], learned=learned)
-    good, bad = compared.systems
-    assert good.p_value is None
+    [good], [bad] = evaluate({"good": GOOD, "bad": BAD}, [REFERENCE], [learned["comet"]]).values()
+    assert good.p_bootstrap is None
     assert good.value > bad.value
     values = {name: learned["comet"].segment_scores(lines, [REFERENCE]) for name, lines in (("g", GOOD), ("b", BAD))}
     rng = np.random.default_rng(12345)
@@ -90,37 +90,39 @@ def test_systems_are_compared_by_sacrebleus_tests(learned):
     assert bad.mean == pytest.approx(means.mean(), abs=1e-4)
     centred = differences - differences.mean()
     expected = (np.sum(np.abs(centred) > good.value - bad.value) + 1) / 1_001
-    assert bad.p_value == pytest.approx(expected, abs=0.002)
-    assert "bs:1000" in compared.signature
+    assert bad.p_bootstrap == pytest.approx(expected, abs=0.002)
+    assert good.signature.endswith("|version:unbabel-comet|seed:12345|bs:1000")
 
 
-def test_randomisation_compares_means_with_means():
+def test_randomisation_compares_means_with_means(doubles, tmp_path, monkeypatch):
     """The oracle is the test by hand: the scores of each segment change sides or not, with sacreBLEU's seed."""
     references = [f"line {number}" for number in range(30)]
     systems = {"old": [f"old {line}" for line in references], "new": [f"new {line}" for line in references]}
     rng = np.random.default_rng(1)
     scores = dict(zip(systems["old"], rng.uniform(60, 90, 30), strict=True))
     scores |= {new: scores[old] + 1 for old, new in zip(*systems.values(), strict=True)}
-    metric = SegmentMean("COMET", {}, lambda lines, _: [scores[line] for line in lines])
-    learned, trials = {"comet": metric}, 500
-    sheet = score_sheet(systems, [references], references_name="ref", samples=50, trials=trials, learned=learned)
+    monkeypatch.setattr(Comet, "_predict", lambda _, lines, reference: [scores[line] / 100 for line in lines])
+    metric, trials = Comet(comet_model(tmp_path / "wmt22"), references), 500
+    [old], [new] = evaluate(systems, [references], [metric], samples=50, trials=trials).values()
+    assert (new.value, old.value) == pytest.approx(
+        [np.mean([scores[line] for line in systems[name]]) for name in ("new", "old")]
+    )
     swaps = np.random.default_rng(12345).integers(2, size=(trials, 30), dtype=bool)
     differences = np.abs(np.where(swaps, 1, -1).mean(axis=1))
     expected = (np.sum(differences > 1) + 1) / (trials + 1)
-    assert sheet.systems[1].scores[-1].p_randomization == pytest.approx(expected)
+    assert new.p_randomization == pytest.approx(expected)
     assert expected < 0.01
 
 
 def test_the_sheet_has_both_and_each_text_is_scored_once(learned, monkeypatch):
     calls = []
-    scorer = learned["comet"].segment_scores._scorer
-    scored = scorer.segment_scores
-    monkeypatch.setattr(scorer, "segment_scores", lambda *texts: calls.append(texts) or scored(*texts))
+    predict = learned["comet"]._predict
+    monkeypatch.setattr(learned["comet"], "_predict", lambda *texts: calls.append(texts) or predict(*texts))
     sheet = score_sheet(
         {"good": GOOD, "bad": BAD}, [REFERENCE], references_name="ref.de", samples=50, trials=50, learned=learned
     )
     assert list(sheet.signatures) == ["BLEU", "chrF2", "TER", "COMET", "BLEURT"]
-    comet = [each.scores[3] for each in sheet.systems]
+    comet = [scores[3] for scores in sheet.systems.values()]
     assert comet[0].value == pytest.approx(score("comet", GOOD, [REFERENCE], learned=learned).value)
     assert comet[0].interval > 0
     assert 0 < comet[1].p_bootstrap <= 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nmt.evaluation.comparison import compare
 from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text
+from nmt.evaluation.metrics import make_metric
+from nmt.evaluation.significance import evaluate
 
 
 @dataclass(frozen=True)
@@ -52,27 +53,19 @@ def totals(texts: ParallelTexts) -> Totals:
 
 
 def _metrics(texts: ParallelTexts) -> tuple[MetricTotal, ...]:
-    a, b = texts.systems
-    found = compare(
-        {"A": a.lines, "B": b.lines},
-        [texts.reference.lines],
-        ["bleu", "chrf"],
-        target_lang=texts.target_lang,
-        tokenize=texts.tokenize,
-    )
-    made = []
-    for comparison in found:
-        first, second = comparison.systems
-        made.append(
-            MetricTotal(
-                comparison.name,
-                comparison.signature,
-                (first.value, second.value),
-                (first.interval, second.interval),
-                1.0 if second.p_value is None else second.p_value,
-            )
+    metrics = [make_metric(name, texts.target_lang, tokenize=texts.tokenize) for name in ("bleu", "chrf")]
+    systems = dict(zip("AB", (system.lines for system in texts.systems), strict=True))
+    scores = evaluate(systems, [texts.reference.lines], metrics)
+    return tuple(
+        MetricTotal(
+            a.name,
+            a.signature,
+            (a.value, b.value),
+            (a.interval, b.interval),
+            1.0 if b.p_bootstrap is None else b.p_bootstrap,
         )
-    return tuple(made)
+        for a, b in zip(*scores.values(), strict=True)
+    )
 
 
 def _size(text: Text) -> int:
