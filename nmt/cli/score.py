@@ -181,7 +181,7 @@ def score(
         )
     if sheet:
         made = score_sheet(systems, references, references_name=_named(test_set, langpair, reference or []), **how)
-        for message in tokenizer_warnings(references, _tokenizer_of(made.signatures["BLEU"])):
+        for message in tokenizer_warnings(references, tokenizer_of(made.signatures["BLEU"])):
             warn(message)
         record = sheet_record(made) | {"test_set": test_set, "langpair": langpair, "lineage": lineage}
         write_stdout(_as_json(record) if form == "json" else formatted_sheet(made, form))
@@ -193,7 +193,7 @@ def score(
     }
     if "bleu" in names:
         signature = scores[str(hypothesis[0])][names.index("bleu")].signature
-        for message in tokenizer_warnings(references, _tokenizer_of(signature)):
+        for message in tokenizer_warnings(references, tokenizer_of(signature)):
             warn(message)
     compared: list[tuple[SystemScore, ...]] = []
     if len(systems) > 1:
@@ -238,7 +238,7 @@ def _comparison_record(systems: list[str], scores: Sequence[SystemScore]) -> dic
     return {"name": scores[0].name, "signature": scores[0].signature, "systems": records}
 
 
-def _tokenizer_of(signature: str) -> str:
+def tokenizer_of(signature: str) -> str:
     """sacreBLEU's tokeniser, as its signature names it."""
     return dict(part.split(":", 1) for part in signature.split("|"))["tok"]
 

@@ -23,7 +23,7 @@ from nmt.convert.given import Given
 from nmt.errors import DataError
 from nmt.evaluation.metrics import Score
 from nmt.option_fields import option_fields
-from nmt.reports.comparison_tables import ComparedFiles
+from nmt.reports.comparison_text import ComparedFiles
 from nmt.search.settings import Sampling
 from nmt.translation.options import TranslateOptions
 
@@ -49,10 +49,11 @@ AVERAGE = {f"{AVERAGING}.{which}_checkpoints": [Path("c1"), Path("c2")] for whic
 SCORING = {f"{EVALUATION}.learned_metrics.learned_metrics": {}}
 COMPARISON = {
     "nmt.data.manifest.read_manifest": MagicMock(target_lang="de"),
-    f"{DIFFERENCES}.parallel_texts": "the texts",
+    f"{DIFFERENCES}.parallel_texts.parallel_texts": "the texts",
     "nmt.cli.compare._frequencies": "the counts",
 }
-FOUND = MagicMock(totals=MagicMock(metrics=[MagicMock(signature="tok:char")]))
+FOUND = MagicMock()
+FOUND.totals.metrics.records = [{"signature": "tok:char"}]
 MODEL = {USED: ([Path("m/last")], []), "nmt.checkpoint.describing.describe_model": "m"}
 OPTIONS = MagicMock(guard=True)
 DRAWING = {
@@ -340,7 +341,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "compare h h2 --reference r1 --source s --data d --out o.html --samples 3 --target-lang nl --tokenize char",
-        {**COMPARISON, f"{DIFFERENCES}.find_differences": FOUND},
+        {**COMPARISON, f"{DIFFERENCES}.finding.find_differences": FOUND},
         "nmt.reports.comparison_page.write_comparison",
         {
             "parallel_texts.systems": (["h"], ["h2"]),
@@ -351,6 +352,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "_frequencies.data": Path("d"),
             "_frequencies.language": "nl",
             "find_differences.frequencies": "the counts",
+            "find_differences.counted_in": "the training data d",
             "find_differences.samples": 3,
             "write_comparison.files": ComparedFiles(("h", "h2"), "r1", "s", "d"),
             "write_comparison.path": Path("o.html"),
@@ -358,7 +360,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "compare h h2 --reference r1 --data d --json",
-        {**COMPARISON, f"{DIFFERENCES}.find_differences": FOUND},
+        {**COMPARISON, f"{DIFFERENCES}.finding.find_differences": FOUND},
         "nmt.reports.comparison_text.comparison_json",
         {
             "parallel_texts.target_lang": "de",
