@@ -30,7 +30,7 @@ def main(data: Path, runs: list[str]) -> None:
         translations = model.translate(sources)
         systems[run] = [translation.text for translation in translations]
         suspicious = [translation for translation in translations if translation.guard is not None]
-        bleu = score("bleu", systems[run], [references], target_lang=model.target_lang)
+        bleu = score(make_metric("bleu", model.target_lang), systems[run], [references])
         print(f"{run}: BLEU = {bleu.value:.2f}, {len(suspicious)} translations looked wrong\n  {bleu.signature}")
 
     if len(runs) > 1:
@@ -50,7 +50,7 @@ def main(data: Path, runs: list[str]) -> None:
     greedy = [translation.text for translation in first.translate(sources, beam=1)]
     longer = [translation.text for translation in first.translate(sources, normalization="length", length_penalty=1.0)]
     for name, lines in (("greedy", greedy), ("normalised by length", longer)):
-        print(f"{name}: BLEU = {score('bleu', lines, [references], target_lang=first.target_lang).value:.2f}")
+        print(f"{name}: BLEU = {score(make_metric('bleu', first.target_lang), lines, [references]).value:.2f}")
 
     # Pairs that the model finds least likely are often wrong in the data.
     scored = sorted(first.score(sources, references), key=lambda pair: pair.score)

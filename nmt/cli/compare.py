@@ -13,7 +13,6 @@ from nmt.option_fields import STREAMS
 
 if TYPE_CHECKING:
     from nmt.evaluation.differences.parallel_texts import ParallelTexts
-    from nmt.evaluation.metrics import TokenizerName
 
 # Progress is shown after this many lines of training text.
 _LINES = 10_000
@@ -97,7 +96,7 @@ def compare(
     if data is None:
         found = find_differences(texts, samples=samples)
     else:
-        frequencies = _frequencies(data, language, texts, tokenize)
+        frequencies = _frequencies(data, language, texts)
         found = find_differences(texts, frequencies, counted_in=f"the training data {data}", samples=samples)
     used = tokenizer_of(found.totals.metrics.records[0]["signature"])
     if tokenizer_warnings([references], used):
@@ -121,14 +120,13 @@ def _language_of(data: Path | None) -> str:
     return "" if data is None else read_manifest(data).target_lang
 
 
-def _frequencies(data: Path, language: str, texts: ParallelTexts, tokenize: TokenizerName | None) -> Counter[str]:
+def _frequencies(data: Path, language: str, texts: ParallelTexts) -> Counter[str]:
     """How often the words of the texts occur in the training text of a data set, on the side with their language."""
     from nmt.cli.console import warn
     from nmt.cli.progress_lines import progress_display
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
-    from nmt.evaluation.differences.parallel_texts import tokenizer
-    from nmt.evaluation.differences.word_frequency import count_words, words_of
+    from nmt.evaluation.differences.word_frequency import count_words
     from nmt.languages import primary_language
     from nmt.text import read_lines
 
@@ -150,4 +148,4 @@ def _frequencies(data: Path, language: str, texts: ParallelTexts, tokenize: Toke
                     update(f"counting words of {path}", number, total)
                 yield line
 
-        return count_words(lines(), words_of(texts), tokenizer(language, tokenize))
+        return count_words(lines(), texts)

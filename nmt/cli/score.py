@@ -186,8 +186,9 @@ def score(
         record = sheet_record(made) | {"test_set": test_set, "langpair": langpair, "lineage": lineage}
         write_stdout(_as_json(record) if form == "json" else formatted_sheet(made, form))
         return
+    metrics = [make_metric(name, **how) for name in names]
     scores = {
-        system: [score_text(name, lines, references, **how) for name in names]
+        system: [score_text(each, lines, references) for each in metrics]
         + ([score_as_paper(lines, references, target_lang=language)] if paper_bleu else [])
         for system, lines in systems.items()
     }
@@ -197,14 +198,17 @@ def score(
             warn(message)
     compared: list[tuple[SystemScore, ...]] = []
     if len(systems) > 1:
-        evaluated = evaluate(systems, references, [make_metric(name, **how) for name in names])
+        evaluated = evaluate(systems, references, metrics)
         compared = list(zip(*evaluated.values(), strict=True))
     if as_json:
         records: dict[str, list[dict[str, Any]]] = {name: [asdict(s) for s in each] for name, each in scores.items()}
         if with_sentences:
+            for_sentences = [make_metric(name, sentences=True, **how) for name in names]
             for system, hypotheses in systems.items():
-                for name, of_metric in zip(names, records[system], strict=False):  # The paper's BLEU comes last.
-                    of_metric["sentences"] = asdict(sentence_scores(name, hypotheses, references, **how))
+                for each, of_metric in zip(
+                    for_sentences, records[system], strict=False
+                ):  # The paper's BLEU comes last.
+                    of_metric["sentences"] = asdict(sentence_scores(each, hypotheses, references))
         record = {
             "test_set": test_set,
             "langpair": langpair,

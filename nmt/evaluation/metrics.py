@@ -46,60 +46,37 @@ class SentenceScores:
     values: list[float]
 
 
-def score(
-    metric: MetricName,
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    target_lang: str = "",
-    tokenize: TokenizerName | None = None,
-    lowercase: bool = False,
-    learned: Mapping[str, Any] | None = None,
-) -> Score:
+def score(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
     """Score a whole text.
 
     Args:
+        metric: by :func:`make_metric`, or another one of sacreBLEU.
         references: for each reference translation, a list with as many lines as hypotheses.
-        target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a.
-        tokenize: BLEU's tokeniser for any language.
-        lowercase: ignore case; TER always does, COMET and BLEURT never do.
-        learned: COMET and BLEURT, by :func:`nmt.evaluation.learned_metrics.learned_metrics`.
 
     Raises:
         DataError: the numbers of lines differ or are 0.
-        NmtError: the tokeniser is not installed.
     """
-    computer = make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase, learned=learned)
-    return text_score(computer, hypotheses, references)
-
-
-def text_score(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Score a whole text by one of sacreBLEU's metrics; see :func:`score`."""
     check_counts(hypotheses, references)
     result = metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
     detail = result.format(score_only=False).split(" = ", 1)[-1]
     return Score(result.name, float(result.score), metric.get_signature().format(), detail)
 
 
-def sentence_scores(
-    metric: MetricName,
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    target_lang: str = "",
-    tokenize: TokenizerName | None = None,
-    lowercase: bool = False,
-    learned: Mapping[str, Any] | None = None,
-) -> SentenceScores:
-    """Score each sentence by itself, as ``sacrebleu --sentence-level`` does; see :func:`score`."""
+def sentence_scores(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> SentenceScores:
+    """Score each sentence by itself, as ``sacrebleu --sentence-level`` does; see :func:`score`.
+
+    Args:
+        metric: by :func:`make_metric` with ``sentences``.
+    """
+    from nmt.evaluation.learned_metrics import SegmentMean
+
     check_counts(hypotheses, references)
-    computer = make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase, sentences=True, learned=learned)
-    if metric in LEARNED:
-        values = computer.segment_scores(hypotheses, references)
+    if isinstance(metric, SegmentMean):
+        values = metric.segment_scores(hypotheses, references)
     else:
         lines = zip(hypotheses, *references, strict=True)
-        values = [float(computer.sentence_score(line, expected).score) for line, *expected in lines]
-    return SentenceScores(computer.get_signature().format(), values)
+        values = [float(metric.sentence_score(line, expected).score) for line, *expected in lines]
+    return SentenceScores(metric.get_signature().format(), values)
 
 
 def make_metric(
@@ -114,7 +91,11 @@ def make_metric(
     """A metric of sacreBLEU.
 
     Args:
+        target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a.
+        tokenize: BLEU's tokeniser for any language.
+        lowercase: ignore case; TER always does, COMET and BLEURT never do.
         sentences: score single sentences, not a whole text.
+        learned: COMET and BLEURT, by :func:`nmt.evaluation.learned_metrics.learned_metrics`.
 
     Raises:
         NmtError: the tokeniser is not installed, or a learned metric is not loaded.

@@ -14,7 +14,7 @@ from typing import Any
 from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.base import Signature
 
-from nmt.evaluation.metrics import Score, text_score
+from nmt.evaluation.metrics import Score, score
 from nmt.languages import primary_language
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -34,7 +34,7 @@ def paper_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *
     """
     language = primary_language(target_lang)
     metric = PaperBleu("paper BLEU", language, splits_compounds=language in SPLIT_LANGUAGES)
-    return text_score(metric, hypotheses, references)
+    return score(metric, hypotheses, references)
 
 
 class _PaperSignature(Signature):  # type: ignore[misc]

@@ -45,7 +45,7 @@ def score_sheet(
 
     Args:
         systems, references, samples, trials: as for :func:`nmt.evaluation.significance.evaluate`.
-        target_lang, tokenize, lowercase, learned: as for :func:`nmt.evaluation.metrics.score`.
+        target_lang, tokenize, lowercase, learned: as for :func:`nmt.evaluation.metrics.make_metric`.
         references_name: what the sheet calls the references.
 
     Raises:

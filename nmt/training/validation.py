@@ -19,7 +19,7 @@ from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
 from nmt.errors import DataError
-from nmt.evaluation.metrics import score
+from nmt.evaluation.metrics import make_metric, score
 from nmt.model.transformer import Transformer
 from nmt.search.settings import BATCH_TOKENS
 from nmt.text import read_parallel
@@ -108,8 +108,9 @@ class Validator:
         if loss is None or translations is None:
             return None
         references = [target for _, target in self._pairs]
-        language = self._config.data.target_lang
-        bleu = score("bleu", translations, [references], target_lang=language).value if references else None
+        bleu = None
+        if references:
+            bleu = score(make_metric("bleu", self._config.data.target_lang), translations, [references]).value
         samples = [
             {"source": source, "reference": reference, "translation": translation}
             for (source, reference), translation in zip(self._pairs[:SAMPLES], translations, strict=False)

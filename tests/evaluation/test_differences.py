@@ -15,7 +15,7 @@ from nmt.evaluation.differences.copying import MAX_EXAMPLES, copying, names, num
 from nmt.evaluation.differences.finding import find_differences, totals
 from nmt.evaluation.differences.lengths import LENGTHS, RATIOS, bleu_by_length, length_ratios
 from nmt.evaluation.differences.ngrams import ngram_gains
-from nmt.evaluation.differences.parallel_texts import parallel_texts, tokenizer
+from nmt.evaluation.differences.parallel_texts import parallel_texts
 from nmt.evaluation.differences.tables import bucket_of, buckets
 from nmt.evaluation.differences.word_diff import _WORDS, word_diff
 from nmt.evaluation.differences.word_frequency import (
@@ -25,7 +25,7 @@ from nmt.evaluation.differences.word_frequency import (
     words_by_frequency,
     words_of,
 )
-from nmt.evaluation.metrics import score
+from nmt.evaluation.metrics import make_metric, score
 from tests.growth import assert_linear
 
 SOURCE = [
@@ -124,7 +124,7 @@ def test_bleu_by_length_is_that_of_the_lines():
         assert each["lines"] == len(chosen)
         for system, value in zip(texts.systems, each["bleu"], strict=True):
             lines = [system.lines[i] for i in chosen]
-            assert value == score("bleu", lines, [[texts.reference.lines[i] for i in chosen]]).value
+            assert value == score(make_metric("bleu"), lines, [[texts.reference.lines[i] for i in chosen]]).value
         a, b = each["bleu"]
         assert row[1:] == [str(len(chosen)), f"{a:.2f}", f"{b:.2f}", f"{b - a:+z.2f}"]
         assert gain == pytest.approx((b - a) / 100)
@@ -196,7 +196,7 @@ def test_only_wanted_words_are_counted():
     texts = parallel_texts((["the lamp"], ["a cat"]), ["the cat."])
     assert words_of(texts) == {"the", "lamp", "a", "cat", "."}
     lines = iter(["The cat, the cat.", "a lamp-post", ""])
-    assert count_words(lines, words_of(texts), tokenizer("en")) == {"the": 1, "cat": 2, "a": 1, ".": 1}
+    assert count_words(lines, texts) == {"the": 1, "cat": 2, "a": 1, ".": 1}
 
 
 @pytest.mark.parametrize(

@@ -34,18 +34,24 @@ HYPOTHESES = [
 
 def test_figures_are_sacrebleus_own():
     assert (
-        score("bleu", HYPOTHESES, [REFERENCES], target_lang="de").value
+        score(make_metric("bleu", "de"), HYPOTHESES, [REFERENCES]).value
         == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
     )
-    assert score("chrf", HYPOTHESES, [REFERENCES]).value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
-    assert score("ter", HYPOTHESES, [REFERENCES]).value == sacrebleu.corpus_ter(HYPOTHESES, [REFERENCES]).score
+    assert (
+        score(make_metric("chrf"), HYPOTHESES, [REFERENCES]).value
+        == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    )
+    assert (
+        score(make_metric("ter"), HYPOTHESES, [REFERENCES]).value
+        == sacrebleu.corpus_ter(HYPOTHESES, [REFERENCES]).score
+    )
 
 
 def test_signatures_say_what_was_done():
-    signature = score("bleu", HYPOTHESES, [REFERENCES], target_lang="de").signature
+    signature = score(make_metric("bleu", "de"), HYPOTHESES, [REFERENCES]).signature
     assert "tok:13a" in signature
-    assert "nrefs:2" in score("bleu", HYPOTHESES, [REFERENCES, HYPOTHESES]).signature
-    assert "tok:zh" in score("bleu", ["你好吗"], [["你好吗"]], target_lang="zh").signature
+    assert "nrefs:2" in score(make_metric("bleu"), HYPOTHESES, [REFERENCES, HYPOTHESES]).signature
+    assert "tok:zh" in score(make_metric("bleu", "zh"), ["你好吗"], [["你好吗"]]).signature
 
 
 def multi_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> float:
@@ -87,7 +93,7 @@ def test_paper_bleu_equals_the_procedure_step_by_step():
     found = paper_bleu(HYPOTHESES, [REFERENCES], target_lang="de")
     assert found.value == pytest.approx(expected, abs=1e-9)
     assert found.name == "paper BLEU"
-    assert found.value != score("bleu", HYPOTHESES, [REFERENCES], target_lang="de").value
+    assert found.value != score(make_metric("bleu", "de"), HYPOTHESES, [REFERENCES]).value
 
 
 def test_compounds_are_split_for_german_alone():
@@ -107,7 +113,7 @@ def test_without_smoothing_no_match_is_zero():
 )
 def test_unequal_counts_are_refused(hypotheses, references, words):
     with pytest.raises(DataError) as error:
-        score("bleu", ["x"] * hypotheses, [["x"] * references])
+        score(make_metric("bleu"), ["x"] * hypotheses, [["x"] * references])
     for word in words:
         assert word in str(error.value)
 
@@ -126,7 +132,7 @@ def test_systems_are_compared_with_the_first():
     systems = {"base": HYPOTHESES * 20, "same": HYPOTHESES * 20, "gold": REFERENCES * 20}
     [base], [same], [gold] = evaluate(systems, [REFERENCES * 20], [make_metric("bleu", "de")], samples=200).values()
     assert base.p_bootstrap is None
-    assert same.value == base.value == score("bleu", HYPOTHESES * 20, [REFERENCES * 20]).value
+    assert same.value == base.value == score(make_metric("bleu"), HYPOTHESES * 20, [REFERENCES * 20]).value
     assert gold.p_bootstrap is not None
     assert gold.p_bootstrap < 0.01
     assert {score.p_randomization for score in (base, same, gold)} == {None}
@@ -185,7 +191,7 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
         ).stdout  # fmt: skip
 
     theirs = json.loads(command("--format", "json"))
-    ours = score(metric, HYPOTHESES, [REFERENCES], **options)
+    ours = score(make_metric(metric, **options), HYPOTHESES, [REFERENCES])
     assert ours.name == theirs["name"]
     assert ours.value == pytest.approx(theirs["score"], abs=1e-8)
     keys = ["nrefs", "case", "eff", "tok", "nc", "nw", "space", "norm", "punct", "asian", "smooth", "version"]
@@ -193,7 +199,7 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
         key: str(theirs[key]) for key in keys if key in theirs
     }
 
-    sentences = sentence_scores(metric, HYPOTHESES, [REFERENCES], **options)
+    sentences = sentence_scores(make_metric(metric, sentences=True, **options), HYPOTHESES, [REFERENCES])
     lines = command("--sentence-level").splitlines()
     for line, value in zip(lines, sentences.values, strict=True):
         assert line.startswith(f"{ours.name}|{sentences.signature} = {value:.9f}")
@@ -201,8 +207,8 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
 
 @pytest.mark.parametrize("code", ["zh", "zh_CN", "zh-TW", "zh-Hans", "zho_Hans", "cmn"])
 def test_the_tokeniser_goes_by_the_language_whatever_its_region(code):
-    assert "tok:zh" in score("bleu", ["你好吗"], [["你好吗"]], target_lang=code).signature
-    assert "asian:yes" in score("ter", ["你好吗"], [["你好吗"]], target_lang=code).signature
+    assert "tok:zh" in score(make_metric("bleu", code), ["你好吗"], [["你好吗"]]).signature
+    assert "asian:yes" in score(make_metric("ter", code), ["你好吗"], [["你好吗"]]).signature
 
 
 def test_paper_bleu_takes_a_regional_code():
@@ -237,7 +243,7 @@ def test_tokenisers_that_are_not_there_are_one_clear_error(monkeypatch, tmp_path
 
     monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
     with pytest.raises(NmtError, match=r"^the tokeniser ja-mecab is not installed: pip install 'sacrebleu\[ja\]'"):
-        score("bleu", ["猫"], [["猫"]], target_lang="ja-JP")
+        score(make_metric("bleu", "ja-JP"), ["猫"], [["猫"]])
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
     with pytest.raises(NmtError, match=r"flores200 needs .*models.*Fetch it from http"):
-        score("bleu", ["a"], [["a"]], tokenize="flores200")
+        score(make_metric("bleu", tokenize="flores200"), ["a"], [["a"]])

@@ -7,7 +7,7 @@ import torch
 
 from nmt.data.vocab import Vocabulary
 from nmt.device import choose_hardware
-from nmt.evaluation.metrics import score
+from nmt.evaluation.metrics import make_metric, score
 from nmt.model.transformer import Transformer
 from nmt.training.validation import Validator
 from nmt.translation.ensemble import Ensemble
@@ -44,7 +44,7 @@ def test_bleu_is_tokenised_for_the_target_language(settled, reversed_words, tmp_
             pass
 
     expected, other = (
-        score("bleu", translations, [references], target_lang=language).value for language in (target, source)
+        score(make_metric("bleu", language), translations, [references]).value for language in (target, source)
     )
     assert validator.validate(Model()).bleu == expected != other
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nmt.evaluation.differences.parallel_texts import ParallelTexts
-from nmt.evaluation.metrics import sentence_scores
+from nmt.evaluation.metrics import make_metric, sentence_scores
 
 SAMPLES = 5
 """The default number of sentences per system."""
@@ -45,7 +45,8 @@ def changed_sentences(texts: ParallelTexts, samples: int = SAMPLES) -> ChangedSe
     if not changed:
         return ChangedSentences([], [], (0, 0))
     references = [[texts.reference.lines[line] for line in changed]]
-    scores = (sentence_scores("chrf", [lines[line] for line in changed], references).values for lines in (a, b))
+    metric = make_metric("chrf", sentences=True)
+    scores = (sentence_scores(metric, [lines[line] for line in changed], references).values for lines in (a, b))
     chrf = dict(zip(changed, zip(*scores, strict=True), strict=True))
     gains = {line: of_b - of_a for line, (of_a, of_b) in chrf.items()}
     for_a = sorted((line for line in gains if gains[line] < 0), key=lambda line: gains[line])

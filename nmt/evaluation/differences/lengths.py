@@ -27,10 +27,7 @@ def bleu_by_length(texts: ParallelTexts) -> Table:
         if not chosen:
             continue
         reference, *systems = ([text.lines[line] for line in chosen] for text in (texts.reference, *texts.systems))
-        a, b = (
-            score("bleu", lines, [reference], target_lang=texts.target_lang, tokenize=texts.tokenize).value
-            for lines in systems
-        )
+        a, b = (score(texts.bleu, lines, [reference]).value for lines in systems)
         table.rows.append([bucket.label, f"{len(chosen):,}", f"{a:.2f}", f"{b:.2f}", f"{b - a:+z.2f}"])
         table.records.append({"bucket": bucket, "lines": len(chosen), "bleu": (a, b)})
         table.gains.append((b - a) / 100)

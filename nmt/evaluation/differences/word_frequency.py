@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text, Tokenize
+from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text, tokens_of
 from nmt.evaluation.differences.tables import Table, bucket_of, buckets
 
 FREQUENCIES = buckets(0, 1, 2, 6, 21, 101, 1_001)
@@ -17,11 +17,12 @@ def words_of(texts: ParallelTexts) -> frozenset[str]:
     return frozenset(word for text in (texts.reference, *texts.systems) for tokens in text.tokens for word in tokens)
 
 
-def count_words(lines: Iterable[str], wanted: frozenset[str], tokenize: Tokenize) -> Counter[str]:
-    """How often each wanted word occurs in a text of any size: memory grows with the wanted words alone."""
+def count_words(lines: Iterable[str], texts: ParallelTexts) -> Counter[str]:
+    """How often the words of compared texts occur in a text of any size: memory grows with these words alone."""
+    wanted = words_of(texts)
     counts: Counter[str] = Counter()
     for line in lines:
-        counts.update(token for token in tokenize(line) if token in wanted)
+        counts.update(token for token in tokens_of(line, texts.bleu) if token in wanted)
     return counts
 
 
