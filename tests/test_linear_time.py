@@ -19,7 +19,7 @@ from nmt.corpora.sources import _ted_segments
 from nmt.corpora.testsets import segments
 from nmt.data.vocab import train_vocabulary
 from nmt.evaluation.metrics import make_metric
-from nmt.evaluation.paper_bleu import paper_tokenizer
+from nmt.evaluation.paper_bleu import moses_tokenizer
 from nmt.sentences import sentences
 from nmt.text import comparison_key, normalizer
 from nmt.translation import long_lines as splitting
@@ -117,7 +117,7 @@ def test_words_of_pieces_and_the_guard(unit):
 @pytest.mark.parametrize("unit", [".", "a", "a ", ",", "a-", "a.", "&amp;", "'", "1,", " ", "\u0301", "。", "ab.c "])
 @pytest.mark.parametrize(("language", "length"), [("de", 250), *(slowly(code, 1_000) for code in ("en", "de", "fr"))])
 def test_the_papers_tokenizer(language, length, unit):
-    assert_linear(paper_tokenizer(language), unit, length, begin="a", end="b")
+    assert_linear(moses_tokenizer(language, splits_compounds=language == "de"), unit, length, begin="a", end="b")
 
 
 @pytest.mark.parametrize("unit", [".", "a", "a ", ",", "1-", "&quot;", "'s ", " ", "。", "あ", "\u0301"])

@@ -19,7 +19,7 @@ from nmt.checkpoint.averaging import average, last_checkpoints
 from nmt.data.data_folder import DataFolder
 from nmt.data.manifest import read_manifest
 from nmt.errors import ConfigError, NmtError
-from nmt.evaluation import score
+from nmt.evaluation.metrics import make_metric, score
 from nmt.reports.text_table import TextTable
 from nmt.text import read_lines, sentence_length
 
@@ -50,7 +50,7 @@ class Text:
         """BLEU of translations of all lines, or of the chosen ones among them."""
         chosen = list(range(len(self.references)) if lines is None else lines)
         hypotheses, references = ([texts[line] for line in chosen] for texts in (translations, self.references))
-        return score("bleu", hypotheses, [references], target_lang=self.language).value
+        return score(make_metric("bleu", self.language), hypotheses, [references]).value
 
 
 @app.command()

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import nmt
-from nmt.evaluation import compare, score
+from nmt.evaluation.metrics import make_metric, score
+from nmt.evaluation.significance import evaluate
 from nmt.text import read_lines
 
 
@@ -29,7 +30,7 @@ def main(data: Path, runs: list[str]) -> None:
         translations = model.translate(sources)
         systems[run] = [translation.text for translation in translations]
         suspicious = [translation for translation in translations if translation.guard is not None]
-        bleu = score("bleu", systems[run], [references], target_lang=model.target_lang)
+        bleu = score(make_metric("bleu", model.target_lang), systems[run], [references])
         print(f"{run}: BLEU = {bleu.value:.2f}, {len(suspicious)} translations looked wrong\n  {bleu.signature}")
 
     if len(runs) > 1:
@@ -39,17 +40,17 @@ def main(data: Path, runs: list[str]) -> None:
             print(f"No ensemble: {error}")
         else:
             systems["ensemble"] = [translation.text for translation in ensemble.translate(sources)]
-        [comparison] = compare(systems, [references], ["bleu"], target_lang=first.target_lang)
+        scores = evaluate(systems, [references], [make_metric("bleu", first.target_lang)])
         print(f"Paired bootstrap against {runs[0]}:")
-        for system in comparison.systems:
-            p_value = "baseline" if system.p_value is None else f"p = {system.p_value:.4f}"
-            print(f"  {system.value:6.2f}  {p_value}  {system.system}")
+        for system, [bleu] in scores.items():
+            p_value = "baseline" if bleu.p_bootstrap is None else f"p = {bleu.p_bootstrap:.4f}"
+            print(f"  {bleu.value:6.2f}  {p_value}  {system}")
 
     # Two other searches: greedy, and one with scores that favour longer outputs.
     greedy = [translation.text for translation in first.translate(sources, beam=1)]
     longer = [translation.text for translation in first.translate(sources, normalization="length", length_penalty=1.0)]
     for name, lines in (("greedy", greedy), ("normalised by length", longer)):
-        print(f"{name}: BLEU = {score('bleu', lines, [references], target_lang=first.target_lang).value:.2f}")
+        print(f"{name}: BLEU = {score(make_metric('bleu', first.target_lang), lines, [references]).value:.2f}")
 
     # Pairs that the model finds least likely are often wrong in the data.
     scored = sorted(first.score(sources, references), key=lambda pair: pair.score)

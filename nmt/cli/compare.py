@@ -12,8 +12,7 @@ import typer
 from nmt.option_fields import STREAMS
 
 if TYPE_CHECKING:
-    from nmt.evaluation import TokenizerName
-    from nmt.evaluation.differences import ParallelTexts
+    from nmt.evaluation.differences.parallel_texts import ParallelTexts
 
 # Progress is shown after this many lines of training text.
 _LINES = 10_000
@@ -62,13 +61,13 @@ def compare(
     Example: nmt compare base.de new.de --reference test.de --source test.en --out comparison.html
     """
     from nmt.cli.console import notice, warn, write_stdout
-    from nmt.cli.score import reference_language, warn_of_language
+    from nmt.cli.score import reference_language, tokenizer_of, warn_of_language
     from nmt.errors import ConfigError
-    from nmt.evaluation import hypothesis_warnings, tokenizer_warnings
-    from nmt.evaluation.differences import find_differences, parallel_texts
+    from nmt.evaluation.differences.finding import find_differences
+    from nmt.evaluation.differences.parallel_texts import parallel_texts
+    from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
     from nmt.reports.comparison_page import check_comparison_page, write_comparison
-    from nmt.reports.comparison_tables import ComparedFiles
-    from nmt.reports.comparison_text import comparison_json, comparison_text
+    from nmt.reports.comparison_text import ComparedFiles, comparison_json, comparison_text
     from nmt.text import STDIN, read_lines
 
     if as_json and out is not None:
@@ -94,9 +93,12 @@ def compare(
     for path, lines in ((a, lines_a), (b, lines_b)):
         for message in hypothesis_warnings(lines, [references]):
             warn(f"{path}: {message}")
-    frequencies = None if data is None else _frequencies(data, language, texts, tokenize)
-    found = find_differences(texts, frequencies, samples=samples)
-    used = dict(part.split(":", 1) for part in found.totals.metrics[0].signature.split("|"))["tok"]
+    if data is None:
+        found = find_differences(texts, samples=samples)
+    else:
+        frequencies = _frequencies(data, language, texts)
+        found = find_differences(texts, frequencies, counted_in=f"the training data {data}", samples=samples)
+    used = tokenizer_of(found.totals.metrics.records[0]["signature"])
     if tokenizer_warnings([references], used):
         warn(
             f"the tokeniser {used} does not split the script of the reference, so words cannot be counted. Name the "
@@ -118,13 +120,13 @@ def _language_of(data: Path | None) -> str:
     return "" if data is None else read_manifest(data).target_lang
 
 
-def _frequencies(data: Path, language: str, texts: ParallelTexts, tokenize: TokenizerName | None) -> Counter[str]:
+def _frequencies(data: Path, language: str, texts: ParallelTexts) -> Counter[str]:
     """How often the words of the texts occur in the training text of a data set, on the side with their language."""
     from nmt.cli.console import warn
     from nmt.cli.progress_lines import progress_display
     from nmt.data.data_folder import DataFolder
     from nmt.data.manifest import read_manifest
-    from nmt.evaluation.differences import count_words, tokenizer, words_of
+    from nmt.evaluation.differences.word_frequency import count_words
     from nmt.languages import primary_language
     from nmt.text import read_lines
 
@@ -146,4 +148,4 @@ def _frequencies(data: Path, language: str, texts: ParallelTexts, tokenize: Toke
                     update(f"counting words of {path}", number, total)
                 yield line
 
-        return count_words(lines(), words_of(texts), tokenizer(language, tokenize))
+        return count_words(lines(), texts)

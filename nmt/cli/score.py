@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import typer
 
@@ -12,8 +13,8 @@ from nmt.cli.options import Mirrors, Offline
 
 if TYPE_CHECKING:
     from nmt.corpora.testsets import TestSet
-    from nmt.evaluation import Comparison, MetricName, Score, ScoreSheet, TokenizerName
-    from nmt.reports.score_sheet_forms import SheetForm
+    from nmt.evaluation.metrics import MetricName, Score, TokenizerName
+    from nmt.evaluation.significance import SystemScore
 
 
 class Metric(StrEnum):
@@ -90,18 +91,14 @@ def score(
 
     from nmt.cli.console import warn, write_stdout
     from nmt.errors import ConfigError, DataError
-    from nmt.evaluation import (
-        check_counts,
-        compare,
-        hypothesis_warnings,
-        learned_metrics,
-        sentence_scores,
-        tokenizer_warnings,
-    )
-    from nmt.evaluation import paper_bleu as score_as_paper
-    from nmt.evaluation import score as score_text
-    from nmt.evaluation import score_sheet as make_sheet
-    from nmt.evaluation.learned_metrics import LEARNED, check_one_reference, model_records
+    from nmt.evaluation.learned_metrics import check_one_reference, learned_metrics, model_records
+    from nmt.evaluation.metrics import LEARNED, check_counts, make_metric, sentence_scores
+    from nmt.evaluation.metrics import score as score_text
+    from nmt.evaluation.paper_bleu import paper_bleu as score_as_paper
+    from nmt.evaluation.score_sheet import score_sheet
+    from nmt.evaluation.significance import evaluate
+    from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
+    from nmt.reports.score_sheet_forms import formatted_sheet, sheet_record
     from nmt.text import read_lines
 
     if (test_set is None) == (not reference):
@@ -183,38 +180,45 @@ def score(
             models=model_records(learned),
         )
     if sheet:
-        made = make_sheet(systems, references, references_name=_named(test_set, langpair, reference or []), **how)
-        for message in tokenizer_warnings(references, _tokenizer_of(made.signatures["BLEU"])):
+        made = score_sheet(systems, references, references_name=_named(test_set, langpair, reference or []), **how)
+        for message in tokenizer_warnings(references, tokenizer_of(made.signatures["BLEU"])):
             warn(message)
-        record = asdict(made) | {"test_set": test_set, "langpair": langpair, "lineage": lineage}
-        write_stdout(_as_json(record) if as_json else _formatted(made, form))
+        record = sheet_record(made) | {"test_set": test_set, "langpair": langpair, "lineage": lineage}
+        write_stdout(_as_json(record) if form == "json" else formatted_sheet(made, form))
         return
+    metrics = [make_metric(name, **how) for name in names]
     scores = {
-        system: [score_text(name, lines, references, **how) for name in names]
+        system: [score_text(each, lines, references) for each in metrics]
         + ([score_as_paper(lines, references, target_lang=language)] if paper_bleu else [])
         for system, lines in systems.items()
     }
     if "bleu" in names:
         signature = scores[str(hypothesis[0])][names.index("bleu")].signature
-        for message in tokenizer_warnings(references, _tokenizer_of(signature)):
+        for message in tokenizer_warnings(references, tokenizer_of(signature)):
             warn(message)
-    comparisons = compare(systems, references, names, **how) if len(systems) > 1 else []
+    compared: list[tuple[SystemScore, ...]] = []
+    if len(systems) > 1:
+        evaluated = evaluate(systems, references, metrics)
+        compared = list(zip(*evaluated.values(), strict=True))
     if as_json:
         records: dict[str, list[dict[str, Any]]] = {name: [asdict(s) for s in each] for name, each in scores.items()}
         if with_sentences:
+            for_sentences = [make_metric(name, sentences=True, **how) for name in names]
             for system, hypotheses in systems.items():
-                for name, of_metric in zip(names, records[system], strict=False):  # The paper's BLEU comes last.
-                    of_metric["sentences"] = asdict(sentence_scores(name, hypotheses, references, **how))
+                for each, of_metric in zip(
+                    for_sentences, records[system], strict=False
+                ):  # The paper's BLEU comes last.
+                    of_metric["sentences"] = asdict(sentence_scores(each, hypotheses, references))
         record = {
             "test_set": test_set,
             "langpair": langpair,
             "systems": [{"hypothesis": name, "scores": each} for name, each in records.items()],
-            "comparisons": [asdict(comparison) for comparison in comparisons],
+            "comparisons": [_comparison_record(list(systems), of_metric) for of_metric in compared],
             "lineage": lineage,
         }
         write_stdout(_as_json(record))
     else:
-        write_stdout(_as_text(scores, comparisons, test_set, langpair))
+        write_stdout(_as_text(scores, compared, test_set, langpair))
 
 
 def _as_json(record: dict[str, Any]) -> str:
@@ -223,13 +227,22 @@ def _as_json(record: dict[str, Any]) -> str:
     return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
 
 
-def _formatted(sheet: ScoreSheet, form: str) -> str:
-    from nmt.reports.score_sheet_forms import formatted_sheet
+def _comparison_record(systems: list[str], scores: Sequence[SystemScore]) -> dict[str, Any]:
+    """The scores of all systems by one metric."""
+    records = [
+        {
+            "system": system,
+            "value": each.value,
+            "mean": each.mean,
+            "interval": each.interval,
+            "p_value": each.p_bootstrap,
+        }
+        for system, each in zip(systems, scores, strict=True)
+    ]
+    return {"name": scores[0].name, "signature": scores[0].signature, "systems": records}
 
-    return formatted_sheet(sheet, cast("SheetForm", form))
 
-
-def _tokenizer_of(signature: str) -> str:
+def tokenizer_of(signature: str) -> str:
     """sacreBLEU's tokeniser, as its signature names it."""
     return dict(part.split(":", 1) for part in signature.split("|"))["tok"]
 
@@ -262,7 +275,7 @@ def _fetch_tokenizer(tokenizer: TokenizerName, mirrors: list[str], offline: bool
     from nmt.cli.progress_lines import progress_display
     from nmt.corpora.download import fetch
     from nmt.corpora.transfer import RemoteFile
-    from nmt.evaluation import tokenizer_model
+    from nmt.evaluation.metrics import tokenizer_model
 
     model = tokenizer_model(tokenizer)
     if model is not None:
@@ -329,7 +342,10 @@ def reference_language(reference: Path) -> str:
 
 
 def _as_text(
-    scores: dict[str, list[Score]], comparisons: list[Comparison], test_set: str | None, langpair: str | None
+    scores: dict[str, list[Score]],
+    compared: list[tuple[SystemScore, ...]],
+    test_set: str | None,
+    langpair: str | None,
 ) -> str:
     lines = [] if test_set is None else [f"test set: {test_set}, {langpair}"]
     for system, each in scores.items():
@@ -337,13 +353,10 @@ def _as_text(
             lines.append(f"{system}:")
         indent = "  " if len(scores) > 1 else ""
         lines += [f"{indent}{score.name} = {score.detail}\n{indent}  {score.signature}" for score in each]
-    for comparison in comparisons:
-        lines.append(f"\n{comparison.name}, paired bootstrap against {comparison.systems[0].system}:")
-        for system_score in comparison.systems:
-            p_value = "baseline" if system_score.p_value is None else f"p = {system_score.p_value:.4f}"
-            lines.append(
-                f"  {system_score.value:6.2f}  ({system_score.mean:.2f} ± {system_score.interval:.2f})  "
-                f"{p_value}  {system_score.system}"
-            )
-        lines.append(f"  {comparison.signature}")
+    for of_metric in compared:
+        lines.append(f"\n{of_metric[0].name}, paired bootstrap against {next(iter(scores))}:")
+        for system, found in zip(scores, of_metric, strict=True):
+            p_value = "baseline" if found.p_bootstrap is None else f"p = {found.p_bootstrap:.4f}"
+            lines.append(f"  {found.value:6.2f}  ({found.mean:.2f} ± {found.interval:.2f})  {p_value}  {system}")
+        lines.append(f"  {of_metric[0].signature}")
     return "\n".join(lines) + "\n"

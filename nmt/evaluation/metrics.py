@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal, assert_never
 
 from nmt.errors import DataError, NmtError
-from nmt.evaluation.learned_metrics import LEARNED, metric_of
 from nmt.languages import primary_language
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter", "comet", "bleurt"]
@@ -16,6 +15,9 @@ TokenizerName = Literal[
     "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "flores101", "flores200", "spBLEU-1K"
 ]
 """sacreBLEU's tokenisers for BLEU."""
+
+LEARNED: tuple[MetricName, ...] = ("comet", "bleurt")
+"""The metrics that are models."""
 
 # The tokenisers of languages that need their own, and the extra of sacreBLEU that installs a tokeniser.
 _LANGUAGE_TOKENIZERS: dict[str, TokenizerName] = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
@@ -44,80 +46,59 @@ class SentenceScores:
     values: list[float]
 
 
-def score(
-    metric: MetricName,
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    target_lang: str = "",
-    tokenize: TokenizerName | None = None,
-    lowercase: bool = False,
-    learned: Mapping[str, Any] | None = None,
-) -> Score:
+def score(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
     """Score a whole text.
 
     Args:
+        metric: by :func:`make_metric`, or another one of sacreBLEU.
         references: for each reference translation, a list with as many lines as hypotheses.
-        target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a.
-        tokenize: BLEU's tokeniser for any language.
-        lowercase: ignore case; TER always does, COMET and BLEURT never do.
-        learned: COMET and BLEURT, by :func:`nmt.evaluation.learned_metrics.learned_metrics`.
 
     Raises:
         DataError: the numbers of lines differ or are 0.
-        NmtError: the tokeniser is not installed.
     """
     check_counts(hypotheses, references)
-    computer = make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase, learned=learned)
-    result = computer.corpus_score(list(hypotheses), [list(lines) for lines in references])
+    result = metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
     detail = result.format(score_only=False).split(" = ", 1)[-1]
-    return Score(result.name, float(result.score), computer.get_signature().format(), detail)
+    return Score(result.name, float(result.score), metric.get_signature().format(), detail)
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], *, target_lang: str) -> Score:
-    """BLEU against one reference; see :func:`score`."""
-    return score("bleu", hypotheses, [references], target_lang=target_lang)
+def sentence_scores(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> SentenceScores:
+    """Score each sentence by itself, as ``sacrebleu --sentence-level`` does; see :func:`score`.
 
+    Args:
+        metric: by :func:`make_metric` with ``sentences``.
+    """
+    from nmt.evaluation.learned_metrics import SegmentMean
 
-def sentence_scores(
-    metric: MetricName,
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    target_lang: str = "",
-    tokenize: TokenizerName | None = None,
-    lowercase: bool = False,
-    learned: Mapping[str, Any] | None = None,
-) -> SentenceScores:
-    """Score each sentence by itself, as ``sacrebleu --sentence-level`` does; see :func:`score`."""
     check_counts(hypotheses, references)
-    if metric in LEARNED:
-        model = metric_of(learned, metric)
-        return SentenceScores(model.get_signature().format(), model.segment_scores(hypotheses, references))
-    computer = make_metric(metric, target_lang, tokenize=tokenize, lowercase=lowercase, sentences=True)
-    values = [
-        float(computer.sentence_score(hypothesis, list(of_line)).score)
-        for hypothesis, *of_line in zip(hypotheses, *references, strict=True)
-    ]
-    return SentenceScores(computer.get_signature().format(), values)
+    if isinstance(metric, SegmentMean):
+        values = metric.segment_scores(hypotheses, references)
+    else:
+        lines = zip(hypotheses, *references, strict=True)
+        values = [float(metric.sentence_score(line, expected).score) for line, *expected in lines]
+    return SentenceScores(metric.get_signature().format(), values)
 
 
 def make_metric(
     metric: MetricName,
-    target_lang: str,
+    target_lang: str = "",
     *,
     tokenize: TokenizerName | None = None,
     lowercase: bool = False,
     sentences: bool = False,
     learned: Mapping[str, Any] | None = None,
 ) -> Any:
-    """sacreBLEU's object for a metric, or one with its interface.
+    """A metric of sacreBLEU.
 
     Args:
+        target_lang: selects BLEU's tokeniser for Chinese, Japanese and Korean; other languages use 13a.
+        tokenize: BLEU's tokeniser for any language.
+        lowercase: ignore case; TER always does, COMET and BLEURT never do.
         sentences: score single sentences, not a whole text.
+        learned: COMET and BLEURT, by :func:`nmt.evaluation.learned_metrics.learned_metrics`.
 
     Raises:
-        NmtError: the tokeniser is not installed.
+        NmtError: the tokeniser is not installed, or a learned metric is not loaded.
     """
     from sacrebleu.metrics import CHRF, TER
 
@@ -130,7 +111,10 @@ def make_metric(
         case "ter":
             return TER(asian_support=language in _LANGUAGE_TOKENIZERS)
         case "comet" | "bleurt":
-            return metric_of(learned, metric)
+            model = (learned or {}).get(metric)
+            if model is None:
+                raise NmtError(f"{metric} needs its model: load it with nmt.evaluation.learned_metrics.")
+            return model
         case _:
             assert_never(metric)
 

@@ -29,7 +29,7 @@ def pairwise(metric: Literal["chrf", "bleu"], *, target_lang: str = "") -> Pairw
     """The function that scores texts against each other.
 
     Args:
-        target_lang: selects BLEU's tokeniser, as for :func:`nmt.evaluation.metrics.score`.
+        target_lang: selects BLEU's tokeniser, as for :func:`nmt.evaluation.metrics.make_metric`.
 
     Raises:
         NmtError: the tokeniser of the target language is not installed.

@@ -6,10 +6,15 @@ Unicode punctuation, Moses tokeniser, split hyphenated compounds (German), multi
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from nmt.evaluation.metrics import Score, check_counts
+from sacrebleu.metrics import BLEU
+from sacrebleu.metrics.base import Signature
+
+from nmt.evaluation.metrics import Score, score
 from nmt.languages import primary_language
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -27,35 +32,55 @@ def paper_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *
     Raises:
         DataError: the numbers of lines differ or are 0.
     """
-    from sacrebleu.metrics import BLEU
-
-    check_counts(hypotheses, references)
-    target_lang = primary_language(target_lang)
-    tokenize = paper_tokenizer(target_lang)
-    metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    result = metric.corpus_score(
-        [tokenize(line) for line in hypotheses], [[tokenize(x) for x in r] for r in references]
-    )
-    signature = paper_signature(len(references), target_lang, splits_compounds=target_lang in SPLIT_LANGUAGES)
-    return Score("paper BLEU", float(result.score), signature, result.format().split(" = ", 1)[-1])
+    language = primary_language(target_lang)
+    metric = PaperBleu("paper BLEU", language, splits_compounds=language in SPLIT_LANGUAGES)
+    return score(metric, hypotheses, references)
 
 
-def paper_signature(reference_count: int, target_lang: str, *, splits_compounds: bool) -> str:
-    """How BLEU by these steps is computed, in the form of sacreBLEU's signatures."""
-    compounds = "split" if splits_compounds else "whole"
-    return (
-        f"nrefs:{reference_count}|case:mixed|punctuation:unicode-replaced|tok:moses-{target_lang}|compounds:{compounds}"
-        "|smooth:none"
-    )
+class _PaperSignature(Signature):  # type: ignore[misc]
+    """The authors' steps, in the form of sacreBLEU's signatures."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        super().__init__(args)
+        self.info = {
+            "nrefs": args["num_refs"],
+            "case": "mixed",
+            "punctuation": "unicode-replaced",
+            "tok": f"moses-{args['target_lang']}",
+            "compounds": "split" if args["splits_compounds"] else "whole",
+            "smooth": "none",
+            "version": None,
+        }
 
 
-def paper_tokenizer(target_lang: str) -> Callable[[str], str]:
-    """A function that applies all steps before n-grams are counted to a line."""
-    return moses_tokenizer(target_lang, splits_compounds=target_lang in SPLIT_LANGUAGES)
+class PaperBleu(BLEU):  # type: ignore[misc]
+    """BLEU of the authors' tokens, as a metric of sacreBLEU."""
+
+    _SIGNATURE_TYPE = _PaperSignature
+
+    def __init__(self, name: str, target_lang: str, *, splits_compounds: bool) -> None:
+        """Choose the tokeniser.
+
+        Args:
+            name: what the scores are called.
+            target_lang: a language without a region.
+        """
+        super().__init__(tokenize="none", smooth_method="none", force=True)
+        self.name, self.target_lang, self.splits_compounds = name, target_lang, splits_compounds
+        # Tests of significance ask for the tokens of each line several times.
+        self._tokens = functools.cache(moses_tokenizer(target_lang, splits_compounds=splits_compounds))
+
+    def _preprocess_segment(self, sent: str) -> str:
+        return self._tokens(sent)
+
+    def _compute_score_from_stats(self, stats: Sequence[float]) -> Any:
+        found = super()._compute_score_from_stats(stats)
+        found.name = self.name
+        return found
 
 
 def moses_tokenizer(target_lang: str, *, splits_compounds: bool) -> Callable[[str], str]:
-    """The steps of :func:`paper_tokenizer`, with or without that of compounds."""
+    """A function that applies all steps before n-grams are counted to a line."""
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     punctuation, tokenizer = MosesPunctNormalizer(lang=target_lang), MosesTokenizer(lang=target_lang)

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Sequence
+
+import regex
 
 _SPACED_PUNCTUATION = re.compile(r"\s[.,!?;:](\s|$)")
 _ESCAPED = re.compile(r"&(quot|apos|amp|lt|gt|#124|#91|#93);")
 _ENOUGH = 0.2
 """The share of lines from which on a feature is not taken for chance."""
 _LINES_FOR_SCRIPT = 1_000
+_BY_CHARACTERS = "--tokenize char or flores200, or --metric chrf"
+# Scripts that 13a does not split: what they are called, and the language whose tokeniser splits them.
 _SCRIPTS = {
-    "kana": (("\u3041", "\u30ff"), ("\uff66", "\uff9f")),
-    "han": (("\u3400", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff")),
-    "hangul": (("\u1100", "\u11ff"), ("\u3130", "\u318f"), ("\uac00", "\ud7a3")),
-    "thai": (("\u0e00", "\u0e7f"),),
-    "lao": (("\u0e80", "\u0eff"),),
-    "khmer": (("\u1780", "\u17ff"),),
-    "burmese": (("\u1000", "\u109f"),),
-}
-_SCRIPT_NAMES = {
-    "kana": "Japanese", "han": "Chinese characters", "hangul": "Hangul", "thai": "Thai", "lao": "Lao", "khmer": "Khmer",
-    "burmese": "Burmese",
-}  # fmt: skip
-_BY_CHARACTERS = "Use --tokenize char or flores200, or --metric chrf."
-_SCRIPT_ADVICE = dict.fromkeys(("thai", "lao", "khmer", "burmese"), _BY_CHARACTERS) | {
-    "kana": "Use --target-lang ja (or --tokenize char).",
-    "han": "Use --target-lang zh (or --tokenize char).",
-    "hangul": "Use --target-lang ko (or --tokenize char).",
+    r"\p{Hiragana}|\p{Katakana}": ("Japanese", "ja"),
+    r"\p{Han}": ("Chinese characters", "zh"),
+    r"\p{Hangul}": ("Hangul", "ko"),
+    r"\p{Thai}": ("Thai", None),
+    r"\p{Lao}": ("Lao", None),
+    r"\p{Khmer}": ("Khmer", None),
+    r"\p{Myanmar}": ("Burmese", None),
 }
 
 
@@ -58,30 +51,19 @@ def tokenizer_warnings(references: Sequence[Sequence[str]], tokenizer: str) -> l
     """
     if tokenizer not in ("13a", "intl"):
         return []
-    scripts = Counter(
-        script
-        for lines in references
-        for line in itertools.islice(lines, _LINES_FOR_SCRIPT)
-        for character in line
-        if character.isalpha() and (script := _script(character))
-    )
-    foreign = scripts.total() - scripts["other"]
-    if foreign < _ENOUGH * scripts.total() or not foreign:
+    lines = itertools.chain.from_iterable(lines[:_LINES_FOR_SCRIPT] for lines in references)
+    letters = "".join(filter(str.isalpha, itertools.chain.from_iterable(lines)))
+    counts = {script: len(regex.findall(script, letters)) for script in _SCRIPTS}
+    if sum(counts.values()) < max(1, _ENOUGH * len(letters)):
         return []
-    # Japanese text also has Han characters.
-    found = "kana" if scripts["kana"] else max(_SCRIPTS, key=lambda script: scripts[script])
+    # Japanese text has Han characters too, mostly more of them.
+    japanese, *others = _SCRIPTS
+    name, language = _SCRIPTS[japanese if counts[japanese] else max(others, key=lambda script: counts[script])]
+    advice = f"--target-lang {language} (or --tokenize char)" if language else _BY_CHARACTERS
     return [
-        f"the reference is written in {_SCRIPT_NAMES[found]}, which the tokeniser {tokenizer} does not split: "
-        f"BLEU means little. {_SCRIPT_ADVICE[found]}"
+        f"the reference is written in {name}, which the tokeniser {tokenizer} does not split: BLEU means little. "
+        f"Use {advice}."
     ]
-
-
-def _script(character: str) -> str:
-    """The script of a character if 13a does not split it; else ``other``."""
-    for script, ranges in _SCRIPTS.items():
-        if any(first <= character <= last for first, last in ranges):
-            return script
-    return "other"
 
 
 def _tokenised_share(lines: Sequence[str]) -> float:

@@ -23,8 +23,7 @@ from nmt.config.documents import parse_yaml
 from nmt.data.manifest import Manifest
 from nmt.data.vocab_record import TEMPERATURE, joint_entries
 from nmt.errors import DataError
-from nmt.evaluation import MetricName, TokenizerName
-from nmt.evaluation.learned_metrics import LEARNED
+from nmt.evaluation.metrics import LEARNED, MetricName, TokenizerName
 from nmt.lineage.link import Link, entries_of, mapping_of
 from nmt.option_fields import OptionField, option_fields
 from nmt.printable import printable

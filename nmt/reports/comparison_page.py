@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import nmt
-from nmt.evaluation.differences import ChangedSentence, Differences, Part, word_diff
+from nmt.evaluation.differences.changed_sentences import ChangedSentence
+from nmt.evaluation.differences.finding import Differences
+from nmt.evaluation.differences.tables import Table
+from nmt.evaluation.differences.word_diff import Part, word_diff
 from nmt.files import replacing
 from nmt.ownership import Kind, check_replaceable
-from nmt.reports.comparison_tables import (
-    ComparedFiles,
-    Table,
-    figures,
-    ngram_tables,
-    signed,
-    tables,
-    totals_table,
-    verdict,
-)
+from nmt.reports.comparison_text import ComparedFiles, tables, verdict
 from nmt.reports.html import NOTHING, Html, element, join, page, section, table, text, variables
 
 _TITLE = "Comparison of translations: "
@@ -63,7 +57,7 @@ def write_comparison(found: Differences, files: ComparedFiles, path: Path) -> No
 def comparison_page(found: Differences, files: ComparedFiles) -> str:
     """A self-contained page."""
     title = f"{_TITLE}{' and '.join(_short_names(files))}"
-    totals = totals_table(found)
+    totals = found.totals.metrics
     return page(
         title,
         element("h1", text(title)),
@@ -71,7 +65,7 @@ def comparison_page(found: Differences, files: ComparedFiles) -> str:
         element("p", text(verdict(found)), class_="verdict"),
         _figures(found),
         section("Totals", _table(totals), *(_note(line) for line in totals.note.splitlines())),
-        *(section(each.title, _table(each), _note(each.note)) for each in tables(found, files)),
+        *(section(each.title, _table(each), _note(each.note)) for each in tables(found)),
         section("N-grams that one system gets right more often", _ngrams(found)),
         section("Sentences that changed most", _sentences(found)),
         element("footer", text(f"{_FOOTER}{nmt.__version__}.")),
@@ -108,9 +102,21 @@ def _figures(found: Differences) -> Html:
             element("dd", *map(_value, _SYSTEMS, values), class_="values"),
             element("dd", text(remark), class_="remark"),
         )
-        for name, values, remark in figures(found)
+        for name, values, remark in _main_figures(found)
     )
     return element("dl", *tiles, class_="figures")
+
+
+def _main_figures(found: Differences) -> Iterator[tuple[str, tuple[str, str], str]]:
+    """The main figures: a name, the values of A and B, and a remark."""
+    totals = found.totals
+    for metric in totals.metrics.records:
+        a, b = metric["values"]
+        yield metric["name"], (f"{a:.2f}", f"{b:.2f}"), f"{b - a:+z.2f}, p = {metric['p_value']:.4f}"
+    a, b = totals.length_ratios
+    yield "length ratio", (f"{a:.3f}", f"{b:.3f}"), f"{b - a:+z.3f}"
+    a, b = found.sentences.lines_better
+    yield "lines better by chrF", (f"{a:,}", f"{b:,}"), f"{totals.differing_lines:,} of {totals.lines:,} lines differ"
 
 
 def _value(system: str, value: str) -> Html:
@@ -155,7 +161,8 @@ def _gain_bar(gain: float) -> Html:
 
 
 def _ngrams(found: Differences) -> Html:
-    made = [element("div", element("h3", text(each.title)), _table(each)) for each in ngram_tables(found)]
+    shown = [each for each in found.ngrams.values() if each.rows]
+    made = [element("div", element("h3", text(each.title)), _table(each)) for each in shown]
     return element("div", *made, class_="sides") if made else NOTHING
 
 
@@ -208,7 +215,7 @@ def _sentence(sentence: ChangedSentence) -> Html:
             _value("A", f"{a:.1f}"),
             text(" "),
             _value("B", f"{b:.1f}"),
-            text(f" ({signed(b - a, 1)})"),
+            text(f" ({b - a:+z.1f})"),
             class_="about",
         ),
         element(

@@ -4,18 +4,58 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
-from nmt.evaluation.differences import ChangedSentence, Differences, Part, word_diff
-from nmt.reports.comparison_tables import ComparedFiles, Table, ngram_tables, signed, tables, totals_table, verdict
+from nmt.evaluation.differences.changed_sentences import ChangedSentence
+from nmt.evaluation.differences.finding import Differences
+from nmt.evaluation.differences.tables import Table
+from nmt.evaluation.differences.word_diff import Part, word_diff
 from nmt.reports.text_table import TextTable
+
+SIGNIFICANT = 0.05
+"""Below this p-value, a difference is called significant."""
+
+
+@dataclass(frozen=True)
+class ComparedFiles:
+    """The names of all that was compared."""
+
+    systems: tuple[str, str]
+    reference: str
+    source: str | None
+    data: str | None
+    """The data set whose training text frequencies were counted in."""
+
+
+def verdict(found: Differences) -> str:
+    """The main result as a sentence."""
+    if not found.totals.differing_lines:
+        return "The translations are equal."
+    metric = found.totals.metrics.records[0]
+    gain = metric["values"][1] - metric["values"][0]
+    size, p = f"{abs(gain):.2f} {metric['name']}", f"p = {metric['p_value']:.4f}"
+    if metric["p_value"] >= SIGNIFICANT:
+        return f"The difference of {size} is not significant ({p})."
+    better, worse = ("B", "A") if gain > 0 else ("A", "B")
+    return f"{better} is better than {worse} by {size} ({p})."
+
+
+def tables(found: Differences) -> list[Table]:
+    """The tables without totals, n-grams and sentences; those without rows are left out."""
+    every = [found.by_length, found.by_frequency, found.copying, found.length_ratios]
+    return [table for table in every if table.rows]
 
 
 def comparison_json(found: Differences, files: ComparedFiles) -> str:
     """All differences as JSON with a line end."""
-    return json.dumps(asdict(files) | asdict(found), indent=2, ensure_ascii=False) + "\n"
+
+    def plain(value: Any) -> Any:
+        return value.records if isinstance(value, Table) else vars(value)
+
+    return json.dumps(vars(files) | vars(found), indent=2, ensure_ascii=False, default=plain) + "\n"
 
 
 def comparison_text(found: Differences, files: ComparedFiles) -> str:
@@ -29,7 +69,8 @@ def comparison_text(found: Differences, files: ComparedFiles) -> str:
         verdict(found),
     ]
     blocks = ["\n".join(heading)]
-    blocks += [_table(table) for table in (totals_table(found), *tables(found, files), *ngram_tables(found))]
+    ngrams = [table for table in found.ngrams.values() if table.rows]
+    blocks += [_table(table) for table in (totals.metrics, *tables(found), *ngrams)]
     for system, chosen in (("A", sentences.a), ("B", sentences.b)):
         if chosen:
             blocks.append(f"## Sentences that {system} translates better")
@@ -44,7 +85,7 @@ def _table(table: Table) -> str:
 
 def _sentence(sentence: ChangedSentence) -> Iterator[str]:
     a, b = sentence.chrf
-    yield f"line {sentence.line:,}: chrF of A {a:.1f}, of B {b:.1f} ({signed(b - a, 1)})"
+    yield f"line {sentence.line:,}: chrF of A {a:.1f}, of B {b:.1f} ({b - a:+z.1f})"
     if sentence.source is not None:
         yield f"  source     {sentence.source}"
     yield f"  reference  {sentence.reference}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import Literal, assert_never
+from dataclasses import asdict
+from typing import Any, Literal, assert_never
 
-from nmt.evaluation.score_sheet import ScoreSheet, SheetScore
+from nmt.evaluation.score_sheet import ScoreSheet
+from nmt.evaluation.significance import SystemScore
 from nmt.reports.text_table import TextTable
 
 SheetForm = Literal["text", "markdown", "latex"]
@@ -31,6 +34,14 @@ def formatted_sheet(sheet: ScoreSheet, form: SheetForm) -> str:
             return _as_latex(sheet)
         case _:
             assert_never(form)
+
+
+def sheet_record(sheet: ScoreSheet) -> dict[str, Any]:
+    """The sheet for JSON; its signatures stand once."""
+    scores = {name: [asdict(score) for score in each] for name, each in sheet.systems.items()}
+    for score in itertools.chain(*scores.values()):
+        del score["signature"]
+    return asdict(sheet) | {"systems": [{"system": name, "scores": each} for name, each in scores.items()]}
 
 
 def _as_text(sheet: ScoreSheet) -> str:
@@ -80,23 +91,23 @@ def _headings(sheet: ScoreSheet) -> list[str]:
 
 def _rows(sheet: ScoreSheet) -> list[list[str]]:
     return [
-        [_one_line(each.system), *(f"{score.value:.2f} ± {score.interval:.2f}" for score in each.scores)]
-        for each in sheet.systems
+        [_one_line(system), *(f"{score.value:.2f} ± {score.interval:.2f}" for score in scores)]
+        for system, scores in sheet.systems.items()
     ]
 
 
 def _p_rows(sheet: ScoreSheet) -> list[list[str]]:
-    return [[_one_line(each.system), *map(_p_values, each.scores)] for each in sheet.systems[1:]]
+    return [[_one_line(system), *map(_p_values, scores)] for system, scores in list(sheet.systems.items())[1:]]
 
 
-def _p_values(score: SheetScore) -> str:
+def _p_values(score: SystemScore) -> str:
     values = [value for value in (score.p_bootstrap, score.p_randomization) if value is not None]
     star = "*" if values and max(values) < _SIGNIFICANT else ""
     return f"{' / '.join(f'{value:.4f}' for value in values)}{star}"
 
 
 def _about_tests(sheet: ScoreSheet) -> str:
-    first = _one_line(sheet.systems[0].system)
+    first = _one_line(next(iter(sheet.systems)))
     return (
         f"p of the difference from {first}: paired bootstrap ({sheet.samples:,} samples) / approximate randomisation "
         f"({sheet.trials:,} trials); * both below {_SIGNIFICANT}"

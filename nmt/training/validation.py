@@ -19,7 +19,7 @@ from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary
 from nmt.device import Hardware
 from nmt.errors import DataError
-from nmt.evaluation import bleu
+from nmt.evaluation.metrics import make_metric, score
 from nmt.model.transformer import Transformer
 from nmt.search.settings import BATCH_TOKENS
 from nmt.text import read_parallel
@@ -108,12 +108,14 @@ class Validator:
         if loss is None or translations is None:
             return None
         references = [target for _, target in self._pairs]
-        score = bleu(translations, references, target_lang=self._config.data.target_lang).value if references else None
+        bleu = None
+        if references:
+            bleu = score(make_metric("bleu", self._config.data.target_lang), translations, [references]).value
         samples = [
             {"source": source, "reference": reference, "translation": translation}
             for (source, reference), translation in zip(self._pairs[:SAMPLES], translations, strict=False)
         ]
-        return Validation(loss, score, time.perf_counter() - begin, samples)
+        return Validation(loss, bleu, time.perf_counter() - begin, samples)
 
     def _loss(self, model: Transformer, until: Callable[[], bool]) -> float | None:
         shards, ranks = self._shards, self._ranks

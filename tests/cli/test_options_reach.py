@@ -21,9 +21,9 @@ from nmt.cli.app import app
 from nmt.config import option_layer, setting_layer
 from nmt.convert.given import Given
 from nmt.errors import DataError
-from nmt.evaluation import Score
+from nmt.evaluation.metrics import Score
 from nmt.option_fields import option_fields
-from nmt.reports.comparison_tables import ComparedFiles
+from nmt.reports.comparison_text import ComparedFiles
 from nmt.search.settings import Sampling
 from nmt.translation.options import TranslateOptions
 
@@ -46,13 +46,14 @@ TRAINING = {
     "nmt.cli.training_view.summary_lines": [],
 }
 AVERAGE = {f"{AVERAGING}.{which}_checkpoints": [Path("c1"), Path("c2")] for which in ("last", "best", "named")}
-SCORING = {f"{EVALUATION}.learned_metrics": {}}
+SCORING = {f"{EVALUATION}.learned_metrics.learned_metrics": {}}
 COMPARISON = {
     "nmt.data.manifest.read_manifest": MagicMock(target_lang="de"),
-    f"{DIFFERENCES}.parallel_texts": "the texts",
+    f"{DIFFERENCES}.parallel_texts.parallel_texts": "the texts",
     "nmt.cli.compare._frequencies": "the counts",
 }
-FOUND = MagicMock(totals=MagicMock(metrics=[MagicMock(signature="tok:char")]))
+FOUND = MagicMock()
+FOUND.totals.metrics.records = [{"signature": "tok:char"}]
 MODEL = {USED: ([Path("m/last")], []), "nmt.checkpoint.describing.describe_model": "m"}
 OPTIONS = MagicMock(guard=True)
 DRAWING = {
@@ -218,23 +219,28 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (
         "score h --reference r1 --reference r2 --metric chrf --metric bleu --tokenize char --lowercase --paper-bleu "
         "--target-lang de --source s",
-        {**SCORING, f"{EVALUATION}.score": MagicMock(signature="tok:char")},
-        f"{EVALUATION}.paper_bleu",
+        {
+            **SCORING,
+            f"{EVALUATION}.metrics.score": MagicMock(signature="tok:char"),
+            f"{EVALUATION}.metrics.make_metric": "a metric",
+        },
+        f"{EVALUATION}.paper_bleu.paper_bleu",
         {
             "learned_metrics.source": ["s"],
-            "score.metric": ["chrf", "bleu"],
+            "make_metric.metric": ["chrf", "bleu"],
+            "make_metric.target_lang": "de",
+            "make_metric.tokenize": "char",
+            "make_metric.lowercase": True,
+            "score.metric": "a metric",
             "score.hypotheses": ["h"],
             "score.references": [["r1"], ["r2"]],
-            "score.target_lang": "de",
-            "score.tokenize": "char",
-            "score.lowercase": True,
             "paper_bleu.target_lang": "de",
         },
     ),
     (
         "score h --test-set wmt14 --langpair en-de --cache c --mirror m --offline --sheet --lowercase --tokenize char",
         {**SCORING, "nmt.corpora.testsets.fetch_test_set": MagicMock(references=[["r"]], source=["s"])},
-        f"{EVALUATION}.score_sheet",
+        f"{EVALUATION}.score_sheet.score_sheet",
         {
             "fetch_test_set.name": "wmt14",
             "fetch_test_set.langpair": "en-de",
@@ -253,31 +259,34 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "score h h2 --reference r1 --reference r2 --metric chrf --metric bleu --tokenize char --lowercase "
         "--target-lang de",
         {
-            f"{EVALUATION}.learned_metrics": {"comet": "its model"},
-            f"{EVALUATION}.score": MagicMock(signature="tok:char"),
+            f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
+            f"{EVALUATION}.metrics.score": MagicMock(signature="tok:char"),
+            f"{EVALUATION}.metrics.make_metric": "a metric",
         },
-        f"{EVALUATION}.compare",
+        f"{EVALUATION}.significance.evaluate",
         {
-            "compare.systems": {"h": ["h"], "h2": ["h2"]},
-            "compare.references": [["r1"], ["r2"]],
-            "compare.metrics": ["chrf", "bleu"],
-            "compare.target_lang": "de",
-            "compare.tokenize": "char",
-            "compare.lowercase": True,
-            "compare.learned": {"comet": "its model"},
+            "make_metric.metric": ["chrf", "bleu"],
+            "make_metric.target_lang": "de",
+            "make_metric.tokenize": "char",
+            "make_metric.lowercase": True,
+            "make_metric.learned": {"comet": "its model"},
+            "evaluate.systems": {"h": ["h"], "h2": ["h2"]},
+            "evaluate.references": [["r1"], ["r2"]],
+            "evaluate.metrics": ["a metric", "a metric"],
         },
     ),
     (
         "score h --reference r1 --metric chrf --metric bleu --paper-bleu --tokenize char --lowercase --target-lang de "
         "--json --sentence-scores",
         {
-            f"{EVALUATION}.learned_metrics": {"comet": "its model"},
+            f"{EVALUATION}.learned_metrics.learned_metrics": {"comet": "its model"},
             f"{EVALUATION}.learned_metrics.model_records": {"comet": "its record"},
             "nmt.lineage.outputs.score_lineage": {},
-            f"{EVALUATION}.score": Score("a score", 1.0, "tok:char", ""),
-            f"{EVALUATION}.paper_bleu": Score("paper BLEU", 1.0, "", ""),
+            f"{EVALUATION}.metrics.make_metric": "a metric",
+            f"{EVALUATION}.metrics.score": Score("a score", 1.0, "tok:char", ""),
+            f"{EVALUATION}.paper_bleu.paper_bleu": Score("paper BLEU", 1.0, "", ""),
         },
-        f"{EVALUATION}.sentence_scores",
+        f"{EVALUATION}.metrics.sentence_scores",
         {
             "score_lineage.hypotheses": [Path("h")],
             "score_lineage.references": [Path("r1")],
@@ -289,19 +298,21 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
                 "target_lang": "de",
             },
             "score_lineage.models": {"comet": "its record"},
-            "sentence_scores.metric": "chrf",
+            "make_metric.metric": ["chrf", "bleu", "chrf", "bleu"],
+            "make_metric.sentences": True,
+            "make_metric.target_lang": "de",
+            "make_metric.tokenize": "char",
+            "make_metric.lowercase": True,
+            "make_metric.learned": {"comet": "its model"},
+            "sentence_scores.metric": "a metric",
             "sentence_scores.hypotheses": ["h"],
             "sentence_scores.references": [["r1"]],
-            "sentence_scores.target_lang": "de",
-            "sentence_scores.tokenize": "char",
-            "sentence_scores.lowercase": True,
-            "sentence_scores.learned": {"comet": "its model"},
         },
     ),
     (
         "score h --reference r --metric comet --metric bleurt --comet-model c --bleurt-model b --source s",
         {},
-        f"{EVALUATION}.learned_metrics",
+        f"{EVALUATION}.learned_metrics.learned_metrics",
         {
             "learned_metrics.names": ["comet", "bleurt"],
             "learned_metrics.comet_model": Path("c"),
@@ -338,7 +349,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "compare h h2 --reference r1 --source s --data d --out o.html --samples 3 --target-lang nl --tokenize char",
-        {**COMPARISON, f"{DIFFERENCES}.find_differences": FOUND},
+        {**COMPARISON, f"{DIFFERENCES}.finding.find_differences": FOUND},
         "nmt.reports.comparison_page.write_comparison",
         {
             "parallel_texts.systems": (["h"], ["h2"]),
@@ -349,6 +360,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
             "_frequencies.data": Path("d"),
             "_frequencies.language": "nl",
             "find_differences.frequencies": "the counts",
+            "find_differences.counted_in": "the training data d",
             "find_differences.samples": 3,
             "write_comparison.files": ComparedFiles(("h", "h2"), "r1", "s", "d"),
             "write_comparison.path": Path("o.html"),
@@ -356,7 +368,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         "compare h h2 --reference r1 --data d --json",
-        {**COMPARISON, f"{DIFFERENCES}.find_differences": FOUND},
+        {**COMPARISON, f"{DIFFERENCES}.finding.find_differences": FOUND},
         "nmt.reports.comparison_text.comparison_json",
         {
             "parallel_texts.target_lang": "de",

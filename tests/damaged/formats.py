@@ -42,7 +42,8 @@ from nmt.data.manifest import DATA_SET, newest_data_set, read_manifest, recorded
 from nmt.data.shards import ParallelShards, are_current
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
-from nmt.evaluation import hypothesis_warnings, score, tokenizer_warnings
+from nmt.evaluation.metrics import make_metric, score
+from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 from nmt.model.transformer import Transformer
 from nmt.reports.run_report import run_report
 from nmt.text import count_lines, read_lines, read_parallel
@@ -365,7 +366,7 @@ def _read_text(folder: Path, *, packer: str | None = None) -> None:
     hypothesis_warnings(hypotheses, references)
     tokenizer_warnings([hypotheses], "13a")
     for metric in ("bleu", "chrf", "ter"):
-        score(metric, hypotheses, references, target_lang="de")
+        score(make_metric(metric, "de"), hypotheses, references)
 
 
 _TED = """<url>http://example.org/talk</url>

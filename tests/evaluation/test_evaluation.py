@@ -11,16 +11,10 @@ import pytest
 import sacrebleu
 
 from nmt.errors import DataError, NmtError
-from nmt.evaluation import (
-    bleu,
-    compare,
-    hypothesis_warnings,
-    paper_bleu,
-    score,
-    sentence_scores,
-    tokenizer_warnings,
-)
-from nmt.evaluation.paper_bleu import paper_tokenizer, split_compounds
+from nmt.evaluation.metrics import make_metric, score, sentence_scores
+from nmt.evaluation.paper_bleu import moses_tokenizer, paper_bleu, split_compounds
+from nmt.evaluation.significance import evaluate
+from nmt.evaluation.text_checks import hypothesis_warnings, tokenizer_warnings
 
 REFERENCES = [
     "Der Zug nach Köln-Deutz fährt um 9 Uhr ab.",
@@ -39,16 +33,25 @@ HYPOTHESES = [
 
 
 def test_figures_are_sacrebleus_own():
-    assert bleu(HYPOTHESES, REFERENCES, target_lang="de").value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
-    assert score("chrf", HYPOTHESES, [REFERENCES]).value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
-    assert score("ter", HYPOTHESES, [REFERENCES]).value == sacrebleu.corpus_ter(HYPOTHESES, [REFERENCES]).score
+    assert (
+        score(make_metric("bleu", "de"), HYPOTHESES, [REFERENCES]).value
+        == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    )
+    assert (
+        score(make_metric("chrf"), HYPOTHESES, [REFERENCES]).value
+        == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    )
+    assert (
+        score(make_metric("ter"), HYPOTHESES, [REFERENCES]).value
+        == sacrebleu.corpus_ter(HYPOTHESES, [REFERENCES]).score
+    )
 
 
 def test_signatures_say_what_was_done():
-    signature = bleu(HYPOTHESES, REFERENCES, target_lang="de").signature
+    signature = score(make_metric("bleu", "de"), HYPOTHESES, [REFERENCES]).signature
     assert "tok:13a" in signature
-    assert "nrefs:2" in score("bleu", HYPOTHESES, [REFERENCES, HYPOTHESES]).signature
-    assert "tok:zh" in bleu(["你好吗"], ["你好吗"], target_lang="zh").signature
+    assert "nrefs:2" in score(make_metric("bleu"), HYPOTHESES, [REFERENCES, HYPOTHESES]).signature
+    assert "tok:zh" in score(make_metric("bleu", "zh"), ["你好吗"], [["你好吗"]]).signature
 
 
 def multi_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> float:
@@ -76,7 +79,7 @@ TOKENISED = {
 
 @pytest.mark.parametrize("line", TOKENISED)
 def test_each_line_goes_through_the_authors_steps(line):
-    assert paper_tokenizer("de")(line) == TOKENISED[line]
+    assert moses_tokenizer("de", splits_compounds=True)(line) == TOKENISED[line]
 
 
 def test_paper_bleu_equals_the_procedure_step_by_step():
@@ -90,12 +93,12 @@ def test_paper_bleu_equals_the_procedure_step_by_step():
     found = paper_bleu(HYPOTHESES, [REFERENCES], target_lang="de")
     assert found.value == pytest.approx(expected, abs=1e-9)
     assert found.name == "paper BLEU"
-    assert found.value != bleu(HYPOTHESES, REFERENCES, target_lang="de").value
+    assert found.value != score(make_metric("bleu", "de"), HYPOTHESES, [REFERENCES]).value
 
 
 def test_compounds_are_split_for_german_alone():
     assert split_compounds("a-b-c -d e- f") == "a ##AT##-##AT## b-c -d e- f"  # as the authors' pattern, without overlap
-    assert "##AT##" not in paper_tokenizer("fr")("un porte-monnaie")
+    assert "##AT##" not in moses_tokenizer("fr", splits_compounds=False)("un porte-monnaie")
     assert "compounds:split" in paper_bleu(HYPOTHESES, [REFERENCES], target_lang="de").signature
     assert "compounds:whole" in paper_bleu(HYPOTHESES, [REFERENCES], target_lang="fr").signature
 
@@ -110,7 +113,7 @@ def test_without_smoothing_no_match_is_zero():
 )
 def test_unequal_counts_are_refused(hypotheses, references, words):
     with pytest.raises(DataError) as error:
-        bleu(["x"] * hypotheses, ["x"] * references, target_lang="de")
+        score(make_metric("bleu"), ["x"] * hypotheses, [["x"] * references])
     for word in words:
         assert word in str(error.value)
 
@@ -127,12 +130,12 @@ def test_subword_marks_and_tokenised_text_warn():
 
 def test_systems_are_compared_with_the_first():
     systems = {"base": HYPOTHESES * 20, "same": HYPOTHESES * 20, "gold": REFERENCES * 20}
-    [comparison] = compare(systems, [REFERENCES * 20], ["bleu"], target_lang="de", samples=200)
-    base, same, gold = comparison.systems
-    assert base.p_value is None
-    assert same.value == base.value == bleu(HYPOTHESES * 20, REFERENCES * 20, target_lang="de").value
-    assert gold.p_value is not None
-    assert gold.p_value < 0.01
+    [base], [same], [gold] = evaluate(systems, [REFERENCES * 20], [make_metric("bleu", "de")], samples=200).values()
+    assert base.p_bootstrap is None
+    assert same.value == base.value == score(make_metric("bleu"), HYPOTHESES * 20, [REFERENCES * 20]).value
+    assert gold.p_bootstrap is not None
+    assert gold.p_bootstrap < 0.01
+    assert {score.p_randomization for score in (base, same, gold)} == {None}
 
 
 def test_the_comparison_is_a_paired_bootstrap_by_its_signature_and_figures(monkeypatch):
@@ -142,23 +145,24 @@ def test_the_comparison_is_a_paired_bootstrap_by_its_signature_and_figures(monke
 
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     systems = {"base": HYPOTHESES * 5, "other": (HYPOTHESES[1:] + HYPOTHESES[:1]) * 5}
-    comparisons = compare(systems, [REFERENCES * 5], ["bleu", "chrf"], target_lang="de", samples=100)
+    metrics = [make_metric("bleu", "de"), make_metric("chrf")]
+    found = evaluate(systems, [REFERENCES * 5], metrics, samples=100)
     oracle = PairedTest(
         list(systems.items()), {"bleu": BLEU(), "chrf": CHRF()}, [REFERENCES * 5], test_type="bs", n_samples=100
     )
     signatures, results = oracle()
-    assert [comparison.name for comparison in comparisons] == [name for name in results if name != "System"]
-    for comparison in comparisons:
-        assert "|bs:100|seed:7|" in comparison.signature
-        assert comparison.signature == signatures[comparison.name].format()
-        for ours, theirs in zip(comparison.systems, results[comparison.name], strict=True):
-            assert (ours.value, ours.mean, ours.interval) == (theirs.score, theirs.mean, theirs.ci)
-            assert ours.p_value == theirs.p_value
+    for number, name in enumerate(signatures):
+        for (system, scores), theirs in zip(found.items(), results[name], strict=True):
+            ours = scores[number]
+            assert (ours.name, ours.signature) == (name, signatures[name].format())
+            assert "|bs:100|seed:7|" in ours.signature
+            assert (ours.value, ours.mean, ours.interval) == (theirs.score, theirs.mean, theirs.ci), system
+            assert ours.p_bootstrap == theirs.p_value
 
 
 def test_the_bootstrap_draws_a_thousand_test_sets_unless_told_otherwise():
-    [comparison] = compare({"a": HYPOTHESES, "b": REFERENCES}, [REFERENCES], ["chrf"])
-    assert "|bs:1000|" in comparison.signature
+    found = evaluate({"a": HYPOTHESES, "b": REFERENCES}, [REFERENCES], [make_metric("chrf")])
+    assert "|bs:1000|" in found["a"][0].signature
 
 
 COMMANDS = {
@@ -187,7 +191,7 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
         ).stdout  # fmt: skip
 
     theirs = json.loads(command("--format", "json"))
-    ours = score(metric, HYPOTHESES, [REFERENCES], **options)
+    ours = score(make_metric(metric, **options), HYPOTHESES, [REFERENCES])
     assert ours.name == theirs["name"]
     assert ours.value == pytest.approx(theirs["score"], abs=1e-8)
     keys = ["nrefs", "case", "eff", "tok", "nc", "nw", "space", "norm", "punct", "asian", "smooth", "version"]
@@ -195,7 +199,7 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
         key: str(theirs[key]) for key in keys if key in theirs
     }
 
-    sentences = sentence_scores(metric, HYPOTHESES, [REFERENCES], **options)
+    sentences = sentence_scores(make_metric(metric, sentences=True, **options), HYPOTHESES, [REFERENCES])
     lines = command("--sentence-level").splitlines()
     for line, value in zip(lines, sentences.values, strict=True):
         assert line.startswith(f"{ours.name}|{sentences.signature} = {value:.9f}")
@@ -203,8 +207,8 @@ def test_figures_and_signatures_are_those_of_sacrebleus_command(name, tmp_path):
 
 @pytest.mark.parametrize("code", ["zh", "zh_CN", "zh-TW", "zh-Hans", "zho_Hans", "cmn"])
 def test_the_tokeniser_goes_by_the_language_whatever_its_region(code):
-    assert "tok:zh" in bleu(["你好吗"], ["你好吗"], target_lang=code).signature
-    assert "asian:yes" in score("ter", ["你好吗"], [["你好吗"]], target_lang=code).signature
+    assert "tok:zh" in score(make_metric("bleu", code), ["你好吗"], [["你好吗"]]).signature
+    assert "asian:yes" in score(make_metric("ter", code), ["你好吗"], [["你好吗"]]).signature
 
 
 def test_paper_bleu_takes_a_regional_code():
@@ -239,7 +243,7 @@ def test_tokenisers_that_are_not_there_are_one_clear_error(monkeypatch, tmp_path
 
     monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
     with pytest.raises(NmtError, match=r"^the tokeniser ja-mecab is not installed: pip install 'sacrebleu\[ja\]'"):
-        bleu(["猫"], ["猫"], target_lang="ja-JP")
+        score(make_metric("bleu", "ja-JP"), ["猫"], [["猫"]])
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
     with pytest.raises(NmtError, match=r"flores200 needs .*models.*Fetch it from http"):
-        score("bleu", ["a"], [["a"]], tokenize="flores200")
+        score(make_metric("bleu", tokenize="flores200"), ["a"], [["a"]])

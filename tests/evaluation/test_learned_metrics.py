@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.evaluation import compare, learned_metrics, score, score_sheet, sentence_scores
-from nmt.evaluation.learned_metrics import model_name
-from nmt.evaluation.segment_mean import SegmentMean
+from nmt.evaluation.learned_metrics import Comet, learned_metrics, model_name
+from nmt.evaluation.metrics import make_metric, score, sentence_scores
+from nmt.evaluation.score_sheet import score_sheet
+from nmt.evaluation.significance import evaluate
 from tests.evaluation.doubles.models import DOUBLES, bleurt_model, comet_model
 
 SOURCE = ["the house is old", "a dog sleeps", "rain"]
@@ -43,26 +44,26 @@ def learned(doubles, tmp_path):
 
 
 def test_the_score_of_a_text_is_the_mean_of_its_segments_times_100(learned):
-    each = sentence_scores("comet", GOOD, [REFERENCE], learned=learned)
+    each = sentence_scores(learned["comet"], GOOD, [REFERENCE])
     assert each.values == pytest.approx([100, 200 / 3, 100])
-    whole = score("comet", GOOD, [REFERENCE], learned=learned)
+    whole = score(learned["comet"], GOOD, [REFERENCE])
     assert (whole.name, whole.value, whole.detail) == ("COMET", pytest.approx(np.mean(each.values)), "88.89")
     assert whole.signature == each.signature
 
 
 def test_bleurt_scores_stay_in_the_order_of_the_lines(learned):
-    each = sentence_scores("bleurt", ["Regen", "Hund", "xyz"], [["Regen", "Mund", "abc"]], learned=learned)
+    each = sentence_scores(learned["bleurt"], ["Regen", "Hund", "xyz"], [["Regen", "Mund", "abc"]])
     assert each.values == pytest.approx([100, 75, 0])
-    long = sentence_scores("bleurt", ["a" * 500, "b"], [["a" * 500, "c"]], learned=learned)
+    long = sentence_scores(learned["bleurt"], ["a" * 500, "b"], [["a" * 500, "c"]])
     assert long.values == pytest.approx([100, 0])
 
 
 def test_the_signature_names_the_model_its_weights_and_the_package(learned, tmp_path):
-    signature = score("comet", GOOD, [REFERENCE], learned=learned).signature
+    signature = score(learned["comet"], GOOD, [REFERENCE]).signature
     assert signature.startswith("nrefs:1|model:wmt22|sha256:")
     assert signature.endswith("|scale:100|version:unbabel-comet")
     other = learned_metrics(["comet"], comet_model=comet_model(tmp_path / "b" / "wmt22", score=0.5), source=SOURCE)
-    assert score("comet", GOOD, [REFERENCE], learned=other).signature != signature
+    assert score(other["comet"], GOOD, [REFERENCE]).signature != signature
 
 
 def test_a_snapshot_in_a_cache_has_the_name_of_its_model(tmp_path):
@@ -73,14 +74,13 @@ def test_a_snapshot_in_a_cache_has_the_name_of_its_model(tmp_path):
 def test_a_model_without_references_looks_at_the_source(doubles, tmp_path):
     model = comet_model(tmp_path / "kiwi", references=False)
     learned = learned_metrics(["comet"], comet_model=model, source=["a b", "c"])
-    assert sentence_scores("comet", ["a x", "c"], [["", ""]], learned=learned).values == [50, 100]
+    assert sentence_scores(learned["comet"], ["a x", "c"], [["", ""]]).values == [50, 100]
 
 
 def test_systems_are_compared_by_sacrebleus_tests(learned):
     """The oracle is the test by hand: paired resampling of the segments, with sacreBLEU's seed."""
-    [compared] = compare({"good": GOOD, "bad": BAD}, [REFERENCE], ["comet"], learned=learned)
-    good, bad = compared.systems
-    assert good.p_value is None
+    [good], [bad] = evaluate({"good": GOOD, "bad": BAD}, [REFERENCE], [learned["comet"]]).values()
+    assert good.p_bootstrap is None
     assert good.value > bad.value
     values = {name: learned["comet"].segment_scores(lines, [REFERENCE]) for name, lines in (("g", GOOD), ("b", BAD))}
     rng = np.random.default_rng(12345)
@@ -90,38 +90,40 @@ def test_systems_are_compared_by_sacrebleus_tests(learned):
     assert bad.mean == pytest.approx(means.mean(), abs=1e-4)
     centred = differences - differences.mean()
     expected = (np.sum(np.abs(centred) > good.value - bad.value) + 1) / 1_001
-    assert bad.p_value == pytest.approx(expected, abs=0.002)
-    assert "bs:1000" in compared.signature
+    assert bad.p_bootstrap == pytest.approx(expected, abs=0.002)
+    assert good.signature.endswith("|version:unbabel-comet|seed:12345|bs:1000")
 
 
-def test_randomisation_compares_means_with_means():
+def test_randomisation_compares_means_with_means(doubles, tmp_path, monkeypatch):
     """The oracle is the test by hand: the scores of each segment change sides or not, with sacreBLEU's seed."""
     references = [f"line {number}" for number in range(30)]
     systems = {"old": [f"old {line}" for line in references], "new": [f"new {line}" for line in references]}
     rng = np.random.default_rng(1)
     scores = dict(zip(systems["old"], rng.uniform(60, 90, 30), strict=True))
     scores |= {new: scores[old] + 1 for old, new in zip(*systems.values(), strict=True)}
-    metric = SegmentMean("COMET", {}, lambda lines, _: [scores[line] for line in lines])
-    learned, trials = {"comet": metric}, 500
-    sheet = score_sheet(systems, [references], references_name="ref", samples=50, trials=trials, learned=learned)
+    monkeypatch.setattr(Comet, "_predict", lambda _, lines, reference: [scores[line] / 100 for line in lines])
+    metric, trials = Comet(comet_model(tmp_path / "wmt22"), references), 500
+    [old], [new] = evaluate(systems, [references], [metric], samples=50, trials=trials).values()
+    assert (new.value, old.value) == pytest.approx(
+        [np.mean([scores[line] for line in systems[name]]) for name in ("new", "old")]
+    )
     swaps = np.random.default_rng(12345).integers(2, size=(trials, 30), dtype=bool)
     differences = np.abs(np.where(swaps, 1, -1).mean(axis=1))
     expected = (np.sum(differences > 1) + 1) / (trials + 1)
-    assert sheet.systems[1].scores[-1].p_randomization == pytest.approx(expected)
+    assert new.p_randomization == pytest.approx(expected)
     assert expected < 0.01
 
 
 def test_the_sheet_has_both_and_each_text_is_scored_once(learned, monkeypatch):
     calls = []
-    scorer = learned["comet"].segment_scores._scorer
-    scored = scorer.segment_scores
-    monkeypatch.setattr(scorer, "segment_scores", lambda *texts: calls.append(texts) or scored(*texts))
+    predict = learned["comet"]._predict
+    monkeypatch.setattr(learned["comet"], "_predict", lambda *texts: calls.append(texts) or predict(*texts))
     sheet = score_sheet(
         {"good": GOOD, "bad": BAD}, [REFERENCE], references_name="ref.de", samples=50, trials=50, learned=learned
     )
     assert list(sheet.signatures) == ["BLEU", "chrF2", "TER", "COMET", "BLEURT"]
-    comet = [each.scores[3] for each in sheet.systems]
-    assert comet[0].value == pytest.approx(score("comet", GOOD, [REFERENCE], learned=learned).value)
+    comet = [scores[3] for scores in sheet.systems.values()]
+    assert comet[0].value == pytest.approx(score(learned["comet"], GOOD, [REFERENCE]).value)
     assert comet[0].interval > 0
     assert 0 < comet[1].p_bootstrap <= 1
     assert 0 < comet[1].p_randomization <= 1
@@ -130,7 +132,7 @@ def test_the_sheet_has_both_and_each_text_is_scored_once(learned, monkeypatch):
 
 def test_scores_of_one_reference_are_not_those_of_another(learned):
     for name in ("comet", "bleurt"):
-        same, other = (score(name, GOOD, [lines], learned=learned).value for lines in (GOOD, BAD))
+        same, other = (score(learned[name], GOOD, [lines]).value for lines in (GOOD, BAD))
         assert same == pytest.approx(100)
         assert other < same
 
@@ -139,13 +141,13 @@ def test_a_bare_file_name_is_found_in_the_current_folder(doubles, tmp_path, monk
     model = comet_model(tmp_path / "wmt22")
     monkeypatch.chdir(model / "checkpoints")
     learned = learned_metrics(["comet"], comet_model=Path("model.ckpt"), source=SOURCE)
-    assert score("comet", GOOD, [REFERENCE], learned=learned).signature.startswith("nrefs:1|model:wmt22|")
+    assert score(learned["comet"], GOOD, [REFERENCE]).signature.startswith("nrefs:1|model:wmt22|")
     with pytest.raises(NmtError, match=r"--comet-model other\.ckpt: .*other\.ckpt does not exist"):
         learned_metrics(["comet"], comet_model=Path("other.ckpt"), source=SOURCE)
 
 
 def test_the_packages_notes_stay_off_the_terminal_and_logging_works_afterwards(learned, capfd, caplog):
-    score("comet", GOOD, [REFERENCE], learned=learned)
+    score(learned["comet"], GOOD, [REFERENCE])
     logging.getLogger("anything").warning("after")
     assert capfd.readouterr() == ("", "")
     assert caplog.messages == ["after"]
@@ -153,7 +155,7 @@ def test_the_packages_notes_stay_off_the_terminal_and_logging_works_afterwards(l
 
 def test_several_references_are_refused(learned):
     with pytest.raises(DataError, match="COMET compares with one reference, but 2 are given"):
-        score("comet", GOOD, [REFERENCE, REFERENCE], learned=learned)
+        score(learned["comet"], GOOD, [REFERENCE, REFERENCE])
 
 
 @pytest.mark.parametrize("bad", ["nan", "inf"])
@@ -161,7 +163,7 @@ def test_scores_that_are_not_finite_are_refused(doubles, tmp_path, bad):
     model = comet_model(tmp_path / "broken", score=bad)
     learned = learned_metrics(["comet"], comet_model=model, source=SOURCE)
     with pytest.raises(NmtError, match=r"not finite. The model may be damaged"):
-        score("comet", GOOD, [REFERENCE], learned=learned)
+        score(learned["comet"], GOOD, [REFERENCE])
 
 
 def test_without_a_path_the_error_says_how_to_fetch_a_model():
@@ -170,7 +172,7 @@ def test_without_a_path_the_error_says_how_to_fetch_a_model():
     with pytest.raises(NmtError, match=r"--metric bleurt needs a model on this machine: --bleurt-model PATH\. `hf dow"):
         learned_metrics(["bleurt"])
     with pytest.raises(NmtError, match="comet needs its model"):
-        score("comet", GOOD, [REFERENCE])
+        make_metric("comet")
 
 
 def test_without_the_package_the_error_names_it(tmp_path, monkeypatch):

@@ -7,7 +7,10 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from nmt.errors import ConfigError, DataError
-from nmt.evaluation import compare, paper_bleu, score_sheet
+from nmt.evaluation.metrics import make_metric
+from nmt.evaluation.paper_bleu import paper_bleu
+from nmt.evaluation.score_sheet import score_sheet
+from nmt.evaluation.significance import evaluate
 
 WORDS = ["der", "die", "das", "Hund", "Haus", "E-Mail", "geht", "schnell", "über", "Straße", ",", ".", "3.5", "nicht"]
 
@@ -36,7 +39,7 @@ def sheet():
 
 
 def by_name(sheet, system: int) -> dict:
-    return {score.name: score for score in sheet.systems[system].scores}
+    return {score.name: score for score in list(sheet.systems.values())[system]}
 
 
 def test_scores_intervals_and_tests_are_those_of_sacrebleu(sheet):
@@ -58,7 +61,7 @@ def test_scores_intervals_and_tests_are_those_of_sacrebleu(sheet):
 def test_the_interval_of_a_single_system_is_that_of_sacrebleu(metric):
     alone = score_sheet({"new": SYSTEMS["new"]}, [REFERENCE], references_name="ref.de", samples=200)
     expected = metric.corpus_score(SYSTEMS["new"], [REFERENCE], n_bootstrap=200)
-    [found] = [score for score in alone.systems[0].scores if score.name == expected.name]
+    [found] = [score for score in alone.systems["new"] if score.name == expected.name]
     assert (found.value, found.mean, found.interval) == pytest.approx((expected.score, expected._mean, expected._ci))
     assert found.p_bootstrap is found.p_randomization is None
     assert list(alone.signatures) == ["BLEU", "chrF2", "TER"]  # no language, so no tokeniser of the paper
@@ -85,9 +88,9 @@ def test_equal_systems_do_not_differ():
     """sacreBLEU gives equal scores its least p-value."""
     systems = {"one": SYSTEMS["new"], "other": SYSTEMS["new"]}
     alike = score_sheet(systems, [REFERENCE], references_name="ref.de", target_lang="de", samples=50, trials=50)
-    assert {(score.p_bootstrap, score.p_randomization) for score in alike.systems[1].scores} == {(1.0, 1.0)}
-    [compared] = compare(systems, [REFERENCE], ["bleu"], samples=50)
-    assert [system.p_value for system in compared.systems] == [None, 1.0]
+    assert {(score.p_bootstrap, score.p_randomization) for score in alike.systems["other"]} == {(1.0, 1.0)}
+    [one], [other] = evaluate(systems, [REFERENCE], [make_metric("bleu")], samples=50).values()
+    assert (one.p_bootstrap, other.p_bootstrap) == (None, 1.0)
 
 
 @pytest.mark.parametrize("seed", ["abc", "-3", "1.5", "\u0663", "0"])
@@ -96,7 +99,7 @@ def test_a_seed_that_is_none_is_an_error(monkeypatch, seed):
     with pytest.raises(ConfigError, match=r"SACREBLEU_SEED=.*must be a whole number from 1, or none"):
         score_sheet({"new": SYSTEMS["new"]}, [REFERENCE], references_name="ref.de", samples=5)
     with pytest.raises(ConfigError, match="SACREBLEU_SEED"):
-        compare(SYSTEMS, [REFERENCE], ["bleu"], samples=5)
+        evaluate(SYSTEMS, [REFERENCE], [make_metric("bleu")], samples=5)
 
 
 def test_text_without_spaces_has_no_bleu_of_the_paper():

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from nmt.errors import OutputError
-from nmt.evaluation.differences import find_differences, parallel_texts
+from nmt.evaluation.differences.finding import find_differences
+from nmt.evaluation.differences.parallel_texts import parallel_texts
 from nmt.reports.comparison_page import comparison_page, write_comparison
-from nmt.reports.comparison_tables import ComparedFiles, signed, tables, verdict
-from nmt.reports.comparison_text import comparison_json, comparison_text
+from nmt.reports.comparison_text import ComparedFiles, comparison_json, comparison_text, tables, verdict
 from tests.reports.browser import needs_chromium, opened
 
 EVIL = "</script><script>alert(1)</script><b>&amp; \"'| end"
@@ -37,20 +37,20 @@ def bars(page) -> list[str]:
 def test_every_figure_is_on_the_page(found, parsed):
     page = parsed(comparison_page(found, FILES))
     assert "Comparison of translations: base.de and new.de" in page.text
-    for table in tables(found, FILES):
+    for table in tables(found):
         assert table.title in page.text
         assert all(cell in page.text for row in table.rows for cell in row)
-    for metric in found.totals.metrics:
-        assert metric.signature in page.text
-        assert all(f"{value:.2f}" in page.text for value in metric.values)
-    for gram in (*found.ngrams.a, *found.ngrams.b):
-        assert " ".join(gram.tokens) in page.text
+    for metric in found.totals.metrics.records:
+        assert metric["signature"] in page.text
+        assert all(f"{value:.2f}" in page.text for value in metric["values"])
+    for gram in (*found.ngrams["a"].rows, *found.ngrams["b"].rows):
+        assert all(cell in page.text for cell in gram)
     assert len(page.having("article")) == len(found.sentences.a) + len(found.sentences.b) == 3
 
 
 def test_bars_go_to_the_side_of_the_better_system(found, parsed):
     page = parsed(comparison_page(found, FILES))
-    gains = [gain for table in tables(found, FILES) for gain in table.gains]
+    gains = [gain for table in tables(found) for gain in table.gains]
     sides = [bar["class"] for bar in page.having("i")]
     assert sides == ["a" if gain < 0 else "b" for gain in gains if gain]
     for side, style in zip(sides, bars(page), strict=True):
@@ -68,7 +68,7 @@ def test_bars_of_small_gains_are_short(parsed):
 
 
 def test_copied_words_are_a_loss_and_kept_numbers_a_gain(found):
-    (table,) = [table for table in tables(found, FILES) if table.title.startswith("Numbers")]
+    (table,) = [table for table in tables(found) if table.title.startswith("Numbers")]
     gains = {row[0]: gain for row, gain in zip(table.rows, table.gains, strict=True)}
     assert gains["numbers of the reference kept"] == -1
     assert gains["names kept"] == -1
@@ -89,7 +89,7 @@ def test_differences_are_marked_by_more_than_colour(found, parsed):
 
 def test_nothing_breaks_out_of_the_page(parsed):
     evil = [f"{EVIL} {line}" for line in REFERENCE]
-    found = differences(evil, [f"x{line}" for line in evil], evil[::-1], [EVIL] * 4)
+    found = differences(evil, [f"x{line}" for line in evil], evil[::-1], [EVIL] * 4, counted_in=EVIL)
     content = comparison_page(found, ComparedFiles((EVIL, EVIL), EVIL, EVIL, EVIL))
     page = parsed(content)
     assert "<script" not in content
@@ -173,23 +173,26 @@ def test_the_json_holds_all(found):
         *("systems", "reference", "source", "data", "totals", "by_length", "by_frequency", "copying"),
         *("length_ratios", "ngrams", "sentences"),
     }
-    assert record["totals"]["metrics"][0]["values"] == list(found.totals.metrics[0].values)
+    metric = found.totals.metrics.records[0]
+    assert record["totals"]["metrics"][0] == metric | {name: list(metric[name]) for name in ("values", "intervals")}
+    assert record["totals"]["lines"] == 4
+    assert record["by_length"][0]["bucket"] == {"low": 1, "high": 10}
+    assert list(record["by_frequency"][0]) == ["bucket", "reference_words", "systems"]
+    assert record["copying"][0]["name"] == "numbers of the reference kept"
+    assert list(record["ngrams"]) == ["a", "b"]
+    assert list(record["ngrams"]["b"][0]) == ["tokens", "right", "in_references"]
     assert record["sentences"]["a"][0]["hypotheses"] == [A[1], B[1]]
 
 
 def test_the_verdict_names_the_better_system_only_if_it_is_significant(found):
     def with_bleu(a: float, b: float, p: float):
-        bleu = replace(found.totals.metrics[0], values=(a, b), p_value=p)
-        return replace(found, totals=replace(found.totals, metrics=(bleu,)))
+        bleu = found.totals.metrics.records[0] | {"values": (a, b), "p_value": p}
+        return replace(found, totals=replace(found.totals, metrics=replace(found.totals.metrics, records=[bleu])))
 
     assert verdict(with_bleu(30, 31.5, 0.01)) == "B is better than A by 1.50 BLEU (p = 0.0100)."
     assert verdict(with_bleu(31.5, 30, 0.049)) == "A is better than B by 1.50 BLEU (p = 0.0490)."
     assert verdict(with_bleu(30, 31.5, 0.05)) == "The difference of 1.50 BLEU is not significant (p = 0.0500)."
     assert verdict(differences(A, A)) == "The translations are equal."
-
-
-def test_zero_has_no_minus():
-    assert [signed(value, 2) for value in (-0.001, 0.0, 0.004, -1.239)] == ["+0.00", "+0.00", "+0.00", "-1.24"]
 
 
 @needs_chromium

@@ -4,21 +4,19 @@ import re
 
 import pytest
 
-from nmt.evaluation.score_sheet import ScoreSheet, SheetScore, SystemSheet
-from nmt.reports.score_sheet_forms import formatted_sheet
+from nmt.evaluation.score_sheet import ScoreSheet
+from nmt.evaluation.significance import SystemScore
+from nmt.reports.score_sheet_forms import formatted_sheet, sheet_record
 
 
 def sheet(*names: str) -> ScoreSheet:
-    systems = [
-        SystemSheet(
-            name,
-            [
-                SheetScore("BLEU", 27.3 + number, 27.2, 0.61, 0.001 if number else None, 0.04 if number else None),
-                SheetScore("TER", 50.0, 50.1, 1.0, 0.3 if number else None, 0.01 if number else None),
-            ],
-        )
+    systems = {
+        name: [
+            SystemScore("BLEU", 27.3 + number, 27.2, 0.61, 0.001 if number else None, 0.04 if number else None, "b"),
+            SystemScore("TER", 50.0, 50.1, 1.0, 0.3 if number else None, 0.01 if number else None, "t"),
+        ]
         for number, name in enumerate(names)
-    ]
+    }
     return ScoreSheet("ref.de", 3_003, systems, {"BLEU": "tok:13a|x:1", "TER": "tok:y"}, "12345", 1_000, 10_000)
 
 
@@ -65,3 +63,13 @@ def test_latex_escapes_what_it_would_take_for_commands():
     assert r"a\_b\&c\%.de & 27.30 $\pm$ 0.61 & 50.00 $\pm$ 1.00 \\" in body
     assert r"\textbackslash{}input\{x\}\$\textasciicircum{}\textasciitilde{}\# & 28.30" in text
     assert not re.search(r"(?<!\\)%", "\n".join(body))
+
+
+def test_the_record_lists_the_systems_with_their_scores():
+    record = sheet_record(sheet("base.de", "new.de"))
+    assert list(record) == ["references", "lines", "systems", "signatures", "seed", "samples", "trials"]
+    assert [system["system"] for system in record["systems"]] == ["base.de", "new.de"]
+    ter = {
+        "name": "TER", "value": 50.0, "mean": 50.1, "interval": 1.0, "p_bootstrap": 0.3, "p_randomization": 0.01,
+    }  # fmt: skip
+    assert record["systems"][1]["scores"][1] == ter

@@ -7,7 +7,7 @@ import torch
 
 from nmt.data.vocab import Vocabulary
 from nmt.device import choose_hardware
-from nmt.evaluation import bleu
+from nmt.evaluation.metrics import make_metric, score
 from nmt.model.transformer import Transformer
 from nmt.training.validation import Validator
 from nmt.translation.ensemble import Ensemble
@@ -43,7 +43,9 @@ def test_bleu_is_tokenised_for_the_target_language(settled, reversed_words, tmp_
         def train(self):
             pass
 
-    expected, other = (bleu(translations, references, target_lang=language).value for language in (target, source))
+    expected, other = (
+        score(make_metric("bleu", language), translations, [references]).value for language in (target, source)
+    )
     assert validator.validate(Model()).bleu == expected != other
 
 

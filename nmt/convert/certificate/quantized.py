@@ -15,7 +15,7 @@ from nmt.convert.certificate.our_side import OurSide
 from nmt.convert.certificate.probes import Probes
 from nmt.convert.certificate.record import Check
 from nmt.convert.certificate.side import Pieces, Side
-from nmt.evaluation.metrics import score
+from nmt.evaluation.metrics import make_metric, score
 
 CHANGED_LIMIT = 0.5
 """The largest share of changed lines."""
@@ -71,7 +71,7 @@ def quantized_outputs(ours: OurSide, theirs: Side, probes: Probes, lines: Sequen
     quantized = [_spaced(other.pieces) for _, other in pairs]
     changed = sum(a != b for a, b in zip(found, quantized, strict=True))
     share = changed / len(sources)
-    bleu = score("bleu", quantized, [found], tokenize="none").value
+    bleu = score(make_metric("bleu", tokenize="none"), quantized, [found]).value
     detail = (
         f"{changed:,} of {len(sources):,} lines change ({share:.1%}); BLEU of the quantized model with ours as the "
         f"reference {bleu:.1f}, over pieces"

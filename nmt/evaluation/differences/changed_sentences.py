@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nmt.evaluation.differences.parallel_texts import ParallelTexts
-from nmt.evaluation.metrics import sentence_scores
+from nmt.evaluation.metrics import make_metric, sentence_scores
 
 SAMPLES = 5
 """The default number of sentences per system."""
@@ -28,8 +28,8 @@ class ChangedSentence:
 class ChangedSentences:
     """The sentences with the greatest differences in favour of each system, the greatest first."""
 
-    a: tuple[ChangedSentence, ...]
-    b: tuple[ChangedSentence, ...]
+    a: list[ChangedSentence]
+    b: list[ChangedSentence]
     lines_better: tuple[int, int]
     """The number of all lines that A translates better, and of those that B does."""
 
@@ -40,29 +40,24 @@ def changed_sentences(texts: ParallelTexts, samples: int = SAMPLES) -> ChangedSe
     Args:
         samples: the maximum number of sentences per system.
     """
-    changed = _chrf_of_changed(texts)
-    gains = {line: b - a for line, (a, b) in changed.items()}
+    a, b = (system.lines for system in texts.systems)
+    changed = [line for line in range(len(a)) if a[line] != b[line]]
+    if not changed:
+        return ChangedSentences([], [], (0, 0))
+    references = [[texts.reference.lines[line] for line in changed]]
+    metric = make_metric("chrf", sentences=True)
+    scores = (sentence_scores(metric, [lines[line] for line in changed], references).values for lines in (a, b))
+    chrf = dict(zip(changed, zip(*scores, strict=True), strict=True))
+    gains = {line: of_b - of_a for line, (of_a, of_b) in chrf.items()}
     for_a = sorted((line for line in gains if gains[line] < 0), key=lambda line: gains[line])
     for_b = sorted((line for line in gains if gains[line] > 0), key=lambda line: -gains[line])
 
     def sentence(line: int) -> ChangedSentence:
-        a, b = texts.systems
         source = None if texts.source is None else texts.source.lines[line]
-        return ChangedSentence(
-            line + 1, changed[line], source, texts.reference.lines[line], (a.lines[line], b.lines[line])
-        )
+        return ChangedSentence(line + 1, chrf[line], source, texts.reference.lines[line], (a[line], b[line]))
 
     return ChangedSentences(
-        tuple(map(sentence, for_a[:samples])), tuple(map(sentence, for_b[:samples])), (len(for_a), len(for_b))
+        [sentence(line) for line in for_a[:samples]],
+        [sentence(line) for line in for_b[:samples]],
+        (len(for_a), len(for_b)),
     )
-
-
-def _chrf_of_changed(texts: ParallelTexts) -> dict[int, tuple[float, float]]:
-    """chrF of both systems for each line, from 0, that they translate differently."""
-    a, b = (system.lines for system in texts.systems)
-    lines = [line for line in range(len(a)) if a[line] != b[line]]
-    if not lines:
-        return {}
-    references = [[texts.reference.lines[line] for line in lines]]
-    of_a, of_b = (sentence_scores("chrf", [system[line] for line in lines], references).values for system in (a, b))
-    return dict(zip(lines, zip(of_a, of_b, strict=True), strict=True))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
-from nmt.evaluation.differences.parallel_texts import ParallelTexts, Tokens
+from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text
+from nmt.evaluation.differences.tables import Table
 
 MAX_EXAMPLES = 5
 """The maximum number of lines that are named as examples for each system."""
@@ -16,73 +16,56 @@ MAX_EXAMPLES = 5
 _NUMBER = re.compile(r"\d(?:[.,]?\d)*")
 _SENTENCE_ENDS = frozenset(".!?…")
 
-
-@dataclass(frozen=True)
-class Kept:
-    """A count of how many things each system has, of how many it could have."""
-
-    name: str
-    counts: tuple[int, int]
-    totals: tuple[int, int]
-    examples: tuple[tuple[int, ...], tuple[int, ...]]
-    """Numbers of the first lines, from 1, in which system A has more than B, and those in which B has more than A."""
-    is_good: bool
-    """Whether more of them are better."""
+Counts = list[tuple[int, int]]
+"""For each line, how many things a system has, and how many it could have."""
 
 
-@dataclass(frozen=True)
-class _OfLine:
-    """The counts of one line."""
+def copying(texts: ParallelTexts) -> Table:
+    """Numbers of the reference that are kept; with a source also its numbers, names, and words copied from it.
 
-    counts: tuple[int, int]
-    totals: tuple[int, int]
-
-
-def copying(texts: ParallelTexts) -> tuple[Kept, ...]:
-    """Numbers of the reference that are kept; with a source also its numbers, names, and words copied from it."""
-    lines = range(len(texts.reference.lines))
-    made = [
-        _kept("numbers of the reference kept", lines, lambda line: _numbers(texts, texts.reference.lines[line], line))
-    ]
-    source = texts.source
+    Records: ``name``, ``counts``, ``totals``, ``examples`` (the first lines, from 1, in which A has more, and those in
+    which B has more), ``is_good`` (whether more of them are better). What occurs nowhere has no row.
+    """
+    header = ["", "A", "B", "lines where A has more", "lines where B has more"]
+    table = Table("Numbers, names, copied words", header)
+    reference, source = texts.reference, texts.source
+    written = [list(map(_numbers, system.lines)) for system in texts.systems]
+    _add(table, "numbers of the reference kept", [_kept(map(_numbers, reference.lines), each) for each in written])
     if source is not None:
-        made += [
-            _kept("numbers of the source kept", lines, lambda line: _numbers(texts, source.lines[line], line)),
-            _kept("names kept", lines, lambda line: _names(texts, source.tokens[line], line)),
-            _kept(
-                "words copied from the source, not in the reference",
-                lines,
-                lambda line: _copied(texts, source.tokens[line], line),
-                is_good=False,
-            ),
-        ]
-    return tuple(made)
+        _add(table, "numbers of the source kept", [_kept(map(_numbers, source.lines), each) for each in written])
+        lines = zip(source.tokens, reference.tokens, strict=True)
+        expected = [Counter(names(ours)) & Counter(names(theirs)) for ours, theirs in lines]
+        _add(table, "names kept", [_kept(expected, map(Counter, system.tokens)) for system in texts.systems])
+        copied = [_copied(system, source, reference) for system in texts.systems]
+        _add(table, "words copied from the source, not in the reference", copied, is_good=False)
+    return table
 
 
-def _kept(name: str, lines: Iterable[int], count: Callable[[int], _OfLine], *, is_good: bool = True) -> Kept:
-    """The sums of the counts of lines, and the first lines in which they differ."""
-    counts, totals = [0, 0], [0, 0]
-    examples: tuple[list[int], list[int]] = ([], [])
-    for line in lines:
-        found = count(line)
-        for system in (0, 1):
-            counts[system] += found.counts[system]
-            totals[system] += found.totals[system]
-        if found.counts[0] != found.counts[1]:
-            examples[found.counts[1] > found.counts[0]].append(line + 1)
-    return Kept(
-        name,
-        (counts[0], counts[1]),
-        (totals[0], totals[1]),
-        (tuple(examples[0][:MAX_EXAMPLES]), tuple(examples[1][:MAX_EXAMPLES])),
-        is_good,
-    )
+def _add(table: Table, name: str, systems: Sequence[Counts], *, is_good: bool = True) -> None:
+    """Add the sums of the counts of lines, and the first lines in which they differ."""
+    counts, totals = ([sum(line[which] for line in lines) for lines in systems] for which in (0, 1))
+    differences = [a - b for (a, _), (b, _) in zip(*systems, strict=True)]
+    examples = [
+        [line for line, difference in enumerate(differences, start=1) if sign * difference > 0][:MAX_EXAMPLES]
+        for sign in (1, -1)
+    ]
+    table.records.append({"name": name, "counts": counts, "totals": totals, "examples": examples, "is_good": is_good})
+    if any(totals):
+        shares = [count / total if total else 0.0 for count, total in zip(counts, totals, strict=True)]
+        table.rows.append([name, *map(_share, counts, totals), *(", ".join(map(str, lines)) for lines in examples)])
+        table.gains.append(shares[1] - shares[0] if is_good else shares[0] - shares[1])
 
 
-def _numbers(texts: ParallelTexts, wanted: str, line: int) -> _OfLine:
-    expected = Counter(numbers(wanted))
-    a, b = ((expected & Counter(numbers(system.lines[line]))).total() for system in texts.systems)
-    return _OfLine((a, b), (expected.total(), expected.total()))
+def _share(count: int, total: int) -> str:
+    return f"{count:,} of {total:,}" + (f" ({count / total:.1%})" if total else "")
+
+
+def _kept(expected: Iterable[Counter[str]], written: Iterable[Counter[str]]) -> Counts:
+    return [((wanted & found).total(), wanted.total()) for wanted, found in zip(expected, written, strict=True)]
+
+
+def _numbers(line: str) -> Counter[str]:
+    return Counter(numbers(line))
 
 
 def numbers(line: str) -> list[str]:
@@ -91,12 +74,6 @@ def numbers(line: str) -> list[str]:
         "".join(str(unicodedata.decimal(character)) for character in number if character.isdecimal())
         for number in _NUMBER.findall(line)
     ]
-
-
-def _names(texts: ParallelTexts, source: Tokens, line: int) -> _OfLine:
-    expected = Counter(names(source)) & Counter(names(texts.reference.tokens[line]))
-    a, b = ((expected & Counter(system.tokens[line])).total() for system in texts.systems)
-    return _OfLine((a, b), (expected.total(), expected.total()))
 
 
 def names(tokens: Sequence[str]) -> list[str]:
@@ -112,12 +89,14 @@ def names(tokens: Sequence[str]) -> list[str]:
     return found
 
 
-def _copied(texts: ParallelTexts, source: Tokens, line: int) -> _OfLine:
+def _copied(system: Text, source: Text, reference: Text) -> Counts:
     """Words of the hypotheses that stand in the source, but not in the reference."""
-    copies = set(source) - set(texts.reference.tokens[line])
-    words = [[token for token in system.tokens[line] if _is_word(token)] for system in texts.systems]
-    a, b = (sum(word in copies for word in of_system) for of_system in words)
-    return _OfLine((a, b), (len(words[0]), len(words[1])))
+    counts = []
+    for hypothesis, of_source, expected in zip(system.tokens, source.tokens, reference.tokens, strict=True):
+        copies = set(of_source) - set(expected)
+        words = list(filter(_is_word, hypothesis))
+        counts.append((sum(word in copies for word in words), len(words)))
+    return counts
 
 
 def _is_word(token: str) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nmt.errors import DataError
 from nmt.evaluation.metrics import TokenizerName, make_metric
 from nmt.text import not_parallel
 
 Tokens = tuple[str, ...]
-Tokenize = Callable[[str], Tokens]
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,8 @@ class ParallelTexts:
     systems: tuple[Text, Text]
     reference: Text
     source: Text | None
-    target_lang: str
-    tokenize: TokenizerName | None
-    """The tokeniser; None chooses it by the target language."""
+    bleu: Any
+    """sacreBLEU's BLEU, whose tokeniser splits the texts."""
 
 
 def parallel_texts(
@@ -45,7 +44,7 @@ def parallel_texts(
     """Tokenise all texts with sacreBLEU's tokeniser of the target language; the source too.
 
     Args:
-        target_lang, tokenize: as for :func:`nmt.evaluation.metrics.score`.
+        target_lang, tokenize: as for :func:`nmt.evaluation.metrics.make_metric`.
         names: the names of the systems in errors.
 
     Raises:
@@ -59,25 +58,19 @@ def parallel_texts(
             raise not_parallel((name, len(lines)), ("the reference", len(reference)))
     if source is not None and len(source) != len(reference):
         raise not_parallel(("the source", len(source)), ("the reference", len(reference)))
-    split = tokenizer(target_lang, tokenize)
+    bleu = make_metric("bleu", target_lang, tokenize=tokenize)
 
     def tokenised(lines: Sequence[str]) -> Text:
-        return Text(tuple(lines), tuple(map(split, lines)))
+        return Text(tuple(lines), tuple(tokens_of(line, bleu) for line in lines))
 
     return ParallelTexts(
         systems=(tokenised(systems[0]), tokenised(systems[1])),
         reference=tokenised(reference),
         source=None if source is None else tokenised(source),
-        target_lang=target_lang,
-        tokenize=tokenize,
+        bleu=bleu,
     )
 
 
-def tokenizer(target_lang: str, tokenize: TokenizerName | None = None) -> Tokenize:
-    """The function that takes a line apart as BLEU does.
-
-    Raises:
-        NmtError: the tokeniser is not installed.
-    """
-    split = make_metric("bleu", target_lang, tokenize=tokenize).tokenizer
-    return lambda line: tuple(split(line.rstrip()).split())
+def tokens_of(line: str, bleu: Any) -> Tokens:
+    """A line taken apart as BLEU does."""
+    return tuple(bleu.tokenizer(line.rstrip()).split())

@@ -4,34 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from nmt.evaluation.differences.buckets import Bucket, bucket_of, buckets
-from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text, Tokenize
+from nmt.evaluation.differences.parallel_texts import ParallelTexts, Text, tokens_of
+from nmt.evaluation.differences.tables import Table, bucket_of, buckets
 
 FREQUENCIES = buckets(0, 1, 2, 6, 21, 101, 1_001)
 """How often a word occurs in the counted text."""
-
-
-@dataclass(frozen=True)
-class WordScore:
-    """Precision, recall and F1 of the words of one system, from 0 to 1."""
-
-    right: int
-    """Words of the hypotheses that the reference of the same line has too, each as often as both have it."""
-    hypothesis_words: int
-    precision: float
-    recall: float
-    f1: float
-
-
-@dataclass(frozen=True)
-class FrequencyBucket:
-    """The words that occur similarly often."""
-
-    bucket: Bucket
-    reference_words: int
-    systems: tuple[WordScore, WordScore]
 
 
 def words_of(texts: ParallelTexts) -> frozenset[str]:
@@ -39,11 +17,12 @@ def words_of(texts: ParallelTexts) -> frozenset[str]:
     return frozenset(word for text in (texts.reference, *texts.systems) for tokens in text.tokens for word in tokens)
 
 
-def count_words(lines: Iterable[str], wanted: frozenset[str], tokenize: Tokenize) -> Counter[str]:
-    """How often each wanted word occurs in a text of any size: memory grows with the wanted words alone."""
+def count_words(lines: Iterable[str], texts: ParallelTexts) -> Counter[str]:
+    """How often the words of compared texts occur in a text of any size: memory grows with these words alone."""
+    wanted = words_of(texts)
     counts: Counter[str] = Counter()
     for line in lines:
-        counts.update(token for token in tokenize(line) if token in wanted)
+        counts.update(token for token in tokens_of(line, texts.bleu) if token in wanted)
     return counts
 
 
@@ -52,36 +31,56 @@ def reference_frequencies(texts: ParallelTexts) -> Counter[str]:
     return Counter(word for tokens in texts.reference.tokens for word in tokens)
 
 
-def words_by_frequency(texts: ParallelTexts, frequencies: Mapping[str, int]) -> tuple[FrequencyBucket, ...]:
-    """Precision, recall and F1 of words, by how often they occur; without the buckets that have no reference words."""
-    indices = {word: bucket_of(frequencies.get(word, 0), FREQUENCIES) for word in words_of(texts)}
-    expected = _sizes(texts.reference, indices)
-    a, b = (_scores(system, texts.reference, expected, indices) for system in texts.systems)
-    return tuple(
-        FrequencyBucket(bucket, expected[index], (a[index], b[index]))
-        for index, bucket in enumerate(FREQUENCIES)
-        if expected[index]
+def words_by_frequency(
+    texts: ParallelTexts, frequencies: Mapping[str, int], *, counted_in: str = "the references"
+) -> Table:
+    """Precision, recall and F1 of words, by how often they occur; without the buckets that have no reference words.
+
+    Records: ``bucket``, ``reference_words``, and ``systems``, each with ``right`` (words that the reference of the same
+    line has too, each as often as both have it), ``hypothesis_words``, ``precision``, ``recall``, ``f1`` from 0 to 1.
+
+    Args:
+        counted_in: what the frequencies were counted in, for the note.
+    """
+    table = Table(
+        "Words by frequency",
+        ["frequency", "words", "A", "B", "B - A", "A precision / recall", "B precision / recall"],
+        f"Frequency: how often a word occurs in {counted_in}. A and B: F1 of the words, in percent.",
     )
+    indices = {word: bucket_of(frequencies.get(word, 0), FREQUENCIES) for word in words_of(texts)}
+    expected, *written = (_sizes(text, indices) for text in (texts.reference, *texts.systems))
+    right = [_right(system, texts.reference, indices) for system in texts.systems]
+    for index, bucket in enumerate(FREQUENCIES):
+        words = expected[index]
+        if not words:
+            continue
+        a, b = (_scores(right[system][index], written[system][index], words) for system in (0, 1))
+        table.records.append({"bucket": bucket, "reference_words": words, "systems": (a, b)})
+        gain = b["f1"] - a["f1"]
+        table.gains.append(gain)
+        f1 = (f"{100 * each['f1']:.1f}" for each in (a, b))
+        others = (f"{100 * each['precision']:.1f} / {100 * each['recall']:.1f}" for each in (a, b))
+        table.rows.append([bucket.label, f"{words:,}", *f1, f"{100 * gain:+z.1f}", *others])
+    return table
 
 
 def _sizes(text: Text, indices: Mapping[str, int]) -> Counter[int]:
     return Counter(indices[word] for tokens in text.tokens for word in tokens)
 
 
-def _scores(system: Text, reference: Text, expected: Counter[int], indices: Mapping[str, int]) -> list[WordScore]:
+def _right(system: Text, reference: Text, indices: Mapping[str, int]) -> Counter[int]:
     right: Counter[int] = Counter()
     for hypothesis, tokens in zip(system.tokens, reference.tokens, strict=True):
         for word, count in (Counter(hypothesis) & Counter(tokens)).items():
             right[indices[word]] += count
-    written = _sizes(system, indices)
-    return [_score(right[index], written[index], expected[index]) for index in range(len(FREQUENCIES))]
+    return right
 
 
-def _score(right: int, written: int, expected: int) -> WordScore:
-    return WordScore(
-        right,
-        written,
-        precision=right / written if written else 0.0,
-        recall=right / expected if expected else 0.0,
-        f1=2 * right / (written + expected) if written + expected else 0.0,
-    )
+def _scores(right: int, written: int, expected: int) -> dict[str, float]:
+    return {
+        "right": right,
+        "hypothesis_words": written,
+        "precision": right / written if written else 0.0,
+        "recall": right / expected,
+        "f1": 2 * right / (written + expected),
+    }

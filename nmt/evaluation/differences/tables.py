@@ -1,8 +1,26 @@
-"""Ranges of whole numbers that lines and words are grouped by."""
+"""Tables that compare two systems, and the ranges of numbers that rows are grouped by."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Table:
+    """A comparison of systems A and B, as text for people and as numbers for programs."""
+
+    title: str
+    header: list[str]
+    note: str = ""
+    rows: list[list[str]] = field(default_factory=list)
+    """Cells; all columns but the first hold numbers."""
+    records: list[dict[str, Any]] = field(default_factory=list)
+    """Numbers by their names; pairs are of A and B."""
+    gains: list[float] = field(default_factory=list)
+    """For each row, by how much B is better, from -1 to 1; negative if A is better. Empty if this has no meaning."""
+    shares: dict[int, list[float]] = field(default_factory=dict)
+    """Columns, from 0, with shares from 0 to 1 that can be drawn."""
 
 
 @dataclass(frozen=True)
