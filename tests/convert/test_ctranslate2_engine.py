@@ -221,11 +221,20 @@ def test_a_batch_that_does_not_fit_is_halved(theirs, monkeypatch):
         )
 
 
+def test_single_batches_that_follow_each_other_have_all_threads(theirs):
+    engine = CTranslate2Engine(theirs._folder, "cpu", threads=2)
+    wide = engine.model(2)
+    assert engine.model(1) is wide  # the end of a text, perhaps
+    narrow = engine.model(1)
+    assert narrow is not wide
+    assert (engine.model(2), engine.model(1), engine.model(1)) == (wide, wide, narrow)
+
+
 def test_several_workers_find_the_same(theirs):
     several = CTranslate2Engine(theirs._folder, "cpu", threads=3)
     lines = LINES * 5
     assert texts(several, lines=lines, batch_tokens=20) == texts(theirs, lines=lines)
-    assert several._workers == 3
+    assert set(several._opened) == {3}
 
 
 @pytest.mark.parametrize(

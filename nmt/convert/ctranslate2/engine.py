@@ -40,6 +40,10 @@ _COMPUTE_TYPES: dict[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "
 _FASTEST_ON_GPU: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
 
 
+Pairs = Sequence[tuple[list[str], list[str]]]
+"""The pieces of sources and targets."""
+
+
 def choose(
     device: DeviceChoice, precision: PrecisionChoice, begun_in: Precision | None = None
 ) -> tuple[DeviceChoice, Precision]:
@@ -120,8 +124,10 @@ class CTranslate2Engine:
         self.vocab.threads = self.vocab.target.threads = self.threads
         self._folder = folder
         self._opening = threading.Lock()
-        self._opened: Any = None
-        self._workers = 0
+        self._opened: dict[int, Any] = {}
+        """Number of workers -> the model that is open for them."""
+        self._was_single = False
+        """Whether the last search had a single batch."""
 
     @property
     def description(self) -> str:
@@ -130,25 +136,30 @@ class CTranslate2Engine:
         return f"CTranslate2 {metadata.version('ctranslate2')}, {self.device}{threads}, {self.precision}"
 
     def model(self, workers: int = 1) -> Any:
-        """The model, opened for so many batches at a time, or for more.
+        """The model, opened for so many batches at a time: each worker has its share of the threads.
 
-        Each worker has its share of the threads, so a model that is open for one batch uses all of them for it.
+        A single batch is searched by what is open for several, unless another one follows it: a model that is open for
+        one batch uses all threads for it. Then both are open.
         """
         with self._opening:
-            if workers > self._workers:
-                self._opened, self._workers = None, 0  # frees its memory first
-                try:
-                    self._opened = _package().Translator(
-                        str(self._folder),
-                        device=self.device,
-                        compute_type=_COMPUTE_TYPES[self.precision],
-                        inter_threads=workers,
-                        intra_threads=max(1, self.threads // workers),
-                    )
-                except (RuntimeError, ValueError) as error:
-                    raise CheckpointError(f"{self._folder}: CTranslate2 cannot open it: {error}") from None
-                self._workers = workers
-            return self._opened
+            follows, self._was_single = self._was_single and workers == 1, workers == 1
+            if workers == 1 and self._opened and not follows:
+                return self._opened[max(self._opened)]
+            if workers not in self._opened:
+                self._opened[workers] = self._open(workers)
+            return self._opened[workers]
+
+    def _open(self, workers: int) -> Any:
+        try:
+            return _package().Translator(
+                str(self._folder),
+                device=self.device,
+                compute_type=_COMPUTE_TYPES[self.precision],
+                inter_threads=workers,
+                intra_threads=max(1, self.threads // workers),
+            )
+        except (RuntimeError, ValueError) as error:
+            raise CheckpointError(f"{self._folder}: CTranslate2 cannot open it: {error}") from None
 
     def remarks(self, options: TranslateOptions) -> list[str]:
         """As :meth:`nmt.translation.engine.Engine.remarks`."""
@@ -178,34 +189,34 @@ class CTranslate2Engine:
         ]
         pairs = [(self.vocab.pieces(sources[index]), self.vocab.target.pieces(targets[index])) for index in fitting]
         tokens = options.batch_tokens or BATCH_TOKENS
-        log_probabilities = self.log_probabilities(pairs, tokens)
-        alignments = self._alignments(pairs, tokens) if alignment else [None] * len(pairs)
+        model = self.model()
+        log_probabilities = self.log_probabilities(pairs, model, tokens)
+        alignments = self._alignments(pairs, model, tokens) if alignment else [None] * len(pairs)
         for index, by_piece, aligned in zip(fitting, log_probabilities, alignments, strict=True):
             scores[index] = scored(targets[index], by_piece, alignment=aligned)
         return scores
 
-    def log_probabilities(
-        self, pairs: Sequence[tuple[list[str], list[str]]], batch_tokens: int = BATCH_TOKENS
-    ) -> list[list[float]]:
+    def log_probabilities(self, pairs: Pairs, model: Any, batch_tokens: int = BATCH_TOKENS) -> list[list[float]]:
         """The log-probability of each piece of each target, and of eos.
 
         Args:
             pairs: the pieces of sources and targets.
+            model: as :meth:`model` opened it.
         """
         if not pairs:
             return []
         sources, targets = map(list, zip(*pairs, strict=True))
-        results = self.model().score_batch(
+        results = model.score_batch(
             sources, targets, max_input_length=0, max_batch_size=batch_tokens, batch_type="tokens"
         )
         return [list(result.log_probs) for result in results]
 
-    def _alignments(self, pairs: Sequence[tuple[list[str], list[str]]], batch_tokens: int) -> list[list[int | None]]:
+    def _alignments(self, pairs: Pairs, model: Any, batch_tokens: int) -> list[list[int | None]]:
         """For each piece of each target, the source piece with the most attention."""
         if not pairs:
             return []
         sources, targets = map(list, zip(*pairs, strict=True))
-        results = self.model().translate_batch(
+        results = model.translate_batch(
             sources,
             targets,
             beam_size=1,
@@ -237,14 +248,14 @@ class CTranslate2Searcher:
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
         batches = segment_batches(segments, self._batch_tokens, settings.beam, self._workers.count)
-        self._engine.model(min(self._workers.count, max(1, len(batches))))
-        for _ in self._workers.map(partial(self._search, settings=settings), batches):
+        model = self._engine.model(self._workers.count if len(batches) > 1 else 1)
+        for _ in self._workers.map(partial(self._search, settings=settings, model=model), batches):
             pass
 
-    def _search(self, batch: Sequence[Segment], settings: SearchSettings) -> None:
+    def _search(self, batch: Sequence[Segment], settings: SearchSettings, model: Any) -> None:
         """Search a batch, in halves if it does not fit into the memory of a GPU."""
         try:
-            found = self._found(batch, settings)
+            found = self._found(batch, settings, model)
         except (RuntimeError, MemoryError) as error:
             if "out of memory" not in str(error) and not isinstance(error, MemoryError):
                 raise
@@ -256,13 +267,13 @@ class CTranslate2Searcher:
             found = None
         if found is None:  # outside of the handler, where the exception keeps nothing alive
             middle = len(batch) // 2
-            self._search(batch[:middle], settings)
-            self._search(batch[middle:], settings)
+            self._search(batch[:middle], settings, model)
+            self._search(batch[middle:], settings, model)
             return
         for segment, candidates in zip(batch, decoded(self._engine.vocab.target, found), strict=True):
             segment.candidates = candidates
 
-    def _found(self, batch: Sequence[Segment], settings: SearchSettings) -> list[list[Hypothesis]]:
+    def _found(self, batch: Sequence[Segment], settings: SearchSettings, model: Any) -> list[list[Hypothesis]]:
         """The best hypotheses of each segment.
 
         A call of CTranslate2 has one maximum length. A segment is searched again, by its own, if its hypotheses are
@@ -274,7 +285,7 @@ class CTranslate2Searcher:
             [segment.prefix for segment in batch],
             max_positions=self._engine.positions + 1,
         )
-        found = self._hypotheses(batch, settings, max(limits))
+        found = self._hypotheses(batch, settings, max(limits), model)
         longer = [
             index
             for index, (hypotheses, limit) in enumerate(zip(found, limits, strict=True))
@@ -283,18 +294,18 @@ class CTranslate2Searcher:
         for limit in {limits[index] for index in longer}:
             again = [index for index in longer if limits[index] == limit]
             for index, hypotheses in zip(
-                again, self._hypotheses([batch[index] for index in again], settings, limit), strict=True
+                again, self._hypotheses([batch[index] for index in again], settings, limit, model), strict=True
             ):
                 found[index] = hypotheses
-        return self._scored(batch, found, limits, settings)
+        return self._scored(batch, found, limits, settings, model)
 
     def _hypotheses(
-        self, batch: Sequence[Segment], settings: SearchSettings, limit: int
+        self, batch: Sequence[Segment], settings: SearchSettings, limit: int, model: Any
     ) -> list[list[tuple[list[str], float]]]:
         """The pieces of each hypothesis, and its log-probability: without the prefix, and without eos at the limit."""
         vocab, alpha = self._engine.vocab, settings.length_penalty
         prefixes = [vocab.target.pieces(segment.prefix) for segment in batch]
-        results = self._engine.model().translate_batch(
+        results = model.translate_batch(
             [vocab.pieces(segment.pieces[: self._engine.positions]) for segment in batch],
             prefixes if any(prefixes) else None,
             beam_size=settings.beam,
@@ -329,6 +340,7 @@ class CTranslate2Searcher:
         found: Sequence[Sequence[tuple[list[str], float]]],
         limits: Sequence[int],
         settings: SearchSettings,
+        model: Any,
     ) -> list[list[Hypothesis]]:
         """The ``nbest`` hypotheses of each segment, best first.
 
@@ -345,7 +357,7 @@ class CTranslate2Searcher:
             (vocab.pieces(batch[index].pieces[: self._engine.positions]), found[index][rank][0][: limits[index]])
             for index, rank in inexact
         ]
-        exact = dict(zip(inexact, map(math.fsum, self._engine.log_probabilities(pairs)), strict=True))
+        exact = dict(zip(inexact, map(math.fsum, self._engine.log_probabilities(pairs, model)), strict=True))
 
         def scored(index: int, rank: int, pieces: list[str], log_probability: float) -> Hypothesis:
             ids = tuple(vocab.target.ids(pieces[: limits[index]]))
