@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nmt.corpora.cleaning import Chunk
-from nmt.corpora.filters.pair_filter import Pair
+from nmt.corpora.chunks import Chunk
 from nmt.corpora.hashes import Hashes
+from nmt.corpora.pair_file import Pair
 from nmt.corpora.schema import HeldOut
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from nmt.addresses import check_address, folder_parts, public_address
 from nmt.config import Section
 from nmt.corpora.archive import safe_member
+from nmt.corpora.filters import Filters
 from nmt.corpora.transfer import RemoteFile
 from nmt.printable import has_control_characters
 from nmt.text import STANDARD_INPUT, STDIN
@@ -212,37 +213,6 @@ class Normalisation(Section):
 
     nfc: bool = Field(False, description="Unicode normal form C")
     punctuation: bool = Field(False, description="Moses: normalise punctuation, remove non-printing characters")
-
-
-class Filters(Section):
-    """Which training pairs are dropped. An empty side always drops its pair. Valid and test are never filtered."""
-
-    invalid_utf8: Literal["error", "drop"] = Field("error", description="what to do with text that is not UTF-8")
-    min_score: float | None = Field(
-        None, allow_inf_nan=False, description="minimum score of a pair, where its file has scores"
-    )
-    max_length: int | None = Field(
-        250, ge=1, description="words per side; in scripts without spaces, some characters count as one word"
-    )
-    max_ratio: float | None = Field(4.0, ge=1, description="words of the longer side over those of the shorter")
-    dedup: bool = Field(True, description="drop exact repetitions of a pair")
-    leakage: Literal["drop", "count"] = Field("drop", description="pairs with a side that is also in valid or test")
-    copied: Literal["drop", "count"] = Field("count", description="pairs whose source equals their target")
-    invisible: Literal["drop", "count"] = Field("count", description="pairs with NUL or zero-width characters")
-    control: bool = Field(False, description="drop pairs with control characters")
-    html: bool = Field(False, description="drop pairs with tags or entities of HTML or XML")
-    long_words: int | None = Field(None, ge=1, description="characters of the longest word")
-    letters: float | None = Field(None, gt=0, le=1, description="minimum share of letters in each side")
-    script: bool = Field(False, description="drop pairs with a side in a script that its language does not use")
-    language_id: float | None = Field(
-        None, gt=0, le=1, description="drop pairs with a side in another language, with at least this probability"
-    )
-    numbers: bool = Field(False, description="drop pairs whose sides have different numbers")
-    urls: bool = Field(False, description="drop pairs whose sides have different URLs or e-mail addresses")
-    near_duplicates: bool = Field(
-        False, description="drop pairs that differ from an earlier one only in case, punctuation, digits or white space"
-    )
-    repair_encoding: bool = Field(False, description="repair UTF-8 that was read as Latin-1 or Windows-1252")
 
 
 class Recipe(Section):

@@ -18,7 +18,7 @@ from nmt.corpora.archive import Budget, unpack
 from nmt.corpora.download import Notify, fetch
 from nmt.corpora.local import LocalText
 from nmt.corpora.mtdata_index import IndexedText, find_in_index
-from nmt.corpora.pair_file import ReadPair
+from nmt.corpora.pair_file import Pair, ReadPair
 from nmt.corpora.pair_formats import read_pair_file
 from nmt.corpora.schema import (
     ArchiveCorpus,
@@ -43,8 +43,6 @@ from nmt.text import InvalidUtf8, count_lines, read_lines, read_parallel
 
 if TYPE_CHECKING:
     from nmt.corpora.toy import ToyCorpus as ToyPairs
-
-Pair = tuple[str, str]
 
 _SEGMENT = re.compile(r"<seg[^>]*+>(.*?)</seg>")
 _TITLE = re.compile(r"<(title|description)>(.*?)</\1>")

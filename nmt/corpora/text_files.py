@@ -9,12 +9,13 @@ from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
 
-from nmt.corpora.cleaning import KEPT, EvaluationSentences, Rules, clean
+from nmt.corpora.chunks import EvaluationSentences
+from nmt.corpora.cleaning import Rules, clean, filter_names
 from nmt.corpora.download import Notify
-from nmt.corpora.filters.pair_filter import Pair
+from nmt.corpora.filters import KEPT, chosen_filters
 from nmt.corpora.findings import Findings
 from nmt.corpora.holdout import hold_out
-from nmt.corpora.pair_file import ReadPair
+from nmt.corpora.pair_file import Pair, ReadPair
 from nmt.corpora.sample_check import PairSample
 from nmt.corpora.schema import MOST_EVALUATION_PAIRS, HeldOut, TextCorpus, ToyCorpus
 from nmt.corpora.sources import Sources
@@ -52,8 +53,7 @@ def write_text(
     """
     recipe = sources.recipe
     read: dict[str, list[CorpusRecord]] = {}
-    min_score = recipe.filters.min_score
-    before_cleaning = [] if min_score is None else ["score"]
+    minimum = next((each for each in chosen_filters(recipe.filters) if each.filter.name == "score"), None)
 
     def corpora_of(split: str, findings: Findings, *, is_last_time: bool = True) -> Iterator[Iterator[Pair]]:
         """Read the corpora of a split, each to its end before the next."""
@@ -75,9 +75,10 @@ def write_text(
                 sample.add(tally.pairs - 1, (pair.source, pair.target))
             if tally.pairs % _PROGRESS_EVERY == 0:
                 progress(description, tally.pairs, total)
-            if split == "train" and min_score is not None and pair.score is not None and pair.score < min_score:
-                findings.add(number, "score", 1, [(pair.source, pair.target)])
-                continue
+            if split == "train" and minimum and pair.score is not None and pair.score < minimum.value:
+                findings.add(number, minimum.count, 1, [(pair.source, pair.target)])
+                if minimum.drops:
+                    continue
             yield pair.source, pair.target
         progress(description, tally.pairs, tally.pairs)
         for doubt in sample.doubts(recipe.source_lang, recipe.target_lang):
@@ -103,7 +104,7 @@ def write_text(
     evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
 
     if wanted:
-        passed_over = Findings(before_cleaning)
+        passed_over = Findings()
         corpora_read_first = corpora_of("train", passed_over, is_last_time=False)
         chunks = clean(
             corpora_read_first, rules, evaluation, passed_over, scratch=scratch / "held-out", workers=workers
@@ -115,7 +116,7 @@ def write_text(
             if share.pairs:
                 notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
 
-    findings = Findings(before_cleaning)
+    findings = Findings(filter_names(recipe.filters, held_out=len(evaluation.held_out) > 0))
     chunks = clean(
         corpora_of("train", findings), rules, evaluation, findings, scratch=scratch / "train", workers=workers
     )

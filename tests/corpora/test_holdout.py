@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.corpora.cleaning import Chunk
+from nmt.corpora.chunks import Chunk
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.schema import HeldOut
 
@@ -14,8 +14,8 @@ HASHES = np.random.default_rng(0).permutation(60).astype(np.uint64)
 def chunks(size: int) -> list[Chunk]:
     found = []
     for begin in range(0, len(PAIRS), size):
-        own, nothing = slice(begin, begin + size), np.zeros(len(PAIRS[begin : begin + size]), bool)
-        found.append(Chunk(PAIRS[own], PAIRS[own], HASHES[own] + 100, HASHES[own], HASHES[own], nothing, nothing))
+        own = slice(begin, begin + size)
+        found.append(Chunk(0, PAIRS[own], PAIRS[own], HASHES[own] + 100, HASHES[own], HASHES[own], {}))
     return found
 
 

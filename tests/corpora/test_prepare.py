@@ -384,6 +384,9 @@ def test_pairs_that_were_passed_over_to_hold_out_others_are_found_once(tmp_path)
     assert train.filters["score"].pairs == manifest.filters["score"] == 50
     assert train.filters["score"].samples == [("s 0", "t 0"), ("s 1", "t 1"), ("s 2", "t 2")]
     assert train.filters["held_out"].pairs == manifest.filters["held_out"] == 16
+    counted = with_filters(recipe, {"min_score": 50, "count_only": ["min_score"]})
+    manifest = prepare(counted, tmp_path / "own").manifest
+    assert (manifest.filters["score_kept"], manifest.files["train.en"].lines) == (50, 180)
 
 
 def test_the_number_of_lines_is_known_of_plain_files(tmp_path):

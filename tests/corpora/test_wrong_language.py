@@ -1,21 +1,82 @@
-"""Language identification: by a double of py3langid in ``tests/corpora/doubles``, and by the package where it is."""
+"""Text in the wrong language: by its script; by a double of py3langid in ``doubles/``, and by the package itself."""
 
 import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from nmt.corpora.cleaning import EvaluationSentences, Rules, clean
-from nmt.corpora.filter_option import filter_changes
-from nmt.corpora.filters.languages import language_identifier, other_language
+from nmt.corpora.chunks import EvaluationSentences
+from nmt.corpora.cleaning import Rules, clean, filter_names
+from nmt.corpora.filters import FILTERS, Filters, filter_changes
 from nmt.corpora.findings import Findings
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import load_recipe, own_recipe, with_filters
-from nmt.corpora.schema import Filters, Normalisation
+from nmt.corpora.schema import Normalisation
+from nmt.corpora.wrong_language import language_identifier
 from nmt.errors import NmtError
+from nmt.languages import scripts_of
 
-DOUBLES = Path(__file__).parents[1] / "doubles"
+
+def script(source_lang, target_lang):
+    return FILTERS["script"].predicate(True, (source_lang, target_lang))
+
+
+def identified(source_lang, target_lang, threshold):
+    return FILTERS["language_id"].predicate(threshold, (source_lang, target_lang))
+
+
+LINES = {
+    "en": "A dog runs.", "de": "Über Öl läuft ß", "vi": "Tiếng Việt", "ru": "Собака бежит.", "uk": "Їжак біжить",
+    "el": "Ο σκύλος τρέχει", "ar": "الكلب يركض", "fa": "می\u200cخواهم", "he": "הכלב רץ", "hi": "कुत्ता दौड़ता है",
+    "bn": "কুকুর দৌড়ায়", "ta": "நாய் ஓடுகிறது", "th": "สุนัขวิ่ง", "lo": "ໝາແລ່ນ", "km": "ឆ្កែរត់", "my": "ခွေးပြေးသည်",
+    "ka": "ძაღლი გარბის", "hy": "Շունը վազում է", "am": "ውሻ ይሮጣል", "ko": "개가 달린다",
+    "ja": "犬が走っているパーク", "zh": "狗在跑", "bo": "ཁྱི་རྒྱུག", "si": "බල්ලා දුවනවා",
+    "gu": "કૂતરો દોડે છે", "te": "కుక్క పరిగెడుతుంది",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LINES)
+def test_each_language_passes_in_its_own_script_and_not_in_others(language):
+    own = set(scripts_of(language))
+    finds = script(language, "en")
+    assert not finds((LINES[language], "a"))
+    for other, line in LINES.items():
+        if not own & set(scripts_of(other)):
+            assert finds((line, "a")), other
+            assert script("en" if other != "en" else "de", language)(("a", line)), other
+
+
+def test_up_to_half_of_the_letters_may_be_foreign():
+    finds = script("ru", "en")
+    assert not finds(("USB кот 5 $ ☃", "USB"))
+    assert finds(("USBC кот", "USB"))
+    assert not finds(("12:30 — 14:00", "5 €"))
+    assert not finds(("", ""))
+
+
+def test_languages_with_several_scripts():
+    assert not script("sr", "uz")(("Пас трчи", "it yuguradi"))
+    assert not script("sr", "uz")(("Pas trči", "ит югуради"))
+    assert script("sr-Latn", "en")(("Пас трчи", "a dog"))
+    assert script("sr_Cyrl_RS", "en")(("Pas trči", "a dog"))
+    assert not script("zh-Hant-TW", "pt-BR")(("狗在跑", "O cão corre"))
+    assert not script("ko", "ja")(("漢字", "漢字"))
+
+
+def test_unknown_languages_pass():
+    assert not script("tlh", "xx")(("тест", "漢字"))
+    assert scripts_of("tlh") == ()
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_ascii_is_never_foreign_in_latin(line):
+    assert not script("en", "de")((line, line))
+
+
+DOUBLES = Path(__file__).parent / "doubles"
 
 
 def forget():
@@ -33,7 +94,7 @@ def double(monkeypatch):
 
 
 def test_a_side_in_another_language_is_found(double):
-    finds = other_language("en", "de", 0.8)
+    finds = identified("en", "de", 0.8)
     assert not finds(("the dog and a cat is", "der Hund und die Katze und das"))
     assert finds(("der Hund und die Katze", "der Hund und die Katze"))
     assert finds(("the dog is a dog", "the dog is a dog"))
@@ -43,16 +104,16 @@ def test_a_side_in_another_language_is_found(double):
 def test_only_what_is_sure_enough_is_found(double):
     """With one word of a language, the double is sure by half."""
     pair = "der dog", "der Hund"
-    assert other_language("en", "de", 0.5)(pair)
-    assert not other_language("en", "de", 0.6)(pair)
+    assert identified("en", "de", 0.5)(pair)
+    assert not identified("en", "de", 0.6)(pair)
 
 
 def test_unknown_languages_pass_and_languages_that_are_alike_are_one(double):
-    assert not other_language("tlh", "xx", 0.8)(("the the the", "der der der"))
-    assert not other_language("hr", "bs", 0.8)(("pas je je", "pas je je"))
-    assert other_language("hr-Latn", "de-AT", 0.8)(("the the the", "ein ein ein"))
-    assert other_language("eng", "deu_Latn", 0.8)(("the the the", "the the the"))
-    assert not other_language("de_AT", "en-US", 0.8)(("ein ein ein", "the the the"))
+    assert not identified("tlh", "xx", 0.8)(("the the the", "der der der"))
+    assert not identified("hr", "bs", 0.8)(("pas je je", "pas je je"))
+    assert identified("hr-Latn", "de-AT", 0.8)(("the the the", "ein ein ein"))
+    assert identified("eng", "deu_Latn", 0.8)(("the the the", "the the the"))
+    assert not identified("de_AT", "en-US", 0.8)(("ein ein ein", "the the the"))
 
 
 def test_the_option_has_a_usual_threshold_and_takes_hyphens():
@@ -87,7 +148,7 @@ def test_a_data_set_counts_what_was_dropped(double, tmp_path, monkeypatch):
 needs_package = pytest.mark.skipif(
     importlib.util.find_spec("py3langid") is None, reason="py3langid is not installed: pip install py3langid"
 )
-SENTENCES = {
+IDENTIFIED = {
     "en": ["Two young people are walking through the park on a sunny day.", "The committee will vote on the new law."],
     "de": [
         "Zwei junge Menschen gehen an einem sonnigen Tag durch den Park.",
@@ -102,10 +163,10 @@ SENTENCES = {
 
 
 @needs_package
-@pytest.mark.parametrize("language", SENTENCES)
+@pytest.mark.parametrize("language", IDENTIFIED)
 def test_the_package_knows_sentences_of_common_languages(language):
-    for other, sentences in SENTENCES.items():
-        finds = other_language(language, language, 0.8)
+    for other, sentences in IDENTIFIED.items():
+        finds = identified(language, language, 0.8)
         for sentence in sentences:
             assert finds((sentence, sentence)) == (other != language)
 
@@ -114,13 +175,13 @@ def test_the_package_knows_sentences_of_common_languages(language):
 @needs_package
 def test_workers_find_the_same_as_one_process(tmp_path):
     pairs = [
-        (SENTENCES["en" if n % 3 else "fr"][n % 2] + f" {n}", SENTENCES["de" if n % 5 else "cs"][n % 2] + f" {n}")
+        (IDENTIFIED["en" if n % 3 else "fr"][n % 2] + f" {n}", IDENTIFIED["de" if n % 5 else "cs"][n % 2] + f" {n}")
         for n in range(50_000)
     ]
     rules = Rules("en", "de", Filters(language_id=0.8, dedup=False), Normalisation())
     kept = {}
     for workers in (1, 2):
-        findings = Findings()
+        findings = Findings(filter_names(rules.filters, held_out=False))
         chunks = clean(
             [pairs], rules, EvaluationSentences(), findings, scratch=tmp_path / str(workers), workers=workers
         )
