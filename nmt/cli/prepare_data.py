@@ -49,7 +49,7 @@ def prepare_data(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Text: prefix, .tsv, .tmx, .zip, folder, -, mtdata:ID; repeatable.",
+            help="Text: prefix, .tsv, .tmx, .zip, folder, -; may be repeated.",
         ),
     ] = None,
     valid: Annotated[

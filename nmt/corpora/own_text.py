@@ -1,5 +1,4 @@
-"""What a user's words mean as corpora: a prefix of two files, a file with both sides, a folder, standard input, a data
-set of mtdata."""
+"""What a user's words mean as corpora: a prefix of two files, a file with both sides, a folder, standard input."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from nmt.corpora.local import kind_of, the_one
-from nmt.corpora.mtdata_index import PREFIX
 from nmt.corpora.pair_formats import format_by_name, without_compression
 from nmt.corpora.schema import SOURCE, TARGET, PairFormat
 from nmt.errors import DataError
@@ -16,8 +14,7 @@ from nmt.languages import fitting, language_of_name
 from nmt.text import ARCHIVES, STDIN
 
 OwnText = str | tuple[str, str]
-"""A word: a prefix that two files share, a file with both sides, a folder, ``-``, ``mtdata:IDENTIFIER``. Or source file
-and target file."""
+"""A word: a prefix that two files share, a file with both sides, a folder, ``-``. Or source file and target file."""
 _MOST_SHOWN = 20
 
 
@@ -44,8 +41,6 @@ def own_corpora(
     table = {"columns": columns if header else list(columns or (SOURCE, TARGET)), "header": header}
     if not isinstance(text, str):
         return [{"kind": "local-files", "files": dict(zip(languages, map(_absolute, text), strict=True))}]
-    if text.startswith(PREFIX):
-        return [{"kind": "mtdata", "id": text.removeprefix(PREFIX)}]
     if text == STDIN or kind_of(text) == "other":
         return [_pair_file(text, "tsv", table)]
     form = format_by_name(text)

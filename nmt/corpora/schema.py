@@ -155,18 +155,6 @@ class PairFileCorpus(Section):
         return self
 
 
-class IndexedCorpus(Section):
-    """A data set of the index of mtdata."""
-
-    kind: Literal["mtdata"]
-    id: Label = Field(description="mtdata's identifier, for example Statmt-news_commentary-14-deu-eng")
-
-    @property
-    def name(self) -> str:
-        """The identifier."""
-        return self.id
-
-
 MOST_EVALUATION_PAIRS = 1_000_000
 """Maximum number of pairs of valid, and of test, which are held in memory."""
 
@@ -184,28 +172,10 @@ class HeldOut(Section):
 
 
 TextCorpus = Annotated[
-    ArchiveCorpus
-    | FilesCorpus
-    | TestSetCorpus
-    | ToyCorpus
-    | LocalCorpus
-    | LocalFilesCorpus
-    | PairFileCorpus
-    | IndexedCorpus,
+    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus | PairFileCorpus,
     Field(discriminator="kind"),
 ]
-AnyCorpus = Annotated[
-    ArchiveCorpus
-    | FilesCorpus
-    | TestSetCorpus
-    | ToyCorpus
-    | LocalCorpus
-    | LocalFilesCorpus
-    | PairFileCorpus
-    | IndexedCorpus
-    | HeldOut,
-    Field(discriminator="kind"),
-]
+AnyCorpus = Annotated[TextCorpus | HeldOut, Field(discriminator="kind")]
 
 
 class Normalisation(Section):
@@ -299,11 +269,6 @@ class Recipe(Section):
         corpora = (corpus for _, corpus in self.corpora() if not isinstance(corpus, TestSetCorpus))
         keys = [key for corpus in corpora for key in _downloads_of(corpus)]
         return {key: self.downloads[key].remote() for key in dict.fromkeys(keys)}
-
-    def indexed(self) -> list[str]:
-        """The identifiers of the data sets of mtdata among the corpora."""
-        found = (corpus.id for _, corpus in self.corpora() if isinstance(corpus, IndexedCorpus))
-        return list(dict.fromkeys(found))
 
     def test_sets(self) -> dict[str, RemoteFile | None]:
         """sacreBLEU's test sets among the corpora, by name, each with the file to read it from if one is given."""

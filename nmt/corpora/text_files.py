@@ -83,7 +83,7 @@ def write_text(
         progress(description, tally.pairs, tally.pairs)
         for doubt in sample.doubts(recipe.source_lang, recipe.target_lang):
             _warn(f"{split}: {corpus.name}: {doubt}")
-        read[split].append(tally.record(split, corpus.name, sources.citation(corpus)))
+        read[split].append(tally.record(split, corpus.name))
 
     # Valid and test are read first, since training text is compared with them.
     evaluation_pairs: dict[str, list[Pair]] = {}
@@ -217,7 +217,7 @@ class _Tally:
         self._words[0] += sentence_length(pair.source, self._languages[0])
         self._words[1] += sentence_length(pair.target, self._languages[1])
 
-    def record(self, split: str, name: str, citation: str) -> CorpusRecord:
+    def record(self, split: str, name: str) -> CorpusRecord:
         """The counts for the manifest."""
         source_words, target_words = self._words
         return CorpusRecord(
@@ -227,7 +227,6 @@ class _Tally:
             skipped=self._skipped,
             source_words=source_words,
             target_words=target_words,
-            citation=citation,
         )
 
 

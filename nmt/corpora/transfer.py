@@ -41,18 +41,14 @@ class RemoteFile:
     md5: str | None = None
     size: int | None = None
     """In bytes."""
-    named: str | None = None
-    """The name of a file whose address does not end in one."""
 
     @property
     def name(self) -> str:
-        """The file's name in the cache and on mirrors: as given, else the last part of the address.
+        """The file's name in the cache and on mirrors: the last part of the address.
 
         Raises:
             DownloadError: it is not a plain file name.
         """
-        if self.named is not None:
-            return self.named
         try:
             return file_name(self.url)
         except ValueError as error:

@@ -199,7 +199,7 @@ def test_what_was_read_is_a_table(prepare, tmp_path):
     ]
     records = manifest(tmp_path)["corpora"]
     assert [record.pop("filters").keys() for record in records] == [{"held_out"}, set()]
-    nothing = {"skipped": 0, "citation": ""}
+    nothing = {"skipped": 0}
     assert records == [
         {"split": "train", "name": "corpus.tsv", "pairs": 120, "source_words": 720, "target_words": 720, **nothing},
         {"split": "valid", "name": "dev.tsv", "pairs": 1, "source_words": 2, "target_words": 1, **nothing},
