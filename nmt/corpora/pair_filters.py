@@ -10,7 +10,7 @@ from html.entities import html5
 
 from nmt.corpora.pair_file import Pair
 from nmt.languages import is_unspaced, primary_language
-from nmt.text import comparison_key, length_in_words
+from nmt.text import beyond_ascii, comparison_key, length_in_words
 
 LinePredicate = Callable[[str], bool]
 PairPredicate = Callable[[Pair], bool]
@@ -44,7 +44,6 @@ def lengths_differ(limit: float) -> PairPredicate:
     return finds
 
 
-_ASCII = bytes(range(128))
 _ASCII_LETTERS = string.ascii_letters.encode()
 
 
@@ -53,11 +52,6 @@ def count_letters(line: str) -> int:
     in_bytes = line.encode("utf-8", "replace")
     ascii_letters = len(in_bytes) - len(in_bytes.translate(None, _ASCII_LETTERS))
     return ascii_letters + (0 if line.isascii() else sum(map(str.isalpha, beyond_ascii(line))))
-
-
-def beyond_ascii(line: str) -> str:
-    """The characters of a line that are not ASCII."""
-    return line.encode("utf-8", "replace").translate(None, _ASCII).decode()
 
 
 # Category Cc except tab.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable
 from typing import Any
 
-from nmt.corpora.pair_filters import LinePredicate, beyond_ascii, count_letters
-from nmt.languages import LETTERS, primary_language, scripts_of
+import regex
+
+from nmt.corpora.pair_filters import LinePredicate, count_letters
+from nmt.languages import characters_of, primary_language, scripts_of
 from nmt.packages import require_package, silence
+from nmt.text import beyond_ascii
 
 _INSTALL = "Install it: `pip install py3langid`."
 # Languages that are written so much alike that their identifier confuses them.
@@ -21,12 +22,13 @@ def other_script(value: object, language: str) -> LinePredicate:
     return in_other_script(language) or (lambda line: False)
 
 
-def in_other_script(language: str) -> Callable[[str], bool] | None:
+def in_other_script(language: str) -> LinePredicate | None:
     """Whether a line has more than half of its letters in scripts of other languages; None for unknown languages."""
     scripts = scripts_of(language)
     if not scripts:
         return None
-    own = re.compile(f"[{''.join(LETTERS[script] for script in scripts)}]+")
+    # Letters that several scripts share are foreign to none.
+    own = regex.compile(rf"[{characters_of(scripts)}\p{{Script=Common}}\p{{Script=Inherited}}]+")
     has_latin = "Latn" in scripts
 
     def is_foreign(line: str) -> bool:

@@ -66,6 +66,12 @@ def test_languages_with_several_scripts():
     assert not script("ko", "ja")(("漢字", "漢字"))
 
 
+def test_letters_that_scripts_share_are_foreign_to_none():
+    assert not script("ja", "ar")(("ヘーーーー", "مـــــ"))
+    assert not script("de", "en")(("µµµ m", "µ"))
+    assert script("de", "en")(("ｶｶ", "a"))
+
+
 def test_unknown_languages_pass():
     assert not script("tlh", "xx")(("тест", "漢字"))
     assert scripts_of("tlh") == ()
