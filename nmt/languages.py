@@ -130,13 +130,14 @@ def primary_language(code: str) -> str:
     return _parts(code).language
 
 
+@functools.lru_cache(maxsize=100)  # Asked for every line.
 def is_unspaced(code: str) -> bool:
     """Whether a language is written without spaces between words; False for languages that are not known."""
     scripts = scripts_of(code)
     return bool(scripts) and CHARACTERS_PER_WORD.keys() >= set(scripts)
 
 
-@functools.lru_cache(maxsize=100)  # Asked for every line.
+@functools.lru_cache(maxsize=100)
 def scripts_of(code: str) -> tuple[str, ...]:
     """The scripts of a language, or the one that the code names; empty if the language is not known."""
     parts = _parts(code)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmt.corpora.chunks import Chunk, EvaluationSentences, Mask
 from nmt.corpora.filters import ChosenFilter, Filters, chosen_filters
@@ -52,20 +54,6 @@ def _repaired_key(line: str) -> str:
     return comparison_key(repair_encoding(line))
 
 
-def clean(
-    corpora: Iterable[Iterable[Pair]],
-    rules: Rules,
-    evaluation: EvaluationSentences,
-    findings: Findings,
-    *,
-    scratch: Path,
-    workers: int = 1,
-) -> Iterator[Chunk]:
-    """Yield the training pairs that pass the filters, in their order; see :func:`distinct` and :func:`unleaked`."""
-    chunks = distinct(corpora, rules, findings, scratch=scratch, workers=workers)
-    return unleaked(chunks, rules, evaluation, findings)
-
-
 def distinct(
     corpora: Iterable[Iterable[Pair]], rules: Rules, findings: Findings, *, scratch: Path, workers: int = 1
 ) -> Iterator[Chunk]:
@@ -85,7 +73,7 @@ def distinct(
     for chunk, found_alone in map_in_order(partial(_filter_chunk, rules=rules), _chunks(corpora), workers):
         findings.add_all(found_alone)
         for each, hashes in seen:
-            chunk = _apply(each, chunk, ~hashes.add(chunk.found[each.filter.name]), findings)
+            chunk = _apply(each, chunk, ~hashes.add(chunk.values[each.filter.name]), findings)
         yield chunk
 
 
@@ -107,7 +95,7 @@ def unleaked(
     for chunk in chunks:
         for each in chosen:
             compare = each.filter.chunk
-            found = compare(chunk, evaluation) if compare else chunk.found[each.filter.name]
+            found = compare(chunk, evaluation) if compare else chunk.values[each.filter.name]
             chunk = _apply(each, chunk, found, findings)
         yield chunk
 
@@ -151,24 +139,19 @@ def _filter_chunk(item: tuple[int, list[Pair]], *, rules: Rules) -> tuple[Chunk,
             kept_originals.append(original)
             repaired.append(read != original)
     key = rules.comparison_key
-    pair_hashes = hash_lines(map(exactly, kept))
-    needed = {"repaired": np.array(repaired, dtype=bool)}
+    values: dict[str, NDArray[Any]] = {
+        "pair": hash_lines(map(exactly, kept)),
+        # Valid and test are not normalised, so they are compared with the text as read.
+        "source": hash_lines(key(source) for source, _ in kept_originals),
+        "target": hash_lines(key(target) for _, target in kept_originals),
+        "repaired": np.array(repaired, dtype=bool),
+    }
     for each, late in predicates:
         if late is not None and each.filter.is_late:
-            needed[each.filter.name] = np.array([late(pair) for pair in kept], dtype=bool)
+            values[each.filter.name] = np.array([late(pair) for pair in kept], dtype=bool)
         elif form := each.filter.form:
-            needed[each.filter.name] = pair_hashes if form is exactly else hash_lines(map(form, kept))
-    chunk = Chunk(
-        corpus,
-        kept,
-        kept_originals,
-        pair_hashes,
-        # Valid and test are not normalised, so they are compared with the text as read.
-        hash_lines(key(source) for source, _ in kept_originals),
-        hash_lines(key(target) for _, target in kept_originals),
-        needed,
-    )
-    return chunk, found
+            values[each.filter.name] = values["pair"] if form is exactly else hash_lines(map(form, kept))
+    return Chunk(corpus, kept, kept_originals, values), found
 
 
 def _chunks(corpora: Iterable[Iterable[Pair]]) -> Iterator[tuple[int, list[Pair]]]:

@@ -64,15 +64,17 @@ def _line(finds: LinePredicate) -> Callable[[Any, str], LinePredicate]:
 
 
 def _leaked(chunk: Chunk, evaluation: EvaluationSentences) -> Mask:
-    return contains(evaluation.sources, chunk.source_hashes) | contains(evaluation.targets, chunk.target_hashes)
+    sources, targets = chunk.values["source"], chunk.values["target"]
+    return contains(evaluation.sources, sources) | contains(evaluation.targets, targets)
 
 
 def _held_out(chunk: Chunk, evaluation: EvaluationSentences) -> Mask:
-    return contains(evaluation.held_out, chunk.pair_hashes) | contains(evaluation.held_out_sources, chunk.source_hashes)
+    sources = chunk.values["source"]
+    return contains(evaluation.held_out, chunk.values["pair"]) | contains(evaluation.held_out_sources, sources)
 
 
 def _copied(chunk: Chunk, evaluation: EvaluationSentences) -> Mask:
-    return np.equal(chunk.source_hashes, chunk.target_hashes)
+    return np.asarray(chunk.values["source"] == chunk.values["target"])
 
 
 class Filters(Section):

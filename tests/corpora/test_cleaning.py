@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nmt.corpora import cleaning
 from nmt.corpora.chunks import EvaluationSentences
-from nmt.corpora.cleaning import Rules, clean, filter_names
+from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
 from nmt.corpora.filters import FILTERS, Filters
 from nmt.corpora.findings import Findings
 from nmt.corpora.hashes import hash_lines
@@ -17,6 +17,10 @@ from nmt.corpora.schema import Normalisation
 from nmt.text import comparison_key, length_in_words
 
 LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
+
+
+def clean(corpora, rules, evaluation, findings, **settings):
+    return unleaked(distinct(corpora, rules, findings, **settings), rules, evaluation, findings)
 
 
 def run(pairs, scratch, *, evaluation=(), languages=("en", "de"), normalisation=None, workers=1, **filters):
@@ -536,10 +540,11 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
     import sys
 
     program = """
+import itertools
 import sys
 from pathlib import Path
-from nmt.corpora.chunks import EvaluationSentences
-from nmt.corpora.cleaning import Rules, clean, filter_names
+from nmt.corpora.chunks import EvaluationSentences, stored, storing
+from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
 from nmt.corpora.filters import Filters
 from nmt.corpora.findings import Findings
 from nmt.corpora.schema import Normalisation
@@ -551,7 +556,9 @@ count = int(sys.argv[1])
 pairs = ((f"sentence {n} of many words that are there", f"Satz {n} aus vielen Woertern") for n in range(count))
 rules = Rules("en", "de", Filters(), Normalisation())
 peak = 0
-for _ in clean([pairs], rules, EvaluationSentences(), Findings(), scratch=Path(sys.argv[2])):
+findings = Findings()
+chunks = storing(distinct([pairs], rules, findings, scratch=Path(sys.argv[2])), Path(sys.argv[2], "chunks"))
+for _ in itertools.chain(unleaked(chunks, rules, EvaluationSentences(), findings), stored(Path(sys.argv[2], "chunks"))):
     peak = max(peak, anonymous())
 print(peak)
 """

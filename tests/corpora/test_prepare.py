@@ -372,8 +372,7 @@ def test_the_manifest_holds_what_each_filter_found_in_each_corpus(tmp_path):
     assert lines(tmp_path / "own", "valid.en") == ["<br> dev"]
 
 
-def test_pairs_that_were_passed_over_to_hold_out_others_are_found_once(tmp_path):
-    """Training text is read twice if pairs are held out; a score counts once all the same."""
+def test_a_score_is_found_before_pairs_are_held_out(tmp_path):
     rows = [f"s {n}\tt {n}\t{n}" for n in range(200)]
     write(tmp_path / "a.tsv", rows)
     recipe = own_recipe(

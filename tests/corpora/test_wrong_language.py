@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.corpora.chunks import EvaluationSentences
-from nmt.corpora.cleaning import Rules, clean, filter_names
+from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
 from nmt.corpora.filters import FILTERS, Filters, filter_changes
 from nmt.corpora.findings import Findings
 from nmt.corpora.prepare import prepare
@@ -188,9 +188,8 @@ def test_workers_find_the_same_as_one_process(tmp_path):
     kept = {}
     for workers in (1, 2):
         findings = Findings(filter_names(rules.filters, held_out=False))
-        chunks = clean(
-            [pairs], rules, EvaluationSentences(), findings, scratch=tmp_path / str(workers), workers=workers
-        )
+        chunks = distinct([pairs], rules, findings, scratch=tmp_path / str(workers), workers=workers)
+        chunks = unleaked(chunks, rules, EvaluationSentences(), findings)
         kept[workers] = [pair for chunk in chunks for pair in chunk.pairs], findings.totals()
     assert kept[1] == kept[2]
     assert kept[1][1]["language_id"] == sum(n % 3 == 0 or n % 5 == 0 for n in range(50_000))
