@@ -22,7 +22,7 @@ from nmt.corpora.findings import SAMPLES, Findings
 from nmt.corpora.hashes import SeenHashes, hash_lines, no_hashes
 from nmt.corpora.pair_file import Pair
 from nmt.corpora.pair_filters import exactly, repair_encoding
-from nmt.corpora.parallel import map_in_order
+from nmt.corpora.processes import map_in_order
 from nmt.corpora.schema import Normalisation
 from nmt.text import comparison_key, normalizer
 

@@ -31,7 +31,7 @@ Label = Annotated[str, AfterValidator(_one_line)]
 """Text that is printed: one line without control characters."""
 Format = Literal["plain", "ted-tags", "ted-segments"]
 PairFormat = Literal["tsv", "opus-zip", "tmx"]
-"""Formats of a file that holds both sides. Its reader is in :mod:`nmt.corpora.pair_formats`."""
+"""Formats of a file that holds both sides. Their readers are in :data:`nmt.corpora.sources.PAIR_READERS`."""
 SOURCE, TARGET, SCORE = "source", "target", "score"
 """Names of columns; languages are names as well."""
 

@@ -7,18 +7,18 @@ import html
 import itertools
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.addresses import folder_parts
 from nmt.cache_folder import default_cache
+from nmt.corpora import opus_zip, tab_separated, tmx
 from nmt.corpora.archive import Budget, unpack
 from nmt.corpora.download import Notify, fetch
 from nmt.corpora.local import LocalText
-from nmt.corpora.pair_file import Pair, ReadPair
-from nmt.corpora.pair_formats import read_pair_file
+from nmt.corpora.pair_file import Pair, PairFile, ReadPair
 from nmt.corpora.schema import (
     ArchiveCorpus,
     FilesCorpus,
@@ -26,12 +26,12 @@ from nmt.corpora.schema import (
     LocalCorpus,
     LocalFilesCorpus,
     PairFileCorpus,
+    PairFormat,
     Recipe,
     TestSetCorpus,
     TextCorpus,
     ToyCorpus,
 )
-from nmt.corpora.tab_separated import header_hint
 from nmt.corpora.testsets import TestSet, fetch_test_set, listed_files
 from nmt.corpora.transfer import Progress, RemoteFile
 from nmt.data.manifest import SourceRecord
@@ -42,6 +42,12 @@ from nmt.text import InvalidUtf8, count_lines, read_lines, read_parallel
 if TYPE_CHECKING:
     from nmt.corpora.toy import ToyCorpus as ToyPairs
 
+PAIR_READERS: dict[PairFormat, Callable[[PairFile], Iterator[ReadPair | None]]] = {
+    "tsv": tab_separated.read,
+    "opus-zip": opus_zip.read,
+    "tmx": tmx.read,
+}
+"""The reader of each format of a file that holds both sides. It yields None for a unit without one of the languages."""
 _SEGMENT = re.compile(r"<seg[^>]*+>(.*?)</seg>")
 _TITLE = re.compile(r"<(title|description)>(.*?)</\1>")
 
@@ -71,16 +77,15 @@ class Sources:
             invalid = "replace"  # Cleaning drops the pairs with replaced characters.
         if isinstance(corpus, PairFileCorpus):
             scored = split == "train" and filters.min_score is not None and corpus.format == "tsv"
-            yield from read_pair_file(
-                self.local.pair_file(corpus, self.recipe, invalid=invalid, scored=scored), corpus.format
-            )
+            file = self.local.pair_file(corpus, self.recipe, invalid=invalid, scored=scored)
+            yield from PAIR_READERS[corpus.format](file)
         else:
             yield from itertools.starmap(ReadPair, self._parallel(corpus, split, invalid))
 
     def header_hints(self) -> Iterator[str]:
         """Hints about tab-separated files whose first line looks like a header, but is read as a pair."""
         hints = (
-            header_hint(self.local.pair_file(corpus, self.recipe))
+            tab_separated.header_hint(self.local.pair_file(corpus, self.recipe))
             for _, corpus in self.recipe.corpora()
             if isinstance(corpus, PairFileCorpus) and corpus.format == "tsv"
         )
