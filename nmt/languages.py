@@ -38,47 +38,6 @@ _THREE_LETTERS = {
 _WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro"}
 _CANONICAL = _THREE_LETTERS | _WITHDRAWN
 
-# The letters of each script (ISO 15924), as ranges of a regular expression; they may include marks and digits.
-LETTERS = {
-    "Latn": "A-Za-z\u00aa\u00ba\u00c0-\u02b8\u02e0-\u02e4\u1d00-\u1dbf\u1e00-\u1eff\u2c60-\u2c7f\ua720-\ua7ff"
-    "\uab30-\uab6f\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a",
-    "Grek": "\u0370-\u03ff\u1f00-\u1fff",
-    "Cyrl": "\u0400-\u052f\u1c80-\u1c8f\u2de0-\u2dff\ua640-\ua69f",
-    "Armn": "\u0530-\u058f\ufb13-\ufb17",
-    "Hebr": "\u0590-\u05ff\ufb1d-\ufb4f",
-    "Arab": "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefc",
-    "Thaa": "\u0780-\u07bf",
-    "Nkoo": "\u07c0-\u07ff",
-    "Deva": "\u0900-\u097f\ua8e0-\ua8ff",
-    "Beng": "\u0980-\u09ff",
-    "Guru": "\u0a00-\u0a7f",
-    "Gujr": "\u0a80-\u0aff",
-    "Orya": "\u0b00-\u0b7f",
-    "Taml": "\u0b80-\u0bff",
-    "Telu": "\u0c00-\u0c7f",
-    "Knda": "\u0c80-\u0cff",
-    "Mlym": "\u0d00-\u0d7f",
-    "Sinh": "\u0d80-\u0dff",
-    "Thai": "\u0e00-\u0e7f",
-    "Laoo": "\u0e80-\u0eff",
-    "Tibt": "\u0f00-\u0fff",
-    "Mymr": "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f",
-    "Geor": "\u10a0-\u10ff\u1c90-\u1cbf\u2d00-\u2d2f",
-    "Hang": "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa1-\uffdc",
-    "Ethi": "\u1200-\u139f\u2d80-\u2ddf\uab00-\uab2f",
-    "Cans": "\u1400-\u167f\u18b0-\u18ff",
-    "Khmr": "\u1780-\u17ff",
-    "Mong": "\u1800-\u18af",
-    "Lana": "\u1a20-\u1aaf",
-    "Olck": "\u1c50-\u1c7f",
-    "Tfng": "\u2d30-\u2d7f",
-    "Kana": "\u3005\u3031-\u3035\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f\U0001b000-\U0001b16f",
-    "Bopo": "\u02ea\u02eb\u3105-\u312f\u31a0-\u31bf",
-    "Hani": "\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af",
-    "Yiii": "\ua000-\ua4cf",
-    "Java": "\ua980-\ua9df",
-    "Mtei": "\uaae0-\uaaff\uabc0-\uabff",
-}
 CHARACTERS_PER_WORD = {
     **dict.fromkeys(("Hani", "Bopo", "Yiii"), 1.5),
     "Kana": 4.0,
@@ -90,7 +49,7 @@ CHARACTERS_PER_WORD = {
 Measured for Hani, Kana, Thai, Khmr and Mymr in messages of software; estimated for the others.
 """
 
-# The languages of each script. A language may use several.
+# The languages of each script (ISO 15924). A language may use several. Kana are hiragana and katakana.
 _LANGUAGES = {
     "Latn": "ace af ak ast ay az ban bem bi bjn bm br bs bug ca cdo ceb cjk co crh cs cy da de dik dyu ee en eo es et "
     "eu ff fi fj fo fon fr fur fy ga gd gl gn gsw ha hak haw hmn hr ht hu iba id ig ilo io is it iu jv kab kac kam kbp "
@@ -171,21 +130,29 @@ def primary_language(code: str) -> str:
     return _parts(code).language
 
 
+@functools.lru_cache(maxsize=100)  # Asked for every line.
 def is_unspaced(code: str) -> bool:
     """Whether a language is written without spaces between words; False for languages that are not known."""
     scripts = scripts_of(code)
     return bool(scripts) and CHARACTERS_PER_WORD.keys() >= set(scripts)
 
 
-@functools.lru_cache(maxsize=100)  # Asked for every line.
+@functools.lru_cache(maxsize=100)
 def scripts_of(code: str) -> tuple[str, ...]:
     """The scripts of a language, or the one that the code names; empty if the language is not known."""
     parts = _parts(code)
-    if parts.script in LETTERS:
+    if parts.script in _LANGUAGES or parts.script in CHARACTERS_PER_WORD:
         return (parts.script,)
     if parts.script in _VARIANTS:
         return _VARIANTS[parts.script]
     return tuple(script for script, languages in _LANGUAGES.items() if parts.language in languages.split())
+
+
+def characters_of(scripts: Iterable[str]) -> str:
+    """The characters of some scripts, as part of a set of the package ``regex``."""
+    # The marks of long vowels and voiced consonants belong to both kana, so to neither as a script.
+    kana = r"\p{Script=Hira}\p{Script=Kana}\u30fc\uff70\uff9e\uff9f"
+    return "".join(kana if script == "Kana" else rf"\p{{Script={script}}}" for script in scripts)
 
 
 def is_language_code(code: str) -> bool:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import codecs
 import functools
 import itertools
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, Literal, cast
+from typing import IO, Any, BinaryIO, Literal, cast
 
 from nmt import normal_form
 from nmt.compression import SUFFIXES, compression_of, is_damage, open_unpacked, unpacked
 from nmt.errors import DataError
-from nmt.languages import CHARACTERS_PER_WORD, LETTERS, is_unspaced, primary_language
+from nmt.languages import CHARACTERS_PER_WORD, characters_of, is_unspaced, primary_language
 from nmt.moses import punctuation_normalizer
 
 InvalidUtf8 = Literal["error", "replace"]
@@ -32,6 +31,7 @@ STANDARD_INPUT = "standard input"
 MAX_LINE_BYTES = 1 << 22
 """The maximum length of a line of text, without its ending: 4 MiB, a long novel."""
 _BLOCK = 1 << 18
+_ASCII = bytes(range(128))
 
 ARCHIVES = SUFFIXES
 """Endings of files that are decompressed when they are read."""
@@ -43,17 +43,6 @@ _OTHER_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
-
-_UNSPACED = re.compile(f"[{''.join(LETTERS[script] for script in CHARACTERS_PER_WORD)}]")
-_UNSPACED_RUNS = [
-    (
-        per_word,
-        re.compile(
-            f"[{''.join(LETTERS[script] for script, each in CHARACTERS_PER_WORD.items() if each == per_word)}]+"
-        ),
-    )
-    for per_word in sorted(set(CHARACTERS_PER_WORD.values()))
-]
 
 
 class InvalidUtf8Error(DataError):
@@ -284,14 +273,34 @@ def length_in_words(line: str) -> float:
     In scripts without spaces between words, :data:`nmt.languages.CHARACTERS_PER_WORD` characters count as one word. The
     characters decide, not the language, so a line in another language than expected has its true length as well.
     """
-    if line.isascii() or _UNSPACED.search(line) is None:
+    if line.isascii():
+        return len(line.split())
+    unspaced, runs = _unspaced()
+    if not unspaced.search(beyond_ascii(line)):
         return len(line.split())
     words = 0.0
-    for per_word, run in _UNSPACED_RUNS:
+    for per_word, run in runs:
         if count := sum(map(len, run.findall(line))):
             words += count / per_word
             line = run.sub(" ", line)
     return max(1.0, words + sum(any(map(str.isalnum, word)) for word in line.split()))
+
+
+@functools.cache
+def _unspaced() -> tuple[Any, list[tuple[float, Any]]]:
+    """Patterns of scripts without spaces between words: a character; runs, each with the number that make a word."""
+    import regex  # its import takes longer than that of this module, and only cleaning counts like this
+
+    scripts: dict[float, list[str]] = {}
+    for script, per_word in CHARACTERS_PER_WORD.items():
+        scripts.setdefault(per_word, []).append(script)
+    runs = [(per_word, regex.compile(f"[{characters_of(same)}]+")) for per_word, same in scripts.items()]
+    return regex.compile(f"[{characters_of(CHARACTERS_PER_WORD)}]"), runs
+
+
+def beyond_ascii(line: str) -> str:
+    """The characters of a line that are not ASCII."""
+    return line.encode("utf-8", "replace").translate(None, _ASCII).decode()
 
 
 def comparison_key(line: str) -> str:

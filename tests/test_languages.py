@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import regex
 
 from nmt import languages
 from nmt.languages import fitting, is_language_code, is_unspaced, language_of_name, primary_language, scripts_of
@@ -42,8 +43,8 @@ def test_which_languages_are_written_without_spaces(codes, unspaced):
 def test_every_code_and_script_is_listed_once():
     listed = [code for entry in languages._CODES.split() for code in entry.replace("=", ",").split(",")]
     assert len(listed) == len(set(listed))
-    assert languages.LETTERS.keys() >= languages._LANGUAGES.keys()
-    assert languages.LETTERS.keys() >= languages.CHARACTERS_PER_WORD.keys()
+    for script in [*languages._LANGUAGES, *languages.CHARACTERS_PER_WORD]:
+        assert regex.compile(f"[{languages.characters_of([script])}]").search("a") is None or script == "Latn"
     for codes in languages._LANGUAGES.values():
         assert len(codes.split()) == len(set(codes.split()))
         assert [primary_language(code) for code in codes.split()] == codes.split()

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from nmt import moses, normal_form
 from nmt import sentences as module
-from nmt.corpora.filters.chosen import chosen_filters
-from nmt.corpora.filters.encoding import repair_encoding
-from nmt.corpora.filters.near_duplicates import near_duplicate_key
-from nmt.corpora.schema import Filters
+from nmt.corpora.filters import FILTERS
+from nmt.corpora.pair_filters import nearly, repair_encoding
 from nmt.corpora.sources import _ted_segments
 from nmt.corpora.testsets import segments
 from nmt.data.vocab import train_vocabulary
@@ -84,10 +82,11 @@ def test_segments_of_test_sets(strip, unit):
      "a@b.", "a.", "@", "\u202a", "\u2066", "a", "a ", "犬", "\u0301"],
 )  # fmt: skip
 def test_filters_of_pairs(unit):
-    every = Filters(control=True, html=True, long_words=10**9, letters=1, script=True, numbers=True, urls=True)
-    finders = chosen_filters(every, "en", "ja")
-    assert_linear(lambda line: [finds((line, line)) for finds in finders.values()], unit, 2_000, begin="a", end="b")
-    assert_linear(lambda line: near_duplicate_key((line, line)), unit, 4_000, begin="a", end="b")
+    values = {"max_length": 1, "long_words": 10**9, "letters": 1}
+    usual = {name: each.usual for name, each in FILTERS.items() if name != "language_id"}
+    finders = [FILTERS[name].predicate(value, ("en", "ja")) for name, value in (usual | values).items()]
+    assert_linear(lambda line: [finds((line, line)) for finds in finders if finds], unit, 2_000, begin="a", end="b")
+    assert_linear(lambda line: nearly((line, line)), unit, 4_000, begin="a", end="b")
 
 
 @pytest.mark.parametrize("unit", ["Ã¤", "Ã", "ÃÂ¤", "â€™", "ä", "aÃ»", "AÃ»", "a"])

@@ -49,7 +49,7 @@ def prepare_data(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Text: prefix, .tsv, .tmx, .zip, folder, -, mtdata:ID; repeatable.",
+            help="Text: prefix, .tsv, .tmx, .zip, folder, -; may be repeated.",
         ),
     ] = None,
     valid: Annotated[
@@ -108,7 +108,7 @@ def prepare_data(
     """
     from nmt.cli.console import notice, write_stdout
     from nmt.cli.progress_lines import progress_display
-    from nmt.corpora.filter_option import filter_changes
+    from nmt.corpora.filters import filter_changes
     from nmt.corpora.prepare import prepare
     from nmt.corpora.recipe import (
         builtin_names,
@@ -233,17 +233,11 @@ def _refuse_without_train(options: dict[str, object]) -> None:
         )
 
 
-_KEPT_PAIRS = {
-    "leaked_kept": "kept, though a side stands in valid or test",
-    "copied_kept": "kept, though source and target are equal",
-    "invisible_kept": "kept, with NUL or zero-width characters",
-    "repaired_kept": "kept, with repaired encoding",
-}
-
-
 def _what_happened(name: str) -> str:
-    """What happened to the pairs that a filter found."""
-    return _KEPT_PAIRS.get(name, f"dropped as {name}")
+    """What happened to the pairs that a filter found, by the name of its count."""
+    from nmt.corpora.filters import KEPT
+
+    return f"kept, counted as {name.removesuffix(KEPT)}" if name.endswith(KEPT) else f"dropped as {name}"
 
 
 def _tell(recipe: Recipe, manifest: Manifest) -> None:

@@ -87,15 +87,6 @@ def unpack(archive: Path, members: Sequence[str] | None, folder: Path) -> list[P
     return [taken[name] for name in wanted]
 
 
-def member_names(archive: Path) -> list[str]:
-    """The names of the regular files in a tar (plain or compressed) or zip archive, as :func:`unpack` takes them.
-
-    Raises:
-        DownloadError: as :func:`unpack`.
-    """
-    return [name for name, _, _ in _regular_files(archive, None)]
-
-
 @contextmanager
 def opened_zip(archive: Path) -> Iterator[ZippedMembers]:
     """Open a zip archive to read members as streams, without writing them to disk.

@@ -43,7 +43,7 @@ def fetch(
             or it unpacks to its end.
         cache: the folder.
         mirrors: folders or URLs that hold files by their base names, tried in this order before the file's address.
-            Credentials come from the address, the environment or netrc; they are never written.
+            Passwords come from the address or from netrc; they are never written.
         offline: do not use the network; folders among the mirrors are still read.
         progress: called for every block that arrives.
         notify: called with notices, for example about a recorded checksum.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nmt.corpora.filters.pair_filter import Pair
+from nmt.corpora.pair_file import Pair
 from nmt.data.manifest import FilterRecord
 
 SAMPLES = 3
@@ -17,14 +17,10 @@ class Findings:
     """Counts and samples of the pairs that each filter dropped or only counted."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """Args: names: the filters that are applied first."""
+        """Args: names: the counts of the filters that are on. Totals have their order, and 0 where nothing is found."""
         self._names = list(names)
         self._counts: dict[tuple[int, str], int] = {}
         self._samples: dict[tuple[int, str], list[Pair]] = {}
-
-    def expect(self, names: Iterable[str]) -> None:
-        """Name filters that are on. Totals have their order, and 0 for those that find nothing."""
-        self._names.extend(name for name in names if name not in self._names)
 
     def add(self, corpus: int, name: str, count: int, samples: Sequence[Pair]) -> None:
         """Count pairs that a filter found.
@@ -37,10 +33,14 @@ class Findings:
         """
         if not count:
             return
-        key = corpus, name
-        self._counts[key] = self._counts.get(key, 0) + count
-        kept = self._samples.setdefault(key, [])
+        self._counts[corpus, name] = self._counts.get((corpus, name), 0) + count
+        kept = self._samples.setdefault((corpus, name), [])
         kept.extend((_cut(source), _cut(target)) for source, target in samples[: SAMPLES - len(kept)])
+
+    def add_all(self, others: Findings) -> None:
+        """Count what others have counted."""
+        for (corpus, name), count in others._counts.items():
+            self.add(corpus, name, count, others._samples[corpus, name])
 
     def totals(self) -> dict[str, int]:
         """The number of pairs by filter, in the order of the filters."""

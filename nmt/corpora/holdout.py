@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nmt.corpora.cleaning import Chunk
-from nmt.corpora.filters.pair_filter import Pair
+from nmt.corpora.chunks import Chunk
 from nmt.corpora.hashes import Hashes
+from nmt.corpora.pair_file import Pair
 from nmt.corpora.schema import HeldOut
 
 
@@ -47,9 +47,10 @@ def hold_out(chunks: Iterable[Chunk], wanted: Mapping[str, HeldOut]) -> dict[str
     limit = np.uint64(np.iinfo(np.uint64).max)
     survivors = 0
     for chunk in chunks:
-        for index in np.flatnonzero(chunk.source_hashes <= limit):
-            candidate = _Candidate(survivors + int(index), chunk.originals[index], chunk.pair_hashes[index])
-            candidates.setdefault(int(chunk.source_hashes[index]), candidate)
+        hashes = chunk.values["source"]
+        for index in np.flatnonzero(hashes <= limit):
+            candidate = _Candidate(survivors + int(index), chunk.originals[index], chunk.values["pair"][index])
+            candidates.setdefault(int(hashes[index]), candidate)
         survivors += len(chunk.pairs)
         if len(candidates) > 2 * room:
             smallest = sorted(candidates)[:room]

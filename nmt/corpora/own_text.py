@@ -1,5 +1,4 @@
-"""What a user's words mean as corpora: a prefix of two files, a file with both sides, a folder, standard input, a data
-set of mtdata."""
+"""What a user's words mean as corpora: a prefix of two files, a file with both sides, a folder, standard input."""
 
 from __future__ import annotations
 
@@ -8,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from nmt.corpora.local import kind_of, the_one
-from nmt.corpora.mtdata_index import PREFIX
-from nmt.corpora.pair_formats import format_by_name, without_compression
 from nmt.corpora.schema import SOURCE, TARGET, PairFormat
 from nmt.errors import DataError
 from nmt.languages import fitting, language_of_name
 from nmt.text import ARCHIVES, STDIN
 
 OwnText = str | tuple[str, str]
-"""A word: a prefix that two files share, a file with both sides, a folder, ``-``, ``mtdata:IDENTIFIER``. Or source file
-and target file."""
+"""A word: a prefix that two files share, a file with both sides, a folder, ``-``. Or source file and target file."""
+_ENDINGS: dict[str, PairFormat] = {".tsv": "tsv", ".zip": "opus-zip", ".tmx": "tmx"}
 _MOST_SHOWN = 20
 
 
@@ -44,8 +41,6 @@ def own_corpora(
     table = {"columns": columns if header else list(columns or (SOURCE, TARGET)), "header": header}
     if not isinstance(text, str):
         return [{"kind": "local-files", "files": dict(zip(languages, map(_absolute, text), strict=True))}]
-    if text.startswith(PREFIX):
-        return [{"kind": "mtdata", "id": text.removeprefix(PREFIX)}]
     if text == STDIN or kind_of(text) == "other":
         return [_pair_file(text, "tsv", table)]
     form = format_by_name(text)
@@ -75,6 +70,17 @@ def paired(texts: Iterable[OwnText], languages: tuple[str, str]) -> list[OwnText
     return found
 
 
+def format_by_name(name: str) -> PairFormat | None:
+    """The format of a file that holds both sides, by its name, compressed or not; None if the name tells nothing."""
+    plain = _without_compression(name).lower()
+    return next((form for ending, form in _ENDINGS.items() if plain.endswith(ending)), None)
+
+
+def _without_compression(name: str) -> str:
+    """The name of a file without the ending of its compression."""
+    return next((name[: -len(suffix)] for suffix in ARCHIVES if name.lower().endswith(suffix)), name)
+
+
 def _fit(codes: Iterable[str], languages: tuple[str, str]) -> bool:
     """Whether files whose names end with these codes may hold these languages."""
     return all(fitting([code], own) for code, own in zip(codes, languages, strict=True))
@@ -98,7 +104,7 @@ def _in_folder(folder: Path, languages: tuple[str, str], table: Mapping[str, Any
     files: dict[str, list[Path]] = {}
     prefixes = set()
     for name in names:
-        plain = without_compression(name)
+        plain = _without_compression(name)
         stem = plain.removesuffix(f".{languages[0]}")
         if format_by_name(name) is not None:
             files.setdefault(plain, []).append(folder / name)

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from nmt.text import InvalidUtf8
 
+Pair = tuple[str, str]
+"""Source and target."""
+
 
 class ReadPair(NamedTuple):
     """A pair as it was read."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from nmt.checkpoint.run_folder import refuse_while_trained_on
 from nmt.cores import usable_cores
 from nmt.corpora.download import Notify
-from nmt.corpora.filters.chosen import check_packages
+from nmt.corpora.filters import chosen_filters
 from nmt.corpora.local import take_local_text
 from nmt.corpora.recipe import recorded_recipe
 from nmt.corpora.sample_check import doubts_about_names
@@ -112,7 +112,8 @@ def prepare(
                 return Prepared(manifest, out, changed=False)
             check_replaceable(folder, DATA_SET)
             refuse_while_trained_on(out)
-            check_packages(recipe.filters)
+            for each in chosen_filters(recipe.filters):  # An error if a package is missing, before anything is fetched.
+                each.filter.predicate(each.value, (recipe.source_lang, recipe.target_lang))
             for doubt in doubts_about_names(recipe):
                 warnings.warn(doubt, NmtWarning, stacklevel=2)
             sources = fetch_sources(

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.corpora.filters.languages import alike, language_identifier
-from nmt.corpora.filters.numbers import numbers
-from nmt.corpora.filters.pair_filter import Pair
-from nmt.corpora.filters.scripts import in_other_script
+from nmt.corpora.pair_file import Pair
+from nmt.corpora.pair_filters import numbers
 from nmt.corpora.schema import LocalFilesCorpus, Recipe
+from nmt.corpora.wrong_language import alike, in_other_script, language_identifier
 from nmt.languages import language_of_name, primary_language
 from nmt.text import comparison_key
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from nmt.addresses import check_address, folder_parts, public_address
 from nmt.config import Section
 from nmt.corpora.archive import safe_member
+from nmt.corpora.filters import Filters
 from nmt.corpora.transfer import RemoteFile
 from nmt.printable import has_control_characters
 from nmt.text import STANDARD_INPUT, STDIN
@@ -30,7 +31,7 @@ Label = Annotated[str, AfterValidator(_one_line)]
 """Text that is printed: one line without control characters."""
 Format = Literal["plain", "ted-tags", "ted-segments"]
 PairFormat = Literal["tsv", "opus-zip", "tmx"]
-"""Formats of a file that holds both sides. Its reader is in :mod:`nmt.corpora.pair_formats`."""
+"""Formats of a file that holds both sides. Their readers are in :data:`nmt.corpora.sources.PAIR_READERS`."""
 SOURCE, TARGET, SCORE = "source", "target", "score"
 """Names of columns; languages are names as well."""
 
@@ -154,18 +155,6 @@ class PairFileCorpus(Section):
         return self
 
 
-class IndexedCorpus(Section):
-    """A data set of the index of mtdata."""
-
-    kind: Literal["mtdata"]
-    id: Label = Field(description="mtdata's identifier, for example Statmt-news_commentary-14-deu-eng")
-
-    @property
-    def name(self) -> str:
-        """The identifier."""
-        return self.id
-
-
 MOST_EVALUATION_PAIRS = 1_000_000
 """Maximum number of pairs of valid, and of test, which are held in memory."""
 
@@ -183,28 +172,10 @@ class HeldOut(Section):
 
 
 TextCorpus = Annotated[
-    ArchiveCorpus
-    | FilesCorpus
-    | TestSetCorpus
-    | ToyCorpus
-    | LocalCorpus
-    | LocalFilesCorpus
-    | PairFileCorpus
-    | IndexedCorpus,
+    ArchiveCorpus | FilesCorpus | TestSetCorpus | ToyCorpus | LocalCorpus | LocalFilesCorpus | PairFileCorpus,
     Field(discriminator="kind"),
 ]
-AnyCorpus = Annotated[
-    ArchiveCorpus
-    | FilesCorpus
-    | TestSetCorpus
-    | ToyCorpus
-    | LocalCorpus
-    | LocalFilesCorpus
-    | PairFileCorpus
-    | IndexedCorpus
-    | HeldOut,
-    Field(discriminator="kind"),
-]
+AnyCorpus = Annotated[TextCorpus | HeldOut, Field(discriminator="kind")]
 
 
 class Normalisation(Section):
@@ -212,37 +183,6 @@ class Normalisation(Section):
 
     nfc: bool = Field(False, description="Unicode normal form C")
     punctuation: bool = Field(False, description="Moses: normalise punctuation, remove non-printing characters")
-
-
-class Filters(Section):
-    """Which training pairs are dropped. An empty side always drops its pair. Valid and test are never filtered."""
-
-    invalid_utf8: Literal["error", "drop"] = Field("error", description="what to do with text that is not UTF-8")
-    min_score: float | None = Field(
-        None, allow_inf_nan=False, description="minimum score of a pair, where its file has scores"
-    )
-    max_length: int | None = Field(
-        250, ge=1, description="words per side; in scripts without spaces, some characters count as one word"
-    )
-    max_ratio: float | None = Field(4.0, ge=1, description="words of the longer side over those of the shorter")
-    dedup: bool = Field(True, description="drop exact repetitions of a pair")
-    leakage: Literal["drop", "count"] = Field("drop", description="pairs with a side that is also in valid or test")
-    copied: Literal["drop", "count"] = Field("count", description="pairs whose source equals their target")
-    invisible: Literal["drop", "count"] = Field("count", description="pairs with NUL or zero-width characters")
-    control: bool = Field(False, description="drop pairs with control characters")
-    html: bool = Field(False, description="drop pairs with tags or entities of HTML or XML")
-    long_words: int | None = Field(None, ge=1, description="characters of the longest word")
-    letters: float | None = Field(None, gt=0, le=1, description="minimum share of letters in each side")
-    script: bool = Field(False, description="drop pairs with a side in a script that its language does not use")
-    language_id: float | None = Field(
-        None, gt=0, le=1, description="drop pairs with a side in another language, with at least this probability"
-    )
-    numbers: bool = Field(False, description="drop pairs whose sides have different numbers")
-    urls: bool = Field(False, description="drop pairs whose sides have different URLs or e-mail addresses")
-    near_duplicates: bool = Field(
-        False, description="drop pairs that differ from an earlier one only in case, punctuation, digits or white space"
-    )
-    repair_encoding: bool = Field(False, description="repair UTF-8 that was read as Latin-1 or Windows-1252")
 
 
 class Recipe(Section):
@@ -329,11 +269,6 @@ class Recipe(Section):
         corpora = (corpus for _, corpus in self.corpora() if not isinstance(corpus, TestSetCorpus))
         keys = [key for corpus in corpora for key in _downloads_of(corpus)]
         return {key: self.downloads[key].remote() for key in dict.fromkeys(keys)}
-
-    def indexed(self) -> list[str]:
-        """The identifiers of the data sets of mtdata among the corpora."""
-        found = (corpus.id for _, corpus in self.corpora() if isinstance(corpus, IndexedCorpus))
-        return list(dict.fromkeys(found))
 
     def test_sets(self) -> dict[str, RemoteFile | None]:
         """sacreBLEU's test sets among the corpora, by name, each with the file to read it from if one is given."""

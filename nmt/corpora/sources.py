@@ -7,33 +7,31 @@ import html
 import itertools
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.addresses import folder_parts
 from nmt.cache_folder import default_cache
+from nmt.corpora import opus_zip, tab_separated, tmx
 from nmt.corpora.archive import Budget, unpack
 from nmt.corpora.download import Notify, fetch
 from nmt.corpora.local import LocalText
-from nmt.corpora.mtdata_index import IndexedText, find_in_index
-from nmt.corpora.pair_file import ReadPair
-from nmt.corpora.pair_formats import read_pair_file
+from nmt.corpora.pair_file import Pair, PairFile, ReadPair
 from nmt.corpora.schema import (
     ArchiveCorpus,
     FilesCorpus,
     Format,
-    IndexedCorpus,
     LocalCorpus,
     LocalFilesCorpus,
     PairFileCorpus,
+    PairFormat,
     Recipe,
     TestSetCorpus,
     TextCorpus,
     ToyCorpus,
 )
-from nmt.corpora.tab_separated import header_hint
 from nmt.corpora.testsets import TestSet, fetch_test_set, listed_files
 from nmt.corpora.transfer import Progress, RemoteFile
 from nmt.data.manifest import SourceRecord
@@ -44,8 +42,12 @@ from nmt.text import InvalidUtf8, count_lines, read_lines, read_parallel
 if TYPE_CHECKING:
     from nmt.corpora.toy import ToyCorpus as ToyPairs
 
-Pair = tuple[str, str]
-
+PAIR_READERS: dict[PairFormat, Callable[[PairFile], Iterator[ReadPair | None]]] = {
+    "tsv": tab_separated.read,
+    "opus-zip": opus_zip.read,
+    "tmx": tmx.read,
+}
+"""The reader of each format of a file that holds both sides. It yields None for a unit without one of the languages."""
 _SEGMENT = re.compile(r"<seg[^>]*+>(.*?)</seg>")
 _TITLE = re.compile(r"<(title|description)>(.*?)</\1>")
 
@@ -62,12 +64,6 @@ class Sources:
     records: list[SourceRecord]
     """Every file that the recipe's text is read from."""
     local: LocalText
-    indexed: dict[str, tuple[IndexedText, list[Path]]] = field(default_factory=dict)
-    """Data sets of mtdata by identifier, each with its files."""
-
-    def citation(self, corpus: TextCorpus) -> str:
-        """How the authors of a corpus ask to cite it, as BibTeX; empty if nothing says it."""
-        return self.indexed[corpus.id][0].citation if isinstance(corpus, IndexedCorpus) else ""
 
     def pairs(self, corpus: TextCorpus, split: str) -> Iterator[ReadPair | None]:
         """Yield the pairs of a corpus, and None for a unit that has no text in one of the languages.
@@ -81,20 +77,15 @@ class Sources:
             invalid = "replace"  # Cleaning drops the pairs with replaced characters.
         if isinstance(corpus, PairFileCorpus):
             scored = split == "train" and filters.min_score is not None and corpus.format == "tsv"
-            yield from read_pair_file(
-                self.local.pair_file(corpus, self.recipe, invalid=invalid, scored=scored), corpus.format
-            )
-        elif isinstance(corpus, IndexedCorpus):
-            text, paths = self.indexed[corpus.id]
-            yield from text.pairs(paths, self.scratch)
-            shutil.rmtree(self.scratch, ignore_errors=True)  # there is none without an archive
+            file = self.local.pair_file(corpus, self.recipe, invalid=invalid, scored=scored)
+            yield from PAIR_READERS[corpus.format](file)
         else:
             yield from itertools.starmap(ReadPair, self._parallel(corpus, split, invalid))
 
     def header_hints(self) -> Iterator[str]:
         """Hints about tab-separated files whose first line looks like a header, but is read as a pair."""
         hints = (
-            header_hint(self.local.pair_file(corpus, self.recipe))
+            tab_separated.header_hint(self.local.pair_file(corpus, self.recipe))
             for _, corpus in self.recipe.corpora()
             if isinstance(corpus, PairFileCorpus) and corpus.format == "tsv"
         )
@@ -152,30 +143,19 @@ def fetch_sources(
     root = cache or default_cache()
     downloads: dict[str, Path] = {}
     test_sets: dict[str, TestSet] = {}
-    indexed: dict[str, tuple[IndexedText, list[Path]]] = {}
     fetched: list[tuple[RemoteFile, Path]] = []
     missing: list[str] = []
 
-    def fetched_file(file: RemoteFile) -> Path | None:
-        """The file in the cache; None if it is missing there, and offline."""
+    for key, file in recipe.used_downloads().items():
+        folder = root.joinpath(*folder_parts(file.url))
         try:
-            folder = root.joinpath(*folder_parts(file.url))
-            path = fetch(file, folder, mirrors=mirrors, offline=offline, progress=progress, notify=notify)
+            downloads[key] = fetch(file, folder, mirrors=mirrors, offline=offline, progress=progress, notify=notify)
         except DownloadError as error:
             if not offline:
                 raise
             missing.append(str(error))
-            return None
-        fetched.append((file, path))
-        return path
-
-    for key, file in recipe.used_downloads().items():
-        if path := fetched_file(file):
-            downloads[key] = path
-    for identifier in recipe.indexed():
-        text = find_in_index(identifier, recipe.source_lang, recipe.target_lang)
-        paths = [path for file in text.files if (path := fetched_file(file))]
-        indexed[identifier] = text, paths
+        else:
+            fetched.append((file, downloads[key]))
     for name, given in recipe.test_sets().items():
         # Only files that sacreBLEU itself would download may be put into its cache.
         foreign = given is not None and given.md5 not in [listed.md5 for listed in listed_files(name)]
@@ -205,7 +185,7 @@ def fetch_sources(
         for file, path in fetched
     ]
     records += unfetched_records(recipe, local)
-    return Sources(recipe, scratch, downloads, test_sets, records, local, indexed)
+    return Sources(recipe, scratch, downloads, test_sets, records, local)
 
 
 def unfetched_records(recipe: Recipe, local: LocalText) -> list[SourceRecord]:

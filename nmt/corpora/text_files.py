@@ -9,12 +9,13 @@ from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
 
-from nmt.corpora.cleaning import KEPT, EvaluationSentences, Rules, clean
+from nmt.corpora.chunks import EvaluationSentences, stored, storing
+from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
 from nmt.corpora.download import Notify
-from nmt.corpora.filters.pair_filter import Pair
+from nmt.corpora.filters import KEPT, chosen_filters
 from nmt.corpora.findings import Findings
 from nmt.corpora.holdout import hold_out
-from nmt.corpora.pair_file import ReadPair
+from nmt.corpora.pair_file import Pair, ReadPair
 from nmt.corpora.sample_check import PairSample
 from nmt.corpora.schema import MOST_EVALUATION_PAIRS, HeldOut, TextCorpus, ToyCorpus
 from nmt.corpora.sources import Sources
@@ -52,37 +53,37 @@ def write_text(
     """
     recipe = sources.recipe
     read: dict[str, list[CorpusRecord]] = {}
-    min_score = recipe.filters.min_score
-    before_cleaning = [] if min_score is None else ["score"]
+    minimum = next((each for each in chosen_filters(recipe.filters) if each.filter.name == "score"), None)
 
-    def corpora_of(split: str, findings: Findings, *, is_last_time: bool = True) -> Iterator[Iterator[Pair]]:
+    def corpora_of(split: str, findings: Findings) -> Iterator[Iterator[Pair]]:
         """Read the corpora of a split, each to its end before the next."""
         read[split] = []
         for number, corpus in enumerate(getattr(recipe, split)):
-            yield pairs_of(corpus, split, number, findings, is_last_time)
+            yield pairs_of(corpus, split, number, findings)
 
-    def pairs_of(corpus: TextCorpus, split: str, number: int, findings: Findings, is_last_time: bool) -> Iterator[Pair]:
+    def pairs_of(corpus: TextCorpus, split: str, number: int, findings: Findings) -> Iterator[Pair]:
         """Read the pairs of a corpus, count them, and drop training pairs with a low score."""
-        description = f"{split}: {corpus.name}" if is_last_time else f"{split}: {corpus.name} (choosing held-out pairs)"
+        description = f"{split}: {corpus.name}"
         total = sources.number_of_lines(corpus)
-        tally = _Tally(recipe.source_lang, recipe.target_lang, words=is_last_time)
+        tally = _Tally(recipe.source_lang, recipe.target_lang)
         sample = PairSample()
         for pair in sources.pairs(corpus, split):
             tally.add(pair)
             if pair is None:
                 continue
-            if is_last_time and not isinstance(corpus, ToyCorpus):
+            if not isinstance(corpus, ToyCorpus):
                 sample.add(tally.pairs - 1, (pair.source, pair.target))
             if tally.pairs % _PROGRESS_EVERY == 0:
                 progress(description, tally.pairs, total)
-            if split == "train" and min_score is not None and pair.score is not None and pair.score < min_score:
-                findings.add(number, "score", 1, [(pair.source, pair.target)])
-                continue
+            if split == "train" and minimum and pair.score is not None and pair.score < minimum.value:
+                findings.add(number, minimum.count, 1, [(pair.source, pair.target)])
+                if minimum.drops:
+                    continue
             yield pair.source, pair.target
         progress(description, tally.pairs, tally.pairs)
         for doubt in sample.doubts(recipe.source_lang, recipe.target_lang):
             _warn(f"{split}: {corpus.name}: {doubt}")
-        read[split].append(tally.record(split, corpus.name, sources.citation(corpus)))
+        read[split].append(tally.record(split, corpus.name))
 
     # Valid and test are read first, since training text is compared with them.
     evaluation_pairs: dict[str, list[Pair]] = {}
@@ -102,25 +103,21 @@ def write_text(
     key = rules.comparison_key
     evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
 
+    findings = Findings(filter_names(recipe.filters, held_out=bool(wanted)))
+    chunks = distinct(corpora_of("train", findings), rules, findings, scratch=scratch / "seen", workers=workers)
     if wanted:
-        passed_over = Findings(before_cleaning)
-        corpora_read_first = corpora_of("train", passed_over, is_last_time=False)
-        chunks = clean(
-            corpora_read_first, rules, evaluation, passed_over, scratch=scratch / "held-out", workers=workers
-        )
-        held = hold_out(chunks, wanted)
+        # Which pairs are held out is known at the end of the text, so it waits in a file.
+        waiting = scratch / "chunks"
+        held = hold_out(unleaked(storing(chunks, waiting), rules, evaluation, Findings()), wanted)
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
             evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes, key)
             if share.pairs:
                 notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
-
-    findings = Findings(before_cleaning)
-    chunks = clean(
-        corpora_of("train", findings), rules, evaluation, findings, scratch=scratch / "train", workers=workers
-    )
+        chunks = stored(waiting)
+    clean = unleaked(chunks, rules, evaluation, findings)
     languages = recipe.source_lang, recipe.target_lang
-    files = _write(folder, "train", languages, (pair for chunk in chunks for pair in chunk.pairs))
+    files = _write(folder, "train", languages, (pair for chunk in clean for pair in chunk.pairs))
     for split in ("valid", "test"):
         files |= _write(folder, split, languages, evaluation_pairs[split])
 
@@ -197,9 +194,7 @@ def _warn(message: str) -> None:
 class _Tally:
     """Counts of what was read from a corpus."""
 
-    def __init__(self, source_lang: str, target_lang: str, *, words: bool) -> None:
-        """Args: words: whether words are counted as well, which takes as long as all other reading."""
-        self._counts_words = words
+    def __init__(self, source_lang: str, target_lang: str) -> None:
         self.pairs = 0
         self._skipped = 0
         self._words = [0, 0]
@@ -211,12 +206,10 @@ class _Tally:
             self._skipped += 1
             return
         self.pairs += 1
-        if not self._counts_words:
-            return
         self._words[0] += sentence_length(pair.source, self._languages[0])
         self._words[1] += sentence_length(pair.target, self._languages[1])
 
-    def record(self, split: str, name: str, citation: str) -> CorpusRecord:
+    def record(self, split: str, name: str) -> CorpusRecord:
         """The counts for the manifest."""
         source_words, target_words = self._words
         return CorpusRecord(
@@ -226,7 +219,6 @@ class _Tally:
             skipped=self._skipped,
             source_words=source_words,
             target_words=target_words,
-            citation=citation,
         )
 
 

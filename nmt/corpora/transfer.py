@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import netrc
+import os
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import httpx
 
 from nmt.addresses import file_name, public_address, without_user
-from nmt.corpora.credentials import VARIABLE, credentials_for
 from nmt.errors import DownloadError
 from nmt.writing import open_to_write
 
@@ -41,18 +43,14 @@ class RemoteFile:
     md5: str | None = None
     size: int | None = None
     """In bytes."""
-    named: str | None = None
-    """The name of a file whose address does not end in one."""
 
     @property
     def name(self) -> str:
-        """The file's name in the cache and on mirrors: as given, else the last part of the address.
+        """The file's name in the cache and on mirrors: the last part of the address.
 
         Raises:
             DownloadError: it is not a plain file name.
         """
-        if self.named is not None:
-            return self.named
         try:
             return file_name(self.url)
         except ValueError as error:
@@ -83,7 +81,7 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
     furthest = size_of(part)
     attempt = 0
     was_reached = False
-    auth = credentials_for(url)
+    auth = _auth(url)
     url = without_user(url)
     with _client() as client:
         while True:
@@ -100,7 +98,7 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
                 if status not in _TRANSIENT_STATUS or attempt >= len(_BACKOFF):
                     reason = f"the server returned {status} {error.response.reason_phrase}".rstrip()
                     if status == httpx.codes.UNAUTHORIZED:
-                        reason += f"; give user and password in {VARIABLE} or ~/.netrc"
+                        reason += "; give user and password in ~/.netrc"
                     raise UnavailableError(reason) from None
             except (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
                 # A server that answered before may be restarting.
@@ -118,6 +116,27 @@ def download(url: str, part: Path, file: RemoteFile, progress: Progress) -> bool
                 part.unlink(missing_ok=True)
             time.sleep(_BACKOFF[attempt])
             attempt += 1
+
+
+def _auth(url: str) -> httpx.Auth | None:
+    """User and password: those of the address, else those of netrc for its host. They are sent only to that host.
+
+    Raises:
+        DownloadError: the file that ``$NETRC`` names, or ``~/.netrc``, cannot be read.
+    """
+    parts = urlsplit(url)
+    if parts.username is not None:
+        return httpx.BasicAuth(unquote(parts.username), unquote(parts.password or ""))
+    named = os.environ.get("NETRC")
+    path = Path(named or "~/.netrc").expanduser()
+    if not named and not path.is_file():
+        return None
+    try:
+        return httpx.NetRCAuth(str(path))
+    except (OSError, UnicodeDecodeError, netrc.NetrcParseError) as error:
+        # The original message quotes the file.
+        line = f", line {error.lineno}" if isinstance(error, netrc.NetrcParseError) else ""
+        raise DownloadError(f"{path}{line}: cannot be read as a netrc file. Correct it, or unset NETRC.") from None
 
 
 def _client() -> httpx.Client:

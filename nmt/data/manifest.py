@@ -58,8 +58,6 @@ class CorpusRecord(Record):
     """Words of the pairs, or characters for languages without spaces; None in data sets of earlier versions."""
     target_words: int | None = None
     """As for the source."""
-    citation: str = ""
-    """How its authors ask to cite it, as BibTeX; empty if nothing says it."""
     filters: dict[str, FilterRecord] = {}
     """What each filter found in the corpus; empty in data sets of earlier versions."""
 

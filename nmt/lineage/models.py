@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -36,7 +35,6 @@ from nmt.lineage.facts import Fact, count_of, counts_of
 from nmt.lineage.link import Link, entries_of, mapping_of, state_of
 from nmt.text import STDIN
 
-_CITATION_KEY = re.compile(r"^@\w+{([^,\s]+),", re.MULTILINE)
 _UNKNOWN = "unknown: made by an earlier version, or by another program"
 
 
@@ -153,7 +151,6 @@ def data_link(entry: Mapping[str, Any], near: Path | None = None) -> Link:
     facts: dict[str, str | Fact] = {
         "languages": f"{manifest.source_lang} to {manifest.target_lang}",
         "licence": manifest.licence or "unknown",
-        **_citations(manifest),
         "fingerprint": manifest.fingerprint,
         "pairs": counts_of(
             {
@@ -166,12 +163,6 @@ def data_link(entry: Mapping[str, Any], near: Path | None = None) -> Link:
     }
     made_from = [*_vocabulary(vocabulary, folder, manifest), *_sources(manifest)]
     return Link("data set", str(folder or manifest.name), facts, state, change, tuple(made_from), entry)
-
-
-def _citations(manifest: Manifest) -> dict[str, str]:
-    """The keys of the citations; the manifest has them in full."""
-    keys = [key for corpus in manifest.corpora for key in _CITATION_KEY.findall(corpus.citation)]
-    return {"cite": ", ".join(dict.fromkeys(keys))} if keys else {}
 
 
 def data_folder_link(folder: Path) -> Link:

@@ -188,7 +188,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         + " ".join(f"--{name} {name} --{name}-source {name}.s --{name}-target {name}.t" for name in PAIRS),
         {
             f"{RECIPE}.own_recipe": "the recipe",
-            "nmt.corpora.filter_option.filter_changes": {"html": True},
+            "nmt.corpora.filters.filter_changes": {"html": True},
             f"{RECIPE}.with_filters": "filtered",
         },
         "nmt.corpora.prepare.prepare",

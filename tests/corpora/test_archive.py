@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmt.corpora.archive import check_whole, member_names, unpack
+from nmt.corpora.archive import check_whole, unpack
 from nmt.errors import DownloadError
 
 MEMBERS = {"training/a.en": b"one\n" * 5000, "training/a.de": b"eins\n" * 5000, "readme": b"read"}
@@ -179,8 +179,6 @@ def with_pax_header(path, content, times=1):
 def test_a_hostile_pax_header_is_refused_at_once(tmp_path, content, reason, times):
     archive = with_pax_header(tmp_path / "a.tgz", content, times)
     assert reason in only_error(archive, None)
-    with pytest.raises(DownloadError, match=r"bad header|sparse"):
-        member_names(archive)
     plain = tmp_path / "a.tar"
     plain.write_bytes(gzip.decompress(archive.read_bytes()))
     assert reason in only_error(plain, None)

@@ -7,19 +7,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.corpora import cleaning
-from nmt.corpora.cleaning import EvaluationSentences, Rules, clean, filter_names
-from nmt.corpora.filters.encoding import repair_encoding
+from nmt.corpora.chunks import EvaluationSentences
+from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
+from nmt.corpora.filters import FILTERS, Filters
 from nmt.corpora.findings import Findings
 from nmt.corpora.hashes import hash_lines
-from nmt.corpora.schema import Filters, Normalisation
+from nmt.corpora.pair_filters import repair_encoding
+from nmt.corpora.schema import Normalisation
 from nmt.text import comparison_key, length_in_words
 
 LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
 
 
+def clean(corpora, rules, evaluation, findings, **settings):
+    return unleaked(distinct(corpora, rules, findings, **settings), rules, evaluation, findings)
+
+
 def run(pairs, scratch, *, evaluation=(), languages=("en", "de"), normalisation=None, workers=1, **filters):
     rules = Rules(*languages, Filters(**filters), normalisation or Normalisation())
-    findings = Findings()
+    findings = Findings(filter_names(rules.filters, held_out=False))
     sentences = EvaluationSentences.of(evaluation, rules.comparison_key)
     chunks = clean([pairs], rules, sentences, findings, scratch=scratch, workers=workers)
     kept = [pair for chunk in chunks for pair in chunk.pairs]
@@ -200,7 +206,7 @@ def test_both_sides_of_held_out_pairs_leak(tmp_path):
         ("ein rotes Haus", "a red house"),  # Each in the other language's place: no leak.
     ]
     rules = Rules("en", "de", Filters(**LOOSE), Normalisation())
-    findings = Findings()
+    findings = Findings(filter_names(rules.filters, held_out=True))
     chunks = clean([pairs], rules, evaluation, findings, scratch=tmp_path)
     assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[-1:]
     assert dropped(findings.totals()) == {"held_out": 1, "leaked": 4}
@@ -218,7 +224,7 @@ def test_no_held_out_source_stays_in_training_even_if_leaks_are_only_counted(tmp
         ("one", "anderes"),
     ]
     rules = Rules("en", "de", Filters(**LOOSE, leakage="count"), Normalisation())
-    findings = Findings()
+    findings = Findings(filter_names(rules.filters, held_out=True))
     chunks = clean([pairs], rules, evaluation, findings, scratch=tmp_path)
     assert [pair for chunk in chunks for pair in chunk.pairs] == pairs[2:]
     assert (findings.totals()["held_out"], findings.totals()["leaked_kept"]) == (2, 2)
@@ -309,6 +315,44 @@ def test_a_new_filter_drops_only_if_it_is_on(tmp_path, name):
     assert dropped(counts) == {name: 1}
 
 
+FOUND_BY_SETTING = {
+    **{name: (NEW_FILTERS[name], pair) for name, pair in PAIRS_BY_FILTER.items()},
+    "invalid_utf8": ("drop", ("a \ufffd", "b")),
+    "max_length": (4, ("a b c d e", "a b c d")),
+    "max_ratio": (2, ("a b c", "a")),
+    "dedup": (True, CLEAN[0]),
+    "leakage": ("drop", ("leak", "Leck")),
+    "copied": ("drop", ("same", "same")),
+    "invisible": ("drop", ("a\0", "b")),
+}
+
+
+def test_every_filter_of_pairs_is_tried():
+    assert {*FOUND_BY_SETTING, "empty", "held_out", "min_score", "language_id", "repair_encoding"} == {*FILTERS}
+
+
+@pytest.mark.parametrize("name", FOUND_BY_SETTING)
+def test_every_filter_can_only_count(tmp_path, name):
+    value, pair = FOUND_BY_SETTING[name]
+    pairs = [*CLEAN, pair, ("clean too", "auch sauber")]
+    on = LOOSE | {name: value}
+    kept, counts = run(pairs, tmp_path / "dropped", evaluation=[("leak", "x")], **on)
+    assert kept == [*CLEAN, pairs[-1]]
+    assert dropped(counts) == {FILTERS[name].name: 1}
+    kept, counts = run(pairs, tmp_path / "counted", evaluation=[("leak", "x")], count_only=[name], **on)
+    assert kept == pairs
+    assert dropped(counts) == {}
+    assert counts[f"{FILTERS[name].name}_kept"] == 1
+
+
+def test_a_pair_may_be_counted_by_several_filters_and_dropped_by_one(tmp_path):
+    pairs = [*CLEAN, ("a <br> 1", "b"), ("a <br> \x07 1", "b")]
+    on = LOOSE | {"html": True, "control": True, "numbers": True, "count_only": ["html", "numbers"]}
+    kept, counts = run(pairs, tmp_path, **on)
+    assert kept == pairs[:-1]
+    assert (counts["control"], counts["html_kept"], counts["numbers_kept"]) == (1, 1, 1)
+
+
 def test_all_new_filters_together_count_each_pair_once(tmp_path):
     pairs = [*CLEAN, *PAIRS_BY_FILTER.values()]
     kept, counts = run(pairs, tmp_path, **LOOSE | NEW_FILTERS)
@@ -349,7 +393,7 @@ def test_findings_are_by_corpus_with_the_first_pairs_as_samples(tmp_path, monkey
     rules = Rules("en", "de", Filters(control=True), Normalisation(nfc=True))
     by_workers = []
     for workers in (1, 2):
-        findings = Findings()
+        findings = Findings(filter_names(rules.filters, held_out=False))
         chunks = clean(
             [first, [], second],
             rules,
@@ -496,11 +540,14 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
     import sys
 
     program = """
+import itertools
 import sys
 from pathlib import Path
-from nmt.corpora.cleaning import EvaluationSentences, Rules, clean
+from nmt.corpora.chunks import EvaluationSentences, stored, storing
+from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
+from nmt.corpora.filters import Filters
 from nmt.corpora.findings import Findings
-from nmt.corpora.schema import Filters, Normalisation
+from nmt.corpora.schema import Normalisation
 
 def anonymous():
     return int(next(line for line in open("/proc/self/status") if line.startswith("RssAnon")).split()[1])
@@ -509,7 +556,9 @@ count = int(sys.argv[1])
 pairs = ((f"sentence {n} of many words that are there", f"Satz {n} aus vielen Woertern") for n in range(count))
 rules = Rules("en", "de", Filters(), Normalisation())
 peak = 0
-for _ in clean([pairs], rules, EvaluationSentences(), Findings(), scratch=Path(sys.argv[2])):
+findings = Findings()
+chunks = storing(distinct([pairs], rules, findings, scratch=Path(sys.argv[2])), Path(sys.argv[2], "chunks"))
+for _ in itertools.chain(unleaked(chunks, rules, EvaluationSentences(), findings), stored(Path(sys.argv[2], "chunks"))):
     peak = max(peak, anonymous())
 print(peak)
 """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.corpora.cleaning import Chunk
+from nmt.corpora.chunks import Chunk, stored, storing
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.schema import HeldOut
 
@@ -14,8 +14,8 @@ HASHES = np.random.default_rng(0).permutation(60).astype(np.uint64)
 def chunks(size: int) -> list[Chunk]:
     found = []
     for begin in range(0, len(PAIRS), size):
-        own, nothing = slice(begin, begin + size), np.zeros(len(PAIRS[begin : begin + size]), bool)
-        found.append(Chunk(PAIRS[own], PAIRS[own], HASHES[own] + 100, HASHES[own], HASHES[own], nothing, nothing))
+        own = slice(begin, begin + size)
+        found.append(Chunk(0, PAIRS[own], PAIRS[own], {"pair": HASHES[own] + 100, "source": HASHES[own]}))
     return found
 
 
@@ -39,3 +39,17 @@ def test_a_share_is_rounded_up_and_each_split_has_its_own():
     }
     held = hold_out(chunks(7), wanted)
     assert [len(held[split].pairs) for split in ("valid", "test")] == [4, 2]
+
+
+def test_chunks_are_stored_as_they_are(tmp_path):
+    plain = chunks(25)
+    line = "a\u2028\x85\r \0 犬"
+    empty = Chunk(2, [], [], {"pair": HASHES[:0]})
+    last = Chunk(3, [(line, "b")], [("\x85", line)], {"pair": HASHES[:1], "copied": np.array([True])})
+    every = [*plain, empty, last]
+    assert list(storing(every, tmp_path / "chunks")) == every
+    for found, expected in zip(stored(tmp_path / "chunks"), every, strict=True):
+        assert (found.corpus, found.pairs, found.originals) == (expected.corpus, expected.pairs, expected.originals)
+        assert found.values.keys() == expected.values.keys()
+        for name, values in expected.values.items():
+            np.testing.assert_array_equal(found.values[name], values, strict=True)

@@ -372,8 +372,7 @@ def test_the_manifest_holds_what_each_filter_found_in_each_corpus(tmp_path):
     assert lines(tmp_path / "own", "valid.en") == ["<br> dev"]
 
 
-def test_pairs_that_were_passed_over_to_hold_out_others_are_found_once(tmp_path):
-    """Training text is read twice if pairs are held out; a score counts once all the same."""
+def test_a_score_is_found_before_pairs_are_held_out(tmp_path):
     rows = [f"s {n}\tt {n}\t{n}" for n in range(200)]
     write(tmp_path / "a.tsv", rows)
     recipe = own_recipe(
@@ -384,6 +383,9 @@ def test_pairs_that_were_passed_over_to_hold_out_others_are_found_once(tmp_path)
     assert train.filters["score"].pairs == manifest.filters["score"] == 50
     assert train.filters["score"].samples == [("s 0", "t 0"), ("s 1", "t 1"), ("s 2", "t 2")]
     assert train.filters["held_out"].pairs == manifest.filters["held_out"] == 16
+    counted = with_filters(recipe, {"min_score": 50, "count_only": ["min_score"]})
+    manifest = prepare(counted, tmp_path / "own").manifest
+    assert (manifest.filters["score_kept"], manifest.files["train.en"].lines) == (50, 180)
 
 
 def test_the_number_of_lines_is_known_of_plain_files(tmp_path):

@@ -31,8 +31,8 @@ from nmt.convert.vocabulary import our_vocabulary
 from nmt.convert.weights import our_weights
 from nmt.corpora import sources
 from nmt.corpora.archive import unpack
+from nmt.corpora.own_text import format_by_name
 from nmt.corpora.pair_file import PairFile
-from nmt.corpora.pair_formats import format_by_name, read_pair_file
 from nmt.corpora.recipe import dump_recipe, load_recipe, reverse
 from nmt.corpora.testsets import fetch_test_set
 from nmt.corpora.transfer import RemoteFile
@@ -407,7 +407,7 @@ def _read_pair_file(folder: Path, *, name: str) -> None:
     path, form = folder / name, format_by_name(name)
     assert form is not None
     file = PairFile(path, str(path), "en", "de", header=form == "tsv", scored=form == "tsv")
-    for pair in read_pair_file(file, form):
+    for pair in sources.PAIR_READERS[form](file):
         assert pair is None or "\n" not in pair.source + pair.target
 
 

@@ -199,7 +199,7 @@ def test_what_was_read_is_a_table(prepare, tmp_path):
     ]
     records = manifest(tmp_path)["corpora"]
     assert [record.pop("filters").keys() for record in records] == [{"held_out"}, set()]
-    nothing = {"skipped": 0, "citation": ""}
+    nothing = {"skipped": 0}
     assert records == [
         {"split": "train", "name": "corpus.tsv", "pairs": 120, "source_words": 720, "target_words": 720, **nothing},
         {"split": "valid", "name": "dev.tsv", "pairs": 1, "source_words": 2, "target_words": 1, **nothing},
@@ -238,7 +238,7 @@ def test_filters(prepare, tmp_path):
         "near_duplicates": 117, "repaired_kept": 1,
     }  # fmt: skip
     assert "train: dropped as near_duplicates: 117\n" in done.stderr
-    assert "train: kept, with repaired encoding: 1\n" in done.stderr
+    assert "train: kept, counted as repaired: 1\n" in done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stderr.splitlines() if line[:1] == "|"]
     assert ["train: b.tsv", "html", "1", "1.41%"] in rows
     assert ["train: b.tsv", "near_duplicates", "69", "97.18%"] in rows

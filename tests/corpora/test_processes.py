@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.corpora.parallel import map_in_order
+from nmt.corpora.processes import map_in_order
 from nmt.errors import DataError
 
 
@@ -55,7 +55,7 @@ def alive(process):
 def test_workers_do_not_outlive_a_killed_parent():
     program = """
 import itertools
-from nmt.corpora.parallel import map_in_order
+from nmt.corpora.processes import map_in_order
 if __name__ == "__main__":
     for result in map_in_order(abs, itertools.count(), 2):
         if result == 20:

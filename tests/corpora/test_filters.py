@@ -1,9 +1,8 @@
-"""``--filter NAME[=VALUE]``."""
+"""The table of filters, and ``--filter NAME[=VALUE]``."""
 
 import pytest
 
-from nmt.corpora.filter_option import filter_changes
-from nmt.corpora.schema import Filters
+from nmt.corpora.filters import Filters, chosen_filters, filter_changes
 from nmt.errors import ConfigError
 
 
@@ -18,26 +17,36 @@ def test_a_name_turns_a_filter_on_and_a_value_sets_it():
     Filters.model_validate(changes)
 
 
-@pytest.mark.parametrize("name", Filters.model_fields)
-def test_every_filter_can_be_named(name):
-    """Those that need a value say so, with an example that works."""
-    try:
-        [(found, value)] = filter_changes([name]).items()
-    except ConfigError as error:
-        example = str(error).removesuffix(".").split()[-1]
-        [(found, value)] = filter_changes([example]).items()
+@pytest.mark.parametrize("name", [name for name in Filters.model_fields if name not in ("min_score", "count_only")])
+def test_every_filter_can_be_named_alone(name):
+    [(found, value)] = filter_changes([name]).items()
     assert found == name
     assert getattr(Filters.model_validate({name: value}), name) == value
     assert value in (True, "drop") or isinstance(value, int | float)
 
 
+def test_filters_that_only_count_are_a_list_or_names_with_commas():
+    for words in ("count_only=html,near-duplicates", "count-only=[html, near_duplicates]"):
+        changes = filter_changes([words])
+        assert Filters.model_validate(changes).count_only == ("html", "near_duplicates")
+
+
+def test_a_limit_of_zero_is_a_limit():
+    [score] = [each for each in chosen_filters(Filters(min_score=0)) if each.filter.name == "score"]
+    assert (score.value, score.count) == (0, "score")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["htlm"], "--filter htlm: unknown filter 'htlm' (did you mean 'html'?); filters: invalid_utf8, "),
-        (["xyz=3"], "--filter xyz=3: unknown filter 'xyz'; filters: invalid_utf8, "),
+        (["htlm"], "--filter htlm: unknown filter 'htlm' (did you mean 'html'?); filters: min_score, "),
+        (["xyz=3"], "--filter xyz=3: unknown filter 'xyz'; filters: min_score, "),
         ([""], "unknown filter ''"),
-        (["letters"], "--filter letters: needs a value, such as --filter letters=0.5."),
+        (["min_score"], "--filter min_score: needs a value, as in --filter min_score=VALUE."),
+        (["count-only"], "--filter count-only: needs a value, as in --filter count_only=VALUE."),
+        (["count_only=htlm"], "--filter count_only=htlm: unknown filter 'htlm' (did you mean 'html'?)"),
+        (["count_only=empty"], "unknown filter 'empty'"),
+        (["count_only=3"], "--filter count_only=3: "),
         (["letters=2"], "--filter letters=2: must be at most 1, got 2."),
         (["letters="], "--filter letters=: the value is missing. Give one, or null for none."),
         (["letters=many"], "--filter letters=many: expected a number, got 'many'."),

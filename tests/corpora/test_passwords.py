@@ -7,7 +7,6 @@ import json
 import pytest
 import yaml
 
-from nmt.corpora.credentials import credentials_for
 from nmt.corpora.download import fetch
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import dump_recipe, load_recipe
@@ -23,8 +22,7 @@ def basic(user, password):
 
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch, tmp_path):
-    """A user without credentials."""
-    monkeypatch.delenv("NMT_CREDENTIALS", raising=False)
+    """A user without passwords."""
     monkeypatch.delenv("NETRC", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
@@ -34,43 +32,41 @@ def with_user(url, user="me", password=SECRET):
     return url.replace("http://", f"http://{user}:{password}@")
 
 
-def test_an_address_s_own_go_first(monkeypatch):
-    monkeypatch.setenv("NMT_CREDENTIALS", "other:word@host")
-    assert credentials_for("http://me:p%40ss@host/a") == ("me", "p@ss")
-    assert credentials_for("http://host/a") == ("other", "word")
+def test_an_address_s_own_go_first(file_server, tmp_path):
+    (tmp_path / "home" / ".netrc").write_text("machine 127.0.0.1 login other password word\n")
+    file_server.files |= {"a": b"x", "b": b"x"}
+    fetch(RemoteFile(f"{with_user(file_server.url, password='p%40ss')}/a"), tmp_path)
+    fetch(RemoteFile(f"{file_server.url}/b"), tmp_path)
+    assert file_server.authorizations == [basic("me", "p@ss"), basic("other", "word")]
 
 
-def test_the_environment_names_hosts_and_ports(monkeypatch):
-    monkeypatch.setenv("NMT_CREDENTIALS", " a:1@one.example.org\n b:%2F2@two.example.org:8080 ")
-    assert credentials_for("https://ONE.example.org:99/x") == ("a", "1")
-    assert credentials_for("https://two.example.org:8080/x") == ("b", "/2")
-    assert credentials_for("https://two.example.org/x") is None
-    assert credentials_for("https://evil.example.org/one.example.org") is None
+def test_netrc_gives_to_the_host_that_it_names(monkeypatch, tmp_path, file_server):
+    def authorization(name, host="127.0.0.1"):
+        file_server.files[name] = b"x"
+        fetch(RemoteFile(f"{file_server.url.replace('127.0.0.1', host)}/{name}"), tmp_path)
+        return file_server.authorizations[-1]
 
-
-@pytest.mark.parametrize("entry", ["s3cret", "me:s3cret@", "me:s3/cret@host", "me:s3cret@host:port"])
-def test_a_wrong_entry_is_told_by_its_number_alone(monkeypatch, entry):
-    monkeypatch.setenv("NMT_CREDENTIALS", f"a:b@host {entry}")
-    with pytest.raises(DownloadError, match="entry 2 is not") as error:
-        credentials_for("http://nowhere/x")
-    assert "cret" not in str(error.value)
-
-
-def test_netrc_gives_to_the_host_that_it_names(monkeypatch, tmp_path):
-    (tmp_path / "home" / ".netrc").write_text(f"machine host login me password {SECRET}\ndefault login x password y\n")
-    assert credentials_for("http://host/a") == ("me", SECRET)
-    assert credentials_for("http://default/a") is None
-    assert credentials_for("http://another/a") is None
-    (tmp_path / "mine").write_text("machine another login z password w\n")
+    assert authorization("a") is None
+    (tmp_path / "home" / ".netrc").write_text(f"machine 127.0.0.1 login me password {SECRET}\n")
+    assert authorization("b") == basic("me", SECRET)
+    assert authorization("c", "localhost") is None
+    (tmp_path / "mine").write_text("machine localhost login z password w\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "mine"))
-    assert credentials_for("http://another/a") == ("z", "w")
-    (tmp_path / "mine").write_text(f"machine another\nlogin z pasword {SECRET}\n")
-    with pytest.raises(DownloadError, match="mine, line 2: is not in the format of netrc") as error:
-        credentials_for("http://another/a")
+    assert authorization("d") is None
+    assert authorization("e", "localhost") == basic("z", "w")
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [(f"machine another\nlogin z pasword {SECRET}\n".encode(), "mine, line 2"), (b"\xff\xfe", "mine"), (None, "mine")],
+)
+def test_a_netrc_that_cannot_be_read_is_an_error_without_its_content(monkeypatch, tmp_path, content, place):
+    if content is not None:
+        (tmp_path / "mine").write_bytes(content)
+    monkeypatch.setenv("NETRC", str(tmp_path / "mine"))
+    with pytest.raises(DownloadError, match=f"{place}: cannot be read as a netrc file") as error:
+        fetch(RemoteFile("http://localhost/a"), tmp_path)
     assert SECRET not in str(error.value)
-    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-    with pytest.raises(DownloadError, match="none: cannot be read"):
-        credentials_for("http://another/a")
 
 
 def test_the_server_gets_them_and_another_host_does_not(file_server, tmp_path):
@@ -83,7 +79,7 @@ def test_the_server_gets_them_and_another_host_does_not(file_server, tmp_path):
 
 def test_who_needs_a_password_is_told_where_to_give_it(file_server, tmp_path):
     file_server.statuses["a.gz"] = [401]
-    with pytest.raises(DownloadError, match=r"returned 401.*NMT_CREDENTIALS or ~/\.netrc"):
+    with pytest.raises(DownloadError, match=r"returned 401.*give user and password in ~/\.netrc"):
         fetch(RemoteFile(f"{file_server.url}/a.gz"), tmp_path)
 
 
