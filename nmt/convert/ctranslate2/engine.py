@@ -347,11 +347,12 @@ class CTranslate2Searcher:
         Those with a prefix, those that reached the limit, and all where some pieces were not allowed, are scored again.
         """
         vocab, all_inexact = self._engine.vocab, bool(settings.min_length or settings.no_repeat_ngram)
+        are_needed = settings.max_length is None  # measurements force lengths, and look at no score
         inexact = [
             (index, rank)
             for index, (segment, hypotheses, limit) in enumerate(zip(batch, found, limits, strict=True))
             for rank, (pieces, _) in enumerate(hypotheses)
-            if all_inexact or segment.prefix or len(pieces) >= limit
+            if are_needed and (all_inexact or segment.prefix or len(pieces) >= limit)
         ]
         pairs = [
             (vocab.pieces(batch[index].pieces[: self._engine.positions]), found[index][rank][0][: limits[index]])
