@@ -248,7 +248,9 @@ class CTranslate2Searcher:
     def search(self, segments: Sequence[Segment], settings: SearchSettings) -> None:
         """As :meth:`nmt.translation.engine.Searcher.search`."""
         batches = segment_batches(segments, self._batch_tokens, settings.beam, self._workers.count)
-        model = self._engine.model(self._workers.count if len(batches) > 1 else 1)
+        # In int8, a single batch too is faster with the one thread of a worker than with all (docs/benchmarks.md).
+        by_worker = len(batches) > 1 or (self._engine.precision == "int8" and self._engine.device == "cpu")
+        model = self._engine.model(self._workers.count if by_worker else 1)
         for _ in self._workers.map(partial(self._search, settings=settings, model=model), batches):
             pass
 
