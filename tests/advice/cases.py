@@ -459,8 +459,12 @@ CASES = [
         )
     ),
     Case("prepare-data mine", "prepare-data mine-en-de --train corpus/c", ("corpora/recipe.py: --train",)),
-    Case(f"{OWN} --filter htlm", f"{OWN} --filter html", ("corpora/filter_option.py: --filter",)),
-    Case(f"{OWN} --filter letters", f"{OWN} --filter letters=0.5", ("corpora/filter_option.py: --filter",)),
+    Case(f"{OWN} --filter htlm", f"{OWN} --filter html", ("corpora/filters.py: --filter",)),
+    Case(
+        "prepare-data my-en-de --train corpus/scored.tsv --columns en,de,score --filter min_score",
+        "prepare-data my-en-de --train corpus/scored.tsv --columns en,de,score --filter min_score=0.5",
+        ("corpora/filters.py: --filter",), write_tables,
+    ),
     Case(
         f"{OWN} --filter max_ratio=3 --max-ratio 4", f"{OWN} --filter max_ratio=3", ("cli/prepare_data.py: --filter",),
     ),
