@@ -4,7 +4,7 @@ reading a bundle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,9 +95,20 @@ def damage(folder: Path) -> str | None:
     for name in dict.fromkeys([*(path.name for path in files.required), *checksums]):
         if not (folder / name).is_file():
             return f"{folder} is not a complete bundle: {name} is missing."
+    return damaged_file(folder, checksums, files.checksums.name)
+
+
+def damaged_file(folder: Path, checksums: Mapping[str, str], record: str) -> str | None:
+    """A message that names the first file that is missing or differs from its sha256; None if there is none.
+
+    Args:
+        record: the name of the file that holds the checksums.
+    """
     for name, expected in checksums.items():
+        if not (folder / name).is_file():
+            return f"{folder}: {name} is missing."
         if sha256_of(folder / name) != expected:
-            return f"{folder / name} is damaged: its sha256 differs from the one in {files.checksums.name}."
+            return f"{folder / name} is damaged: its sha256 differs from the one in {record}."
     return None
 
 

@@ -17,7 +17,11 @@ class Findings:
     """Counts and samples of the pairs that each filter dropped or only counted."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """Args: names: the counts of the filters that are on. Totals have their order, and 0 where nothing is found."""
+        """Begin without findings.
+
+        Args:
+            names: of the counts of the filters that are on. Totals have their order, and 0 where nothing is found.
+        """
         self._names = list(names)
         self._counts: dict[tuple[int, str], int] = {}
         self._samples: dict[tuple[int, str], list[Pair]] = {}

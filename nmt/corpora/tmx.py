@@ -29,6 +29,8 @@ _LONGEST = 4 * MAX_LINE_BYTES
 _MOST_ELEMENTS = 100_000
 # Different names of elements and attributes: libxml2 keeps them all. TMX has 50.
 _MOST_NAMES = 10_000
+# A setting of libxml2, which is no use to a user.
+_PARSERS_ADVICE = re.compile(r",? *(?:try|use) XML_PARSE_HUGE(?: option)?")
 _WHITE_SPACE = re.compile("[ \t\r\n]+")
 
 
@@ -54,6 +56,7 @@ def read(file: PairFile) -> Iterator[ReadPair | None]:
         except etree.XMLSyntaxError as error:
             first = next(iter(events.error_log), None)
             line, message = (first.line, first.message) if first else (1, error.msg)
+            message = _PARSERS_ADVICE.sub("", message)
             raise DataError(
                 f"{file.name}, line {line:,}: is not valid XML ({message}). If the file is incomplete, fetch or export "
                 "it again."

@@ -31,7 +31,7 @@ class Searcher(Protocol):
 
 
 class Engine(Protocol):
-    """A model, or an ensemble of several, that is read."""
+    """A model, or an ensemble of several, ready to translate."""
 
     @property
     def name(self) -> EngineName:

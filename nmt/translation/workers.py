@@ -38,7 +38,7 @@ class Workers:
             on_cpu: whether the workers compute on the CPU.
             set_threads: sets the number of threads that the calling worker computes with.
         """
-        self.threads = threads
+        self._threads = threads
         self.count = min(count or threads, threads) if on_cpu else count or 1
         self._set_threads = set_threads
         self._of_thread = threading.local()
@@ -59,7 +59,7 @@ class Workers:
         if count <= 1:
             yield from map(function, items)
             return
-        share = max(1, self.threads // count)
+        share = max(1, self._threads // count)
         is_abandoned = threading.Event()
 
         def begin() -> None:
@@ -74,4 +74,4 @@ class Workers:
             is_abandoned.set()
             executor.shutdown(cancel_futures=True)
             # torch applies a worker's number of threads to all threads that start later.
-            self._set_threads(self.threads)
+            self._set_threads(self._threads)

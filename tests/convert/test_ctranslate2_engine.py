@@ -12,7 +12,7 @@ import pytest
 import nmt
 from nmt.checkpoint.bundle_files import BundleFolder
 from nmt.convert.ctranslate2 import loading
-from nmt.convert.ctranslate2.engine import CTranslate2Engine
+from nmt.convert.ctranslate2.engine import CTranslate2Engine, choose
 from nmt.convert.ctranslate2.loading import exported_folder, model_for_ctranslate2
 from nmt.cores import usable_cores
 from nmt.device import choose_hardware
@@ -224,13 +224,22 @@ def test_a_batch_that_does_not_fit_is_halved(theirs, monkeypatch):
         )
 
 
-def test_single_batches_that_follow_each_other_have_all_threads(theirs):
+def test_a_conversation_has_all_threads_and_a_text_one_model(theirs):
     engine = CTranslate2Engine(theirs._folder, "cpu", threads=2)
     wide = engine.model(2)
-    assert engine.model(1) is wide  # the end of a text, perhaps
-    narrow = engine.model(1)
-    assert narrow is not wide
-    assert (engine.model(2), engine.model(1), engine.model(1)) == (wide, wide, narrow)
+    for _ in range(2):  # windows of a text: the guard searches again, and alignments are made
+        assert [engine.model(1) for _ in range(3)] == [wide] * 3
+        assert engine.model(2) is wide
+    assert set(engine._opened) == {2}
+    *of_a_text, narrow, again = [engine.model(1) for _ in range(5)]
+    assert of_a_text == [wide] * 3
+    assert narrow is again is not wide
+
+
+def test_scoring_nothing_opens_no_model(theirs):
+    engine = CTranslate2Engine(theirs._folder, "cpu")
+    assert engine.score([], [], TranslateOptions(), alignment=True) == []
+    assert engine._opened == {}
 
 
 def test_in_int8_a_single_batch_has_the_thread_of_a_worker(theirs):
@@ -259,10 +268,10 @@ def test_devices_and_precisions_that_it_lacks_are_refused(words, message, theirs
         CTranslate2Engine(theirs._folder, **words)
 
 
-def test_an_output_keeps_the_precision_that_it_was_begun_in(theirs):
-    assert CTranslate2Engine(theirs._folder, "cpu").precision == "fp32"
-    assert CTranslate2Engine(theirs._folder, "cpu", begun_in="int8").precision == "int8"
-    assert CTranslate2Engine(theirs._folder, "cpu", begun_in="fp64").precision == "fp32"
+def test_an_output_keeps_the_precision_that_it_was_begun_in():
+    assert choose("cpu", "auto") == ("cpu", "fp32")
+    assert choose("cpu", "auto", "int8") == ("cpu", "int8")
+    assert choose("cpu", "auto", "fp64") == ("cpu", "fp32")
 
 
 @pytest.fixture
@@ -312,7 +321,7 @@ def test_a_folder_of_the_user_is_used_as_it_is_or_refused(bundle, tmp_path):
     with pytest.raises(CheckpointError, match=r"model\.bin is damaged.*Export the model again"):
         exported_folder(folder, print)
     (folder / "model.bin").unlink()
-    with pytest.raises(CheckpointError, match=r"model\.bin: cannot be read"):
+    with pytest.raises(CheckpointError, match=r"model\.bin is missing\. Export the model again"):
         exported_folder(folder, print)
 
 
@@ -351,6 +360,14 @@ def test_a_cache_that_cannot_be_written_says_what_to_do(bundle, tmp_path, monkey
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(WriteError, match="Set XDG_CACHE_HOME to another folder, or run `nmt export"):
+        exported_folder(bundle, print)
+
+
+def test_a_lock_that_cannot_be_taken_is_one_error(bundle, tmp_path):
+    folder = exported_folder(bundle, lambda message: None)
+    (folder / "model.bin").unlink()
+    folder.with_name(f".{folder.name}.converting").mkdir()
+    with pytest.raises(WriteError, match="Set XDG_CACHE_HOME to another folder"):
         exported_folder(bundle, print)
 
 

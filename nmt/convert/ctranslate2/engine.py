@@ -1,9 +1,9 @@
 """CTranslate2 as the engine of translating: our pipeline with its search, on an exported folder. torch is not imported.
 
-Its search differs from ours. It drops pieces that are not allowed before the softmax, so its log-probabilities are
-higher: a little without pad, bos and unk, which are left as they are; much with a minimum length or without repeated
-n-grams, so these hypotheses are scored again. It ends with as many finished hypotheses as the beam is wide. It has no
-paper's length penalty: hypotheses are found with ``length^alpha`` and reranked.
+Its search differs from ours in three ways. It drops pieces that are not allowed before the softmax, so
+log-probabilities are higher. Without pad, bos and unk they are a little higher, and stay so. With a minimum length, or
+without repeated n-grams, they are much higher, and hypotheses are scored again. The search ends when the beam is full
+of finished hypotheses. It has no paper's length penalty: hypotheses are found with ``length^alpha`` and reranked.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ TOOLKIT = "CTranslate2"
 _GPU_BATCH_TOKENS = 16_384
 _COMPUTE_TYPES: dict[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "int8": "int8"}
 _FASTEST_ON_GPU: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
-
+# A text in batches may end with as many single ones: its last window, and what the guard searches again.
+_SINGLES_OF_A_TEXT = 3
 
 Pairs = Sequence[tuple[list[str], list[str]]]
 """The pieces of sources and targets."""
@@ -102,20 +103,18 @@ class CTranslate2Engine:
         device: DeviceChoice = "auto",
         precision: PrecisionChoice = "auto",
         threads: int | None = None,
-        *,
-        begun_in: Precision | None = None,
     ) -> None:
         """Read the settings and the vocabulary. The model is read when the first segments are searched.
 
         Args:
             folder: a folder that was exported for CTranslate2 and is intact.
-            device, precision, begun_in: as for :func:`choose`.
+            device, precision: as for :func:`choose`.
             threads: CPU threads; if not given, ``OMP_NUM_THREADS`` or all usable cores.
 
         Raises:
             ConfigError, NmtError: as :func:`choose`.
         """
-        self.device, self.precision = choose(device, precision, begun_in)
+        self.device, self.precision = choose(device, precision)
         files = BundleFolder(folder)
         self.vocab = Vocabulary.load(files.vocab)
         self.config = read_config(files.config)
@@ -126,8 +125,8 @@ class CTranslate2Engine:
         self._opening = threading.Lock()
         self._opened: dict[int, Any] = {}
         """Number of workers -> the model that is open for them."""
-        self._was_single = False
-        """Whether the last search had a single batch."""
+        self._singles = 0
+        """The number of single batches since the last search of several."""
 
     @property
     def description(self) -> str:
@@ -138,12 +137,12 @@ class CTranslate2Engine:
     def model(self, workers: int = 1) -> Any:
         """The model, opened for so many batches at a time: each worker has its share of the threads.
 
-        A single batch is searched by what is open for several, unless another one follows it: a model that is open for
-        one batch uses all threads for it. Then both are open.
+        A model that is open for one batch uses all threads for it. Where one is open for several, it also searches the
+        single batches of a text; more of them in a row are a conversation, for which a second one is opened.
         """
         with self._opening:
-            follows, self._was_single = self._was_single and workers == 1, workers == 1
-            if workers == 1 and self._opened and not follows:
+            self._singles = self._singles + 1 if workers == 1 else 0
+            if workers == 1 and self._opened and self._singles <= _SINGLES_OF_A_TEXT:
                 return self._opened[max(self._opened)]
             if workers not in self._opened:
                 self._opened[workers] = self._open(workers)
@@ -181,13 +180,15 @@ class CTranslate2Engine:
     ) -> list[Hypothesis]:
         """As :meth:`nmt.translation.engine.Engine.score`."""
         scored = partial(Hypothesis.scored, alpha=options.length_penalty, normalization=options.normalization)
-        scores = [scored(target, [-float("inf")] * (len(target) + 1)) for target in targets]
+        scores = [scored(target, [-math.inf] * (len(target) + 1)) for target in targets]
         fitting = [
             index
             for index, pair in enumerate(zip(sources, targets, strict=True))
             if max(map(len, pair)) <= self.positions
         ]
         pairs = [(self.vocab.pieces(sources[index]), self.vocab.target.pieces(targets[index])) for index in fitting]
+        if not pairs:
+            return scores
         tokens = options.batch_tokens or BATCH_TOKENS
         model = self.model()
         log_probabilities = self.log_probabilities(pairs, model, tokens)
@@ -213,8 +214,6 @@ class CTranslate2Engine:
 
     def _alignments(self, pairs: Pairs, model: Any, batch_tokens: int) -> list[list[int | None]]:
         """For each piece of each target, the source piece with the most attention."""
-        if not pairs:
-            return []
         sources, targets = map(list, zip(*pairs, strict=True))
         results = model.translate_batch(
             sources,

@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import nmt
 from nmt.cache_folder import default_cache
-from nmt.checkpoint.bundle_files import PARITY_NAME, BundleFolder, model_checksums, verify
+from nmt.checkpoint.bundle_files import PARITY_NAME, BundleFolder, damaged_file, model_checksums, verify
 from nmt.checkpoint.describing import models_to_use
 from nmt.config.documents import parse_json
 from nmt.convert.certificate.record import Certificate, certificate_from
 from nmt.convert.ctranslate2.engine import TOOLKIT, CTranslate2Engine
 from nmt.errors import CheckpointError, ConfigError
-from nmt.hashing import sha256_of
 from nmt.locking import exclusive
 from nmt.option_fields import Precision
-from nmt.writing import WriteError
+from nmt.writing import WriteError, writing
 
 _FILES = BundleFolder(Path())  # only the names are used
 OWN_FILES = (_FILES.config.name, _FILES.vocab.name)
@@ -89,11 +89,10 @@ def stored_precision(model: Path) -> Precision | None:
 
 
 def _convert(model: Path, folder: Path, checksums: dict[str, str], report: Callable[[str], None]) -> None:
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteError.of(error, folder.parent) from None
-    with exclusive(folder.with_name(f".{folder.name}.converting")):
+    with ExitStack() as stack:
+        with writing(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive(folder.with_name(f".{folder.name}.converting")))
         if _is_current(folder, checksums):  # another process was faster
             return
         report(f"converting the model for CTranslate2, once, into {folder}")
@@ -124,12 +123,5 @@ def _damage(folder: Path, certificate: Certificate) -> str | None:
     """A message that names the first missing or damaged file; None if the folder is intact."""
     for name in OWN_FILES:
         if name not in certificate.files:
-            return f"{folder}: lacks {name}: an earlier version of nmt exported it."
-    for name, expected in certificate.files.items():
-        try:
-            found = sha256_of(folder / name)
-        except OSError as error:
-            return f"{folder / name}: cannot be read ({error.strerror})."
-        if found != expected:
-            return f"{folder / name} is damaged: its sha256 differs from the one in {PARITY_NAME}."
-    return None
+            return f"{folder}: lacks {name}, since an earlier version of nmt exported it."
+    return damaged_file(folder, certificate.files, PARITY_NAME)
