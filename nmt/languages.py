@@ -55,7 +55,7 @@ _LANGUAGES = {
     "eu ff fi fj fo fon fr fur fy ga gd gl gn gsw ha hak haw hmn hr ht hu iba id ig ilo io is it iu jv kab kac kam kbp "
     "kea kg ki kk kl kmb kr ku la lb lg li lij lmo ln lt ltg lua luo lus lv mg mi min mos mr ms mt nan nb nds nl nn no "
     "nso nus nv ny oc om pag pap pcm pl pt qu rm rn ro rw sc scn sco se sg sh sk sl sm sn so sq sr ss st su sv sw szl "
-    "taq tet tk tl tn to tpi tr ts tt tum tw ty ug umb uz vec vi vo wa war wo xh yo za zu",
+    "taq tet tk tl tn to tpi tr ts tt tum tw ty tzm ug umb uz vec vi vo wa war wo xh yo za zu",
     "Grek": "el grc",
     "Cyrl": "ab av az ba be bg bs ce cu cv kk kv ky mk mn myv os ru rue sah sh sr tg tk tt tyv udm ug uk uz",
     "Armn": "hy",
@@ -83,6 +83,7 @@ _LANGUAGES = {
     "Ethi": "am ti",
     "Cans": "cr iu oj",
     "Khmr": "km",
+    "Java": "jv",
     "Mong": "mn",
     "Lana": "nod",
     "Olck": "sat",

@@ -264,7 +264,12 @@ def sentence_length(line: str, language: str) -> int:
     """Length of a line in words, or in characters for languages written without spaces."""
     if is_unspaced(language):
         return sum(1 for character in line if not character.isspace())
-    return len(line.split())
+    return len(words_of(line))
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a line: what white space separates, or the word space of Ethiopic (U+1361)."""
+    return line.replace("\u1361", " ").split()
 
 
 def length_in_words(line: str) -> float:
@@ -277,13 +282,13 @@ def length_in_words(line: str) -> float:
         return len(line.split())
     unspaced, runs = _unspaced()
     if not unspaced.search(beyond_ascii(line)):
-        return len(line.split())
+        return len(words_of(line))
     words = 0.0
     for per_word, run in runs:
         if count := sum(map(len, run.findall(line))):
             words += count / per_word
             line = run.sub(" ", line)
-    return max(1.0, words + sum(any(map(str.isalnum, word)) for word in line.split()))
+    return max(1.0, words + sum(any(map(str.isalnum, word)) for word in words_of(line)))
 
 
 @functools.cache

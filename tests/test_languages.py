@@ -20,7 +20,8 @@ from nmt.languages import fitting, is_language_code, is_unspaced, language_of_na
         ("zh-cmn-Hans", "zh", "Bopo Hani"), ("jpn_Jpan", "ja", "Kana Hani"), ("ja-JP", "ja", "Kana Hani"),
         ("kor_Hang", "ko", "Hang"), ("srp_Cyrl", "sr", "Cyrl"), ("sr", "sr", "Latn Cyrl"), ("iw", "he", "Hebr"),
         ("mya_Mymr", "my", "Mymr"), ("bur", "my", "Mymr"), ("tha", "th", "Thai"), ("khm", "km", "Khmr"),
-        ("lao", "lo", "Laoo"), ("arb_Arab", "ar", "Arab"), ("tlh", "tlh", ""), ("de-CH-1901", "de", "Latn"),
+        ("lao", "lo", "Laoo"), ("arb_Arab", "ar", "Arab"), ("jav", "jv", "Latn Java"),
+        ("tzm", "tzm", "Latn Tfng"), ("tlh", "tlh", ""), ("de-CH-1901", "de", "Latn"),
         ("", "", ""),
     ],
 )  # fmt: skip

@@ -256,7 +256,8 @@ def test_a_line_end_inside_a_line_cannot_break_the_count():
 
 
 @pytest.mark.parametrize(
-    ("line", "language", "length"), [("a b  c", "en", 3), ("你好 吗", "zh", 3), ("ありがとう", "ja", 5)]
+    ("line", "language", "length"),
+    [("a b  c", "en", 3), ("你好 吗", "zh", 3), ("ありがとう", "ja", 5), ("ሰላም፡ለሁሉ፡ሰው።", "am", 3)],
 )
 def test_length_is_in_words_or_characters(line, language, length):
     assert sentence_length(line, language) == length
@@ -267,7 +268,7 @@ def test_length_is_in_words_or_characters(line, language, length):
     [
         ("a - b", 3), ("", 0), (" \u3000\t", 0), ("ö ,", 2), ("你好吗", 2), ("你好吗。", 2),
         ("用 Python 3 写", 2 + 2 / 1.5), ("用Python写", 1 + 2 / 1.5), ("จ.", 1), ("สวัสดี", 6 / 5), ("。。", 1),
-        ("한국어 문장", 2), ("コーヒー・ｶﾞｽ", 7 / 4),
+        ("한국어 문장", 2), ("コーヒー・ｶﾞｽ", 7 / 4), ("ሰላም፡ለሁሉ፡ሰው።", 3), ("ሰላም ለሁሉ", 2),
     ],
 )  # fmt: skip
 def test_length_in_words_is_comparable_between_scripts(line, words):

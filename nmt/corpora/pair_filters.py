@@ -10,7 +10,7 @@ from html.entities import html5
 
 from nmt.corpora.pair_file import Pair
 from nmt.languages import is_unspaced, primary_language
-from nmt.text import beyond_ascii, comparison_key, length_in_words
+from nmt.text import beyond_ascii, comparison_key, length_in_words, words_of
 
 LinePredicate = Callable[[str], bool]
 PairPredicate = Callable[[Pair], bool]
@@ -116,7 +116,7 @@ def long_words(limit: int, language: str) -> LinePredicate:
     """Find a word of more than ``limit`` characters in a language that is written with spaces between words."""
     if is_unspaced(language):
         return lambda line: False
-    return lambda line: len(line) > limit and max(map(len, line.split()), default=0) > limit
+    return lambda line: len(line) > limit and max(map(len, words_of(line)), default=0) > limit
 
 
 # A tag has no attributes or at least one with a value: "x <y and z> w" is not a tag. All repetitions are possessive, so

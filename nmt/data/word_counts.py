@@ -8,8 +8,9 @@ import numpy as np
 
 from nmt.languages import is_unspaced
 
-# All that str.split() splits at, but a space and a line end.
+# All that separates words (nmt.text.words_of), but a space and a line end.
 _OTHER_SPACES = (
+    "\u1361",
     *("\t", "\v", "\f", "\r", "\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\xa0", "\u1680"),
     *map(chr, range(0x2000, 0x200B)),
     *("\u2028", "\u2029", "\u202f", "\u205f", "\u3000"),

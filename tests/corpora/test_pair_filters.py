@@ -70,6 +70,10 @@ def test_languages_without_spaces_have_no_long_words():
     assert finder("long_words", 6, "en", "th")(("doghouses", "สุนัข"))
 
 
+def test_the_word_space_of_ethiopic_separates_words():
+    assert not finder("long_words", 6, "en", "am")(("a dog", "ውሻ፡በመናፈሻ፡ይሮጣል።"))
+
+
 @given(st.text() | st.text(st.sampled_from("aZ1 .äß犬ǅªж\u0301")))
 def test_letters_are_counted_as_python_counts_them(line):
     assert count_letters(line) == sum(map(str.isalpha, line))
