@@ -45,8 +45,8 @@ test-versions: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[bench]'
 	test -d data/toy-en-de/shards || { $(BIN)/nmt prepare-data toy-en-de && $(BIN)/nmt build-vocab --data data/toy-en-de; }
-	$(BIN)/nmt bench train --preset base --against transformers
-	$(BIN)/nmt bench translate --preset base --against ctranslate2 --against transformers
+	$(BIN)/python examples/benchmarks train --preset base
+	$(BIN)/python examples/benchmarks translate --preset base
 
 mutate: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check $(INDEX) -c constraints.txt --no-build-isolation -e '.[mutate]'

@@ -1,9 +1,9 @@
-"""``nmt bench train``: training speed on this machine, alone or beside another toolkit on the same batches."""
+"""``nmt bench train``: training speed on this machine."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,11 @@ import torch
 import nmt
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import Config, dump_config
-from nmt.convert.transformers import marian_config
 from nmt.data.shards import ParallelShards
 from nmt.device import Hardware
 from nmt.kernels import policy
 from nmt.model.packing import PackedSize
 from nmt.model.transformer import Transformer
-from nmt.packages import require_package
 from nmt.processor import processor_name
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.input.feed import Epochs, PlannedUpdate
@@ -31,7 +29,7 @@ from nmt.training.start.beginning import check_tied_embeddings
 from nmt.training.start.cost import flops_of_pairs
 from nmt.writing import scratch_folder, write_file
 
-_WORKER = "nmt.bench.train_worker"
+_OURS = ("-P", "-m", "nmt.bench.train_worker")
 _MICRO_BATCH_TOKENS = 8_192
 _UNLIMITED = 1 << 30
 
@@ -40,42 +38,38 @@ def bench_train(
     data: Path,
     config: Config,
     *,
-    against: str | None = None,
+    peers: Mapping[str, Sequence[str]] | None = None,
     rounds: int = 5,
     updates: int = 3,
     report: Callable[[str], None] = lambda message: None,
 ) -> dict[str, Any]:
-    """Measure training speed, alone or in turn with another toolkit.
+    """Measure training speed, alone or in turn with other toolkits.
 
     Args:
-        against: another toolkit that ``nmt.bench.train_worker`` knows.
-        config: ``batching.update_tokens`` is the size of an update. The other toolkit trains in a plain loop with the
-            default allocator: on a GPU in our precision, on a CPU in fp32.
+        config: ``batching.update_tokens`` is the size of an update.
+        peers: the program of each other toolkit, which calls :func:`nmt.bench.train_worker.main`.
         updates: the number of updates per round. A warm-up round comes first. Each round has other batches if the data
             has so many: libraries compile products for the sizes of a batch. All toolkits get the same updates; each
             gets micro-batches that suit it.
         report: called with one line per round.
 
     Returns:
-        The result for JSON: target tokens per second (the median over the rounds, and each round), and the ratio.
+        The result for JSON: target tokens per second (the median over the rounds, and each round), and the ratio of
+        ours to each peer's.
 
     Raises:
         ConfigError: source and target have vocabularies of their own, but the model shares their embeddings.
-        NmtError: the other toolkit is not installed or cannot express the model, or a process failed.
+        NmtError: a process failed.
     """
     check_tied_embeddings(config, load_vocabulary(data))
-    if against is not None:
-        advice = "Install it: `pip install transformers`."
-        require_package(against, against, what=f"--against {against}", advice=advice)
-        marian_config(config.model, config.data.vocab_size, name="the model")
     planned = bench_updates(data, config, updates * (rounds + 1))
     updates = min(updates, len(planned))
     with scratch_folder() as folder:
         write_file(folder / "config.yaml", dump_config(config).encode())
-        names = ("nmt", *([against] if against else []))
+        everybody = {"nmt": _OURS, **(peers or {})}
         arguments = [str(data), str(folder / "config.yaml"), str(updates), str(len(planned))]
-        commands = {name: (_WORKER, [name, *arguments]) for name in names}
-        with contestants(commands) as entrants:
+        programs = {name: [*program, *arguments] for name, program in everybody.items()}
+        with contestants(programs) as entrants:
             measured = measure_in_turn(entrants, rounds, report)
             described = {entrant.name: dict(entrant.description) for entrant in entrants}
     result: dict[str, Any] = {
@@ -100,8 +94,8 @@ def bench_train(
     seconds = target_tokens.sum() / ours["target_tokens_per_second"]
     flops = flops_of_pairs(config, source_tokens, target_tokens)
     ours["share_of_matrix_rate"] = flops / seconds / ours["matrix_flops_per_second"]
-    if against is not None:
-        result["ratio"] = result["nmt"]["target_tokens_per_second"] / result[against]["target_tokens_per_second"]
+    for peer in peers or ():
+        result[peer]["ratio"] = ours["target_tokens_per_second"] / result[peer]["target_tokens_per_second"]
     return result
 
 

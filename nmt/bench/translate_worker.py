@@ -1,4 +1,4 @@
-"""One contestant of ``nmt bench translate``: ``python -m nmt.bench.translate_worker FOLDER TOOLKIT PRECISION WORKERS``.
+"""A process that translates for ``nmt bench translate``: FOLDER TOOLKIT PRECISION WORKERS.
 
 This module imports only what every toolkit needs, so that each toolkit's memory and start-up time are its own.
 """
@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.bench.turns import serve
 from nmt.option_fields import EngineName
-from nmt.special_ids import BOS, EOS, PAD, UNK
-from nmt.translation.batches import batches_of
 
 if TYPE_CHECKING:
     from nmt.translation.engine import Engine
 
 OURS: dict[EngineName, str] = {"torch": "nmt", "ctranslate2": "nmt-ctranslate2"}
 """Our engines as contestants."""
-_LENGTH_PENALTY = 0.6
+LENGTH_PENALTY = 0.6
 
 
 @dataclass(frozen=True)
@@ -58,26 +56,20 @@ class Search:
 
 Translate = Callable[[Sequence[list[int]], Search, int], list[list[int]]]
 """(sources, search, maximum source pieces per batch) -> the best output of each source, without eos."""
+Begin = Callable[[Path, Job, str, int], tuple[dict[str, Any], Translate]]
+"""(folder, job, precision, workers) -> the description of a toolkit, and how it translates."""
 
 
-def main() -> None:
-    """Set up and warm up a contestant, then run the task that each line on stdin names."""
+def main(toolkits: Mapping[str, Begin]) -> None:
+    """Set up and warm up one of some toolkits, then run the task that each line on stdin names."""
     folder, toolkit, precision, workers = sys.argv[1:]
-    serve(lambda: _set_up(Path(folder), toolkit, precision, int(workers)))
+    serve(lambda: _set_up(toolkits[toolkit], Path(folder), precision, int(workers)))
 
 
 def _set_up(
-    folder: Path, toolkit: str, precision: str, workers: int
+    begin: Begin, folder: Path, precision: str, workers: int
 ) -> tuple[Mapping[str, Any], Callable[[str], Mapping[str, Any]]]:
     job = Job(**json.loads((folder / "job.json").read_text("utf-8")))
-    begins = {
-        OURS["torch"]: _ours,
-        OURS["ctranslate2"]: _ours_with_ctranslate2,
-        "ctranslate2": _ctranslate2,
-        "onnxruntime": _onnxruntime,
-        "transformers": _transformers,
-    }
-    begin = begins[toolkit]
     description, translate = begin(folder, job, precision, workers)
     forced = {name: Search(beam, job.length - 1, job.length - 1) for name, beam in (("beam", job.beam), ("greedy", 1))}
     natural = {name: Search(search.beam, 0, job.longest) for name, search in forced.items()}
@@ -151,7 +143,7 @@ def _pipeline(engine: Engine, job: Job) -> tuple[dict[str, Any], Translate]:
     def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
         options = TranslateOptions(
             beam=search.beam,
-            length_penalty=_LENGTH_PENALTY,
+            length_penalty=LENGTH_PENALTY,
             max_extra_length=search.longest,
             max_length=search.longest,
             min_length=search.shortest,
@@ -170,143 +162,6 @@ def _pipeline(engine: Engine, job: Job) -> tuple[dict[str, Any], Translate]:
     return description, translate
 
 
-def _ctranslate2(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
-    # CTranslate2 imports torch if it is installed, to convert models. That would add to its memory and start-up time.
-    sys.modules["torch"] = None  # type: ignore[assignment]
-    import ctranslate2
-
-    model = folder / ("ctranslate2-int8" if precision.startswith("int8") else "ctranslate2-float32")
-    source_pieces, target_pieces = (_ctranslate2_pieces(model, side) for side in ("source", "target"))
-    ids = {piece: index for index, piece in enumerate(target_pieces)}
-    translator = ctranslate2.Translator(
-        str(model),
-        device=job.device,
-        compute_type=precision,
-        inter_threads=workers,
-        intra_threads=max(1, job.threads // workers),
-    )
-
-    def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
-        results = translator.translate_batch(
-            [[source_pieces[index] for index in source[:-1]] for source in sources],  # CTranslate2 adds eos
-            max_batch_size=batch_tokens,
-            batch_type="tokens",
-            beam_size=search.beam,
-            length_penalty=_LENGTH_PENALTY,
-            min_decoding_length=search.shortest,
-            # One more step than ours for eos. If CTranslate2 emits a piece there instead, it is cut off below.
-            max_decoding_length=search.longest + 1,
-            max_input_length=0,
-            disable_unk=True,
-            suppress_sequences=[[target_pieces[PAD]], [target_pieces[BOS]]],
-        )
-        return [[ids[piece] for piece in result.hypotheses[0][: search.longest]] for result in results]
-
-    description = {
-        "version": ctranslate2.__version__,
-        "precision": translator.compute_type,
-        "workers": workers,
-        "threads": workers * max(1, job.threads // workers),
-    }
-    return description, translate
-
-
-def _ctranslate2_pieces(model: Path, side: str) -> list[str]:
-    """The pieces of a side by id. CTranslate2 writes one file if both sides have the same."""
-    shared = model / "shared_vocabulary.json"
-    path = shared if shared.is_file() else model / f"{side}_vocabulary.json"
-    pieces: list[str] = json.loads(path.read_text("utf-8"))
-    return pieces
-
-
-def _onnxruntime(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
-    import numpy as np
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = job.threads
-    encoder, decoder, decoder_with_past = (
-        onnxruntime.InferenceSession(folder / f"onnxruntime-{precision}" / f"{name}.onnx", options)
-        for name in ("encoder_model", "decoder_model", "decoder_with_past_model")
-    )
-
-    def run(session: Any, **inputs: Any) -> dict[str, Any]:
-        names = [output.name for output in session.get_outputs()]
-        return dict(zip(names, session.run(None, inputs), strict=True))
-
-    def searched(sources: Sequence[list[int]], search: Search) -> list[list[int]]:
-        source_BS = np.array(_padded(sources))
-        mask_BS = (source_BS != PAD).astype(np.int64)
-        states = run(encoder, input_ids=source_BS, attention_mask=mask_BS)["last_hidden_state"]
-        next_B1 = np.full((len(sources), 1), BOS)
-        found = run(decoder, input_ids=next_B1, encoder_hidden_states=states, encoder_attention_mask=mask_BS)
-        past: dict[str, Any] = {}
-        written = [next_B1]
-        while len(written) <= search.longest:
-            past |= {name.replace("present", "past_key_values"): found[name] for name in found if name != "logits"}
-            logits_BV = found["logits"][:, -1]
-            never = [PAD, UNK, BOS, EOS] if len(written) <= search.shortest else [PAD, UNK, BOS]
-            logits_BV[:, never] = -np.inf
-            next_B1 = logits_BV.argmax(axis=1)[:, None]
-            written.append(next_B1)
-            if (np.concatenate(written, axis=1) == EOS).any(axis=1).all():
-                break
-            found = run(decoder_with_past, input_ids=next_B1, encoder_attention_mask=mask_BS, **past)
-        return [_before_eos(target) for target in np.concatenate(written, axis=1).tolist()]
-
-    def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
-        outputs: dict[int, list[int]] = {}
-        for batch in batches_of(list(map(len, sources)), batch_tokens):
-            found = searched([sources[index] for index in batch], search)
-            outputs |= dict(zip(batch, found, strict=True))
-        return [outputs[index] for index in range(len(sources))]
-
-    description = {"version": onnxruntime.__version__, "precision": precision, "threads": job.threads}
-    return description, translate
-
-
-def _transformers(folder: Path, job: Job, precision: str, workers: int) -> tuple[dict[str, Any], Translate]:
-    import torch
-    import transformers
-
-    from nmt.checkpoint.bundle import load_bundle
-    from nmt.convert.transformers import to_marian
-
-    torch.set_num_threads(job.threads)
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    model = to_marian(load_bundle(folder / "bundle")).to(device=job.device, dtype=dtype)
-
-    def translate(sources: Sequence[list[int]], search: Search, batch_tokens: int) -> list[list[int]]:
-        outputs: dict[int, list[int]] = {}
-        for batch in batches_of(list(map(len, sources)), batch_tokens):
-            source_BS = torch.tensor(_padded([sources[index] for index in batch])).to(job.device)
-            with torch.inference_mode():
-                target_BT = model.generate(
-                    input_ids=source_BS,
-                    attention_mask=(source_BS != PAD).long(),
-                    do_sample=False,
-                    num_beams=search.beam,
-                    length_penalty=_LENGTH_PENALTY,
-                    min_new_tokens=search.shortest,
-                    max_new_tokens=search.longest + 1,
-                )
-            outputs |= {index: _before_eos(target) for index, target in zip(batch, target_BT.tolist(), strict=True)}
-        return [outputs[index] for index in range(len(sources))]
-
-    description = {"version": transformers.__version__, "precision": precision, "threads": torch.get_num_threads()}
-    return description, translate
-
-
-def _padded(sources: Sequence[list[int]]) -> list[list[int]]:
-    width = max(map(len, sources))
-    return [source + [PAD] * (width - len(source)) for source in sources]
-
-
-def _before_eos(target: list[int]) -> list[int]:
-    pieces = target[1:]
-    return pieces[: pieces.index(EOS)] if EOS in pieces else pieces
-
-
 def _peak_memory() -> int:
     """The peak memory of this process, in bytes."""
     try:
@@ -318,4 +173,4 @@ def _peak_memory() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    main({OURS["torch"]: _ours, OURS["ctranslate2"]: _ours_with_ctranslate2})

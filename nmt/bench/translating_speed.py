@@ -1,4 +1,4 @@
-"""``nmt bench translate``: translation speed on this machine, alone or beside other toolkits with the same weights."""
+"""``nmt bench translate``: translation speed on this machine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from nmt.bench.turns import Contestant, contestants, measure_in_turn, median_rat
 from nmt.checkpoint.bundle import Bundle, load_bundle, save_bundle
 from nmt.config import Config
 from nmt.convert.ctranslate2.writing import write_ctranslate2
-from nmt.convert.onnx.writing import write_onnx
-from nmt.convert.transformers import to_marian
 from nmt.data.manifest import read_manifest
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError, NmtError
@@ -36,11 +34,14 @@ from nmt.text import normalizer, read_lines
 from nmt.training.start.beginning import check_tied_embeddings
 from nmt.writing import scratch_folder, write_file, writing
 
-PEERS = ("ctranslate2", "onnxruntime", "transformers")
-_WORKER = "nmt.bench.translate_worker"
+_OURS = ("-P", "-m", "nmt.bench.translate_worker")
 _TASKS = ("beam", "greedy", "latency")
 _EXTRA_LENGTH = 50
 _FP32 = ("fp32", "float32")
+
+
+Prepare = Callable[[Path, Bundle], None]
+"""Writes what a toolkit reads, such as a converted model, into the folder of a benchmark."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Setting:
     toolkit: str
     precision: str
     workers: int = 1
+    program: tuple[str, ...] = _OURS
+    """What measures it: it calls :func:`nmt.bench.translate_worker.main`."""
 
     def __str__(self) -> str:
         return f"{self.toolkit} {self.precision}" + (f", {self.workers} workers" if self.workers > 1 else "")
@@ -59,9 +62,8 @@ def bench_translate(
     model: Path,
     data: Path,
     *,
-    against: Sequence[str] = (),
-    precisions: Sequence[Precision],
-    engines: Sequence[EngineName] = ("torch",),
+    settings: Sequence[Setting],
+    prepare: Prepare | None = None,
     device: str = "cpu",
     threads: int,
     rounds: int = 5,
@@ -73,9 +75,9 @@ def bench_translate(
     has_random_weights: bool = False,
     report: Callable[[str], None] = lambda message: None,
 ) -> dict[str, Any]:
-    """Measure translation speed, alone or in turn with other toolkits.
+    """Measure translation speed in each setting, in turn.
 
-    All toolkits get the same sentences as the same pieces, the same number of threads, and the same maximum of pieces
+    All settings get the same sentences as the same pieces, the same number of threads, and the same maximum of pieces
     per batch. Each tries several batch sizes and uses its fastest. Rates are measured with beam search and with greedy
     search. Every output then has ``length`` pieces, so all do the same work. Latency is measured with beam search, one
     sentence at a time, at natural length.
@@ -83,10 +85,8 @@ def bench_translate(
     Args:
         model: a bundle.
         data: a data set. The source of its test set is translated, or that of its valid set if there is no test set.
-        against: toolkits from ``PEERS``.
-        precisions: our precisions. CTranslate2 uses fp32 and int8 (on a GPU fp32, fp16 and int8), ONNX Runtime fp32
-            and int8 (greedily, on a CPU only), transformers fp32 and those of our precisions that are floating point.
-        engines: our engines. ctranslate2 is measured in fp32 and int8 if these are among our precisions, else in fp32.
+        settings: of our engines (:func:`our_settings`), and perhaps of other toolkits.
+        prepare: writes what the other toolkits read.
         length: pieces of an output, with eos.
         has_random_weights: outputs of an untrained model end anywhere, so nothing is measured at natural length, and
             greedy outputs are compared up to ``length``.
@@ -96,21 +96,14 @@ def bench_translate(
         The result for JSON.
 
     Raises:
-        NmtError: a toolkit is not installed or cannot express the model, or a process failed.
+        NmtError: a process failed.
     """
-    _check_onnxruntime(against, beam, device)
-    if "ctranslate2" in engines:
-        advice = "Install it: `pip install ctranslate2`."
-        require_package("ctranslate2", "ctranslate2", what="--engine ctranslate2", advice=advice)
-    for peer in against:
-        require_package(peer, peer, what=f"--against {peer}", advice=f"Install it: `pip install {peer}`.")
     bundle = load_bundle(model)
     sources = source_pieces(bundle, data, sentences)
     limit = bundle.config.model.max_positions - 1
     if not 2 <= length <= limit:
         raise NmtError(f"--length {length}: this model can write 2 to {limit} pieces.")
     longest = length - 1 if has_random_weights else min(max(map(len, sources)) + _EXTRA_LENGTH, limit)
-    settings = _settings(against, precisions, engines, device, threads)
     job = Job(
         sources=sources,
         beam=beam,
@@ -123,10 +116,14 @@ def bench_translate(
         device=device,
     )
     with scratch_folder() as folder:
-        _prepare(folder, bundle, job, [*against, *engines])
-        arguments = {str(s): [str(folder), s.toolkit, s.precision, str(s.workers)] for s in settings}
-        with contestants({name: (_WORKER, words) for name, words in arguments.items()}) as entrants:
-            report(f"ready: {', '.join(arguments)}")
+        _write_job(folder, bundle, job)
+        if any(setting.toolkit == OURS["ctranslate2"] for setting in settings):
+            write_for_ctranslate2(folder, bundle, "float32")
+        if prepare is not None:
+            prepare(folder, bundle)
+        programs = {str(s): [*s.program, str(folder), s.toolkit, s.precision, str(s.workers)] for s in settings}
+        with contestants(programs) as entrants:
+            report(f"ready: {', '.join(programs)}")
             measured = {task: measure_in_turn(entrants, rounds, report, task) for task in _TASKS}
             described = {entrant.name: _description(entrant) for entrant in entrants}
             outputs = {entrant.name: entrant.run("outputs")["outputs"] for entrant in entrants}
@@ -188,51 +185,34 @@ def source_pieces(bundle: Bundle, data: Path, sentences: int) -> list[list[int]]
     return pieces
 
 
-def _check_onnxruntime(against: Sequence[str], beam: int, device: str) -> None:
-    if "onnxruntime" in against and (beam > 1 or device != "cpu"):
-        raise NmtError(
-            "--against onnxruntime: has no beam search, and is measured on a CPU only. Measure it with --beam 1 and "
-            "--device cpu."
-        )
+def our_settings(engines: Sequence[EngineName], precisions: Sequence[Precision]) -> list[Setting]:
+    """Our engines in each of some precisions; CTranslate2 in fp32 and int8, or in fp32 if neither is among them.
 
-
-def _settings(
-    against: Sequence[str],
-    precisions: Sequence[Precision],
-    engines: Sequence[EngineName],
-    device: str,
-    threads: int,
-) -> list[Setting]:
+    Raises:
+        NmtError: CTranslate2 is not installed.
+    """
     settings = [Setting(OURS["torch"], precision) for precision in dict.fromkeys(precisions) if "torch" in engines]
     if "ctranslate2" in engines:
+        advice = "Install it: `pip install ctranslate2`."
+        require_package("ctranslate2", "ctranslate2", what="--engine ctranslate2", advice=advice)
         has = [precision for precision in dict.fromkeys(precisions) if precision in ("fp32", "int8")]
         settings += [Setting(OURS["ctranslate2"], precision) for precision in has or ["fp32"]]
-    if "ctranslate2" in against and device == "cpu":
-        for name in ("float32", "int8"):
-            settings += [Setting("ctranslate2", name, workers) for workers in dict.fromkeys([1, threads])]
-    elif "ctranslate2" in against:
-        settings += [Setting("ctranslate2", name) for name in ("float32", "float16", "int8_float16")]
-    if "onnxruntime" in against:
-        settings += [Setting("onnxruntime", name) for name in ("float32", "int8")]
-    if "transformers" in against:
-        taken = [precision for precision in dict.fromkeys(["fp32", *precisions]) if precision != "int8"]
-        settings += [Setting("transformers", precision) for precision in taken]
     return settings
 
 
-def _prepare(folder: Path, bundle: Bundle, job: Job, against: Sequence[str]) -> None:
-    """Write the files that the workers read."""
+def write_for_ctranslate2(folder: Path, bundle: Bundle, precision: str) -> None:
+    """Convert a model for the workers that use CTranslate2, once."""
+    converted = folder / f"ctranslate2-{precision}"
+    if not converted.exists():
+        with writing(converted):
+            converted.mkdir()
+        write_ctranslate2(bundle, converted, precision)
+
+
+def _write_job(folder: Path, bundle: Bundle, job: Job) -> None:
     write_file(folder / "job.json", json.dumps(asdict(job)).encode())
     with writing(folder / "bundle"):
         (folder / "bundle").symlink_to(bundle.folder.resolve(), target_is_directory=True)
-    for peer, write in (("ctranslate2", write_ctranslate2), ("onnxruntime", write_onnx)):
-        for precision in ("float32", "int8") if peer in against else ():
-            converted = folder / f"{peer}-{precision}"
-            with writing(converted):
-                converted.mkdir()
-            write(bundle, converted, precision)
-    if "transformers" in against:
-        to_marian(bundle)  # raises before anything is measured if MarianMT cannot express the model
 
 
 def _description(entrant: Contestant) -> dict[str, Any]:

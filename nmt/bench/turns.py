@@ -25,17 +25,21 @@ from nmt.writing import writing
 
 
 class Contestant:
-    """A worker process. The constructor returns when it is ready."""
+    """A worker process, whose program calls :func:`serve`. The constructor returns when it is ready."""
 
-    def __init__(self, name: str, module: str, arguments: Sequence[str]) -> None:
+    def __init__(self, name: str, program: Sequence[str]) -> None:
+        """Start a worker.
+
+        Args:
+            program: the words after ``python``: ``-m`` and a module, or a file; and their arguments.
+        """
         self.name = name
-        command = [sys.executable, "-P", "-m", module, *arguments]
         # A file, because a pipe that nobody reads fills up and stops the worker.
         with writing(Path(tempfile.gettempdir())):
             self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self.started = time.time()
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+            [sys.executable, *program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
         try:
             self.description = self._answer()
@@ -81,12 +85,12 @@ class Contestant:
 
 
 @contextmanager
-def contestants(commands: Mapping[str, tuple[str, Sequence[str]]]) -> Iterator[list[Contestant]]:
-    """Start one process per name, from its module and arguments. All are ended afterwards."""
+def contestants(programs: Mapping[str, Sequence[str]]) -> Iterator[list[Contestant]]:
+    """Start one process per name, by its program. All are ended afterwards."""
     started: list[Contestant] = []
     try:
-        for name, (module, arguments) in commands.items():
-            started.append(Contestant(name, module, arguments))
+        for name, program in programs.items():
+            started.append(Contestant(name, program))
         yield started
     finally:
         for contestant in started:

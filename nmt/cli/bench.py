@@ -1,4 +1,4 @@
-"""``nmt bench``: how fast this machine trains and translates, beside other toolkits."""
+"""``nmt bench``: how fast this machine trains and translates."""
 
 from __future__ import annotations
 
@@ -24,12 +24,6 @@ Rounds = Annotated[
 ]
 
 
-class Peer(StrEnum):
-    """Toolkits whose training can be measured beside ours."""
-
-    TRANSFORMERS = "transformers"
-
-
 @bench.command("train", cls=GroupedCommand, short_help="Target tokens per second in training.")
 @with_quiet
 def train(
@@ -38,19 +32,17 @@ def train(
         str, typer.Option(metavar="NAME", help="tiny, small, base or big.", autocompletion=presets)
     ] = "base",
     set_: Changes = None,
-    against: Annotated[Peer | None, typer.Option(help="Measure this peer too, in turn, on the same updates.")] = None,
     rounds: Rounds = 5,
     updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates per round.")] = 3,
     update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens per update.")] = 3_600,
     device: Device = "auto",
-    precision: Annotated[TrainingPrecisionName, typer.Option(help="On a CPU, a peer trains in fp32.")] = "auto",
+    precision: Annotated[TrainingPrecisionName, typer.Option(help="Of matrix products.")] = "auto",
 ) -> None:
-    """Measure training, alone or in turn with a peer that trains in a plain loop.
+    """Measure training: target tokens per second, and their share of what matrix products alone would reach.
 
-    Each runs in a process of its own on the same updates. They take turns, since a machine's speed changes from minute
-    to minute.
+    It trains in a process of its own, on other batches in each round.
 
-    Example: nmt bench train --preset base --against transformers
+    Example: nmt bench train --preset base
     """
 
     from nmt.bench.training_speed import bench_train
@@ -70,9 +62,7 @@ def train(
         *(set_ or []),
     ]
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
-    peer = None if against is None else against.value
-    result = bench_train(data, config, against=peer, rounds=rounds, updates=updates, report=notice)
-    write_stdout(report_text(result))
+    write_stdout(report_text(bench_train(data, config, rounds=rounds, updates=updates, report=notice)))
 
 
 class TranslationPrecision(StrEnum):
@@ -91,14 +81,6 @@ class EngineChoice(StrEnum):
     CTRANSLATE2 = "ctranslate2"
 
 
-class TranslationPeer(StrEnum):
-    """Toolkits whose translating can be measured beside ours."""
-
-    CTRANSLATE2 = "ctranslate2"
-    ONNXRUNTIME = "onnxruntime"
-    TRANSFORMERS = "transformers"
-
-
 @bench.command(
     "translate", cls=GroupedCommand, short_help="Target tokens per second, latency and memory in translating."
 )
@@ -114,9 +96,6 @@ def translate(
     set_: Changes = None,
     data: DataSet = None,
     engine: Annotated[list[EngineChoice] | None, typer.Option(help="Engine of nmt; may be repeated.  [torch]")] = None,
-    against: Annotated[
-        list[TranslationPeer] | None, typer.Option(help="Measure this peer too, in turn, on the same weights.")
-    ] = None,
     rounds: Rounds = 5,
     sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Sentences of the test set per round.")] = 128,
     beam: Annotated[int, typer.Option(metavar="N", min=1, help="Beam size; greedy search is measured anyway.")] = 4,
@@ -128,15 +107,15 @@ def translate(
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")] = "auto",
     precision: Annotated[list[TranslationPrecision] | None, typer.Option(help="Ours; may be repeated.  [auto]")] = None,
 ) -> None:
-    """Measure translating, alone or in turn with peers that get the same weights, pieces and threads.
+    """Measure translating in each engine and precision, in turn, each in a process of its own.
 
     Measures target tokens per second with a beam and greedily at a forced length, the latency of single sentences,
     memory, and the time to the first output. Compares greedy outputs.
 
-    Example: nmt bench translate --model runs/toy-en-de-tiny --against ctranslate2 --against transformers
+    Example: nmt bench translate --model runs/toy-en-de-tiny --precision fp32 --precision int8
     """
 
-    from nmt.bench.translating_speed import bench_translate, save_random_bundle
+    from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
     from nmt.bench.turns import report_text
     from nmt.checkpoint.describing import describe_model, models_to_use
     from nmt.cli.console import notice, write_stdout
@@ -155,6 +134,7 @@ def translate(
         data = newest_data_set()
         notice(f"data: {data} (the newest)")
     hardware = [choose_hardware(device, word.value, threads) for word in precision or [TranslationPrecision.AUTO]]
+    settings = our_settings([one.value for one in engine or [EngineChoice.TORCH]], [one.precision for one in hardware])
     with scratch_folder() as folder:
         if preset is None:
             [bundle], remarks = models_to_use([model] if model is not None else [])
@@ -167,9 +147,7 @@ def translate(
         result = bench_translate(
             bundle,
             data,
-            against=[peer.value for peer in against or []],
-            precisions=[one.precision for one in hardware],
-            engines=[one.value for one in engine or [EngineChoice.TORCH]],
+            settings=settings,
             device=hardware[0].device.type,
             threads=hardware[0].threads,
             rounds=rounds,
@@ -181,25 +159,3 @@ def translate(
             report=notice,
         )
     write_stdout(report_text(result))
-
-
-@bench.command("encode", cls=GroupedCommand, short_help="Seconds to encode text, beside SentencePiece alone.")
-@with_quiet
-def encode(
-    pairs: Annotated[int, typer.Option(metavar="N", min=1, help="Generated pairs, 25 words a side.")] = 200_000,
-    size: Annotated[int, typer.Option(metavar="N", min=300, help="Pieces of the vocabulary.")] = 32_000,
-    threads: Threads = None,
-    rounds: Rounds = 3,
-) -> None:
-    """Measure encoding as build-vocab --vocab does it, in turn with SentencePiece on the same text and threads.
-
-    SentencePiece is measured on lines in memory, and in a plain loop that reads lines and writes ids.
-
-    Example: nmt bench encode --pairs 1000000
-    """
-
-    from nmt.bench.encoding_speed import bench_encode
-    from nmt.bench.turns import report_text
-    from nmt.cli.console import notice, write_stdout
-
-    write_stdout(report_text(bench_encode(pairs=pairs, size=size, threads=threads, rounds=rounds, report=notice)))

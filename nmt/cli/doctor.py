@@ -25,13 +25,10 @@ def doctor(
         bool, typer.Option("--json", help="Print JSON instead of writing files.", rich_help_panel=STREAMS)
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out the speed of training and translating.")] = False,
-    peers: Annotated[
-        bool, typer.Option("--peers/--no-peers", help="Measure other toolkits too, if they are installed.")
-    ] = True,
 ) -> None:
     """Examine this machine: what it is, whether it computes right, how fast it trains and translates.
 
-    Takes at most three minutes, longer with several GPUs; nothing else should run meanwhile. --quick takes half a
+    Takes at most three minutes; nothing else should run meanwhile. --quick takes half a
     minute. Attach the page or the JSON to a bug report: they hold no host name and no text of yours. The exit code is
     1 if a check failed.
 
@@ -41,7 +38,6 @@ def doctor(
     from nmt.doctor.examination import examine
     from nmt.doctor.findings import summary, warnings
     from nmt.doctor.page import check_paths, examination_json, json_path, write_examination
-    from nmt.doctor.speeds import installed_peers
     from nmt.errors import ConfigError
 
     if as_json and out is not None:
@@ -49,7 +45,7 @@ def doctor(
     page = out or Path("nmt-doctor.html")
     if not as_json:
         check_paths(page)
-    found = examine(peers=installed_peers() if peers else [], with_speeds=not quick, report=notice)
+    found = examine(with_speeds=not quick, report=notice)
     if as_json:
         write_stdout(examination_json(found))
     else:

@@ -10,7 +10,7 @@ from nmt.doctor.choices import Choice
 from nmt.doctor.examination import Examination
 from nmt.doctor.machine import Machine
 from nmt.doctor.rates import BEAM, ProductRate
-from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
+from nmt.doctor.speeds import TranslatingSpeed
 
 _ABSENT = "–"
 # From this share of a core on, other processes make figures meaningless.
@@ -56,34 +56,19 @@ def tables(found: Examination) -> list[Table]:
         ),
         Table(
             "Training",
-            ["toolkit", "preset", "precision", "target tokens/s", "share of products"],
+            ["preset", "precision", "target tokens/s", "share of products"],
             [
-                [s.toolkit, s.preset, s.precision, f"{s.tokens_per_second:,.0f}", _share(s.share_of_products)]
+                [s.preset, s.precision, f"{s.tokens_per_second:,.0f}", _share(s.share_of_products)]
                 for s in found.training
             ],
-            range(3, 5),
-        ),
-        Table(
-            "Training on several GPUs",
-            ["preset", "tokens per update", "GPUs", "target tokens/s", "efficiency (speed per GPU / speed of 1 GPU)"],
-            [
-                [
-                    s.preset,
-                    f"{s.update_tokens:,}",
-                    str(s.ranks),
-                    f"{s.tokens_per_second:,.0f}",
-                    _share(s.efficiency),
-                ]
-                for s in found.scaling
-            ],
-            range(1, 5),
+            range(2, 4),
         ),
         Table(
             "Translating, with the sizes of base",
             ["", f"beam {BEAM}, tokens/s", "greedy, tokens/s", "one sentence", "peak memory", "share of products"],
             [
                 [
-                    s.contestant,
+                    s.engine,
                     f"{s.beam_tokens_per_second:,.0f}",
                     f"{s.greedy_tokens_per_second:,.0f}",
                     f"{s.latency_milliseconds:,.0f} ms",
@@ -100,8 +85,8 @@ def tables(found: Examination) -> list[Table]:
 
 def summary(found: Examination) -> list[tuple[str, str]]:
     """The findings in a few lines: a heading and a text each."""
-    machine, ours = found.machine, _our_translating(found)
-    training = [(f"{s.preset} {s.precision}", f"{s.tokens_per_second:,.0f}") for s in _our_training(found)]
+    machine, ours = found.machine, _with_torch(found)
+    training = [(f"{s.preset} {s.precision}", f"{s.tokens_per_second:,.0f}") for s in found.training]
     translating = [(s.precision, f"{s.beam_tokens_per_second:,.0f}") for s in ours]
     lines = [
         ("machine", f"{machine.processor}, {_cores(machine)}, {_bytes(machine.memory_bytes)}"),
@@ -119,8 +104,8 @@ def summary(found: Examination) -> list[tuple[str, str]]:
 
 def headlines(found: Examination) -> list[tuple[str, str]]:
     """The main figures, for tiles."""
-    machine, ours = found.machine, _our_translating(found)
-    base = [speed for speed in _our_training(found) if speed.preset == "base"]
+    machine, ours = found.machine, _with_torch(found)
+    base = [speed for speed in found.training if speed.preset == "base"]
     tiles = [("cores", _cores(machine)), ("memory", _bytes(machine.memory_bytes)), ("checks", _checks(found.checks))]
     tiles += [(f"training, base, {s.precision}", f"{s.tokens_per_second:,.0f} tokens/s") for s in base]
     if ours:
@@ -152,12 +137,8 @@ def _of_ranks(found: Examination) -> str:
     return f" ({found.exchange[0].ranks} ranks, {found.exchange[0].device})" if found.exchange else ""
 
 
-def _our_training(found: Examination) -> list[TrainingSpeed]:
-    return [speed for speed in found.training if speed.toolkit == "nmt"]
-
-
-def _our_translating(found: Examination) -> list[TranslatingSpeed]:
-    return [speed for speed in found.translating if speed.contestant.startswith("nmt ")]
+def _with_torch(found: Examination) -> list[TranslatingSpeed]:
+    return [speed for speed in found.translating if speed.engine.startswith("nmt ")]
 
 
 def _machine(found: Examination) -> list[tuple[str, str]]:
@@ -172,7 +153,6 @@ def _machine(found: Examination) -> list[tuple[str, str]]:
         ("memory", f"{_bytes(machine.memory_bytes)}, for use {_bytes(machine.memory_for_use)}{limit}"),
         ("memory bandwidth", _bandwidth(found.memory_bytes_per_second)),
         ("GPUs", ", ".join(machine.gpus) or "none"),
-        ("torch's fused attention", found.fused_attention_library or _ABSENT),
         ("training computes on", found.hardware),
         ("compiler", machine.compiler or "none"),
         ("system", machine.system),

@@ -55,7 +55,8 @@ def exchange_rates(hardware: Hardware) -> list[ExchangeRate]:
     """
     ranks, device = _ranks_and_device(hardware)
     try:
-        printed = output_of_main_rank(["nmt.doctor.exchange_worker", device], ranks, seconds=_SECONDS_TO_START)
+        program = ["-P", "-m", "nmt.doctor.exchange_worker", device]
+        printed = output_of_main_rank(program, ranks, seconds=_SECONDS_TO_START)
     except NmtError as error:
         raise NmtError(f"the ranks exchanged nothing: {error}") from None
     return [ExchangeRate(size, seconds, ranks, device) for size, seconds in json.loads(printed)]

@@ -19,21 +19,23 @@ from nmt.writing import writing
 _POLL_SECONDS = 0.05
 
 
-def output_of_main_rank(arguments: Sequence[str], ranks: int, *, seconds: float) -> str:
-    """Run ``python -m ARGUMENTS`` as several ranks of this machine; returns the last line that the main rank printed.
+def output_of_main_rank(program: Sequence[str], ranks: int, *, seconds: float) -> str:
+    """Run a program as several ranks of this machine; returns the last line that the main rank printed.
+
+    Args:
+        program: the words after ``python``: ``-m`` and a module, or a file; and their arguments.
 
     Raises:
         NmtError: a rank failed, or they took longer than ``seconds``. The message says why.
         WriteError: the system refused to write temporary files.
     """
-    command = [sys.executable, "-P", "-m", *arguments]
     with private_rendezvous() as rendezvous, contextlib.ExitStack() as stack:
         processes, outputs = [], []
         for rank in range(ranks):
             environment = environment_of_rank(rank, ranks, rendezvous)
             # Files, because a pipe that nobody reads fills up and stops the rank.
             output, errors = (stack.enter_context(_temporary_file()) for _ in range(2))
-            process = subprocess.Popen(command, env=environment, stdout=output, stderr=errors)
+            process = subprocess.Popen([sys.executable, *program], env=environment, stdout=output, stderr=errors)
             stack.callback(process.kill)
             processes.append(process)
             outputs.append((output, errors))

@@ -1,4 +1,4 @@
-"""How fast this machine computes: matrix products in each type, copies of memory, and the forms of attention."""
+"""How fast this machine computes: matrix products in each type, and copies of memory."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from nmt.device import BASE_PRODUCT, EMULATED, Hardware, bf16_speedup, computes, synchronize
-from nmt.kernels.attention import fused_attention, two_product_attention
 from nmt.kernels.prepacking import prepacked
-from nmt.model.attention import attention
-from nmt.model.masks import Attention
 from nmt.option_fields import Precision
 
 BEAM = 4
@@ -26,9 +19,6 @@ _TRIALS = 5
 # Rows of a product: a beam of one sentence, a batch of hypotheses, a micro-batch of training.
 _ROWS = (4, 256, 3_600)
 _COPIED_NUMBERS = 1 << 26
-# Sizes of attention: those of the base model, and a batch of common size.
-_HEADS, _SIZE, _KEYS = 8, 64, 30
-_TRAINING_SENTENCES, _SEARCHED_SENTENCES = 64, 8
 
 
 @dataclass(frozen=True)
@@ -87,68 +77,6 @@ def memory_bandwidth(hardware: Hardware) -> float:
     source = torch.zeros(_COPIED_NUMBERS, device=hardware.device)
     target = torch.ones_like(source)
     return 2 * 4 * _COPIED_NUMBERS / _seconds(lambda: target.copy_(source), hardware.device)
-
-
-def training_attention_seconds(hardware: Hardware) -> dict[str, float]:
-    """Seconds of attention with its gradient, in each of its forms, over a batch of common size."""
-    query, key, value = (
-        _random(hardware, _TRAINING_SENTENCES, _HEADS, _KEYS, _SIZE).requires_grad_() for _ in range(3)
-    )
-    mask = _no_mask(hardware, _TRAINING_SENTENCES)
-    return _seconds_by_form(
-        lambda form: form(query, key, value, mask, 0.1).sum().backward(),  # type: ignore[no-untyped-call]
-        hardware,
-    )
-
-
-def search_attention_seconds(hardware: Hardware) -> dict[str, float]:
-    """Seconds of attention in a step of a search, in each of its forms."""
-    # As in a search, queries are parts of a projection, and keys and values of longer buffers.
-    projected = _random(hardware, _SEARCHED_SENTENCES, BEAM, _HEADS, 3 * _SIZE)
-    query = projected[..., :_SIZE].transpose(1, 2)
-    key, value = (_random(hardware, _SEARCHED_SENTENCES, _HEADS, 2 * _KEYS, _SIZE)[:, :, :_KEYS] for _ in range(2))
-    mask = _no_mask(hardware, _SEARCHED_SENTENCES)
-    with torch.inference_mode():
-        return _seconds_by_form(lambda form: form(query, key, value, mask, 0.0), hardware)
-
-
-def fused_attention_library(hardware: Hardware) -> str:
-    """What torch's fused attention computes a padded training batch by, as torch names it."""
-    query, key, value = (
-        _random(hardware, _TRAINING_SENTENCES, _HEADS, _KEYS, _SIZE).requires_grad_() for _ in range(3)
-    )
-    with _AttentionCalls() as calls:  # type: ignore[no-untyped-call]
-        fused_attention(query, key, value, _no_mask(hardware, _TRAINING_SENTENCES), 0.0)
-    return calls.found or "two products"
-
-
-class _AttentionCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the operation that attention is dispatched to."""
-
-    found = ""
-
-    def __torch_dispatch__(self, operation: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        name = str(operation).split(".")[1]
-        if name.startswith("_scaled_dot_product_"):
-            self.found = name.removeprefix("_scaled_dot_product_")
-        return operation(*arguments, **(options or {}))
-
-
-def _random(hardware: Hardware, *shape: int) -> Tensor:
-    return torch.randn(shape, dtype=hardware.products_dtype, device=hardware.device)
-
-
-def _no_mask(hardware: Hardware, sentences: int) -> Tensor:
-    return torch.zeros(sentences, 1, 1, _KEYS, dtype=hardware.products_dtype, device=hardware.device)
-
-
-def _seconds_by_form(compute: Callable[[Attention], object], hardware: Hardware) -> dict[str, float]:
-    forms: dict[str, Attention] = {
-        "plain": attention,
-        "two products": two_product_attention,
-        "fused": fused_attention,
-    }
-    return {name: _seconds(partial(compute, form), hardware.device) for name, form in forms.items()}
 
 
 def _seconds(compute: Callable[[], object], device: torch.device) -> float:

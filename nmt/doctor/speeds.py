@@ -1,4 +1,4 @@
-"""How fast training and translating are on this machine, as shares of its products' rate and beside other toolkits."""
+"""How fast training and translating are on this machine, also as shares of the rate of its products."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from nmt.bench.generated_pairs import generate_pairs
 from nmt.bench.training_speed import bench_train
-from nmt.bench.translating_speed import bench_translate, save_random_bundle
+from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
 from nmt.config import Config, load_preset, parse_config
+from nmt.data.build import build_vocabulary
 from nmt.device import Hardware, choose_hardware
 from nmt.doctor.rates import BEAM, ProductRate
-from nmt.doctor.steps import Report
 from nmt.model.transformer import Transformer
-from nmt.option_fields import Precision
+from nmt.option_fields import EngineName, Precision
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 
@@ -30,29 +31,26 @@ _UPDATE_TOKENS = {"tiny": 2_000, "small": 1_000, "base": 3_600}
 PRESETS = tuple(_UPDATE_TOKENS)
 COMPARED = "small"
 """The preset whose training is measured in each precision, to see whether the right one is chosen."""
-# ONNX Runtime has no beam search.
-_PEERS = ("ctranslate2", "transformers")
-PEER_OF_TRAINING = "transformers"
-"""The toolkit that training can be measured beside."""
+_PAIRS, _VOCAB_SIZE = 4_000, 8_000
 
 
 @dataclass(frozen=True)
 class TrainingSpeed:
     """Target tokens per second in training."""
 
-    toolkit: str
     preset: str
     precision: str
     tokens_per_second: float
-    share_of_products: float | None
-    """Of the rate of matrix products alone; None for other toolkits."""
+    share_of_products: float
+    """Of the rate of matrix products alone."""
 
 
 @dataclass(frozen=True)
 class TranslatingSpeed:
     """Target tokens per second, and milliseconds per sentence, in translating with the sizes of ``base``."""
 
-    contestant: str
+    engine: str
+    """As ``nmt bench translate`` names it, with its precision."""
     precision: str
     beam_tokens_per_second: float
     greedy_tokens_per_second: float
@@ -60,12 +58,14 @@ class TranslatingSpeed:
     """The median over single sentences, with a beam."""
     peak_memory_bytes: int
     share_of_products: float | None
-    """Of the rate of matrix products alone, with a beam; None for other toolkits."""
+    """Of the rate of matrix products alone, with a beam; None for CTranslate2, whose products are its own."""
 
 
-def installed_peers() -> list[str]:
-    """The other toolkits that can be measured beside ours."""
-    return [name for name in _PEERS if importlib.util.find_spec(name) is not None]
+def text_to_train_on(folder: Path) -> Path:
+    """Make a data set of generated pairs with its vocabulary and shards."""
+    data = generate_pairs(folder, _PAIRS)
+    build_vocabulary(data, size=_VOCAB_SIZE)
+    return data
 
 
 def hardware_of_preset(preset: str) -> Hardware:
@@ -74,15 +74,8 @@ def hardware_of_preset(preset: str) -> Hardware:
     return choose_hardware(product=(model.d_model, model.d_ff))
 
 
-def training_speed(
-    data: Path,
-    preset: str,
-    precision: Precision,
-    against: str | None = None,
-    *,
-    compiled: bool = False,
-) -> list[TrainingSpeed]:
-    """Training with a preset in one precision, alone or beside another toolkit.
+def training_speed(data: Path, preset: str, precision: Precision, *, compiled: bool = False) -> TrainingSpeed:
+    """Training with a preset in one precision.
 
     Args:
         compiled: with ``training.compile``, which may be faster on a GPU.
@@ -97,28 +90,21 @@ def training_speed(
     ]  # fmt: skip
     config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
     updates = 1 if preset == "base" else 3
-    result = bench_train(data, config, against=against, rounds=_ROUNDS, updates=updates)
-    return [
-        TrainingSpeed(
-            name,
-            f"{preset}, compiled" if result[name]["compiled"] else preset,
-            result[name]["precision"],
-            result[name]["target_tokens_per_second"],
-            result[name].get("share_of_matrix_rate"),
-        )
-        for name in ("nmt", *([against] if against else []))
-    ]
+    ours = bench_train(data, config, rounds=_ROUNDS, updates=updates)["nmt"]
+    return TrainingSpeed(
+        f"{preset}, compiled" if ours["compiled"] else preset,
+        ours["precision"],
+        ours["target_tokens_per_second"],
+        ours["share_of_matrix_rate"],
+    )
 
 
 def translating_speeds(
-    data: Path,
-    scratch: Path,
-    hardware: Hardware,
-    products: Sequence[ProductRate],
-    report: Report,
-    peers: Sequence[str] | None = None,
+    data: Path, scratch: Path, hardware: Hardware, products: Sequence[ProductRate]
 ) -> list[TranslatingSpeed]:
     """Translating with random weights of the sizes of ``base``, in each precision that the device multiplies.
+
+    CTranslate2 is measured too if it is installed.
 
     Raises:
         NmtError: a process that measures failed.
@@ -127,12 +113,11 @@ def translating_speeds(
     bundle = scratch / "random"
     if not bundle.exists():
         save_random_bundle(bundle, config, load_vocabulary(data))
+    engines: list[EngineName] = ["torch", "ctranslate2"] if importlib.util.find_spec("ctranslate2") else ["torch"]
     result = bench_translate(
         bundle,
         data,
-        against=peers or (),
-        engines=["torch", "ctranslate2"] if "ctranslate2" in (peers or ()) else ["torch"],
-        precisions=list(dict.fromkeys(rate.precision for rate in products)),
+        settings=our_settings(engines, list(dict.fromkeys(rate.precision for rate in products))),
         device=hardware.device.type,
         threads=hardware.threads,
         rounds=_ROUNDS,
@@ -141,7 +126,6 @@ def translating_speeds(
         beam=BEAM,
         length=_LENGTH,
         has_random_weights=True,
-        report=report,
     )
     source_length = round(result["source_pieces"] / result["sentences"])
     operations = operations_per_token(config, source_length)
@@ -153,7 +137,7 @@ def _speed(name: str, values: dict[str, Any], operations: float, rates: dict[str
     tokens, precision = values["beam"]["target_tokens_per_second"], values["precision"]
     share = tokens * operations / rates[precision] if name.startswith("nmt ") and precision in rates else None
     return TranslatingSpeed(
-        contestant=name,
+        engine=name,
         precision=precision,
         beam_tokens_per_second=tokens,
         greedy_tokens_per_second=values["greedy"]["target_tokens_per_second"],

@@ -44,11 +44,6 @@ class Steps:
         """The time that has passed."""
         return time.monotonic() - self._begin
 
-    @property
-    def is_late(self) -> bool:
-        """Whether more than 40 % of the time has passed."""
-        return self.seconds > 0.4 * (self._end - self._begin)
-
     def do(
         self,
         subject: str,

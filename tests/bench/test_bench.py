@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.bench.train_worker import _set_up
+from nmt.bench.train_worker import ours, set_up
 from nmt.bench.training_speed import BenchLearner, bench_train, bench_updates
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.config import dump_config
@@ -72,7 +72,7 @@ def test_a_model_without_padding_gets_batches_as_in_training(data, config, tmp_p
     monkeypatch.setattr(Learner, "update", lambda self, batches, **options: trained.append(batches) or done)
     for kernels in (POLICIES["cuda-16-bit"], POLICIES["cpu"]):
         monkeypatch.setattr(policy, "choose_kernels", lambda device, products, kernels=kernels: kernels)
-        _set_up("nmt", data, tmp_path / "config.yaml", 3, 3)
+        set_up(ours, data, tmp_path / "config.yaml", 3, 3)
     shards = ParallelShards.open(data, "train")
     for pads, made in ((False, trained[:3]), (True, trained[3:])):
         epochs = Epochs(lambda epoch: (shards, None), config.batching, config.training.seed)
@@ -91,21 +91,6 @@ def test_a_benchmark_counts_tokens_and_rounds(data, config):
     assert result["nmt"]["target_tokens_per_second"] == pytest.approx(np.median(result["nmt"]["rounds"]))
     assert 0 < result["nmt"]["share_of_matrix_rate"] < 1.5
     assert 40 < result["target_tokens_per_update"] < 80
-    assert "ratio" not in result
-
-
-def test_a_peer_is_measured_in_the_same_run(data, config):
-    pytest.importorskip("transformers", reason="the extra `bench` is not installed")
-    result = bench_train(data, config, against="transformers", rounds=1, updates=1)
-    assert result["ratio"] == pytest.approx(
-        result["nmt"]["target_tokens_per_second"] / result["transformers"]["target_tokens_per_second"]
-    )
-
-
-def test_a_peer_that_is_not_installed_is_told(data, config, monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(NmtError, match=r"--against transformers needs transformers, which is not installed\..*pip"):
-        bench_train(data, config, against="transformers")
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +174,7 @@ serve(set_up)
 def test_a_worker_that_talks_much_is_neither_stopped_nor_misunderstood(tmp_path, monkeypatch):
     (tmp_path / "noisy.py").write_text(NOISY)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    with contestants({"noisy": ("noisy", [])}) as entrants:
+    with contestants({"noisy": ["-m", "noisy"]}) as entrants:
         measured = measure_in_turn(entrants, 2, lambda words: None)
     assert measured == {"noisy": [{"seconds": 1.0, "tokens": 2}] * 2}
 
@@ -207,7 +192,7 @@ def test_the_command_prints_json_on_stdout_and_nothing_else(data, tmp_path):
 
 def test_every_round_has_other_batches_until_there_are_no_more(data, config, tmp_path):
     (tmp_path / "config.yaml").write_text(dump_config(config))
-    _, run = _set_up("nmt", data, tmp_path / "config.yaml", 2, 3)
+    _, run = set_up(ours, data, tmp_path / "config.yaml", 2, 3)
     tokens = [update.target_tokens for update in bench_updates(data, config, 3)]
     assert run("run")["tokens"] == tokens[2] + tokens[0]  # the warm-up has taken the first two
     assert run("run")["tokens"] == tokens[1] + tokens[2]
@@ -234,7 +219,7 @@ def test_a_benchmark_compiles_one_graph_if_asked_and_says_whether(
     torch._dynamo.reset()
     asked = config.model_copy(update={"training": config.training.model_copy(update={"compile": True})})
     (tmp_path / "config.yaml").write_text(dump_config(asked))
-    description, run = _set_up("nmt", data, tmp_path / "config.yaml", 2, 4)
+    description, run = set_up(ours, data, tmp_path / "config.yaml", 2, 4)
     run("round")
     assert description["compiled"] is compiled
     assert len(graphs) == compiled

@@ -15,7 +15,7 @@ import torch
 
 from nmt.bench import translate_worker
 from nmt.bench.agreement import greedy_agreement
-from nmt.bench.translating_speed import bench_translate, save_random_bundle, source_pieces
+from nmt.bench.translating_speed import Setting, bench_translate, our_settings, save_random_bundle, source_pieces
 from nmt.checkpoint.bundle import load_bundle
 from nmt.errors import NmtError
 from nmt.search.beam_search import beam_search
@@ -23,8 +23,9 @@ from nmt.search.settings import SearchSettings
 from nmt.training.input.data_sets import load_vocabulary
 from nmt.training.start.setup import resolve_config
 from tests import on_padded
-from tests.bench.conftest import separate_data_set
 from tests.training.conftest import SETTINGS, complete, make_data_set
+
+FP32 = Setting("nmt", "fp32")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def model(data, tmp_path_factory):
 def test_a_benchmark_counts_tokens_sentences_and_rounds(model, data):
     reported = []
     result = bench_translate(
-        model, data, precisions=["fp32"], threads=1, rounds=2, sentences=7, length=5, report=reported.append
+        model, data, settings=[FP32], threads=1, rounds=2, sentences=7, length=5, report=reported.append
     )
     assert result["sentences"] == 7
     assert result["target_tokens_per_sentence"] == 5
@@ -77,82 +78,42 @@ def test_the_peak_of_memory_counts_what_was_freed_since():
     assert pages * resource.getpagesize() + (200 << 20) <= peak <= 400 << 20
 
 
-@pytest.mark.parametrize("peer", ["ctranslate2", pytest.param("onnxruntime", marks=pytest.mark.slow), "transformers"])
-def test_a_peer_is_measured_in_the_same_run_and_agrees(peer, model, data):
-    pytest.importorskip(peer, reason="the extras `bench` and `onnx` are not installed")
-    result = bench_translate(
-        model, data, against=[peer], precisions=["fp32"], threads=2, rounds=1, sentences=8, length=5,
-        has_random_weights=True, beam=1 if peer == "onnxruntime" else 4,
-    )  # fmt: skip
-    for agreement in result["agreement"].values():
-        assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
-    assert result["agreement"]
-    theirs = result["contestants"][result["best"][peer]["beam"]]["beam"]["target_tokens_per_second"]
-    ours = result["contestants"]["nmt fp32"]["beam"]["target_tokens_per_second"]
-    assert result["ratios"]["nmt fp32"][result["best"][peer]["beam"]]["beam"] == pytest.approx(ours / theirs)
-    if peer == "ctranslate2":
-        assert result["contestants"].keys() == {
-            "nmt fp32", "ctranslate2 float32", "ctranslate2 float32, 2 workers", "ctranslate2 int8",
-            "ctranslate2 int8, 2 workers",
-        }  # fmt: skip
-
-
 def test_both_engines_are_measured_in_one_run(model, data):
     pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
     result = bench_translate(
-        model, data, engines=["torch", "ctranslate2"], against=["ctranslate2"], precisions=["fp32"], threads=1,
-        rounds=1, sentences=8, length=5, has_random_weights=True,
+        model, data, settings=our_settings(["torch", "ctranslate2"], ["fp32"]), threads=1, rounds=1, sentences=8,
+        length=5, has_random_weights=True,
     )  # fmt: skip
-    assert {"nmt fp32", "nmt-ctranslate2 fp32"} <= result["contestants"].keys()
-    assert result["ratios"].keys() == {"nmt fp32", "nmt-ctranslate2 fp32"}
+    assert result["contestants"].keys() == result["ratios"].keys() == {"nmt fp32", "nmt-ctranslate2 fp32"}
     agreement = result["agreement"]["nmt-ctranslate2 fp32"]
     assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 8
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("peer", ["", "ctranslate2", pytest.param("onnxruntime", marks=pytest.mark.slow)])
-def test_a_model_with_two_vocabularies_is_measured(peer, tmp_path):
-    if peer:
-        pytest.importorskip(peer, reason="the extras `bench` and `onnx` are not installed")
-    data = separate_data_set(tmp_path / "reversed")
-    (tmp_path / "quick.yaml").write_text(complete(SETTINGS))
-    settings = ["model.tied_embeddings=decoder"]
-    config, _ = resolve_config([(data, 1.0)], config_file=tmp_path / "quick.yaml", settings=settings)
-    save_random_bundle(tmp_path / "bundle", config, load_vocabulary(data))
-    result = bench_translate(
-        tmp_path / "bundle", data, against=[peer] if peer else [], precisions=["fp32"], threads=1, rounds=1,
-        sentences=5, length=4, has_random_weights=True, beam=1 if peer == "onnxruntime" else 4,
-    )  # fmt: skip
-    assert result["contestants"]["nmt fp32"]["beam"]["target_tokens_per_second"] > 0
-    for agreement in result["agreement"].values():
-        assert agreement["equal"] + agreement["ties"] == agreement["sentences"] == 5
-    assert bool(result["agreement"]) == bool(peer)
+def test_engines_are_measured_in_precisions_that_they_have(monkeypatch):
+    pytest.importorskip("ctranslate2", reason="the extra `ctranslate2` is not installed")
+    names = lambda engines, precisions: list(map(str, our_settings(engines, precisions)))  # noqa: E731
+    assert names(["torch"], ["bf16", "int8", "bf16"]) == ["nmt bf16", "nmt int8"]
+    assert names(["torch", "ctranslate2"], ["bf16", "int8"]) == ["nmt bf16", "nmt int8", "nmt-ctranslate2 int8"]
+    assert names(["ctranslate2"], ["bf16"]) == ["nmt-ctranslate2 fp32"]
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(NmtError, match=r"--engine ctranslate2 needs ctranslate2, .*pip install ctranslate2"):
+        our_settings(["ctranslate2"], ["fp32"])
 
 
 @pytest.mark.slow
 @pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="needs an x86 processor")
 def test_outputs_that_rounding_changes_are_counted(model, data):
-    result = bench_translate(model, data, precisions=["fp32", "int8"], threads=1, rounds=1, sentences=9, length=5)
+    settings = our_settings(["torch"], ["fp32", "int8"])
+    result = bench_translate(model, data, settings=settings, threads=1, rounds=1, sentences=9, length=5)
     assert result["contestants"].keys() == {"nmt fp32", "nmt int8"}
     [(name, rounding)] = result["rounding"].items()
     assert (name, rounding["sentences"]) == ("nmt int8", 9)
     assert rounding["equal"] < 9  # weights that were never trained hold all pieces for about equally good
 
 
-def test_a_peer_that_is_not_installed_is_told(model, data, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(NmtError, match=r"--against ctranslate2 needs ctranslate2, .*pip install ctranslate2"):
-        bench_translate(model, data, against=["ctranslate2"], precisions=["fp32"], threads=1)
-
-
-def test_onnx_runtime_has_no_beam(model, data):
-    with pytest.raises(NmtError, match="--beam 1"):
-        bench_translate(model, data, against=["onnxruntime"], precisions=["fp32"], threads=1, beam=2)
-
-
 def test_a_length_that_the_model_has_no_positions_for_is_refused(model, data):
     with pytest.raises(NmtError, match="2 to 1023"):
-        bench_translate(model, data, precisions=["fp32"], threads=1, length=1_024)
+        bench_translate(model, data, settings=[FP32], threads=1, length=1_024)
 
 
 def test_sources_are_the_test_set_as_pieces_with_eos(model, data):

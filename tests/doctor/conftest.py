@@ -11,11 +11,8 @@ def measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the measurements and checks of ``nmt doctor --quick``."""
     monkeypatch.setattr(examination, "product_rates", lambda hardware: [])
     monkeypatch.setattr(examination, "memory_bandwidth", lambda hardware: 1e9)
-    monkeypatch.setattr(examination, "training_attention_seconds", lambda hardware: {})
-    monkeypatch.setattr(examination, "search_attention_seconds", lambda hardware: {})
-    monkeypatch.setattr(examination, "generated_data_set", lambda folder, vocab_size: folder)
+    monkeypatch.setattr(examination, "text_to_train_on", lambda folder: folder)
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [])
     monkeypatch.setattr(examination, "gpu_checks", lambda *arguments: [])
     monkeypatch.setattr(examination, "check_ranks", lambda *arguments: [])
     monkeypatch.setattr(examination, "exchange_rates", lambda hardware: [])
-    monkeypatch.setattr(examination, "fused_attention_library", lambda hardware: "")

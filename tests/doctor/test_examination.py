@@ -17,7 +17,7 @@ from nmt.doctor.page import examination_page
 from nmt.doctor.rates import ProductRate
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
 from nmt.doctor.steps import Steps
-from nmt.errors import ConfigError, NmtError
+from nmt.errors import ConfigError
 from tests.doctor.conftest import measure_nothing
 
 
@@ -30,15 +30,14 @@ def parts(monkeypatch, tmp_path):
     monkeypatch.setattr(examination, "all_checks", lambda *arguments: [("this", lambda: [Check("this", True, "")])])
     monkeypatch.setattr(examination, "hardware_of_preset", lambda preset: choose_hardware("cpu", "fp32", 1))
 
-    def training(data, preset, precision, against=None, *, compiled=False):
-        calls.append((preset, precision, against))
-        return [TrainingSpeed("nmt", preset, precision, 100.0, 0.5)]
+    def training(data, preset, precision, *, compiled=False):
+        calls.append((preset, precision))
+        return TrainingSpeed(preset, precision, 100.0, 0.5)
 
-    def translating(data, scratch, hardware, products, report, peers=None):
-        calls.append(("translating", peers))
+    def translating(data, scratch, hardware, products):
+        calls.append(("translating", hardware.precision))
         return [TranslatingSpeed("nmt fp32", "fp32", 1.0, 1.0, 1.0, 1, 0.5)]
 
-    monkeypatch.setattr(examination, "scaling_speeds", lambda data, numbers, left_out: [])
     monkeypatch.setattr(examination, "training_speed", training)
     monkeypatch.setattr(examination, "translating_speeds", translating)
     return calls
@@ -48,12 +47,10 @@ PRODUCTS = ("fp32", "bf16", "int8")
 
 
 def test_each_preset_is_trained_and_small_in_every_precision(parts):
-    found = examine(peers=["ctranslate2", "transformers"])
-    assert {preset for preset, *_ in parts} == {"tiny", "small", "base", "translating"}
-    assert {precision for preset, precision, *_ in parts if preset == "small"} == {"fp32", "bf16"}
-    [(_, _, against)] = [call for call in parts if call[0] == "base"]
-    assert against == "transformers"
-    assert parts[1] == ("translating", ("ctranslate2", "transformers"))
+    found = examine()
+    assert {preset for preset, _ in parts} == {"tiny", "small", "base", "translating"}
+    assert {precision for preset, precision in parts if preset == "small"} == {"fp32", "bf16"}
+    assert [preset for preset, _ in parts[:2]] == ["base", "translating"]
     assert found.left_out == []
     assert found.passed
     assert found.values()["choices"][0]["measured"].keys() == {"fp32", "bf16"}
@@ -68,7 +65,7 @@ def test_without_speeds_nothing_is_trained(parts):
 def test_emulated_bf16_is_not_trained(parts, monkeypatch):
     monkeypatch.setattr(examination, "product_rates", lambda hardware: [ProductRate("fp32", 256, 1, 1e9)])
     examine()
-    assert {precision for preset, precision, *_ in parts if preset == "small"} == {"fp32"}
+    assert {precision for preset, precision in parts if preset == "small"} == {"fp32"}
 
 
 def fail(*arguments, **options):
@@ -97,9 +94,8 @@ def test_a_check_that_fails_with_an_error_is_a_finding(parts, monkeypatch):
     ("part", "subject"),
     {
         "product_rates": "the rate of matrix products", "memory_bandwidth": "the bandwidth of memory",
-        "training_attention_seconds": "attention in training", "search_attention_seconds": "attention in a search",
-        "fused_attention_library": "torch's fused attention", "generated_data_set": "text to train on",
-        "exchange_rates": "the exchange between ranks", "choices": "choices",
+        "text_to_train_on": "text to train on", "exchange_rates": "the exchange between ranks",
+        "translating_speeds": "translating, base",
     }.items(),
 )  # fmt: skip
 def test_a_measurement_that_fails_is_left_out(parts, monkeypatch, part, subject):
@@ -110,28 +106,7 @@ def test_a_measurement_that_fails_is_left_out(parts, monkeypatch, part, subject)
     assert found.passed
     assert f"left out: {subject}: {REASON}" in warnings(found)
     assert "<h1>" in examination_page(found)
-    assert (parts == []) is (part == "generated_data_set")
-
-
-def test_what_fails_beside_a_peer_is_measured_alone(parts, monkeypatch):
-    measure = examination.translating_speeds
-
-    def fail_beside_peers(*arguments):
-        if arguments[-1]:
-            raise NmtError("the benchmark of ctranslate2 failed")
-        return measure(*arguments)
-
-    monkeypatch.setattr(examination, "translating_speeds", fail_beside_peers)
-    found = examine(peers=["ctranslate2"])
-    assert len(found.translating) == 1
-    assert found.left_out == ["translating, base, beside ctranslate2: the benchmark of ctranslate2 failed"]
-
-
-def test_peers_are_left_out_of_a_slow_examination(parts, monkeypatch):
-    monkeypatch.setattr(Steps, "is_late", True)
-    found = examine(peers=["transformers"])
-    assert found.left_out == ["transformers: the time does not suffice to measure them beside ours"]
-    assert parts[1] == ("translating", None)
+    assert (parts == []) is (part == "text_to_train_on")
 
 
 def endless() -> list[str]:
@@ -159,7 +134,6 @@ def test_a_step_ends_with_its_share_of_the_time():
     spent = Steps(0.0, reported.append)
     assert spent.do("the third", 1.0, lambda: ["it"], ["nothing"]) == ["nothing"]
     assert spent.left_out == ["the third: no time was left"]
-    assert spent.is_late and not steps.is_late
 
 
 def test_ctrl_c_ends_the_examination():

@@ -6,14 +6,13 @@ from dataclasses import replace
 import pytest
 
 from nmt.doctor.checks import Check
-from nmt.doctor.choices import judged
+from nmt.doctor.choices import Choice
 from nmt.doctor.examination import Examination
 from nmt.doctor.findings import headlines, summary, tables, warnings
 from nmt.doctor.machine import Machine
 from nmt.doctor.page import check_paths, examination_json, examination_page, write_examination
 from nmt.doctor.rank_checks import ExchangeRate
 from nmt.doctor.rates import ProductRate
-from nmt.doctor.scaling import ScalingSpeed
 from nmt.doctor.speeds import TrainingSpeed, TranslatingSpeed
 from nmt.errors import ConfigError, OutputError
 
@@ -34,26 +33,16 @@ FOUND = Examination(
         ProductRate("bf16", 4, 1, 1.234e12),
     ],
     memory_bytes_per_second=2.5e10,
-    training_attention_seconds={"plain": 0.02, "two products": 0.01},
-    search_attention_seconds={"plain": 0.002, "two products": 0.001},
-    fused_attention_library="flash_attention",
     exchange=[ExchangeRate(8_000_000, 0.004, 8, "cuda")],
     checks=[Check("this", True, "fine"), Check("that", None, "no such thing")],
-    choices=[judged("precision of training", "bf16", "measured", {"fp32": 1000.0, "bf16": 2000.0}, "tokens/s")],
-    training=[
-        TrainingSpeed("nmt", "base", "bf16", 1234.5, 0.82),
-        TrainingSpeed("transformers", "base", "fp32", 500.0, None),
-    ],
+    choices=[Choice("precision of training", "bf16", "measured", {"fp32": 1000.0, "bf16": 2000.0}, "tokens/s")],
+    training=[TrainingSpeed("base", "bf16", 1234.5, 0.82)],
     translating=[
         TranslatingSpeed("nmt fp32", "fp32", 600.0, 1300.0, 127.0, 500_000_000, 0.7),
         TranslatingSpeed("nmt int8", "int8", 900.0, 1900.0, 80.0, 400_000_000, 0.4),
-        TranslatingSpeed("ctranslate2 int8", "int8", 9_999.0, 9_999.0, 1.0, 300_000_000, None),
+        TranslatingSpeed("nmt-ctranslate2 int8", "int8", 9_999.0, 9_999.0, 1.0, 300_000_000, None),
     ],
-    scaling=[
-        ScalingSpeed("base", 25_000, 1, 200_000.0, 1.0),
-        ScalingSpeed("base", 25_000, 2, 380_000.0, 0.95),
-    ],
-    left_out=["transformers: too slow"],
+    left_out=["training, tiny, bf16: too slow"],
 )
 
 
@@ -78,17 +67,8 @@ def test_the_exchange_is_told_as_what_each_rank_sends():
     assert table.rows == [["8 MB", "4.0 ms", "3.5 GB/s"]]
 
 
-def test_training_on_several_gpus_is_told_as_a_share_of_one():
-    [table] = [table for table in tables(FOUND) if table.title == "Training on several GPUs"]
-    assert table.rows == [["base", "25,000", "1", "200,000", "100%"], ["base", "25,000", "2", "380,000", "95%"]]
-    assert table.header[-1] == "efficiency (speed per GPU / speed of 1 GPU)"
-    without_one = replace(FOUND, scaling=[ScalingSpeed("base", 25_000, 2, 380_000.0, None)])
-    [table] = [table for table in tables(without_one) if table.title == "Training on several GPUs"]
-    assert table.rows == [["base", "25,000", "2", "380,000", "–"]]
-
-
 def test_tables_without_rows_are_left_out():
-    quick = replace(FOUND, training=[], translating=[], exchange=[], scaling=[])
+    quick = replace(FOUND, training=[], translating=[], exchange=[])
     assert [table.title for table in tables(quick)] == ["Machine", "Checks", "Choices", "Matrix products"]
     assert "training" not in dict(summary(quick))
     assert len(headlines(quick)) == 3
@@ -101,12 +81,12 @@ def test_products_stand_in_a_row_per_type_and_a_column_per_number_of_rows():
 
 
 def test_what_is_wrong_or_doubtful_is_a_warning():
-    assert warnings(FOUND) == ["left out: transformers: too slow"]
+    assert warnings(FOUND) == ["left out: training, tiny, bf16: too slow"]
     assert FOUND.passed
     wrong = replace(
         FOUND,
         checks=[Check("that", False, "off by 3")],
-        choices=[judged("precision of training", "fp32", "measured", {"fp32": 1.0, "bf16": 2.0}, "tokens/s")],
+        choices=[Choice("precision of training", "fp32", "measured", {"fp32": 1.0, "bf16": 2.0}, "tokens/s")],
         machine=replace(MACHINE, busy_cores=4.5),
         left_out=[],
     )
@@ -126,7 +106,15 @@ def test_the_page_and_the_json_hold_everything_and_replace_only_their_own_kind(t
     html = page.read_text("utf-8")
     assert "A &lt;fast&gt; processor" in html
     assert "<fast>" not in html
-    for text in ("no such thing", "1,234", "82%", "9,999", "left out: transformers", "62 seconds", "OMP_NUM_THREADS=4"):
+    for text in (
+        "no such thing",
+        "1,234",
+        "82%",
+        "9,999",
+        "left out: training, tiny",
+        "62 seconds",
+        "OMP_NUM_THREADS=4",
+    ):
         assert text in html, text
     values = json.loads((tmp_path / "machine.json").read_text())
     assert values == json.loads(examination_json(FOUND))

@@ -7,7 +7,7 @@ import pytest
 
 from nmt.device import choose_hardware
 from nmt.doctor import rank_checks, rank_processes
-from nmt.doctor.generated_text import generated_data_set
+from nmt.doctor.speeds import text_to_train_on
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.training.gradients import GradientBuffer
@@ -17,7 +17,7 @@ from nmt.training.start.setup import resolve_config
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return generated_data_set(tmp_path_factory.mktemp("doctor") / "text", 300)
+    return text_to_train_on(tmp_path_factory.mktemp("doctor") / "text")
 
 
 @pytest.mark.slow  # tests/system/test_doctor.py does the same

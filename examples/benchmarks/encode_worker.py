@@ -1,4 +1,4 @@
-"""The process of one contestant of ``nmt bench encode``: NAME FOLDER THREADS."""
+"""A process that encodes: NAME FOLDER THREADS."""
 
 from __future__ import annotations
 

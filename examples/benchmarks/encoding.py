@@ -1,4 +1,4 @@
-"""``nmt bench encode``: how fast a data set is encoded, beside SentencePiece alone with as many threads."""
+"""How fast ``nmt build-vocab --vocab`` encodes a data set, beside SentencePiece alone with as many threads."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import itertools
 import platform
 import statistics
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from encode_worker import DATA, MODEL
+
 import nmt
-from nmt.bench.encode_worker import DATA, MODEL
 from nmt.bench.generated_pairs import generate_pairs
 from nmt.bench.turns import contestants, measure_in_turn, median_rate
 from nmt.cores import usable_cores
@@ -18,7 +20,7 @@ from nmt.processor import processor_name
 from nmt.text import read_parallel
 from nmt.writing import scratch_folder
 
-_WORKER = "nmt.bench.encode_worker"
+_WORKER = str(Path(__file__).with_name("encode_worker.py"))
 _TRAINED_PAIRS = 100_000
 
 
@@ -48,7 +50,7 @@ def bench_encode(
         text = itertools.islice(read_parallel(data / "train.xx", data / "train.yy"), _TRAINED_PAIRS)
         train_vocabulary(itertools.chain.from_iterable(text), size=size).vocab.save(folder / MODEL)
         names = ("nmt", "sentencepiece", "sentencepiece with files")
-        with contestants({name: (_WORKER, [name, str(folder), str(threads)]) for name in names}) as entrants:
+        with contestants({name: [_WORKER, name, str(folder), str(threads)] for name in names}) as entrants:
             measured = measure_in_turn(entrants, rounds, report)
             version = entrants[0].description["version"]
     result: dict[str, Any] = {

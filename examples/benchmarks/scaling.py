@@ -1,23 +1,22 @@
-"""How fast training is on one GPU of this machine, on several and on all."""
+"""Training on one rank of this machine, on several and on all GPUs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from nmt.device import Hardware
 from nmt.doctor.rank_processes import output_of_main_rank
-from nmt.doctor.steps import impersonal
 from nmt.errors import NmtError
 
-_UPDATES = 10
+UPDATES = 10
 _SECONDS = 300.0
+_WORKER = Path(__file__).with_name("scaling_worker.py")
 # The paper's update, whose shares are small on many GPUs, and a larger one.
-_TASKS = [(preset, tokens) for preset in ("base", "big") for tokens in (25_000, 100_000)]
+TASKS = tuple((preset, tokens) for preset in ("base", "big") for tokens in (25_000, 100_000))
 
 
 @dataclass(frozen=True)
@@ -33,38 +32,39 @@ class ScalingSpeed:
     """The speed per rank, divided by the speed of one rank; None if that could not be measured."""
 
 
-def numbers_of_gpus(hardware: Hardware) -> list[int]:
-    """The numbers of GPUs to train on: 1, 2, 4 … and all; none if there is one GPU at most."""
-    gpus = torch.cuda.device_count() if hardware.device.type == "cuda" else 0
+def numbers_of_gpus() -> list[int]:
+    """The numbers of GPUs to train on: 1, 2, 4 … and all."""
+    gpus = torch.cuda.device_count()
     powers = [1 << exponent for exponent in range(gpus.bit_length())]
-    return sorted({*powers, gpus}) if gpus > 1 else []
+    return sorted({*powers, gpus} - {0})
 
 
 def scaling_speeds(
     data: Path,
     numbers: Sequence[int],
-    left_out: list[str],
     *,
-    device: str = "cuda",
-    updates: int = _UPDATES,
-    tasks: Sequence[tuple[str, int]] = tuple(_TASKS),
+    device: str,
+    updates: int = UPDATES,
+    tasks: Sequence[tuple[str, int]] = TASKS,
+    report: Callable[[str], object],
 ) -> list[ScalingSpeed]:
     """Train with each number of ranks. If it fails with one number, the others are measured all the same.
 
     Args:
         numbers: of ranks, beginning with 1.
-        left_out: a line is added for each number with which it failed.
         tasks: presets, and target tokens per update.
+        report: called with a line before each number of ranks, and with the reason where it failed.
     """
     words = [f"{preset}:{tokens}" for preset, tokens in tasks]
     speeds: list[ScalingSpeed] = []
     rate_of_one: dict[tuple[str, int], float] = {}
-    arguments = ["nmt.doctor.scaling_worker", str(data), device, str(updates), *words]
     for ranks in numbers:
+        report(f"ranks: {ranks}")
+        program = [str(_WORKER), str(data), device, str(updates), *words]
         try:
-            measured = json.loads(output_of_main_rank(arguments, ranks, seconds=_SECONDS))
+            measured = json.loads(output_of_main_rank(program, ranks, seconds=_SECONDS))
         except (NmtError, OSError, ValueError) as error:
-            left_out.append(f"training on {ranks} {'GPU' if ranks == 1 else 'GPUs'}: {impersonal(str(error))}")
+            report(f"left out: {ranks} ranks: {error}")
             continue
         for preset, tokens, rate in measured:
             if ranks == 1:

@@ -1,4 +1,4 @@
-"""``python -m nmt.doctor.scaling_worker DATA DEVICE UPDATES PRESET:TOKENS...``: one of several ranks that train.
+"""One of several ranks that train: DATA DEVICE UPDATES PRESET:TOKENS...
 
 The main rank prints JSON: preset, target tokens per update, and target tokens per second over all ranks, of each.
 """

@@ -1,0 +1,159 @@
+"""Speed of nmt beside other toolkits, on this machine. Everything prints JSON.
+
+python examples/benchmarks train       beside a plain loop over Hugging Face transformers
+python examples/benchmarks translate   beside CTranslate2, ONNX Runtime and transformers, with the same weights
+python examples/benchmarks encode      beside SentencePiece alone
+python examples/benchmarks scaling     on one GPU, on several and on all
+"""
+
+import sys
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from encoding import bench_encode
+from scaling import UPDATES, numbers_of_gpus, scaling_speeds
+from translating import PEERS, peer_settings, prepare
+
+from nmt.bench.training_speed import bench_train
+from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
+from nmt.bench.turns import report_text
+from nmt.checkpoint.describing import models_to_use
+from nmt.convert.transformers import marian_config
+from nmt.data.manifest import newest_data_set
+from nmt.device import choose_hardware
+from nmt.errors import ConfigError, NmtError
+from nmt.training.input.data_sets import load_vocabulary
+from nmt.training.start.setup import resolve_config
+from nmt.writing import scratch_folder
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Speed of nmt beside other toolkits, on this machine. Everything prints JSON.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+Peer = StrEnum("Peer", {name.upper(): name for name in PEERS})
+EngineName = StrEnum("EngineName", {"TORCH": "torch", "CTRANSLATE2": "ctranslate2"})
+Data = Annotated[Path | None, typer.Option(metavar="DIR", help="A data set.  [the newest below data/]")]
+Preset = Annotated[str, typer.Option(metavar="NAME", help="tiny, small, base or big.")]
+Rounds = Annotated[int, typer.Option(metavar="N", min=1, help="Rounds, in which each is measured once.")]
+Precision = Annotated[str, typer.Option(help="auto, fp32, bf16 or fp16.")]
+
+
+def report(line: str) -> None:
+    """Print a line of progress."""
+    print(line, file=sys.stderr)
+
+
+@app.command()
+def train(
+    data: Data = None,
+    preset: Preset = "base",
+    rounds: Rounds = 5,
+    updates: Annotated[int, typer.Option(metavar="N", min=1, help="Updates per round.")] = 3,
+    update_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Target tokens per update.")] = 3_600,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    precision: Precision = "auto",
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="K=V", help="Change a setting.")] = None,
+) -> None:
+    """Train the same updates as MarianMT of transformers in a plain loop: in fp32 on a CPU, in 16 bits on a GPU."""
+    data = data or newest_data_set()
+    settings = [
+        f"batching.update_tokens={update_tokens}", f"batching.group_tokens={update_tokens}",
+        f"training.device={device}", f"training.precision={precision}", *(set_ or []),
+    ]  # fmt: skip
+    config, _ = resolve_config([(data, 1.0)], preset=preset, settings=settings)
+    marian_config(config.model, config.data.vocab_size, name="the model")  # an error if it cannot be expressed
+    peers = {"transformers": [str(Path(__file__).with_name("training_peer.py"))]}
+    print(report_text(bench_train(data, config, peers=peers, rounds=rounds, updates=updates, report=report)), end="")
+
+
+@app.command()
+def translate(
+    model: Annotated[Path | None, typer.Option("-m", "--model", metavar="PATH", help="A run or bundle.")] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help="Random weights of a preset's sizes.")] = None,
+    data: Data = None,
+    against: Annotated[
+        list[Peer] | None,
+        typer.Option(metavar="TOOLKIT", help=f"{', '.join(PEERS)}; may be repeated.  [all but onnxruntime]"),
+    ] = None,
+    engine: Annotated[
+        list[EngineName] | None,
+        typer.Option(metavar="NAME", help="Of nmt: torch, ctranslate2; may be repeated.  [torch]"),
+    ] = None,
+    precision: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Ours; may be repeated.  [auto]")] = None,
+    rounds: Rounds = 5,
+    sentences: Annotated[int, typer.Option(metavar="N", min=1, help="Sentences per round.")] = 128,
+    beam: Annotated[int, typer.Option(metavar="N", min=1, help="Beam size; greedy search is measured anyway.")] = 4,
+    length: Annotated[int, typer.Option(metavar="N", help="Target tokens per output when rates are measured.")] = 16,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads of each toolkit.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="K=V", help="Change a setting.")] = None,
+) -> None:
+    """Translate with the same weights, pieces and threads as other toolkits, and compare greedy outputs."""
+    data = data or newest_data_set()
+    hardware = [choose_hardware(device, word, threads) for word in precision or ["auto"]]
+    here = hardware[0].device.type
+    peers = [str(peer) for peer in against or ["ctranslate2", "transformers"]]
+    settings = our_settings([str(one) for one in engine or ["torch"]], [one.precision for one in hardware])
+    settings += peer_settings(peers, [one.precision for one in hardware], here, hardware[0].threads, beam)
+    with scratch_folder() as folder:
+        if preset is None:
+            [bundle], _ = models_to_use([model] if model is not None else [])
+        else:
+            bundle = folder / "random"
+            config, _ = resolve_config([(data, 1.0)], preset=preset, settings=set_ or [])
+            save_random_bundle(bundle, config, load_vocabulary(data))
+        result = bench_translate(
+            bundle, data, settings=settings, prepare=lambda work, read: prepare(work, read, peers), device=here,
+            threads=hardware[0].threads, rounds=rounds, sentences=sentences, beam=beam, length=length,
+            has_random_weights=preset is not None, report=report,
+        )  # fmt: skip
+    print(report_text(result), end="")
+
+
+@app.command()
+def encode(
+    pairs: Annotated[int, typer.Option(metavar="N", min=1, help="Generated pairs, 25 words a side.")] = 200_000,
+    size: Annotated[int, typer.Option(metavar="N", min=300, help="Pieces of the vocabulary.")] = 32_000,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads of each.  [all cores]")] = None,
+    rounds: Rounds = 3,
+) -> None:
+    """Encode as build-vocab --vocab does, beside SentencePiece on lines in memory and in a loop over files."""
+    print(report_text(bench_encode(pairs=pairs, size=size, threads=threads, rounds=rounds, report=report)), end="")
+
+
+@app.command()
+def scaling(
+    data: Data = None,
+    ranks: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="May be repeated; 1 first.  [1, 2, 4 … all GPUs]")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cuda or cpu.")] = "cuda",
+    preset: Annotated[list[str] | None, typer.Option(metavar="NAME", help="May be repeated.  [base, big]")] = None,
+    update_tokens: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="Over all ranks; may be repeated.  [25,000 and 100,000]")
+    ] = None,
+    updates: Annotated[int, typer.Option(metavar="N", min=1, help="Timed updates.")] = UPDATES,
+) -> None:
+    """Train on several numbers of GPUs; efficiency is the speed per GPU over the speed of one."""
+    numbers = ranks or numbers_of_gpus()
+    if not numbers:
+        raise ConfigError("this machine has no GPU that torch can use. Give --device cpu and --ranks.")
+    presets, sizes = preset or ["base", "big"], update_tokens or [25_000, 100_000]
+    tasks = [(name, tokens) for name in presets for tokens in sizes]
+    speeds = scaling_speeds(
+        data or newest_data_set(), numbers, device=device, updates=updates, tasks=tasks, report=report
+    )
+    print(report_text({"benchmark": "scaling", "speeds": [asdict(speed) for speed in speeds]}), end="")
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except NmtError as error:
+        sys.exit(f"error: {error}")
