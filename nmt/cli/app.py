@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -21,9 +20,7 @@ from nmt.cli.compare import compare
 from nmt.cli.completion import leaving_values
 from nmt.cli.console import (
     STANDARD_OUTPUT,
-    is_conversation,
     naming_stream,
-    print_columns,
     print_error,
     write_stdout,
 )
@@ -66,16 +63,10 @@ class _Commands(typer.core.TyperGroup):
             _refuse_by_system(error)
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Read the words of the command line; without any, a person in a terminal is shown what to type next."""
+        """Read the words of the command line. The shell's completion asks with words that are not complete."""
         if ctx.resilient_parsing:
             with leaving_values(self.get_params(ctx)):
                 return super().parse_args(ctx, args)
-        if not args and is_conversation():
-            from nmt.cli.first_screen import first_screen, screen_lines
-
-            with suppress(NmtError, OSError):  # the help, then
-                print_columns(screen_lines(first_screen()))
-                ctx.exit(2)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -165,6 +156,7 @@ app = typer.Typer(
     name="nmt",
     cls=_Commands,
     help="Neural machine translation, from raw parallel text to a scored translator.",
+    epilog="The first six, in this order, make a translator.\n\nBegin: nmt prepare-data toy-en-de",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -7,7 +7,7 @@ through :func:`nmt.printable.printable` here, and no other module of the command
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
@@ -57,14 +57,6 @@ def print_error(message: str) -> None:
     stderr().print(Text.assemble(("error: ", "bold red"), (printable(message), "red")))
 
 
-def print_columns(lines: Iterable[tuple[str, str]]) -> None:
-    """Print lines of two parts, the first in bold."""
-    from rich.text import Text
-
-    for left, right in lines:
-        stderr().print(Text.assemble((printable(left), "bold"), printable(right)))
-
-
 @contextmanager
 def naming_stream(name: str) -> Iterator[None]:
     """Let the system's errors about a stream say which it is."""
@@ -94,11 +86,6 @@ def description_column() -> TextColumn:
 def description(text: str) -> str:
     """What a progress bar is about, on one line."""
     return printable(text).replace("\n", " ")
-
-
-def is_conversation() -> bool:
-    """Whether a person typed the command and reads all that it prints."""
-    return sys.stdout.isatty() and sys.stderr.isatty()
 
 
 def is_terminal() -> bool:
