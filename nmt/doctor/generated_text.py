@@ -10,6 +10,7 @@ from pathlib import Path
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import own_recipe
 from nmt.data.build import build_vocabulary
+from nmt.data.vocab_record import VocabularySettings
 from nmt.writing import write_file
 
 _NAME = "generated"
@@ -44,7 +45,7 @@ def generated_data_set(folder: Path, vocab_size: int) -> Path:
     recipe = own_recipe(_NAME, source_lang=source_lang, target_lang=target_lang, train=train, valid=valid, test=test)
     data = folder / "data"
     prepare(recipe, data)
-    build_vocabulary(data, size=vocab_size)
+    build_vocabulary([data], VocabularySettings(size=vocab_size))
     return data
 
 
