@@ -10,7 +10,6 @@ from typing import Any
 
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import examine_text
-from nmt.data.language_sampling import check_temperature
 from nmt.data.manifest import read_manifest
 from nmt.data.normalization import Changes, count_changes
 from nmt.data.shard_writing import Encoding, replacing_shards
@@ -95,7 +94,6 @@ def build_vocabulary(
         OutputError: a data set's folder holds a vocabulary or shards that this program did not write.
         WriteError: the system refused to write; vocabularies and shards are unchanged.
     """
-    check_temperature(settings.sampling_temperature)
     texts = _texts(data)
     trained = None
     sampled: dict[str, int] = {}
@@ -109,9 +107,9 @@ def build_vocabulary(
         settings = replace(settings, size=settings.size or _chosen_size(texts), source_normalization=rule)
         record = VocabularyRecord.of_training(settings, texts)
         _check_replaceable(texts, {})
-        before = [text.data for text in texts if _is_current(known_record(text.data), text.data, record)]
-        if before:
-            vocab = Vocabulary.load(DataFolder(before[0]).vocab)
+        before = next((text.data for text in texts if text.has_vocabulary(record)), None)
+        if before is not None:
+            vocab = Vocabulary.load(DataFolder(before).vocab)
         else:
             for text in texts:
                 check_unused(text.data)
@@ -133,7 +131,13 @@ def _texts(data: Sequence[Path]) -> list[DataSetText]:
         seen[place] = folder
     manifests = [read_manifest(folder) for folder in data]
     texts = [
-        DataSetText(folder, manifest, examine_text(folder, manifest, ENCODED_SPLITS))
+        DataSetText(
+            folder,
+            manifest,
+            examine_text(folder, manifest, ENCODED_SPLITS),
+            known_record(folder),
+            known_index(folder),
+        )
         for folder, manifest in zip(data, manifests, strict=True)
     ]
     return sorted(texts, key=lambda text: (text.manifest.name, text.manifest.fingerprint))
@@ -155,11 +159,6 @@ def _check_replaceable(texts: Sequence[DataSetText], files: Mapping[str, bytes])
         check_replaceable(DataFolder(text.data).shards, SHARDS, option=None)
 
 
-def _is_current(standing: VocabularyRecord | None, data: Path, record: VocabularyRecord) -> bool:
-    """Whether the standing vocabulary of a data set was made as another record says."""
-    return standing is not None and standing.made.is_current(data, record.made.inputs)
-
-
 def _encode_all(
     texts: Sequence[DataSetText],
     record: VocabularyRecord,
@@ -167,22 +166,20 @@ def _encode_all(
     check_unused: Callable[[Path], None],
 ) -> list[BuiltVocabulary]:
     """Encode the data sets that are not up to date; replace vocabulary and shards in all of these, or in none."""
-    standing = {text.data: known_index(text.data) for text in texts}
-    pending = [text for text in texts if not _is_up_to_date(text, standing[text.data], record, encoding)]
+    pending = [text for text in texts if not _is_up_to_date(text, record, encoding)]
     for text in pending:
         check_unused(text.data)
-    folders = [DataFolder(text.data) for text in pending]
     kept: dict[Path, Path | None] = {}
     try:
         with (
-            restoring(*(path for folder in folders for path in (folder.vocab, folder.pieces, folder.vocab_record))),
+            restoring(*(path for text in pending for path in vocabulary_kinds(text.data))),
             replacing_shards({text.data: text.files for text in pending}, encoding) as indices,
         ):
             for text in pending:
                 check_unused(text.data)  # again, after what may have been hours
             # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
             for text in pending:
-                if not _has_vocabulary(text.data, record):
+                if not text.has_vocabulary(record):
                     kept[text.data] = keep_given_vocabulary(text.data, encoding.vocab)
                     save_vocabulary(text.data, encoding.vocab, record)
     except BaseException:
@@ -192,10 +189,9 @@ def _encode_all(
     written = {text.data: index for text, index in zip(pending, indices, strict=True)}
     built = []
     for text in texts:
-        earlier, new = standing[text.data], written.get(text.data)
+        earlier, new = text.index, written.get(text.data)
         index = new or earlier
         assert index is not None  # What is up to date has an index.
-        edited = earlier.edited_text(text.files) if new and earlier else []
         built.append(
             BuiltVocabulary(
                 text.data,
@@ -204,29 +200,15 @@ def _encode_all(
                 index,
                 changed=new is not None,
                 kept=kept.get(text.data),
-                edited=tuple(edited),
+                edited=tuple(earlier.edited_text(text.files)) if new and earlier else (),
             )
         )
     return built
 
 
-def _has_vocabulary(data: Path, record: VocabularyRecord) -> bool:
-    """Whether the vocabulary of a data set is this one, and recorded as made in this way."""
-    standing = known_record(data)
-    return (
-        standing is not None
-        and _is_current(standing, data, record)
-        and standing.files == record.files
-        and (record.origin is None or standing.origin is not None)
-    )
-
-
-def _is_up_to_date(text: DataSetText, index: ShardIndex | None, record: VocabularyRecord, encoding: Encoding) -> bool:
-    return (
-        index is not None
-        and _has_vocabulary(text.data, record)
-        and is_current(text.data, index, encoding.inputs(text.manifest, text.files))
-    )
+def _is_up_to_date(text: DataSetText, record: VocabularyRecord, encoding: Encoding) -> bool:
+    inputs = encoding.inputs(text.manifest, text.files)
+    return text.has_vocabulary(record) and text.index is not None and is_current(text.data, text.index, inputs)
 
 
 def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:

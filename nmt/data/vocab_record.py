@@ -12,12 +12,11 @@ from pydantic import TypeAdapter
 
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile
-from nmt.data.language_sampling import DEFAULT_TEMPERATURE
 from nmt.data.made import Made, digest_of, read_record
 from nmt.data.manifest import Manifest, without_samples
-from nmt.data.shards import SIDES, Side, build_command
+from nmt.data.shards import SIDES, ShardIndex, Side, build_command
 from nmt.data.vocab import ModelType, Vocabulary
-from nmt.errors import DataError
+from nmt.errors import DataError, VocabularyError
 from nmt.files import free_name, linked_copy, replacing
 from nmt.ownership import Kind
 from nmt.text import NormalizationRule
@@ -25,6 +24,7 @@ from nmt.text import NormalizationRule
 JOINT = "trained_on"
 TEMPERATURE = "sampling_temperature"
 """Names in the lineage of a joint vocabulary, beside the settings."""
+_TEMPERATURES = 1.0, 100.0
 _VERSION = 1
 
 
@@ -42,18 +42,35 @@ class VocabularySettings:
     """The rule for source text, here and in translation. By default none, or that of a given vocabulary's data set."""
     byte_fallback: bool | None = None
     """See :func:`nmt.data.vocab.train_vocabulary`."""
-    sampling_temperature: float = DEFAULT_TEMPERATURE
-    """Balances the languages of several data sets (:mod:`nmt.data.language_sampling`)."""
+    sampling_temperature: float = 5.0
+    """Balances the languages of several data sets (:mod:`nmt.data.training_lines`)."""
+
+    def __post_init__(self) -> None:
+        """Check the temperature.
+
+        Raises:
+            VocabularyError: it is not from 1 to 100.
+        """
+        low, high = _TEMPERATURES
+        if not low <= self.sampling_temperature <= high:
+            raise VocabularyError(
+                f"the sampling temperature is {self.sampling_temperature:g}: give a number from {low:g} (by size) to "
+                f"{high:g} (nearly equal)."
+            )
 
 
 @dataclass(frozen=True)
 class DataSetText:
-    """A data set's text, as it is now."""
+    """A data set as it is now: its text, and what was made from it."""
 
     data: Path
     manifest: Manifest
     files: Mapping[str, TextFile]
     """The state of the encoded files, by name."""
+    record: VocabularyRecord | None = None
+    """That of its vocabulary; None if there is none that can be read."""
+    index: ShardIndex | None = None
+    """That of its shards; None if there is none that can be read."""
 
     def language(self, side: Side) -> str:
         """The language of a side."""
@@ -66,6 +83,16 @@ class DataSetText:
     def lines(self, side: Side) -> int:
         """The number of lines of that file when it was prepared."""
         return self.manifest.files[self.train(side).name].lines
+
+    def has_vocabulary(self, wanted: VocabularyRecord) -> bool:
+        """Whether its vocabulary was made as another record says, and is the one of that record if it names files."""
+        record = self.record
+        return (
+            record is not None
+            and record.made.is_current(self.data, wanted.made.inputs)
+            and wanted.files in ({}, record.files)
+            and (wanted.origin is None or record.origin is not None)
+        )
 
 
 @dataclass(frozen=True)
