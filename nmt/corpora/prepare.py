@@ -22,7 +22,7 @@ from nmt.corpora.sources import fetch_sources, unfetched_records
 from nmt.corpora.text_files import write_text
 from nmt.corpora.transfer import Progress
 from nmt.data.data_set import DATA_SET, carry_over, check_nothing_is_lost
-from nmt.data.manifest import Manifest, data_set_inputs, known_manifest, recorded_name, write_manifest
+from nmt.data.manifest import Manifest, data_set_inputs, known_manifest, recorded, write_manifest
 from nmt.errors import NmtWarning, OutputError
 from nmt.files import LockedFolder
 from nmt.ownership import check_replaceable
@@ -126,9 +126,11 @@ def prepare(
 
 def _refuse_other(out: Path, recipe: Recipe) -> None:
     """Refuse a folder that holds a data set of another name or other languages."""
-    found = recorded_name(out)
-    if found not in (None, (recipe.name, recipe.source_lang, recipe.target_lang)):
-        name, source_lang, target_lang = found
+    found = recorded(out)
+    if found is None:
+        return
+    name, source_lang, target_lang, _ = found
+    if (name, source_lang, target_lang) != (recipe.name, recipe.source_lang, recipe.target_lang):
         raise OutputError(
             f"{out}: holds the data set {name} from {source_lang} to {target_lang}, not {recipe.name} from "
             f"{recipe.source_lang} to {recipe.target_lang}. Name another folder with --out, "

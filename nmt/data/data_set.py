@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nmt.data.data_folder import DataFolder
 from nmt.data.made import Made
-from nmt.data.manifest import Manifest, recorded_text
+from nmt.data.manifest import Manifest, recorded
 from nmt.data.shards import SHARDS, build_command, known_index
 from nmt.data.vocab_record import known_record, vocabulary_kinds
 from nmt.errors import OutputError
@@ -19,7 +19,7 @@ _KEPT_MODELS = "vocab.model.before*"
 """Vocabularies that were given, and replaced by others."""
 DATA_SET = Kind(
     "a data set",
-    lambda folder: recorded_text(folder) is not None,
+    lambda folder: recorded(folder) is not None,
     is_folder=True,
     holds=(
         *("manifest.json", "vocab.model", "vocab.txt", "vocab.json", _KEPT_MODELS),
@@ -40,13 +40,13 @@ def check_nothing_is_lost(data: Path, *, force: bool) -> None:
     Raises:
         OutputError: such files exist.
     """
-    text = recorded_text(data)
-    if text is None:
+    manifest = recorded(data)
+    if manifest is None:
         return
     foreign = [
         entry.name
         for entry in sorted(data.iterdir())
-        if entry.name.partition(".")[0] in _TEXT and entry.name not in text
+        if entry.name.partition(".")[0] in _TEXT and entry.name not in manifest.text
     ]
     foreign += [path.name for path, kind in vocabulary_kinds(data).items() if path.exists() and not kind.is_ours(path)]
     if foreign:
@@ -54,7 +54,7 @@ def check_nothing_is_lost(data: Path, *, force: bool) -> None:
             f"{data}: is a data set, but {listed(foreign)} in it was not written by nmt, and would be lost. "
             "Move these files away."
         )
-    if not force and (edited := Made({}, text).edited(data)):
+    if not force and (edited := Made({}, manifest.text).edited(data)):
         raise OutputError(
             f"{data}: {listed(edited)} was edited, and would be replaced. Move these files away to keep them, or add "
             "--force to discard the edits."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
@@ -142,7 +142,7 @@ def read_manifest(folder: Path) -> Manifest:
         # A folder is never replaced if it is not known to be a data set of this program.
         advice = (
             f"Run {command} again, with --force."
-            if recorded_text(folder) is not None
+            if recorded(folder) is not None
             else f"Move {folder} away, then run {command} again."
         )
         raise DataError(f"{problem} {advice}") from None
@@ -183,31 +183,25 @@ def without_samples(manifest: Manifest) -> dict[str, Any]:
     return values
 
 
-def recorded_text(folder: Path) -> dict[str, str] | None:
-    """The sha256 of each text file of a data set, as recorded in its manifest, which may be of another version.
+class Recorded(NamedTuple):
+    """What a manifest says that may be of another version."""
 
-    Returns:
-        None if the folder holds no manifest of this program.
-    """
+    name: str
+    source_lang: str
+    target_lang: str
+    text: dict[str, str]
+    """The sha256 of each text file by its name."""
+
+
+def recorded(folder: Path) -> Recorded | None:
+    """Read what a manifest of any version says; None if the folder holds no manifest of this program."""
     try:
         manifest = parse_json(DataFolder(folder).manifest.read_bytes())
-        if not {"recipe", "source_lang", "target_lang", "fingerprint"} <= manifest.keys():
+        if not {"recipe", "fingerprint"} <= manifest.keys():
             return None
-        return {str(name): str(record["sha256"]) for name, record in manifest["files"].items()}
+        text = {str(name): str(record["sha256"]) for name, record in manifest["files"].items()}
+        return Recorded(str(manifest["name"]), str(manifest["source_lang"]), str(manifest["target_lang"]), text)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def recorded_name(folder: Path) -> tuple[str, str, str] | None:
-    """The name and the two languages of a data set, as recorded in its manifest, which may be of another version.
-
-    Returns:
-        None if the folder holds no manifest with these values.
-    """
-    try:
-        manifest = parse_json(DataFolder(folder).manifest.read_bytes())
-        return str(manifest["name"]), str(manifest["source_lang"]), str(manifest["target_lang"])
-    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

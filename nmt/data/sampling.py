@@ -45,7 +45,6 @@ def write_sampled_shards(
     Raises:
         DataError: the data set has no shards yet, or cannot be read.
     """
-
     encoding, text = _encoding(data, vocab, Sampling(float(dropout), seed, epoch))
     with replacing_folder(folder, SHARDS) as temporary:
         return encoding.write(data, text, temporary)
@@ -149,7 +148,7 @@ class SampledEpochs:
         except DataError:
             return False
         encoding, text = _encoding(self._data, self._vocab, Sampling(float(self._dropout), self._seed, epoch))
-        return index.made.inputs == encoding.inputs(read_manifest(self._data), text)
+        return index.as_json() == encoding.inputs(read_manifest(self._data), text).as_json()
 
     def _begin(self, epoch: int) -> None:
         if self._child is None and not self._exists(epoch):

@@ -25,10 +25,10 @@ from nmt.data.shards import (
     VERSION,
     Sampling,
     ShardIndex,
+    ShardInputs,
     Side,
     SplitStatistics,
     index_text,
-    shard_inputs,
     token_dtype,
 )
 from nmt.data.vocab import Vocabulary
@@ -61,14 +61,15 @@ class Encoding:
     sampling: Sampling | None = None
     """None: no random segmentations."""
 
-    def inputs(self, manifest: Manifest, text: Mapping[str, TextFile]) -> dict[str, Any]:
+    def inputs(self, manifest: Manifest, text: Mapping[str, TextFile]) -> ShardInputs:
         """The inputs of a data set's shards."""
-        return shard_inputs(
+        return ShardInputs(
+            VERSION,
             self.vocab.fingerprint,
             manifest.fingerprint,
             self.max_length,
             self.source_normalization,
-            text,
+            dict(text),
             self.sampling,
         )
 
@@ -85,13 +86,7 @@ class Encoding:
         splits = ENCODED_SPLITS if self.sampling is None else ("train",)
         statistics = {split: self._write_split(data, manifest, split, folder) for split in splits}
         index = ShardIndex(
-            version=VERSION,
-            vocab_fingerprint=self.vocab.fingerprint,
-            data_fingerprint=manifest.fingerprint,
-            max_length=self.max_length,
-            source_normalization=self.source_normalization,
-            text=dict(text),
-            sampling=self.sampling,
+            **vars(self.inputs(manifest, text)),
             dtype=token_dtype(self.vocab.larger_size),
             vocab_size=self.vocab.larger_size,
             splits=statistics,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, get_args
@@ -118,32 +118,9 @@ class Sampling:
     epoch: int
 
 
-def shard_inputs(
-    vocab_fingerprint: str,
-    data_fingerprint: str,
-    max_length: int,
-    source_normalization: NormalizationRule,
-    text: Mapping[str, TextFile],
-    sampling: Sampling | None = None,
-) -> dict[str, Any]:
-    """The inputs of shards, as JSON: equal inputs give the same shards.
-
-    Args:
-        text: the encoded files by name.
-    """
-    return {
-        "vocab_fingerprint": vocab_fingerprint,
-        "data_fingerprint": data_fingerprint,
-        "max_length": max_length,
-        "source_normalization": source_normalization,
-        "text": {name: file.sha256 for name, file in text.items()},
-        "sampling": None if sampling is None else asdict(sampling),
-    }
-
-
 @dataclass(frozen=True)
-class ShardIndex:
-    """The content of ``index.json``: the record of the inputs and outputs of shards."""
+class ShardInputs:
+    """What shards are made from: equal inputs give the same shards."""
 
     version: int
     vocab_fingerprint: str
@@ -155,6 +132,18 @@ class ShardIndex:
     """The encoded files by name."""
     sampling: Sampling | None
     """None for the shards of a data set."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The inputs as JSON, where a file of text is its sha256."""
+        values = {each.name: getattr(self, each.name) for each in fields(ShardInputs)}
+        text = {name: file.sha256 for name, file in self.text.items()}
+        return values | {"text": text, "sampling": self.sampling and asdict(self.sampling)}
+
+
+@dataclass(frozen=True)
+class ShardIndex(ShardInputs):
+    """The content of ``index.json``: the record of the inputs and outputs of shards."""
+
     dtype: Literal["uint16", "uint32"]
     vocab_size: Annotated[int, Field(ge=1, le=1 << 32)]
     """The number of pieces; every id is smaller."""
@@ -165,15 +154,7 @@ class ShardIndex:
     @property
     def made(self) -> Made:
         """The inputs and outputs of the shards."""
-        inputs = shard_inputs(
-            self.vocab_fingerprint,
-            self.data_fingerprint,
-            self.max_length,
-            self.source_normalization,
-            self.text,
-            self.sampling,
-        )
-        return Made(inputs, self.checksums)
+        return Made(self.as_json(), self.checksums)
 
     def is_of(self, manifest: Manifest) -> bool:
         """Whether the shards were made from the text of a data set as it was prepared."""
@@ -370,15 +351,12 @@ def _names(splits: Iterable[str]) -> list[str]:
     return [name for split in splits for side in SIDES for name in file_names(split, side)]
 
 
-def is_current(data: Path, index: ShardIndex, inputs: Mapping[str, Any]) -> bool:
-    """Whether a data set's shards are undamaged and were made from these inputs (:func:`shard_inputs`).
-
-    All their bytes are read.
-    """
+def is_current(data: Path, index: ShardIndex, inputs: ShardInputs) -> bool:
+    """Whether a data set's shards are undamaged and were made from these inputs. All their bytes are read."""
     folder = DataFolder(data).shards
     try:
         for split in ENCODED_SPLITS:
             ParallelShards.of(folder, index, split)
     except DataError:
         return False
-    return index.made.is_current(folder, inputs)
+    return index.made.is_current(folder, inputs.as_json())

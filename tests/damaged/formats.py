@@ -37,7 +37,7 @@ from nmt.corpora.recipe import dump_recipe, load_recipe, reverse
 from nmt.corpora.testsets import fetch_test_set
 from nmt.corpora.transfer import RemoteFile
 from nmt.data.data_set import DATA_SET
-from nmt.data.manifest import newest_data_set, read_manifest, recorded_text
+from nmt.data.manifest import newest_data_set, read_manifest
 from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
@@ -124,7 +124,6 @@ def _write_data(folder: Path) -> None:
 
 def _read_manifest(folder: Path) -> None:
     data = folder / "data" / "words"
-    recorded_text(data)
     DATA_SET.is_ours(data)
     newest_data_set(folder / "data")
     manifest = read_manifest(data)
