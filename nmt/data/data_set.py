@@ -51,7 +51,7 @@ def check_nothing_is_lost(data: Path, *, force: bool) -> None:
     foreign += [path.name for path, kind in vocabulary_kinds(data).items() if path.exists() and not kind.is_ours(path)]
     if foreign:
         raise OutputError(
-            f"{data}: is a data set, but {listed(foreign)} in it was not written by nmt, and would be lost. "
+            f"{data}: is a data set, but {listed(foreign)} in it is not as nmt wrote it, and would be lost. "
             "Move these files away."
         )
     if not force and (edited := Made({}, manifest.text).edited(data)):
