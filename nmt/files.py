@@ -189,11 +189,19 @@ def replacing_folders(folders: Sequence[Path], kind: Kind) -> Iterator[list[Path
         check_replaceable(folder, kind)
     with ExitStack() as stack:
         locked = [stack.enter_context(LockedFolder.lock(folder, kind)) for folder in folders]
-        temporaries = [stack.enter_context(each.filling()) for each in locked]
+        yield stack.enter_context(_replacing(locked))
+
+
+@contextmanager
+def _replacing(folders: Sequence[LockedFolder]) -> Iterator[list[Path]]:
+    """Fill temporary folders, which replace locked folders at the end of the body, all or none."""
+    with ExitStack() as stack:
+        temporaries = [stack.enter_context(each.filling()) for each in folders]
         yield temporaries
-        for each, temporary in zip(locked, temporaries, strict=True):
-            each.finish(temporary)
-        _swap_all(locked, temporaries)
+        for each, temporary in zip(folders, temporaries, strict=True):
+            _finish(temporary, each.folder)
+            check_replaceable(each.named, each.kind)  # Check again: hours may have passed.
+        _swap_all(folders, temporaries)
 
 
 @dataclass(frozen=True)
@@ -232,10 +240,8 @@ class LockedFolder:
         Raises:
             OutputError: the existing file or folder may not be replaced.
         """
-        with self.filling() as temporary:
+        with _replacing([self]) as [temporary]:
             yield temporary
-            self.finish(temporary)
-            _swap_all([self], [temporary])
 
     @contextmanager
     def filling(self) -> Iterator[Path]:
@@ -258,11 +264,6 @@ class LockedFolder:
             yield temporary
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-
-    def finish(self, temporary: Path) -> None:
-        """Flush a filled folder to disk, and check again that it may replace this one: hours may have passed."""
-        _finish(temporary, self.folder)
-        check_replaceable(self.named, self.kind)
 
     @property
     def outgoing(self) -> Path:

@@ -52,7 +52,8 @@ def build_vocab(
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 
-    Writes vocab.model, vocab.txt and shards/ into the data set's folder. Several data sets get one vocabulary.
+    Writes vocab.model, vocab.txt, vocab.json and shards/ into the data set's folder. Several data sets get one
+    vocabulary.
 
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """

@@ -38,7 +38,9 @@ def prepare_data(
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Processes for cleaning.  [all cores]")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Prepare again, or replace another data set.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Prepare again; replace edited text or another data set.")
+    ] = False,
     source_lang: Annotated[
         str | None, typer.Option(metavar="LANG", help="Source language of your own text, such as en.")
     ] = None,
