@@ -14,20 +14,17 @@ from nmt.files import linked_copy
 from nmt.locking import is_lock
 from nmt.ownership import Kind, listed
 
-_TEXT = ("train", "valid", "test")
-_KEPT_MODELS = "vocab.model.before*"
+_LISTED = ("train.*", "valid.*", "test.*", "vocab.*")
+"""Files of which this program wrote only those that a record lists."""
+_KEPT_MODELS = "vocab.*.before*"
 """Vocabularies that were given, and replaced by others."""
 DATA_SET = Kind(
     "a data set",
     lambda folder: recorded(folder) is not None,
     is_folder=True,
-    holds=(
-        *("manifest.json", "vocab.model", "vocab.txt", "vocab.json", _KEPT_MODELS),
-        *(f"{split}.*" for split in _TEXT),
-        # What a process that died left; their names end in random digits.
-        *(".manifest.json.*.tmp", ".vocab.*.tmp"),
-    ),
-    folders=(("shards", SHARDS), (".shards.nmt.*", SHARDS)),
+    # The hidden files and folders may be left by a process that died.
+    holds=("manifest.json", *_LISTED, ".vocab.*.????????????.tmp"),
+    folders=(("shards", SHARDS), (".shards.nmt.????????????.tmp", SHARDS), (".shards.nmt.old", SHARDS)),
 )
 
 
@@ -43,12 +40,9 @@ def check_nothing_is_lost(data: Path, *, force: bool) -> None:
     manifest = recorded(data)
     if manifest is None:
         return
-    foreign = [
-        entry.name
-        for entry in sorted(data.iterdir())
-        if entry.name.partition(".")[0] in _TEXT and entry.name not in manifest.text
-    ]
-    foreign += [path.name for path, kind in vocabulary_kinds(data).items() if path.exists() and not kind.is_ours(path)]
+    ours = {*manifest.text, *(path.name for path, kind in vocabulary_kinds(data).items() if kind.is_ours(path))}
+    ours |= {path.name for path in data.glob(_KEPT_MODELS)}
+    foreign = sorted({path.name for pattern in _LISTED for path in data.glob(pattern)} - ours)
     if foreign:
         raise OutputError(
             f"{data}: is a data set, but {listed(foreign)} in it is not as nmt wrote it, and would be lost. "

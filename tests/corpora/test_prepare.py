@@ -5,6 +5,7 @@ import hashlib
 import json
 import lzma
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -275,7 +276,9 @@ def test_a_vocabulary_that_was_given_stays_when_the_text_changes(own, tmp_path):
 
 
 @pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("name", ["notes.txt", "train.fr", "deep", "shards/x.bin", "vocab.model", "vocab.txt"])
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "train.fr", "deep", "shards/x.bin", "vocab.model", "vocab.txt", "vocab.old"]
+)
 def test_a_data_set_with_files_of_the_users_is_not_replaced(own, tmp_path, name, force):
     """Whatever they are called."""
     out = tmp_path / "own"
@@ -313,6 +316,19 @@ def test_what_was_made_from_the_restored_text_stays(own, tmp_path):
     write(out / "train.en", ["x", "y", "z"])
     assert prepare(own, out, force=True).changed
     assert not build_vocabulary(out, size=30).changed
+
+
+def test_what_a_killed_build_vocab_left_does_not_matter(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+    build_vocabulary(out, size=30)
+    for name in (".shards.nmt.0123456789ab.tmp", ".shards.nmt.old"):
+        shutil.copytree(out / "shards", out / name)
+    (out / ".vocab.model.0123456789ab.tmp").write_text("half")
+    before = built(out)
+    assert prepare(own, out, force=True).changed
+    assert built(out) == before
+    assert list(out.glob(".*")) == []
 
 
 def test_files_that_came_during_the_work_are_not_lost(own, tmp_path):
