@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -80,7 +80,9 @@ def restoring(*paths: Path) -> Iterator[None]:
     kept: dict[Path, Path | None] = {}
     try:
         for path in (Path(os.path.realpath(path)) for path in paths):
-            kept[path] = _second_name(path) if path.is_file() else None
+            kept[path] = temporary_path(path) if path.is_file() else None
+            if (copy := kept[path]) is not None:
+                linked_copy(path, copy)
         yield
     except BaseException:
         for path, copy in kept.items():
@@ -93,15 +95,17 @@ def restoring(*paths: Path) -> Iterator[None]:
                 copy.unlink(missing_ok=True)
 
 
-def _second_name(path: Path) -> Path:
-    """A hard link to a file, or a copy if the file system has no hard links."""
-    other = temporary_path(path)
+def linked_copy(path: Path, copy: Path) -> None:
+    """Give a file a further name by a hard link, or copy it if the file system has no hard links.
+
+    Raises:
+        WriteError: the system refused to write the copy.
+    """
     try:
-        os.link(path, other)
+        os.link(path, copy)
     except OSError:
-        with path.open("rb") as stream, open_to_write(other, "xb", follow=False) as copy:
-            shutil.copyfileobj(stream, copy)
-    return other
+        with path.open("rb") as stream, open_to_write(copy, "xb", follow=False) as out:
+            shutil.copyfileobj(stream, out)
 
 
 def why_not_made(folder: Path, error: OSError) -> str:
@@ -181,68 +185,129 @@ def replacing_folders(folders: Sequence[Path], kind: Kind) -> Iterator[list[Path
     If the body fails, or one of them cannot be replaced, all stay as they were. A process that dies between the renames
     leaves some of them replaced.
     """
-    check_removable(kind)
+    for folder in folders:
+        check_replaceable(folder, kind)
     with ExitStack() as stack:
-        replaced = [stack.enter_context(_Replacement.begin(folder, kind)) for folder in folders]
-        yield [each.temporary for each in replaced]
-        for each in replaced:
-            with each.naming():
-                _finish(each.temporary, each.folder)
-                check_replaceable(each.folder, kind)  # Check again: hours may have passed.
-        _swap_all(replaced)
+        locked = [stack.enter_context(LockedFolder.lock(folder, kind)) for folder in folders]
+        yield stack.enter_context(_replacing(locked))
+
+
+@contextmanager
+def _replacing(folders: Sequence[LockedFolder]) -> Iterator[list[Path]]:
+    """Fill temporary folders, which replace locked folders at the end of the body, all or none."""
+    with ExitStack() as stack:
+        temporaries = [stack.enter_context(each.filling()) for each in folders]
+        yield temporaries
+        for each, temporary in zip(folders, temporaries, strict=True):
+            _finish(temporary, each.folder)
+            check_replaceable(each.named, each.kind)  # Check again: hours may have passed.
+        _swap_all(folders, temporaries)
 
 
 @dataclass(frozen=True)
-class _Replacement:
-    """A folder that is being replaced."""
+class LockedFolder:
+    """A folder that only this process writes, whether it exists or not."""
 
     named: Path
     """Its path as the user gave it."""
     folder: Path
-    temporary: Path
-    outgoing: Path
+    kind: Kind
 
     @classmethod
     @contextmanager
-    def begin(cls, folder: Path, kind: Kind) -> Iterator[_Replacement]:
-        """Lock a folder and make its temporary folder, which is removed at the end, as is the earlier folder."""
-        check_replaceable(folder, kind)
-        real = Path(os.path.realpath(folder))
-        hidden = real.with_name(f"{real.name}.nmt")
-        new = cls(folder, real, temporary_path(hidden), real.with_name(f".{real.name}.nmt.old"))
-        with new.naming(), _locked(real, folder):
-            _recover(real, new.outgoing, kind)
-            new.temporary.mkdir()
-            try:
-                yield new
-            finally:
-                shutil.rmtree(new.temporary, ignore_errors=True)
-                _remove_outgoing(real, new.outgoing, kind)
+    def lock(cls, folder: Path, kind: Kind, *, wait: bool = True) -> Iterator[LockedFolder]:
+        """Lock a folder, and restore it if a process died while it replaced the folder.
 
-    def naming(self) -> AbstractContextManager[None]:
-        """Name this folder in errors of the system."""
-        return _naming_folder(self.named, self.folder, self.temporary)
+        In the body, errors of the system about the folder and its temporary files name the folder.
+
+        Args:
+            wait: wait for another process that writes the folder instead of raising an error.
+
+        Raises:
+            OutputError: another process writes the folder, or temporary files of its name are not ours.
+            WriteError: the system refused to write.
+        """
+        check_removable(kind)
+        locked = cls(folder, Path(os.path.realpath(folder)), kind)
+        with _naming_folder(folder, locked.folder), _locked(locked.folder, folder, wait=wait):
+            locked._recover()
+            yield locked
+
+    @contextmanager
+    def replacing(self) -> Iterator[Path]:
+        """Fill a temporary folder, which replaces this one at the end of the body.
+
+        Raises:
+            OutputError: the existing file or folder may not be replaced.
+        """
+        with _replacing([self]) as [temporary]:
+            yield temporary
+
+    @contextmanager
+    def filling(self) -> Iterator[Path]:
+        """A temporary folder beside this one. It is removed at the end, as is the earlier folder if it was replaced."""
+        check_replaceable(self.named, self.kind)
+        try:
+            with self.scratch() as temporary:
+                yield temporary
+        finally:
+            with contextlib.suppress(OSError):  # The next process removes the rest.
+                if self.folder.exists():
+                    remove_own(self.outgoing, self.kind)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for temporary files, on the same disk. It is removed at the end."""
+        temporary = temporary_path(self._hidden)
+        temporary.mkdir()
+        try:
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    @property
+    def outgoing(self) -> Path:
+        """The name of the earlier folder while the new one takes its place."""
+        return self.folder.with_name(f".{self.folder.name}.nmt.old")
+
+    @property
+    def _hidden(self) -> Path:
+        return self.folder.with_name(f"{self.folder.name}.nmt")
+
+    def _recover(self) -> None:
+        """Clean up after a process that died. The lock is held, so no process is writing."""
+        for abandoned in temporary_paths(self._hidden):
+            if abandoned.is_dir() and not abandoned.is_symlink():
+                shutil.rmtree(abandoned, ignore_errors=True)
+        outgoing = self.outgoing
+        if outgoing.exists() and not self.folder.exists() and self.kind.is_ours(outgoing):
+            outgoing.rename(self.folder)
+        elif outgoing.exists() and not remove_own(outgoing, self.kind):
+            # It may be partly removed, so is_ours may be false.
+            raise OutputError(
+                f"{outgoing}: is the rest of {self.kind.name} that was replaced, but also holds other files. "
+                "Move it away."
+            )
 
 
-def _swap_all(replaced: Sequence[_Replacement]) -> None:
+def _swap_all(folders: Sequence[LockedFolder], temporaries: Sequence[Path]) -> None:
     """Give all finished folders their names, or none."""
-    swapped: list[_Replacement] = []
+    swapped: list[tuple[LockedFolder, Path]] = []
     try:
-        for each in replaced:
-            with each.naming():
-                swap_folders(each.folder, each.temporary, each.outgoing)
-            swapped.append(each)
+        for each, temporary in zip(folders, temporaries, strict=True):
+            swap_folders(each.folder, temporary, each.outgoing)
+            swapped.append((each, temporary))
     except BaseException:
-        for each in swapped:
+        for each, temporary in swapped:
             with contextlib.suppress(OSError):
-                each.folder.rename(each.temporary)
+                each.folder.rename(temporary)
                 if each.outgoing.exists():
                     each.outgoing.rename(each.folder)
         raise
 
 
 @contextmanager
-def _naming_folder(named: Path, folder: Path, temporary: Path) -> Iterator[None]:
+def _naming_folder(named: Path, folder: Path) -> Iterator[None]:
     """Turn system errors while a folder is written into errors that name the folder, or the file in it.
 
     Libraries write files into the folder too. An error that names no file is taken for one of theirs.
@@ -255,7 +320,7 @@ def _naming_folder(named: Path, folder: Path, temporary: Path) -> Iterator[None]
     except BrokenPipeError:
         raise
     except WriteError as error:
-        path = _as_named(error.path, named, folder, temporary)
+        path = _as_named(error.path, named, folder)
         if path is None:
             raise
         raise error.changed(path=path, kept=_kept(folder, "folder")) from error
@@ -263,28 +328,33 @@ def _naming_folder(named: Path, folder: Path, temporary: Path) -> Iterator[None]
         if error.errno is None:  # Not a system error, but one of a library that reads.
             raise
         unnamed = folder if error.filename is None else Path(os.fsdecode(error.filename))
-        path = _as_named(unnamed, named, folder, temporary)
+        path = _as_named(unnamed, named, folder)
         if path is None:
             raise
         raise WriteError.of(error, path, kept=_kept(folder, "folder")) from error
 
 
-def _as_named(path: Path, named: Path, folder: Path, temporary: Path) -> Path | None:
-    """The user's path for a path that is used while the folder is written; None for any other path."""
-    if path.is_relative_to(temporary):
-        return named / path.relative_to(temporary)
-    if path == folder or (path.parent == folder.parent and path.name.startswith(f".{folder.name}.nmt.")):
+def _as_named(path: Path, named: Path, folder: Path) -> Path | None:
+    """The user's path for the folder, or for a temporary path that is used while it is written; None for others."""
+    if path == folder:
         return named
-    return None
+    if folder.parent not in path.parents:
+        return None
+    temporary, *within = path.relative_to(folder.parent).parts
+    return named.joinpath(*within) if temporary.startswith(f".{folder.name}.nmt.") else None
 
 
 @contextmanager
-def _locked(folder: Path, named: Path) -> Iterator[None]:
+def _locked(folder: Path, named: Path, *, wait: bool) -> Iterator[None]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WriteError(named, why_not_made(folder.parent, error), code=error.errno) from error
-    with exclusive(folder.with_name(f".{folder.name}.nmt.lock")):
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(exclusive(folder.with_name(f".{folder.name}.nmt.lock"), wait=wait))
+        except BlockingIOError:
+            raise OutputError(f"{named}: is being written by another process. Wait until it is done.") from None
         yield
 
 
@@ -301,30 +371,6 @@ def swap_folders(folder: Path, temporary: Path, outgoing: Path) -> None:
         if outgoing.exists() and not folder.exists():
             outgoing.rename(folder)
         raise
-
-
-def _remove_outgoing(folder: Path, outgoing: Path, kind: Kind) -> None:
-    """Remove the earlier folder once the new one has its name."""
-    with contextlib.suppress(OSError):  # The next process removes the rest.
-        if folder.exists():
-            remove_own(outgoing, kind)
-
-
-def _recover(folder: Path, outgoing: Path, kind: Kind) -> None:
-    """Clean up after a process that died. The lock is held, so no process is writing."""
-    for abandoned in (
-        *temporary_paths(folder.with_name(f"{folder.name}.nmt")),
-        folder.with_name(f".{folder.name}.nmt.tmp"),  # The name in earlier versions.
-    ):
-        if abandoned.is_dir() and not abandoned.is_symlink():
-            shutil.rmtree(abandoned, ignore_errors=True)
-    if outgoing.exists() and not folder.exists() and kind.is_ours(outgoing):
-        outgoing.rename(folder)
-    elif outgoing.exists() and not remove_own(outgoing, kind):  # It may be partly removed, so is_ours may be false.
-        raise OutputError(
-            f"{outgoing}: is the rest of {kind.name} that was replaced, but also holds other files. Move it away."
-        )
-    check_replaceable(folder, kind)
 
 
 def put_back(parent: Path) -> None:
@@ -345,7 +391,11 @@ def _finish(folder: Path, earlier: Path) -> None:
     """
     mode = stat.S_IMODE(folder.stat().st_mode) & 0o666
     for path in folder.iterdir():
-        path.chmod(mode)
+        if path.is_dir():
+            _finish(path, earlier / path.name)
+            continue
+        if not (earlier / path.name).exists():
+            path.chmod(mode)
         _keep_private(earlier / path.name, path)
         with writing(path):
             _flush(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import fnmatch
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ _LIKELY_KINDS = (
 )
 _NAMED = 3
 _IS_CURRENT = "is the current folder, or a parent of it"
+_ALSO_HOLDS = "but also holds"
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,29 @@ class Kind:
     """Whether a file or folder is of this kind and was written by this program."""
     is_folder: bool = False
     holds: tuple[str, ...] = ()
-    """Patterns for the names of all files in such a folder, which has no subfolders. Empty if the folder may hold other
-    files too, which are left alone or moved to the new folder."""
+    """Patterns for the names of all files in such a folder. Empty if the folder may hold other files too, which are
+    left alone."""
+    folders: tuple[tuple[str, Kind], ...] = ()
+    """Patterns for the names of its subfolders, each with its kind."""
 
     def foreign_entries(self, folder: Path) -> list[str]:
-        """Names of entries of a folder that do not belong to this kind."""
-        return sorted(entry.name for entry in folder.iterdir() if self.holds and not self._is_part(entry))
+        """Names of entries of a folder that do not belong to this kind: ``notes.txt``, ``shards/notes.txt``."""
+        if not self.holds:
+            return []
+        return sorted(name for entry in folder.iterdir() for name in self._foreign(entry))
 
-    def _is_part(self, entry: Path) -> bool:
-        is_file = stat.S_ISREG(entry.lstat().st_mode)
-        return is_file and (is_lock(entry) or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in self.holds))
+    def subfolder(self, name: str) -> Kind | None:
+        """The kind of a subfolder; None for a folder that such a folder does not hold."""
+        return next((kind for pattern, kind in self.folders if fnmatch.fnmatchcase(name, pattern)), None)
+
+    def _foreign(self, entry: Path) -> list[str]:
+        mode = entry.lstat().st_mode
+        if stat.S_ISDIR(mode) and (kind := self.subfolder(entry.name)) is not None:
+            return [f"{entry.name}/{name}" for name in kind.foreign_entries(entry)]
+        if not stat.S_ISREG(mode):
+            return [entry.name]
+        is_part = is_lock(entry) or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in self.holds)
+        return [] if is_part else [entry.name]
 
 
 def check_replaceable(path: Path, kind: Kind, *, option: str | None = "--out", in_place: bool = False) -> None:
@@ -55,7 +69,7 @@ def check_replaceable(path: Path, kind: Kind, *, option: str | None = "--out", i
 
     Args:
         option: the command-line option for the path, for the message; None if there is none.
-        in_place: an existing folder is added to, not replaced.
+        in_place: an existing folder is added to, not replaced: it may hold other files too.
 
     Raises:
         OutputError: the path holds something else, or a folder to be replaced contains the current folder.
@@ -65,7 +79,7 @@ def check_replaceable(path: Path, kind: Kind, *, option: str | None = "--out", i
         return
     remedies = [f"name another {'folder' if kind.is_folder else 'file'} with {option}"] if option else []
     if problem != _IS_CURRENT:
-        remedies.append("move it away")
+        remedies.append("move these files away" if _ALSO_HOLDS in problem else "move it away")
     raise OutputError(f"{path}: {problem}. It is left as it is: {', or '.join(remedies)}.")
 
 
@@ -85,7 +99,10 @@ def remove_own(folder: Path, kind: Kind) -> bool:
         if kind.foreign_entries(folder):
             return False
         for entry in folder.iterdir():
-            entry.unlink()
+            if (subfolder := kind.subfolder(entry.name)) is not None and entry.is_dir():
+                remove_own(entry, subfolder)
+            else:
+                entry.unlink()
         folder.rmdir()
     except FileNotFoundError:
         return True
@@ -122,8 +139,8 @@ def _obstacle(path: Path, kind: Kind, *, in_place: bool) -> str | None:
         return None
     if not kind.is_ours(path):
         return _described(path, kind)
-    foreign = kind.foreign_entries(path)
-    return f"is {kind.name}, but also holds {_listed(foreign)}" if foreign else None
+    foreign = [] if in_place else kind.foreign_entries(path)
+    return f"is {kind.name}, {_ALSO_HOLDS} {listed(foreign)}" if foreign else None
 
 
 def _holds_current_folder(folder: Path) -> bool:
@@ -138,9 +155,10 @@ def _described(folder: Path, wanted: Kind) -> str:
         return f"looks like {what}, but is damaged or was not written by nmt"
     if what is not None:
         return f"is {what}, not {wanted.name}"
-    return f"holds {_listed(sorted(entry.name for entry in folder.iterdir()))}, and is not {wanted.name} that nmt wrote"
+    return f"holds {listed(sorted(entry.name for entry in folder.iterdir()))}, and is not {wanted.name} that nmt wrote"
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

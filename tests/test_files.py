@@ -12,7 +12,7 @@ import pytest
 
 from nmt import files
 from nmt.errors import OutputError
-from nmt.files import completing, put_back, replacing, replacing_folder, replacing_folders
+from nmt.files import LockedFolder, completing, linked_copy, put_back, replacing, replacing_folder, replacing_folders
 from nmt.ownership import Kind, check_replaceable, remove_own
 from nmt.writing import WriteError
 
@@ -220,6 +220,63 @@ def fill_all(folders: list[Path], label: str) -> None:
     with replacing_folders(folders, BOX) as temporaries:
         for temporary in temporaries:
             (temporary / "label").write_text(label)
+
+
+SHELF = Kind("a shelf", lambda folder: (folder / "label").is_file(), True, holds=("label",), folders=(("box*", BOX),))
+
+
+def fill_shelf(folder: Path, label: str) -> None:
+    with replacing_folder(folder, SHELF) as temporary:
+        (temporary / "label").write_text(label)
+        (temporary / "box 1").mkdir()
+        (temporary / "box 1" / "a.thing").write_text(label)
+
+
+def test_a_folder_within_a_folder_is_replaced_with_it(tmp_path):
+    shelf = tmp_path / "shelf"
+    fill_shelf(shelf, "before")
+    (shelf / "box 1" / "a.thing").chmod(0o600)
+    (shelf / "box 2").mkdir()
+    fill_shelf(shelf, "after")
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
+        *("shelf", "shelf/box 1", "shelf/box 1/a.thing", "shelf/label"),
+    ]
+    assert (shelf / "box 1" / "a.thing").read_text() == "after"
+    assert (shelf / "box 1" / "a.thing").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["box 1/mine.txt", "drawer/a.thing", "box 1/box 2/a.thing"])
+def test_what_is_foreign_in_a_folder_within_a_folder_stays(tmp_path, name):
+    shelf = tmp_path / "shelf"
+    fill_shelf(shelf, "before")
+    (shelf / name).parent.mkdir(exist_ok=True)
+    (shelf / name).write_text("mine")
+    assert not remove_own(shelf, SHELF)
+    foreign = name if name == "box 1/mine.txt" else name.rpartition("/")[0]
+    with pytest.raises(OutputError, match=rf"is a shelf, but also holds {foreign}\..*or move these files away"):
+        fill_shelf(shelf, "after")
+    assert (shelf / name).read_text() == "mine"
+
+
+def test_a_file_that_is_carried_over_by_a_link_keeps_its_mode(tmp_path):
+    box = tmp_path / "box"
+    fill(box, "x")
+    (box / "a.thing").chmod(0o600)
+    with replacing_folder(box, BOX) as temporary:
+        (temporary / "label").write_text("y")
+        linked_copy(box / "a.thing", temporary / "a.thing")
+    assert held(box) == {"label": "y", "a.thing": "x"}
+    assert (box / "a.thing").stat().st_mode & 0o777 == 0o600
+
+
+def test_without_waiting_a_folder_that_another_process_writes_is_refused(tmp_path):
+    with replacing_folder(tmp_path / "box", BOX) as temporary:
+        (temporary / "label").write_text("first")
+        with (
+            pytest.raises(OutputError, match="box: is being written by another process"),
+            LockedFolder.lock(tmp_path / "box", BOX, wait=False),
+        ):
+            pass
 
 
 def test_several_folders_are_replaced_together(tmp_path):

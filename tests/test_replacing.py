@@ -41,6 +41,7 @@ FOLDERS = {
     "folder": "folder of the user's",
     "run": "runs/run",
     "data": "sets/data",
+    "data-and-file": "data and file",
     "bundle": "bundle",
     "average": "runs/run/average",
     "average-and-file": "average and file",
@@ -168,7 +169,9 @@ COMMANDS = {
         succeeds=(),
         adds=True,
     ),
-    "build-vocab data": Output(("build-vocab", "--size", "38", "--workers", "1", "--data"), succeeds=("data",)),
+    "build-vocab data": Output(
+        ("build-vocab", "--size", "38", "--workers", "1", "--data"), succeeds=("data", "data-and-file")
+    ),
     "compare out": Output(("compare", "input.txt", "other.txt", "--reference", "input.txt", "--out")),
     "import out": Output(("import", "opus", "--out"), succeeds=("new", "empty", "bundle")),
     "export out": Output(("export", "imported", "--to", "marian", "--out"), succeeds=("new", "empty")),
@@ -191,7 +194,7 @@ FUNCTIONS = {
     "write_run_report": Output(
         call=lambda path: write_run_report([Path("runs/run")], path), succeeds=("new", "report")
     ),
-    "write_shards": Output(call=_write_shards, succeeds=("data",)),
+    "write_shards": Output(call=_write_shards, succeeds=("data", "data-and-file")),
 }
 
 
@@ -205,7 +208,7 @@ def template(tmp_path_factory) -> Path:
     """The world as it is before each case."""
     world = tmp_path_factory.mktemp("replacing") / "world"
     make_data_set(world / "sets" / "data", pairs=60)
-    (world / "sets" / "data" / USERS).write_text("notes on the data\n")
+    shutil.copytree(world / "sets" / "data", world / "data and file")
     settings = yaml.safe_load(SETTINGS)
     settings["training"]["max_updates"] = 2
     settings["validation"] |= {"every_updates": 1, "bleu": False}
@@ -226,7 +229,7 @@ def template(tmp_path_factory) -> Path:
         save_bundle(Path("bundle"), trained.weights, trained.config, trained.vocab)
     finally:
         os.chdir(before)
-    for folder in ("runs/run", "average and file", "folder of the user's", "runs", "sets", ""):
+    for folder in ("runs/run", "data and file", "average and file", "folder of the user's", "runs", "sets", ""):
         (world / folder).mkdir(exist_ok=True)
         (world / folder / USERS).write_text(f"years of work in {folder}\n")
     (world / "folder of the user's" / "deep").mkdir()

@@ -49,7 +49,7 @@ def _nmt(folder: Path, threads: int) -> Callable[[], Callable[[], int]]:
     data = DataFolder(folder / DATA)
 
     def encode() -> Callable[[], int]:
-        built = build_vocabulary(data.path, existing=folder / MODEL, threads=threads)
+        [built] = build_vocabulary([data.path], existing=folder / MODEL, threads=threads)
 
         def count() -> int:
             shutil.rmtree(data.shards)

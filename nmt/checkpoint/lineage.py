@@ -17,6 +17,7 @@ from nmt.checkpoint.kinds import read_json
 from nmt.checkpoint.scores import VALIDATION
 from nmt.data.manifest import read_manifest, without_samples
 from nmt.data.shards import read_index
+from nmt.data.vocab_record import read_vocabulary_record
 from nmt.errors import DataError
 
 LINEAGE, UPDATE = "lineage", "update"
@@ -64,13 +65,13 @@ def data_lineage(folder: Path) -> dict[str, Any]:
     Raises:
         DataError: the folder is not an encoded data set.
     """
-    index = read_index(folder)
-    origin = {} if index.vocabulary_origin is None else {ORIGIN: index.vocabulary_origin}
+    index, vocabulary = read_index(folder), read_vocabulary_record(folder)
+    origin = {} if vocabulary.origin is None else {ORIGIN: vocabulary.origin}
     return {
         "manifest": without_samples(read_manifest(folder)),
         "vocabulary": {
             "sha256": index.vocab_fingerprint,
-            "trained_with": index.vocabulary,
+            "trained_with": vocabulary.trained_with,
             "max_length": index.max_length,
             "source_normalization": index.source_normalization,
             **origin,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -51,16 +52,17 @@ def build_vocab(
 ) -> None:
     """Train a vocabulary on a data set's text, and encode the text with it.
 
-    Writes vocab.model, vocab.txt and shards/ into the data set's folder. Several data sets get one vocabulary.
+    Writes vocab.model, vocab.txt, vocab.json and shards/ into the data set's folder. Several data sets get one
+    vocabulary.
 
     Example: nmt build-vocab --data data/multi30k-en-de --size 8000
     """
     from nmt.checkpoint.lineage import vocabulary_origin
     from nmt.checkpoint.run_folder import refuse_while_trained_on
     from nmt.cli.console import notice
-    from nmt.data.build import build_joint_vocabulary
-    from nmt.data.language_sampling import DEFAULT_TEMPERATURE
+    from nmt.data.build import build_vocabulary
     from nmt.data.manifest import newest_data_set
+    from nmt.data.vocab_record import VocabularySettings
     from nmt.errors import ConfigError
 
     if vocab is not None and size is not None:
@@ -82,18 +84,17 @@ def build_vocab(
         vocab = bundle.vocab
         if source_normalization is None:
             source_normalization = read_config(bundle.config).data.source_normalization
-    built = build_joint_vocabulary(
+    settings = VocabularySettings(
+        size, model_type, character_coverage, normalization, source_normalization, byte_fallback
+    )
+    if sampling_temperature is not None:
+        settings = replace(settings, sampling_temperature=sampling_temperature)
+    built = build_vocabulary(
         data,
-        size=size,
-        model_type=model_type,
+        settings,
         existing=vocab,
         existing_origin=partial(vocabulary_origin, Path() if vocab is None else vocab.parent),
         check_unused=refuse_while_trained_on,
-        character_coverage=character_coverage,
-        normalization=normalization,
-        source_normalization=source_normalization,
-        byte_fallback=byte_fallback,
-        sampling_temperature=DEFAULT_TEMPERATURE if sampling_temperature is None else sampling_temperature,
         max_length=max_length,
         threads=workers,
     )

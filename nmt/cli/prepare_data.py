@@ -38,7 +38,9 @@ def prepare_data(
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Processes for cleaning.  [all cores]")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Prepare again, or replace another data set.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Prepare again; replace edited text or another data set.")
+    ] = False,
     source_lang: Annotated[
         str | None, typer.Option(metavar="LANG", help="Source language of your own text, such as en.")
     ] = None,
@@ -266,7 +268,7 @@ def _table(manifest: Manifest) -> TextTable:
     languages = manifest.source_lang, manifest.target_lang
     table = TextTable(["corpus", "pairs", *(f"{code} {count}" for count in ("words", "mean") for code in languages)])
     for corpus in manifest.corpora:
-        words = [count or 0 for count in (corpus.source_words, corpus.target_words)]
+        words = corpus.source_words, corpus.target_words
         means = [f"{count / corpus.pairs:,.1f}" if corpus.pairs else "-" for count in words]
         table.add(f"{corpus.split}: {corpus.name}", f"{corpus.pairs:,}", *(f"{count:,}" for count in words), *means)
     return table
@@ -290,8 +292,6 @@ def _show_dropped(manifest: Manifest) -> None:
     """Print the samples of each filter and corpus."""
     from nmt.cli.console import notice
 
-    if any(manifest.filters.values()) and not any(corpus.filters for corpus in manifest.corpora):
-        notice("an earlier version made this data set and recorded no samples; --force prepares it again")
     for corpus in manifest.corpora:
         for name, found in corpus.filters.items():
             shown = f"first {len(found.samples)} of {found.pairs:,}" if len(found.samples) < found.pairs else "all"

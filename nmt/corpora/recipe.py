@@ -174,18 +174,6 @@ def dump_recipe(recipe: Recipe) -> str:
     return yaml.safe_dump(recipe.record(), sort_keys=False, allow_unicode=True, width=110)
 
 
-def recorded_recipe(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A manifest's recipe; fields that it lacks, because a later version added them, take their defaults.
-
-    Otherwise an update of nmt would make every data set out of date. This requires that the default of a new field
-    leaves the text unchanged.
-    """
-    try:
-        return parse_recipe(record, name="the manifest").record()
-    except ConfigError:
-        return record
-
-
 def _with_absolute_prefixes(recipe: Recipe, folder: Path) -> Recipe:
     values = recipe.model_dump(mode="json")
     for split in ("train", "valid", "test"):

@@ -186,11 +186,7 @@ class Normalisation(Section):
 
 
 class Recipe(Section):
-    """A parallel corpus, from its sources to clean text.
-
-    A new field, here or in a section, must have a default that leaves the text unchanged: data sets made before it
-    count as made with that default (:func:`nmt.corpora.recipe.recorded_recipe`).
-    """
+    """A parallel corpus, from its sources to clean text."""
 
     name: str
     description: str = ""

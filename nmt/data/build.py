@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from nmt.data.data_folder import DataFolder
-from nmt.data.derived import check_derived_replaceable, keep_given_vocabulary
-from nmt.data.encoded_text import differing_files, examine_text, is_same_text
-from nmt.data.language_sampling import DEFAULT_TEMPERATURE, check_temperature
+from nmt.data.encoded_text import examine_text
 from nmt.data.manifest import read_manifest
 from nmt.data.normalization import Changes, count_changes
-from nmt.data.shard_writing import write_shards_together
-from nmt.data.shards import ENCODED_SPLITS, SIDES, ShardIndex, Side, are_current, read_index
+from nmt.data.shard_writing import Encoding, replacing_shards
+from nmt.data.shards import ENCODED_SPLITS, SHARDS, SIDES, ShardIndex, Side, is_current, known_index
 from nmt.data.training_lines import language_samples, lines_to_train_on, source_normalizer, training_lines
-from nmt.data.vocab import ModelType, TrainedVocabulary, Vocabulary, default_size, train_vocabulary
-from nmt.data.vocab_record import DataSetText, VocabularySettings, is_same_training, recorded_training
+from nmt.data.vocab import TrainedVocabulary, Vocabulary, default_size, train_vocabulary
+from nmt.data.vocab_record import (
+    DataSetText,
+    VocabularyRecord,
+    VocabularySettings,
+    keep_given_vocabulary,
+    known_record,
+    save_vocabulary,
+    vocabulary_files,
+    vocabulary_kinds,
+)
 from nmt.errors import DataError, VocabularyError
 from nmt.files import restoring
+from nmt.ownership import check_replaceable
 from nmt.text import NormalizationRule
 
 _COUNTED_LINES = 500_000
@@ -38,6 +47,7 @@ class BuiltVocabulary:
 
     data: Path
     vocab: Vocabulary
+    record: VocabularyRecord
     index: ShardIndex
     changed: bool
     """False if everything was up to date."""
@@ -52,47 +62,12 @@ class BuiltVocabulary:
 
 
 def build_vocabulary(
-    data: Path,
-    *,
-    size: int | None = None,
-    model_type: ModelType = "bpe",
-    existing: Path | None = None,
-    character_coverage: float = 1.0,
-    normalization: NormalizationRule = "identity",
-    source_normalization: NormalizationRule | None = None,
-    byte_fallback: bool | None = None,
-    max_length: int = 256,
-    threads: int | None = None,
-) -> BuiltVocabulary:
-    """Build the vocabulary of one data set: :func:`build_joint_vocabulary`."""
-    [built] = build_joint_vocabulary(
-        [data],
-        size=size,
-        model_type=model_type,
-        existing=existing,
-        character_coverage=character_coverage,
-        normalization=normalization,
-        source_normalization=source_normalization,
-        byte_fallback=byte_fallback,
-        max_length=max_length,
-        threads=threads,
-    )
-    return built
-
-
-def build_joint_vocabulary(
     data: Sequence[Path],
+    settings: VocabularySettings = VocabularySettings(),
     *,
-    size: int | None = None,
-    model_type: ModelType = "bpe",
     existing: Path | None = None,
     existing_origin: Callable[[str], dict[str, Any] | None] = lambda fingerprint: None,
     check_unused: Callable[[Path], None] = lambda data: None,
-    character_coverage: float = 1.0,
-    normalization: NormalizationRule = "identity",
-    source_normalization: NormalizationRule | None = None,
-    byte_fallback: bool | None = None,
-    sampling_temperature: float = DEFAULT_TEMPERATURE,
     max_length: int = 256,
     threads: int | None = None,
 ) -> list[BuiltVocabulary]:
@@ -103,16 +78,11 @@ def build_joint_vocabulary(
     once the whole text is encoded; an error leaves all unchanged.
 
     Args:
-        size: number of pieces; by default the recipe's, if there is one data set, or chosen by the size of the corpora.
-        existing: a SentencePiece model to use.
-        existing_origin: gives the lineage of the data set that it was trained on, by its fingerprint, for the index;
+        existing: a SentencePiece model to use; of the settings, only the source rule is then used.
+        existing_origin: gives the lineage of the data set that it was trained on, by its fingerprint, for the record;
             None if it is not known.
         check_unused: raises an error if a data set must not be changed now.
-        normalization: the vocabulary's own rule, which changes both sides.
-        source_normalization: the rule for source text, here and in translation. By default that of the data set whose
-            folder holds ``existing``, or none.
-        byte_fallback: see :func:`nmt.data.vocab.train_vocabulary`.
-        sampling_temperature: balances the languages of several data sets (:mod:`nmt.data.language_sampling`).
+        max_length: pairs with a side of more pieces are left out and counted.
         threads: all usable cores if not given.
 
     Returns:
@@ -124,34 +94,31 @@ def build_joint_vocabulary(
         OutputError: a data set's folder holds a vocabulary or shards that this program did not write.
         WriteError: the system refused to write; vocabularies and shards are unchanged.
     """
-    check_temperature(sampling_temperature)
     texts = _texts(data)
-    trained = recorded = origin = None
+    trained = None
     sampled: dict[str, int] = {}
     if existing is not None:
         vocab = Vocabulary.load(existing)
-        origin = existing_origin(vocab.fingerprint)
-        for text in texts:
-            check_derived_replaceable(text.data, vocab=vocab)
-        rule = source_normalization or _rule_of_data_set(existing.parent, vocab)
+        record = VocabularyRecord.of_given(existing_origin(vocab.fingerprint))
+        rule = settings.source_normalization or _rule_of_data_set(existing.parent, vocab)
+        _check_replaceable(texts, vocabulary_files(vocab))
     else:
-        for text in texts:
-            check_derived_replaceable(text.data)
-        rule = source_normalization or "identity"
-        settings = VocabularySettings(
-            size or _chosen_size(texts), model_type, character_coverage, normalization, rule, byte_fallback
-        )
-        recorded = recorded_training(settings, texts, sampling_temperature)
-        trained_before = _trained_before(texts, recorded)
-        if trained_before is None:
+        rule = settings.source_normalization or "identity"
+        settings = replace(settings, size=settings.size or _chosen_size(texts), source_normalization=rule)
+        record = VocabularyRecord.of_training(settings, texts)
+        _check_replaceable(texts, {})
+        before = next((text.data for text in texts if text.has_vocabulary(record)), None)
+        if before is not None:
+            vocab = Vocabulary.load(DataFolder(before).vocab)
+        else:
             for text in texts:
                 check_unused(text.data)
-            trained = _train(texts, settings, sampling_temperature)
+            trained = _train(texts, settings, rule)
             vocab = trained.vocab
-            sampled = language_samples(texts, sampling_temperature) if len(texts) > 1 else {}
-        else:
-            vocab = trained_before
-    built = _encode_all(texts, vocab, recorded, origin, rule, max_length, threads, check_unused)
+            sampled = language_samples(texts, settings.sampling_temperature) if len(texts) > 1 else {}
+    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in vocabulary_files(vocab).items()}
+    encoding = Encoding(vocab, max_length, rule, threads or vocab.threads)
+    built = _encode_all(texts, replace(record, files=checksums), encoding, check_unused)
     return [replace(each, trained=trained, sampled=sampled) for each in built]
 
 
@@ -164,97 +131,90 @@ def _texts(data: Sequence[Path]) -> list[DataSetText]:
         seen[place] = folder
     manifests = [read_manifest(folder) for folder in data]
     texts = [
-        DataSetText(folder, manifest, examine_text(folder, manifest, ENCODED_SPLITS))
+        DataSetText(
+            folder,
+            manifest,
+            examine_text(folder, manifest, ENCODED_SPLITS),
+            known_record(folder),
+            known_index(folder),
+        )
         for folder, manifest in zip(data, manifests, strict=True)
     ]
     return sorted(texts, key=lambda text: (text.manifest.name, text.manifest.fingerprint))
 
 
+def _check_replaceable(texts: Sequence[DataSetText], files: Mapping[str, bytes]) -> None:
+    """Check that this program wrote the vocabularies and the shards that are to be replaced.
+
+    Args:
+        files: contents that may stand in the place of a vocabulary, by name.
+
+    Raises:
+        OutputError: a file or folder is the user's own.
+    """
+    for text in texts:
+        for path, kind in vocabulary_kinds(text.data).items():
+            if not (path.is_file() and path.read_bytes() == files.get(path.name)):
+                check_replaceable(path, kind, option=None)
+        check_replaceable(DataFolder(text.data).shards, SHARDS, option=None)
+
+
 def _encode_all(
     texts: Sequence[DataSetText],
-    vocab: Vocabulary,
-    recorded: dict[str, Any] | None,
-    origin: dict[str, Any] | None,
-    rule: NormalizationRule,
-    max_length: int,
-    threads: int | None,
+    record: VocabularyRecord,
+    encoding: Encoding,
     check_unused: Callable[[Path], None],
 ) -> list[BuiltVocabulary]:
     """Encode the data sets that are not up to date; replace vocabulary and shards in all of these, or in none."""
-    pending = [text for text in texts if not _is_up_to_date(text, vocab, recorded, origin, rule, max_length)]
+    pending = [text for text in texts if not _is_up_to_date(text, record, encoding)]
     for text in pending:
         check_unused(text.data)
-    edited = {text.data: _edited(text) for text in pending}
-    kept: dict[Path, Path] = {}
-
-    def save() -> None:
-        # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
-        for text in pending:
-            check_unused(text.data)  # again, after what may have been hours
-        for text in pending:
-            if not _has_vocabulary(text.data, vocab):
-                before = keep_given_vocabulary(text.data)
-                if before is not None:
-                    kept[text.data] = before
-            vocab.save(DataFolder(text.data).vocab)
-
-    folders = [DataFolder(text.data) for text in pending]
+    kept: dict[Path, Path | None] = {}
     try:
-        with restoring(*(path for folder in folders for path in (folder.vocab, folder.pieces))):
-            indices = write_shards_together(
-                {text.data: text.files for text in pending},
-                vocab,
-                max_length=max_length,
-                threads=threads,
-                source_normalization=rule,
-                vocabulary=recorded,
-                vocabulary_origin=origin,
-                once_complete=save,
-            )
+        with (
+            restoring(*(path for text in pending for path in vocabulary_kinds(text.data))),
+            replacing_shards({text.data: text.files for text in pending}, encoding) as indices,
+        ):
+            for text in pending:
+                check_unused(text.data)  # again, after what may have been hours
+            # The vocabulary is saved before the shards: shards that do not match it are refused, which reveals a crash.
+            for text in pending:
+                if not text.has_vocabulary(record):
+                    kept[text.data] = keep_given_vocabulary(text.data, encoding.vocab)
+                    save_vocabulary(text.data, encoding.vocab, record)
     except BaseException:
-        for before in kept.values():  # ``restoring`` has put the vocabularies back under their own names.
+        for before in filter(None, kept.values()):  # ``restoring`` has restored the vocabularies.
             before.unlink(missing_ok=True)
         raise
     written = {text.data: index for text, index in zip(pending, indices, strict=True)}
-    return [
-        BuiltVocabulary(
-            text.data,
-            vocab,
-            written[text.data] if text.data in written else read_index(text.data),
-            changed=text.data in written,
-            kept=kept.get(text.data),
-            edited=edited.get(text.data, ()),
+    built = []
+    for text in texts:
+        earlier, new = text.index, written.get(text.data)
+        index = new or earlier
+        assert index is not None  # What is up to date has an index.
+        built.append(
+            BuiltVocabulary(
+                text.data,
+                encoding.vocab,
+                record,
+                index,
+                changed=new is not None,
+                kept=kept.get(text.data),
+                edited=tuple(earlier.edited_text(text.files)) if new and earlier else (),
+            )
         )
-        for text in texts
-    ]
+    return built
 
 
-def _has_vocabulary(data: Path, vocab: Vocabulary) -> bool:
-    path = DataFolder(data).vocab
-    return path.is_file() and path.read_bytes() == vocab.model_bytes
-
-
-def _is_up_to_date(
-    text: DataSetText,
-    vocab: Vocabulary,
-    recorded: dict[str, Any] | None,
-    origin: dict[str, Any] | None,
-    rule: NormalizationRule,
-    max_length: int,
-) -> bool:
-    if not _has_vocabulary(text.data, vocab) or not are_current(text.data, vocab, max_length, rule, text=text.files):
-        return False
-    index = read_index(text.data)
-    return is_same_training(index.vocabulary, recorded) and (origin is None or index.vocabulary_origin is not None)
+def _is_up_to_date(text: DataSetText, record: VocabularyRecord, encoding: Encoding) -> bool:
+    inputs = encoding.inputs(text.manifest, text.files)
+    return text.has_vocabulary(record) and text.index is not None and is_current(text.data, text.index, inputs)
 
 
 def _rule_of_data_set(folder: Path, vocab: Vocabulary) -> NormalizationRule:
     """The source rule of the data set in a folder; identity if it was not encoded with this vocabulary."""
-    try:
-        index = read_index(folder)
-    except DataError:
-        return "identity"
-    return index.source_normalization if index.vocab_fingerprint == vocab.fingerprint else "identity"
+    index = known_index(folder)
+    return index.source_normalization if index and index.vocab_fingerprint == vocab.fingerprint else "identity"
 
 
 def _chosen_size(texts: Sequence[DataSetText]) -> int:
@@ -265,34 +225,10 @@ def _chosen_size(texts: Sequence[DataSetText]) -> int:
     return chosen
 
 
-def _edited(text: DataSetText) -> tuple[str, ...]:
-    """Names of the files whose text has changed since the shards were encoded, if the shards recorded it."""
-    try:
-        index = read_index(text.data)
-    except DataError:
-        return ()
-    return tuple(differing_files(index.text or {}, text.files))
-
-
-def _trained_before(texts: Sequence[DataSetText], recorded: Mapping[str, Any]) -> Vocabulary | None:
-    """The vocabulary of one of the data sets if it was trained on the current text with these settings; else None."""
-    for text in texts:
-        try:
-            index, vocab = read_index(text.data), Vocabulary.load(DataFolder(text.data).vocab)
-        except (DataError, VocabularyError):
-            continue
-        is_same = is_same_training(index.vocabulary, recorded) and index.data_fingerprint == text.manifest.fingerprint
-        # Shards of earlier versions do not record their text.
-        is_same = is_same and (index.text is None or is_same_text(index.text, text.files))
-        if is_same and index.vocab_fingerprint == vocab.fingerprint:
-            return vocab
-    return None
-
-
-def _train(texts: Sequence[DataSetText], settings: VocabularySettings, temperature: float) -> TrainedVocabulary:
+def _train(texts: Sequence[DataSetText], settings: VocabularySettings, rule: NormalizationRule) -> TrainedVocabulary:
     return train_vocabulary(
-        lines_to_train_on(texts, settings.source_normalization, temperature),
-        size=settings.size,
+        lines_to_train_on(texts, rule, settings.sampling_temperature),
+        size=settings.size or _chosen_size(texts),
         model_type=settings.model_type,
         character_coverage=settings.character_coverage,
         normalization=settings.normalization,
@@ -307,7 +243,7 @@ def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
     was chosen is left out, unless a given vocabulary changes it.
     """
     text = DataSetText(built.data, read_manifest(built.data), {})
-    vocab, rule, trained_with = built.vocab, built.index.source_normalization, built.index.vocabulary
+    vocab, rule = built.vocab, built.index.source_normalization
     sides = [side for side in SIDES if vocab.of(side).is_normalizing or (side == "source" and rule != "identity")]
     source_rule = source_normalizer(rule)
     steps: dict[Side, Callable[[str], str]] = {
@@ -315,14 +251,14 @@ def normalization_changes(built: BuiltVocabulary) -> dict[Side, Changes]:
         "target": vocab.target.normalize,
     }
     found = {side: count_changes(training_lines(text, side, "identity", _COUNTED_LINES), steps[side]) for side in sides}
-    return {side: changes for side, changes in found.items() if changes.changed or trained_with is not None}
+    return {side: changes for side, changes in found.items() if changes.changed or not built.record.is_given}
 
 
 def size_warnings(built: Sequence[BuiltVocabulary]) -> list[str]:
     """A warning if the data sets' new vocabulary is too large for their text."""
     size = built[0].vocab.size
     found = sum(each.index.splits["train"].sides[side].pieces for each in built for side in SIDES)
-    if built[0].index.vocabulary is None or found >= _FEWEST_PER_PIECE * size:
+    if built[0].record.is_given or found >= _FEWEST_PER_PIECE * size:
         return []
     smaller = int(found / _FEWEST_PER_PIECE) // 100 * 100
     advice = f"Choose a smaller vocabulary, such as --size {smaller}, or add text." if smaller else "Add text."

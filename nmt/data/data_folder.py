@@ -20,6 +20,8 @@ class DataFolder:
     """The SentencePiece model."""
     pieces = Inside("vocab.txt")
     """The pieces of the vocabulary, one per line, for readers."""
+    vocab_record = Inside("vocab.json")
+    """What the vocabulary was trained on, and the checksums of its files."""
     shards = Inside("shards")
     """The folder of the encoded text."""
 

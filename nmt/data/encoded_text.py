@@ -43,7 +43,7 @@ def examine_text(data: Path, manifest: Manifest, splits: Iterable[str]) -> dict[
         if counts[0][1] != counts[1][1]:
             raise DataError(
                 f"{not_parallel(*counts)} Correct the file that was edited, or run the `nmt prepare-data` command of "
-                "this data set again, which restores both."
+                "this data set again with --force, which restores both."
             )
     return found
 
@@ -91,13 +91,3 @@ def changed_files(data: Path, encoded: Mapping[str, TextFile]) -> list[str]:
     A file is read only if its size or modification time has changed. A copy may differ in its time alone.
     """
     return [name for name in touched_files(data, encoded) if _read(data / name)[0].sha256 != encoded[name].sha256]
-
-
-def is_same_text(encoded: Mapping[str, TextFile] | None, text: Mapping[str, TextFile]) -> bool:
-    """Whether the encoded text is this text, by checksums only."""
-    return encoded is not None and differing_files(encoded, text) == [] and encoded.keys() == text.keys()
-
-
-def differing_files(encoded: Mapping[str, TextFile], text: Mapping[str, TextFile]) -> list[str]:
-    """Names of the files whose checksum differs from that of the encoded text."""
-    return [name for name, file in text.items() if name in encoded and encoded[name].sha256 != file.sha256]

@@ -1,4 +1,4 @@
-"""Encoding the pairs of a split: chunks of lines in, rows of ids and their statistics out, by several threads."""
+"""Encoding the text of a split: chunks of pairs in, rows of ids and their statistics out, by several threads."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.arrays import Rows
-from nmt.data.shards import SIDES, Side
+from nmt.data.shards import SIDES, Side, SideStatistics, SplitStatistics
 from nmt.data.vocab import Vocabulary
-from nmt.data.word_counts import count_words
+from nmt.languages import is_unspaced
 from nmt.sentences import sentences
 
 Item = TypeVar("Item")
@@ -23,6 +23,15 @@ Result = TypeVar("Result")
 
 Encode = Callable[[Sequence[str], Side, int], Rows]
 """Encodes the lines of one side of a chunk of pairs, given the side and the chunk's number."""
+# Lines with more sentences are counted as lines with this many.
+_MAX_SENTENCES = 20
+# All that separates words (nmt.text.words_of), but a space and a line end.
+_OTHER_SPACES = (
+    "\u1361",
+    *("\t", "\v", "\f", "\r", "\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\xa0", "\u1680"),
+    *map(chr, range(0x2000, 0x200B)),
+    *("\u2028", "\u2029", "\u202f", "\u205f", "\u3000"),
+)
 
 
 @dataclass(frozen=True)
@@ -36,27 +45,11 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class SideCounts:
-    """Statistics of one side of a chunk."""
-
-    words: int
-    pieces: int
-    unknown: int
-    byte_pieces: int
-    longest: int
-
-
-@dataclass(frozen=True)
 class EncodedChunk:
     """The encoded pairs of a chunk that go into the shards, and statistics of all its pairs."""
 
     rows: dict[Side, Rows]
-    counts: dict[Side, SideCounts]
-    pairs: int
-    too_long: int
-    empty: int
-    sentences: dict[Side, Counter[int]] = field(default_factory=dict)
-    """Numbers of lines by their number of sentences, in the pairs in which they are counted."""
+    statistics: SplitStatistics
 
 
 @dataclass(frozen=True)
@@ -85,17 +78,22 @@ class ChunkEncoder:
         is_short = lengths.max(axis=0) <= self.max_length
         is_full = (lengths.min(axis=0) > 0) | self.keeps_empty
         is_kept = is_short & is_full
-        return EncodedChunk(
-            {side: rows[side].chosen(is_kept) for side in SIDES},
-            {side: self._counts(texts[side], rows[side], side) for side in SIDES},
+        statistics = SplitStatistics(
             pairs=int(is_kept.sum()),
             too_long=int((~is_short).sum()),
             empty=int((is_short & ~is_full).sum()),
-            sentences=self._sentences(chunk.first, texts, is_kept),
+            sides={side: self._side(texts[side], rows[side], side) for side in SIDES},
         )
+        if self.counted_step:
+            places = np.arange(-chunk.first % self.counted_step, len(is_kept), self.counted_step)
+            counted = places[is_kept[places]].tolist()
+            for side in SIDES:
+                lines = [texts[side][place] for place in counted]
+                statistics.sides[side].sentences = _sentence_counts(lines, self.languages[side])
+        return EncodedChunk({side: rows[side].chosen(is_kept) for side in SIDES}, statistics)
 
-    def _counts(self, lines: list[str], rows: Rows, side: Side) -> SideCounts:
-        return SideCounts(
+    def _side(self, lines: list[str], rows: Rows, side: Side) -> SideStatistics:
+        return SideStatistics(
             words=count_words(lines, self.languages[side]),
             pieces=len(rows.values),
             unknown=int(np.count_nonzero(rows.values == Vocabulary.UNK)),
@@ -103,17 +101,27 @@ class ChunkEncoder:
             longest=int(rows.lengths.max(initial=0)),
         )
 
-    def _sentences(
-        self, first: int, texts: Mapping[Side, list[str]], is_kept: NDArray[np.bool_]
-    ) -> dict[Side, Counter[int]]:
-        if not self.counted_step:
-            return {}
-        places = np.arange(-first % self.counted_step, len(is_kept), self.counted_step)
-        counted = places[is_kept[places]].tolist()
-        return {
-            side: Counter(len(sentences(texts[side][place], self.languages[side])) for place in counted)
-            for side in SIDES
-        }
+
+def _sentence_counts(lines: Sequence[str], language: str) -> list[int]:
+    """Numbers of lines with 1, 2, 3 ... sentences; the last counts lines with ``_MAX_SENTENCES`` or more."""
+    counts = Counter(min(len(sentences(line, language)), _MAX_SENTENCES) for line in lines)
+    return [counts[number] for number in range(1, max(counts, default=0) + 1)]
+
+
+def count_words(lines: Sequence[str], language: str) -> int:
+    """The sum of :func:`nmt.text.sentence_length` over lines, by several threads at the same time.
+
+    The words are counted in the bytes of all lines, which takes a fifteenth of the time of splitting each line.
+    """
+    text = "\n".join([*lines, ""])
+    if is_unspaced(language):
+        return len("".join(text.split()))
+    for character in _OTHER_SPACES:
+        if character in text:
+            text = text.replace(character, " ")
+    codes = np.frombuffer(text.encode(), np.uint8)
+    is_space = (codes == ord(" ")) | (codes == ord("\n"))
+    return int(np.count_nonzero(is_space[1:] & ~is_space[:-1]))
 
 
 def chunks_of(pairs: Iterator[tuple[str, str]], size: int) -> Iterator[Chunk]:

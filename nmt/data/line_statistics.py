@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.sections import LengthRatio, LineStatistics, PieceCounts, SideLines
-from nmt.data.shards import SIDES, ParallelShards, ShardIndex, Side, SideStatistics, SplitStatistics, read_index
+from nmt.data.shards import ParallelShards, ShardIndex, Side, SideStatistics, SplitStatistics, read_index
 
 # More ratios change the percentiles by less than 0.01, and cost memory.
 _MAX_RATIOS = 1_000_000
@@ -27,7 +27,7 @@ def line_statistics(data: Sequence[Path], *, vocab: Path | None = None) -> LineS
         vocab: as for :meth:`ParallelShards.open`.
 
     Returns:
-        None if a version that did not count sentences wrote a data set's shards, or no data set has a pair.
+        None if no data set has a pair.
 
     Raises:
         DataError: a data set has no shards, or they are damaged.
@@ -36,23 +36,17 @@ def line_statistics(data: Sequence[Path], *, vocab: Path | None = None) -> LineS
     shards = [ParallelShards.open(folder, "train", vocab=vocab) for folder in data]
     if not any(map(len, shards)):
         return None
-    sides = {side: _side(side, indices, shards) for side in SIDES}
-    if sides["source"] is None or sides["target"] is None:
-        return None
     return LineStatistics(
         max_length=max(index.max_length for index in indices),
-        source=sides["source"],
-        target=sides["target"],
+        source=_side("source", indices, shards),
+        target=_side("target", indices, shards),
         target_per_source=_ratio(shards),
     )
 
 
-def _side(side: Side, indices: Sequence[ShardIndex], shards: Sequence[ParallelShards]) -> SideLines | None:
+def _side(side: Side, indices: Sequence[ShardIndex], shards: Sequence[ParallelShards]) -> SideLines:
     counts = [_sentences(index.splits["train"], side) for index in indices]
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
-        return None
-    sentences = tuple(round(sum(numbers)) for numbers in zip_longest(*known, fillvalue=0))
+    sentences = tuple(round(sum(numbers)) for numbers in zip_longest(*counts, fillvalue=0))
     return SideLines(
         sentences=sentences,
         pieces=_piece_counts([_lengths(part, side) for part in shards]),
@@ -64,11 +58,9 @@ def _byte_share(sides: Sequence[SideStatistics]) -> float:
     return round(sum(side.byte_pieces for side in sides) / max(1, sum(side.pieces for side in sides)), 7)
 
 
-def _sentences(train: SplitStatistics, side: Side) -> list[float] | None:
+def _sentences(train: SplitStatistics, side: Side) -> list[float]:
     """Numbers of lines with 1, 2, 3 ... sentences, scaled from the counted lines to all pairs."""
-    counts = train.sides[side].sentences
-    if counts is None:
-        return None
+    counts = train.sides[side].sentences or []
     scale = train.pairs / max(1, sum(counts))
     return [count * scale for count in counts]
 

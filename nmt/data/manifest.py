@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
@@ -13,9 +13,9 @@ from nmt.addresses import public_address
 from nmt.config import mistakes
 from nmt.config.documents import parse_json
 from nmt.data.data_folder import DataFolder
+from nmt.data.made import Made
 from nmt.errors import DataError
 from nmt.files import replacing
-from nmt.ownership import Kind
 
 _DATA_SETS = Path("data")
 """The folder of data sets, unless another is named."""
@@ -54,12 +54,12 @@ class CorpusRecord(Record):
     pairs: int
     skipped: int = 0
     """Units that have no text in one of the languages."""
-    source_words: int | None = None
-    """Words of the pairs, or characters for languages without spaces; None in data sets of earlier versions."""
-    target_words: int | None = None
+    source_words: int
+    """Words of the pairs, or characters for languages without spaces."""
+    target_words: int
     """As for the source."""
     filters: dict[str, FilterRecord] = {}
-    """What each filter found in the corpus; empty in data sets of earlier versions."""
+    """What each filter found in the corpus."""
 
 
 class FileRecord(Record):
@@ -91,6 +91,22 @@ class Manifest(Record):
     """Whether punctuation is normalised; ``nmt translate`` repeats it on the source."""
     fingerprint: str
     """Identifies the text: data sets with the same lines have the same fingerprint."""
+
+    @property
+    def made(self) -> Made:
+        """The inputs and outputs of the data set."""
+        unfetched = [source for source in self.sources if source.url is None]
+        outputs = {name: record.sha256 for name, record in self.files.items()}
+        return Made(data_set_inputs(self.recipe, unfetched), outputs)
+
+
+def data_set_inputs(recipe: Mapping[str, Any], unfetched: Sequence[SourceRecord]) -> dict[str, Any]:
+    """The inputs of a data set, as JSON: equal inputs give the same text.
+
+    Args:
+        unfetched: the files that were not downloaded: what downloads hold is laid down by the recipe.
+    """
+    return {"recipe": recipe, "sources": [record.model_dump() for record in unfetched]}
 
 
 def fingerprint(files: dict[str, FileRecord]) -> str:
@@ -126,10 +142,18 @@ def read_manifest(folder: Path) -> Manifest:
         # A folder is never replaced if it is not known to be a data set of this program.
         advice = (
             f"Run {command} again, with --force."
-            if DATA_SET.is_ours(folder)
+            if recorded(folder) is not None
             else f"Move {folder} away, then run {command} again."
         )
         raise DataError(f"{problem} {advice}") from None
+
+
+def known_manifest(folder: Path) -> Manifest | None:
+    """The manifest of a data set; None if there is none that this version can read."""
+    try:
+        return read_manifest(folder)
+    except DataError:
+        return None
 
 
 def _what_to_name(folder: Path) -> str:
@@ -159,35 +183,26 @@ def without_samples(manifest: Manifest) -> dict[str, Any]:
     return values
 
 
-def recorded_text(folder: Path) -> dict[str, str] | None:
-    """The sha256 of each text file of a data set, as recorded in its manifest, which may be of another version.
+class Recorded(NamedTuple):
+    """What a manifest says that may be of another version."""
 
-    Returns:
-        None if the folder holds no manifest of this program.
-    """
+    name: str
+    source_lang: str
+    target_lang: str
+    text: dict[str, str]
+    """The sha256 of each text file by its name."""
+
+
+def recorded(folder: Path) -> Recorded | None:
+    """Read what a manifest of any version says; None if the folder holds no manifest of this program."""
     try:
         manifest = parse_json(DataFolder(folder).manifest.read_bytes())
-        if not {"recipe", "source_lang", "target_lang", "fingerprint"} <= manifest.keys():
+        if not {"recipe", "fingerprint"} <= manifest.keys():
             return None
-        return {str(name): str(record["sha256"]) for name, record in manifest["files"].items()}
+        text = {str(name): str(record["sha256"]) for name, record in manifest["files"].items()}
+        return Recorded(str(manifest["name"]), str(manifest["source_lang"]), str(manifest["target_lang"]), text)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def recorded_name(folder: Path) -> tuple[str, str, str] | None:
-    """The name and the two languages of a data set, as recorded in its manifest, which may be of another version.
-
-    Returns:
-        None if the folder holds no manifest with these values.
-    """
-    try:
-        manifest = parse_json(DataFolder(folder).manifest.read_bytes())
-        return str(manifest["name"]), str(manifest["source_lang"]), str(manifest["target_lang"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-DATA_SET = Kind("a data set", lambda folder: recorded_text(folder) is not None, is_folder=True)
 
 
 def newest_data_set(root: Path = _DATA_SETS) -> Path:

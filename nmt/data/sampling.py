@@ -5,24 +5,24 @@ Encoding keeps a core busy, so another process encodes the next epoch while this
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nmt.data.arrays import Rows
+from nmt.data.encoded_text import TextFile
 from nmt.data.manifest import read_manifest
-from nmt.data.shard_writing import write_encoded
-from nmt.data.shards import SAMPLING_NAME, SIDES, ParallelShards, ShardIndex, Side, read_index
+from nmt.data.shard_writing import Encoding
+from nmt.data.shards import SHARDS, ParallelShards, Sampling, ShardIndex, read_folder_index, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError, NmtError
+from nmt.files import replacing_folder
 
 _POLL_SECONDS = 0.2
 _NICENESS = 10
@@ -45,39 +45,21 @@ def write_sampled_shards(
     Raises:
         DataError: the data set has no shards yet, or cannot be read.
     """
-
-    def encode(lines: Sequence[str], side: Side, chunk: int) -> Rows:
-        # The final 1 keeps it distinct from shorter seeds, such as that of the epoch's plan: NumPy pads seeds with 0.
-        seeds = [seed, epoch, SIDES.index(side), chunk, 1]
-        return Rows.of(vocab.of(side).encode_sampled(lines, dropout=dropout, seed=seeds))
-
-    index = read_index(data)
-    return write_encoded(
-        data,
-        folder,
-        vocab,
-        encode,
-        ["train"],
-        max_length=index.max_length,
-        source_normalization=index.source_normalization,
-        extra_files={SAMPLING_NAME: _settings_text(data, vocab, dropout, seed, epoch).encode()},
-    )
+    encoding, text = _encoding(data, vocab, Sampling(float(dropout), seed, epoch))
+    with replacing_folder(folder, SHARDS) as temporary:
+        return encoding.write(data, text, temporary)
 
 
-def _settings_text(data: Path, vocab: Vocabulary, dropout: float, seed: int, epoch: int) -> str:
-    """The inputs of sampled shards, as JSON. Existing shards are used only if their inputs are the same."""
-    index = read_index(data)
-    settings = {
-        "data_fingerprint": read_manifest(data).fingerprint,
-        "text": {name: file.sha256 for name, file in (index.text or {}).items()},
-        "vocab_fingerprint": vocab.fingerprint,
-        "max_length": index.max_length,
-        "source_normalization": index.source_normalization,
-        "dropout": float(dropout),
-        "seed": seed,
-        "epoch": epoch,
-    }
-    return json.dumps(settings, indent=2) + "\n"
+def _encoding(data: Path, vocab: Vocabulary, sampling: Sampling) -> tuple[Encoding, Mapping[str, TextFile]]:
+    """How the training text of a data set is encoded at random, and its files as the data set's own shards record them.
+
+    Raises:
+        DataError: the data set has no shards yet, or cannot be read.
+    """
+    index, manifest = read_index(data), read_manifest(data)
+    names = [f"train.{language}" for language in (manifest.source_lang, manifest.target_lang)]
+    encoding = Encoding(vocab, index.max_length, index.source_normalization, sampling=sampling)
+    return encoding, {name: index.text[name] for name in names}
 
 
 class SampledEpochs:
@@ -162,10 +144,11 @@ class SampledEpochs:
 
     def _exists(self, epoch: int) -> bool:
         try:
-            settings = (self._path(epoch) / SAMPLING_NAME).read_text("utf-8")
-        except OSError:
+            index = read_folder_index(self._path(epoch))
+        except DataError:
             return False
-        return settings == _settings_text(self._data, self._vocab, self._dropout, self._seed, epoch)
+        encoding, text = _encoding(self._data, self._vocab, Sampling(float(self._dropout), self._seed, epoch))
+        return index.as_json() == encoding.inputs(read_manifest(self._data), text).as_json()
 
     def _begin(self, epoch: int) -> None:
         if self._child is None and not self._exists(epoch):

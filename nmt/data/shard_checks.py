@@ -6,23 +6,17 @@ offsets reveal the first two at no cost. Zeros are detected because id 0 is padd
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.hashing import sha256_of
-
 # The smallest id of a piece: 0 is padding.
 _FIRST_ID = 1
 _SAMPLED_BLOCKS = 64
 _BLOCK = 2_048
 """Tokens per sampled block: one or two pages of 4 kB."""
-_SCANNED = 1 << 22
-"""Tokens per step when all tokens are checked."""
 
 
 class Damage(Exception):  # noqa: N818
@@ -70,7 +64,7 @@ def check_lengths(path: Path, offsets: NDArray[np.int64], max_length: int) -> No
         raise Damage(f"{path}: is damaged: a sentence has {longest:,} pieces; the maximum is {max_length:,}.")
 
 
-def check_sample(path: Path, tokens: NDArray[Any], vocab_size: int | None) -> None:
+def check_sample(path: Path, tokens: NDArray[Any], vocab_size: int) -> None:
     """Check evenly spread blocks of tokens, including the first and the last: at most 512 kB of a file.
 
     Raises:
@@ -81,11 +75,11 @@ def check_sample(path: Path, tokens: NDArray[Any], vocab_size: int | None) -> No
         check_tokens(path, tokens[start : start + _BLOCK], vocab_size)
 
 
-def check_tokens(path: Path, tokens: NDArray[Any], vocab_size: int | None) -> None:
+def check_tokens(path: Path, tokens: NDArray[Any], vocab_size: int) -> None:
     """Check that tokens are ids of pieces.
 
     Args:
-        vocab_size: every id must be smaller; None if unknown.
+        vocab_size: every id must be smaller.
 
     Raises:
         Damage: a token is not the id of a piece.
@@ -94,43 +88,5 @@ def check_tokens(path: Path, tokens: NDArray[Any], vocab_size: int | None) -> No
         return
     if tokens.min() < _FIRST_ID:
         raise Damage(f"{path}: is damaged: it holds the id 0, which is padding.")
-    if vocab_size is not None and (largest := int(tokens.max())) >= vocab_size:
+    if (largest := int(tokens.max())) >= vocab_size:
         raise Damage(f"{path}: is damaged: it holds the id {largest:,}, but the vocabulary has {vocab_size:,} pieces.")
-
-
-def checksums(folder: Path) -> dict[str, str]:
-    """The sha256 of every file in a folder, by name."""
-    return {path.name: _sha256(path) for path in sorted(folder.iterdir())}
-
-
-def check_content(
-    folder: Path, splits: Iterable[str], recorded: Mapping[str, str] | None, dtype: str, vocab_size: int
-) -> None:
-    """Check all bytes of the shards of some splits.
-
-    Args:
-        recorded: the checksum of each file; if None, every token is checked instead.
-
-    Raises:
-        Damage: a file cannot be read, or has changed since it was written.
-    """
-    for split, side in itertools.product(splits, ("source", "target")):
-        if recorded is None:
-            _check_all_tokens(folder / file_names(split, side)[0], np.dtype(dtype), vocab_size)
-            continue
-        for name in file_names(split, side):
-            if _sha256(folder / name) != recorded.get(name):
-                raise Damage(f"{folder / name}: is damaged: its sha256 differs from the one in the index.")
-
-
-def _check_all_tokens(path: Path, dtype: np.dtype[Any], vocab_size: int) -> None:
-    tokens = mapped(path, dtype, path.stat().st_size // dtype.itemsize)
-    for start in range(0, len(tokens), _SCANNED):
-        check_tokens(path, tokens[start : start + _SCANNED], vocab_size)
-
-
-def _sha256(path: Path) -> str:
-    try:
-        return sha256_of(path)
-    except OSError as error:
-        raise Damage(f"{path}: cannot be read ({error.strerror}).") from None

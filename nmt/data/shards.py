@@ -10,36 +10,35 @@ checks its own tokens; ``nmt build-vocab`` reads every file before it reports sh
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
-from nmt.config import first_mistake
 from nmt.data.arrays import Indices, gather_rows
 from nmt.data.data_folder import DataFolder
-from nmt.data.encoded_text import TextFile, examine_text, is_same_text
-from nmt.data.manifest import read_manifest
-from nmt.data.shard_checks import Damage, check_content, check_lengths, check_sample, check_tokens, file_names, mapped
-from nmt.data.vocab import Vocabulary
+from nmt.data.encoded_text import TextFile
+from nmt.data.made import Made, read_record
+from nmt.data.manifest import Manifest
+from nmt.data.shard_checks import Damage, check_lengths, check_sample, check_tokens, file_names, mapped
 from nmt.errors import DataError
 from nmt.ownership import Kind
 from nmt.text import NormalizationRule
 
 INDEX_NAME = "index.json"
-SAMPLING_NAME = "sampled.json"
-"""The file beside sampled shards of one epoch that records their inputs."""
 Side = Literal["source", "target"]
 SIDES: tuple[Side, ...] = get_args(Side)
 ENCODED_SPLITS = ("train", "valid")
 """The splits that a data set's shards hold; test sets are read as text."""
-VERSION = 1
+VERSION = 2
 
 _LARGEST = 2**62
+_REMOVE = "Remove the folder, so that it is made again."
 
 _Count = Annotated[int, Field(ge=0, le=_LARGEST)]
 
@@ -61,12 +60,7 @@ def _is_our_shards(folder: Path) -> bool:
     return isinstance(index, dict) and "vocab_fingerprint" in index
 
 
-SHARDS = Kind(
-    "shards",
-    _is_our_shards,
-    is_folder=True,
-    holds=(INDEX_NAME, "*.tokens", "*.offsets", SAMPLING_NAME),
-)
+SHARDS = Kind("shards", _is_our_shards, is_folder=True, holds=(INDEX_NAME, "*.tokens", "*.offsets"))
 
 
 @dataclass
@@ -83,6 +77,16 @@ class SideStatistics:
     byte_pieces: _Count = 0
     """Number of pieces that are single bytes."""
 
+    def add(self, other: SideStatistics) -> None:
+        """Add the statistics of further pairs."""
+        self.words += other.words
+        self.pieces += other.pieces
+        self.unknown += other.unknown
+        self.byte_pieces += other.byte_pieces
+        self.longest = max(self.longest, other.longest)
+        if self.sentences is not None:
+            self.sentences = [sum(counts) for counts in zip_longest(self.sentences, other.sentences or [], fillvalue=0)]
+
 
 @dataclass
 class SplitStatistics:
@@ -95,29 +99,72 @@ class SplitStatistics:
     """Pairs that were left out because a side has no pieces."""
     sides: dict[Side, SideStatistics] = field(default_factory=lambda: {side: SideStatistics() for side in SIDES})
 
+    def add(self, other: SplitStatistics) -> None:
+        """Add the statistics of further pairs."""
+        self.pairs += other.pairs
+        self.too_long += other.too_long
+        self.empty += other.empty
+        for side in SIDES:
+            self.sides[side].add(other.sides[side])
+
 
 @dataclass(frozen=True)
-class ShardIndex:
-    """The content of ``index.json``."""
+class Sampling:
+    """How the training text was segmented at random, for one epoch."""
+
+    dropout: float
+    """As in :meth:`nmt.data.vocab.Vocabulary.encode_sampled`."""
+    seed: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class ShardInputs:
+    """What shards are made from: equal inputs give the same shards."""
 
     version: int
     vocab_fingerprint: str
     data_fingerprint: str
     max_length: Annotated[int, Field(ge=1, le=_LARGEST)]
-    dtype: Literal["uint16", "uint32"]
-    splits: dict[str, SplitStatistics]
-    source_normalization: NormalizationRule = "identity"
+    source_normalization: NormalizationRule
     """The rule that is applied to source text before it is encoded."""
-    vocabulary: dict[str, Any] | None = None
-    """The settings that the vocabulary was trained with; None if it was not trained on this data set."""
-    vocab_size: Annotated[int, Field(ge=1, le=1 << 32)] | None = None
-    """The number of pieces; every id is smaller. None in shards of earlier versions."""
-    checksums: dict[str, str] | None = None
-    """The sha256 of every other file in the folder; None in shards of earlier versions."""
-    text: dict[str, TextFile] | None = None
-    """The encoded files by name; None in shards of earlier versions and in sampled shards."""
-    vocabulary_origin: dict[str, Any] | None = None
-    """The lineage of the data set that a given vocabulary was trained on; None if unknown or trained here."""
+    text: dict[str, TextFile]
+    """The encoded files by name."""
+    sampling: Sampling | None
+    """None for the shards of a data set."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The inputs as JSON, where a file of text is its sha256."""
+        values = {each.name: getattr(self, each.name) for each in fields(ShardInputs)}
+        text = {name: file.sha256 for name, file in self.text.items()}
+        return values | {"text": text, "sampling": self.sampling and asdict(self.sampling)}
+
+
+@dataclass(frozen=True)
+class ShardIndex(ShardInputs):
+    """The content of ``index.json``: the record of the inputs and outputs of shards."""
+
+    dtype: Literal["uint16", "uint32"]
+    vocab_size: Annotated[int, Field(ge=1, le=1 << 32)]
+    """The number of pieces; every id is smaller."""
+    splits: dict[str, SplitStatistics]
+    checksums: dict[str, str]
+    """The sha256 of every other file in the folder."""
+
+    @property
+    def made(self) -> Made:
+        """The inputs and outputs of the shards."""
+        return Made(self.as_json(), self.checksums)
+
+    def is_of(self, manifest: Manifest) -> bool:
+        """Whether the shards were made from the text of a data set as it was prepared."""
+        return self.data_fingerprint == manifest.fingerprint and all(
+            name in manifest.files and manifest.files[name].sha256 == file.sha256 for name, file in self.text.items()
+        )
+
+    def edited_text(self, text: Mapping[str, TextFile]) -> list[str]:
+        """Names of the files whose present text is not the encoded one."""
+        return [name for name, file in text.items() if name in self.text and self.text[name].sha256 != file.sha256]
 
 
 _INDEX = TypeAdapter(ShardIndex)
@@ -125,10 +172,7 @@ _INDEX = TypeAdapter(ShardIndex)
 
 def index_text(index: ShardIndex) -> str:
     """The content of ``index.json``."""
-    values = asdict(index)
-    if index.vocabulary_origin is None:
-        del values["vocabulary_origin"]
-    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(asdict(index), indent=2, ensure_ascii=False) + "\n"
 
 
 class PairSource(Protocol):
@@ -189,7 +233,7 @@ class ParallelShards:
             DataError: there are no shards, or they are damaged.
         """
         index = read_index(data, vocab=vocab)
-        return cls._open(DataFolder(data).shards, index, split, f"Run {build_command(data, vocab)} again.")
+        return cls.of(DataFolder(data).shards, index, split, f"Run {build_command(data, vocab)} again.")
 
     @classmethod
     def open_folder(cls, folder: Path, split: str) -> ParallelShards:
@@ -198,15 +242,18 @@ class ParallelShards:
         Raises:
             DataError: there are no shards, or they are damaged.
         """
-        remedy = "Remove the folder, so that it is made again."
-        try:
-            index = _read_index(folder, remedy)
-        except FileNotFoundError:
-            raise DataError(f"{folder}: holds no shards (no {INDEX_NAME}).") from None
-        return cls._open(folder, index, split, remedy)
+        return cls.of(folder, read_folder_index(folder), split, _REMOVE)
 
     @classmethod
-    def _open(cls, folder: Path, index: ShardIndex, split: str, remedy: str) -> ParallelShards:
+    def of(cls, folder: Path, index: ShardIndex, split: str, remedy: str = "") -> ParallelShards:
+        """Map a split of the shards in a folder, whose index has been read.
+
+        Args:
+            remedy: how to make the shards again, for errors.
+
+        Raises:
+            DataError: the shards are damaged.
+        """
         if split not in index.splits:
             raise DataError(f"{folder / INDEX_NAME}: is damaged: it names no split {split}. {remedy}")
         pairs = index.splits[split].pairs
@@ -270,67 +317,46 @@ def read_index(data: Path, *, vocab: Path | None = None) -> ShardIndex:
         raise DataError(f"{data}: has no shards yet. Run {build_command(data, vocab)} first.") from None
 
 
+def known_index(data: Path) -> ShardIndex | None:
+    """The index of a data set's shards; None if there is none that this version can read."""
+    try:
+        return read_index(data)
+    except DataError:
+        return None
+
+
+def read_folder_index(folder: Path) -> ShardIndex:
+    """Read the index of shards in any folder.
+
+    Raises:
+        DataError: there are no shards, or they are damaged or of another version.
+    """
+    try:
+        return _read_index(folder, _REMOVE)
+    except FileNotFoundError:
+        raise DataError(f"{folder}: holds no shards (no {INDEX_NAME}).") from None
+
+
 def _read_index(folder: Path, remedy: str) -> ShardIndex:
     path = folder / INDEX_NAME
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}). {remedy}") from None
-    try:
-        index = _INDEX.validate_json(content, strict=True)
-    except ValidationError as error:
-        raise DataError(
-            f"{path}: is {_other_version(content) or f'damaged: {first_mistake(error)}'}. {remedy}"
-        ) from None
-    if index.version != VERSION:
-        raise DataError(f"{path}: is of version {index.version}, not {VERSION}. {remedy}")
+    index = read_record(path, _INDEX, VERSION, remedy)
     if any(set(split.sides) != set(SIDES) for split in index.splits.values()):
         raise DataError(f"{path}: is damaged: a split has other sides than {' and '.join(SIDES)}. {remedy}")
+    if set(index.checksums) != set(_names(index.splits)):
+        raise DataError(f"{path}: is damaged: it lists other files than those of its splits. {remedy}")
     return index
 
 
-def _other_version(content: bytes) -> str | None:
-    """A phrase that names the version of an index if it is another one; else None."""
+def _names(splits: Iterable[str]) -> list[str]:
+    return [name for split in splits for side in SIDES for name in file_names(split, side)]
+
+
+def is_current(data: Path, index: ShardIndex, inputs: ShardInputs) -> bool:
+    """Whether a data set's shards are undamaged and were made from these inputs. All their bytes are read."""
+    folder = DataFolder(data).shards
     try:
-        values = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    version = values.get("version") if isinstance(values, dict) else None
-    return f"of version {version}, not {VERSION}" if isinstance(version, int) and version != VERSION else None
-
-
-def are_current(
-    data: Path,
-    vocab: Vocabulary,
-    max_length: int,
-    source_normalization: NormalizationRule = "identity",
-    *,
-    text: Mapping[str, TextFile] | None = None,
-) -> bool:
-    """Whether a data set's shards are undamaged and were made from its current text with these settings.
-
-    All their bytes are read. Shards of versions that did not count sentences or did not record their text can be
-    trained on, but are not current.
-
-    Args:
-        text: the state of the current text, if it has been read already.
-    """
-    try:
-        index = read_index(data)
         for split in ENCODED_SPLITS:
-            ParallelShards.open(data, split)
-        if any(side.sentences is None for side in index.splits["train"].sides.values()):
-            return False
-        manifest = read_manifest(data)
-        expected = (vocab.fingerprint, manifest.fingerprint, max_length, source_normalization)
-        found = (index.vocab_fingerprint, index.data_fingerprint, index.max_length, index.source_normalization)
-        if found != expected:
-            return False
-        if not is_same_text(index.text, text or examine_text(data, manifest, ENCODED_SPLITS)):
-            return False
-        check_content(DataFolder(data).shards, ENCODED_SPLITS, index.checksums, index.dtype, vocab.larger_size)
-    except (DataError, Damage):
+            ParallelShards.of(folder, index, split)
+    except DataError:
         return False
-    return True
+    return index.made.is_current(folder, inputs.as_json())

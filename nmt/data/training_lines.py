@@ -1,12 +1,17 @@
-"""The lines that a vocabulary is trained on: of one data set, or of several, sampled by language."""
+"""The lines that a vocabulary is trained on: of one data set, or of several, sampled by language.
+
+Small languages get their share of a joint vocabulary: that of a language is proportional to (its share of the
+lines)^(1/T) for a temperature T. 1 keeps the shares of the lines, higher temperatures bring them closer together.
+Arivazhagan et al. (2019, arXiv 1907.05019) take T = 5; the exponent 0.3 of XLM-R (Conneau et al. 2020, arXiv
+1911.02116) is T = 3.3.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from nmt.data.language_sampling import resampled, sample_sizes
 from nmt.data.shards import SIDES, Side
 from nmt.data.vocab import sample
 from nmt.data.vocab_record import DataSetText
@@ -38,6 +43,29 @@ def training_lines(text: DataSetText, side: Side, rule: NormalizationRule, limit
 def language_samples(texts: Sequence[DataSetText], temperature: float) -> dict[str, int]:
     """How many lines of each language a joint vocabulary is trained on; a language in several data sets counts once."""
     return sample_sizes(_lines_by_language(texts), temperature, len(SIDES) * SAMPLE_LINES)
+
+
+def sample_sizes(lines: Mapping[str, int], temperature: float, limit: int) -> dict[str, int]:
+    """How many lines of each language to train on: together about as many as there are, at most about ``limit``.
+
+    A language may get more lines than it has: then its lines are repeated.
+
+    Args:
+        lines: the number of lines of each language.
+    """
+    total = sum(lines.values())
+    weights = {language: (count / max(total, 1)) ** (1 / temperature) for language, count in lines.items() if count}
+    return {
+        language: max(1, round(min(total, limit) * weights[language] / sum(weights.values()))) if count else 0
+        for language, count in lines.items()
+    }
+
+
+def resampled(lines: Iterable[str], count: int, wanted: int) -> Iterator[str]:
+    """Yield ``wanted`` of ``count`` lines, evenly spread; if more are wanted, each line that often, or once more."""
+    for number, line in enumerate(lines):
+        for _ in range((number + 1) * wanted // count - number * wanted // count):
+            yield line
 
 
 def _lines_by_language(texts: Sequence[DataSetText]) -> dict[str, int]:

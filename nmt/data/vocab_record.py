@@ -1,44 +1,76 @@
-"""What a vocabulary was trained on, and how: recorded in the index of shards, compared before training again."""
+"""``vocab.json``: what a data set's vocabulary was trained on, and the checksums of its files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from nmt.data.data_folder import DataFolder
 from nmt.data.encoded_text import TextFile
+from nmt.data.made import Made, digest_of, read_record
 from nmt.data.manifest import Manifest, without_samples
-from nmt.data.shards import SIDES, Side
-from nmt.data.vocab import ModelType
+from nmt.data.shards import SIDES, ShardIndex, Side, build_command
+from nmt.data.vocab import ModelType, Vocabulary
+from nmt.errors import DataError, VocabularyError
+from nmt.files import free_name, linked_copy, replacing
+from nmt.ownership import Kind
 from nmt.text import NormalizationRule
 
 JOINT = "trained_on"
 TEMPERATURE = "sampling_temperature"
-"""Names in the record of a joint vocabulary, beside the settings."""
+"""Names in the lineage of a joint vocabulary, beside the settings."""
+_TEMPERATURES = 1.0, 100.0
+_VERSION = 1
 
 
 @dataclass(frozen=True)
 class VocabularySettings:
-    """The settings of a vocabulary; on the same text, the same settings give the same vocabulary."""
+    """How a vocabulary is trained; on the same text, the same settings give the same vocabulary."""
 
-    size: int
-    model_type: ModelType
-    character_coverage: float
-    normalization: NormalizationRule
-    source_normalization: NormalizationRule
-    byte_fallback: bool | None
+    size: int | None = None
+    """Number of pieces. By default the recipe's, if there is one data set, or chosen by the size of the corpora."""
+    model_type: ModelType = "bpe"
+    character_coverage: float = 1.0
+    normalization: NormalizationRule = "identity"
+    """The vocabulary's own rule, which changes both sides."""
+    source_normalization: NormalizationRule | None = None
+    """The rule for source text, here and in translation. By default none, or that of a given vocabulary's data set."""
+    byte_fallback: bool | None = None
+    """See :func:`nmt.data.vocab.train_vocabulary`."""
+    sampling_temperature: float = 5.0
+    """Balances the languages of several data sets (:mod:`nmt.data.training_lines`)."""
+
+    def __post_init__(self) -> None:
+        """Check the temperature.
+
+        Raises:
+            VocabularyError: it is not from 1 to 100.
+        """
+        low, high = _TEMPERATURES
+        if not low <= self.sampling_temperature <= high:
+            raise VocabularyError(
+                f"the sampling temperature is {self.sampling_temperature:g}: give a number from {low:g} (by size) to "
+                f"{high:g} (nearly equal)."
+            )
 
 
 @dataclass(frozen=True)
 class DataSetText:
-    """A data set's text, as it is now."""
+    """A data set as it is now: its text, and what was made from it."""
 
     data: Path
     manifest: Manifest
     files: Mapping[str, TextFile]
     """The state of the encoded files, by name."""
+    record: VocabularyRecord | None = None
+    """That of its vocabulary; None if there is none that can be read."""
+    index: ShardIndex | None = None
+    """That of its shards; None if there is none that can be read."""
 
     def language(self, side: Side) -> str:
         """The language of a side."""
@@ -52,46 +84,182 @@ class DataSetText:
         """The number of lines of that file when it was prepared."""
         return self.manifest.files[self.train(side).name].lines
 
-
-def recorded_training(settings: VocabularySettings, texts: Sequence[DataSetText], temperature: float) -> dict[str, Any]:
-    """The record of a vocabulary's training: its settings; of a joint one also the temperature and the data sets.
-
-    A data set is recorded by its manifest, so that each of several data sets knows how to make the others again.
-    """
-    record = asdict(settings)
-    if len(texts) > 1:
-        record[TEMPERATURE] = float(temperature)
-        record[JOINT] = [
-            {
-                "manifest": without_samples(text.manifest),
-                "sha256": {text.train(side).name: text.files[text.train(side).name].sha256 for side in SIDES},
-            }
-            for text in texts
-        ]
-    return record
+    def has_vocabulary(self, wanted: VocabularyRecord) -> bool:
+        """Whether its vocabulary was made as another record says, and is the one of that record if it names files."""
+        record = self.record
+        return (
+            record is not None
+            and record.made.is_current(self.data, wanted.made.inputs)
+            and wanted.files in ({}, record.files)
+            and (wanted.origin is None or record.origin is not None)
+        )
 
 
-def is_same_training(recorded: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    """Whether two records are of the same training: the same settings, on the same text in the same order."""
-    return bool(_essence(recorded) == _essence(other))
+@dataclass(frozen=True)
+class TrainingText:
+    """The training text of a data set that a vocabulary was trained on."""
+
+    name: str
+    source_lang: str
+    target_lang: str
+    fingerprint: str
+    """Of the whole data set."""
+    sha256: dict[str, str]
+    """The checksum of each file by name."""
+
+    @staticmethod
+    def of(text: DataSetText) -> TrainingText:
+        """The training text of a data set as it is now."""
+        manifest, names = text.manifest, [text.train(side).name for side in SIDES]
+        return TrainingText(
+            manifest.name,
+            manifest.source_lang,
+            manifest.target_lang,
+            manifest.fingerprint,
+            {name: text.files[name].sha256 for name in names},
+        )
 
 
-def joint_entries(record: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """The data sets in the record of a joint vocabulary; none in that of another, or in a damaged one."""
-    entries = (record or {}).get(JOINT)
+@dataclass(frozen=True)
+class VocabularyRecord:
+    """The content of ``vocab.json``: the inputs and outputs of a vocabulary."""
+
+    version: int
+    settings: dict[str, Any] | None
+    """How it was trained; None if it was given."""
+    text: list[TrainingText]
+    """What it was trained on; empty if it was given."""
+    files: dict[str, str] = field(default_factory=dict)
+    """The sha256 of each of its files."""
+    manifests: list[dict[str, Any]] = field(default_factory=list)
+    """The manifests of several data sets that it was trained on, in the order of ``text``: so each of them knows how to
+    make the others again."""
+    origin: dict[str, Any] | None = None
+    """The lineage of the data set that a given vocabulary was trained on; None if unknown or trained here."""
+    replaced: list[str] = field(default_factory=list)
+    """The sha256 of the files that these replaced: an interrupted process may have left them in place."""
+
+    @staticmethod
+    def of_training(settings: VocabularySettings, texts: Sequence[DataSetText]) -> VocabularyRecord:
+        """The record of a vocabulary that is trained on data sets, without its files."""
+        values = asdict(settings)
+        if len(texts) == 1:
+            del values[TEMPERATURE]
+        manifests = [without_samples(text.manifest) for text in texts] if len(texts) > 1 else []
+        return VocabularyRecord(_VERSION, values, list(map(TrainingText.of, texts)), manifests=manifests)
+
+    @staticmethod
+    def of_given(origin: dict[str, Any] | None) -> VocabularyRecord:
+        """The record of a vocabulary that is given, without its files."""
+        return VocabularyRecord(_VERSION, None, [], origin=origin)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it was given, not trained on the data set."""
+        return self.settings is None
+
+    @property
+    def made(self) -> Made:
+        """The inputs and outputs of the vocabulary."""
+        return Made({"settings": self.settings, "text": [asdict(text) for text in self.text]}, self.files)
+
+    @property
+    def trained_with(self) -> dict[str, Any] | None:
+        """Settings and text of the training, for the lineage; None if the vocabulary was given."""
+        if self.settings is None or not self.manifests:
+            return self.settings
+        parts = zip(self.manifests, self.text, strict=True)
+        return {**self.settings, JOINT: [{"manifest": manifest, "sha256": text.sha256} for manifest, text in parts]}
+
+    def is_of(self, manifest: Manifest) -> bool:
+        """Whether it was trained on the text of a data set as it was prepared."""
+        return any(
+            text.fingerprint == manifest.fingerprint
+            and all(name in manifest.files and manifest.files[name].sha256 == sha for name, sha in text.sha256.items())
+            for text in self.text
+        )
+
+
+_RECORD = TypeAdapter(VocabularyRecord)
+
+
+def joint_entries(trained_with: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The data sets in the lineage of a joint vocabulary; none in that of another, or in a damaged one."""
+    entries = (trained_with or {}).get(JOINT)
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def _essence(record: Mapping[str, Any] | None) -> Any:
-    """A record without those parts of manifests that do not change the text."""
-    if record is None or JOINT not in record:
-        return record
+def read_vocabulary_record(data: Path) -> VocabularyRecord:
+    """Read the record of a data set's vocabulary.
+
+    Raises:
+        DataError: there is none, or it is damaged or of another version.
+    """
+    remedy = f"Run {build_command(data)} again."
+    try:
+        record = read_record(DataFolder(data).vocab_record, _RECORD, _VERSION, remedy)
+    except FileNotFoundError:
+        raise DataError(f"{data}: has no vocabulary yet. Run {build_command(data)} first.") from None
+    if record.manifests and len(record.manifests) != len(record.text):
+        raise DataError(f"{DataFolder(data).vocab_record}: is damaged: it has not one manifest per text. {remedy}")
+    return record
+
+
+def known_record(data: Path) -> VocabularyRecord | None:
+    """The record of a data set's vocabulary; None if there is none that this version can read."""
+    try:
+        return read_vocabulary_record(data)
+    except DataError:
+        return None
+
+
+def vocabulary_files(vocab: Vocabulary) -> dict[str, bytes]:
+    """The files of a vocabulary in a data set's folder: their contents by name."""
+    pieces = "".join(f"{piece}\n" for piece in vocab.pieces(range(vocab.size)))
+    return {"vocab.txt": pieces.encode(), "vocab.model": vocab.model_bytes}
+
+
+def vocabulary_kinds(data: Path) -> dict[Path, Kind]:
+    """The files of a data set's vocabulary, each with its kind: our own are listed in the record."""
+    folder, record = DataFolder(data), known_record(data)
+    ours = {*record.files.values(), *record.replaced} if record else set()
+
+    def is_ours(path: Path) -> bool:
+        return digest_of(path) in ours
+
     return {
-        **record,
-        JOINT: [(_text_of(entry.get("manifest")), entry.get("sha256")) for entry in joint_entries(record)],
+        folder.vocab: Kind("a vocabulary", is_ours),
+        folder.pieces: Kind("a list of pieces", is_ours),
+        folder.vocab_record: Kind("the record of a vocabulary", lambda path: record is not None),
     }
 
 
-def _text_of(manifest: Any) -> Any:
-    names = ("name", "source_lang", "target_lang", "fingerprint")
-    return [manifest.get(name) for name in names] if isinstance(manifest, dict) else None
+def keep_given_vocabulary(data: Path, vocab: Vocabulary) -> Path | None:
+    """Keep a data set's vocabulary as ``vocab.model.before`` if it was given and is about to be replaced by another.
+
+    Returns:
+        The new path; None if there is no such vocabulary.
+    """
+    model, record = DataFolder(data).vocab, known_record(data)
+    if record is None or not record.is_given or digest_of(model) in (None, vocab.fingerprint):
+        return None
+    kept = free_name(model.with_name(f"{model.name}.before"))
+    linked_copy(model, kept)
+    return kept
+
+
+def save_vocabulary(data: Path, vocab: Vocabulary, record: VocabularyRecord) -> None:
+    """Replace a data set's vocabulary and its record.
+
+    Raises:
+        WriteError: the system refused to write.
+    """
+    files = vocabulary_files(vocab)
+    replaced = [digest for name in files if (digest := digest_of(data / name)) is not None]
+    # The record is written first, so that a file of ours is listed at every moment.
+    with replacing(DataFolder(data).vocab_record) as stream:
+        values = asdict(replace(record, replaced=replaced))
+        stream.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+    for name, content in files.items():
+        with replacing(data / name) as stream:
+            stream.write(content)

@@ -16,6 +16,7 @@ from nmt.bench.training_speed import bench_train
 from nmt.bench.translating_speed import bench_translate, our_settings, save_random_bundle
 from nmt.config import Config, load_preset, parse_config
 from nmt.data.build import build_vocabulary
+from nmt.data.vocab_record import VocabularySettings
 from nmt.device import Hardware, choose_hardware
 from nmt.doctor.rates import BEAM, ProductRate
 from nmt.model.transformer import Transformer
@@ -64,7 +65,7 @@ class TranslatingSpeed:
 def text_to_train_on(folder: Path) -> Path:
     """Make a data set of generated pairs with its vocabulary and shards."""
     data = generate_pairs(folder, _PAIRS)
-    build_vocabulary(data, size=_VOCAB_SIZE)
+    build_vocabulary([data], VocabularySettings(size=_VOCAB_SIZE))
     return data
 
 

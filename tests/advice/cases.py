@@ -343,7 +343,10 @@ CASES = [
         add_rare_character, fixed="train.en changed after the text was encoded",
     ),
     *(
-        Case(command, REMAKE, ("data/encoded_text.py: nmt prepare-data",), add_line, fixed="must be parallel")
+        Case(
+            command, f"{REMAKE} --force", ("data/encoded_text.py: --force", "data/encoded_text.py: nmt prepare-data"),
+            add_line, fixed="must be parallel",
+        )
         for command in (f"{TRAIN} --out runs/new", "build-vocab --data data/a")
     ),
     Case(
@@ -515,9 +518,7 @@ CASES = [
         for then in (f"{OWN} --out data/c", f"{OWN} --out data/a --force")
     ),
     Case("build-vocab data/a --size 40", "build-vocab --data data/a --size 40", ("cli/app.py: --data",)),
-    Case(
-        f"{OWN} --out taken/data", f"{OWN} --out free/data", ("corpora/prepare.py: --out",), write("taken", ""),
-    ),
+    Case(REMAKE, f"{REMAKE} --force", ("data/data_set.py: --force",), add_line, fixed="train.en was edited"),
     # Models
     Case(
         "report", "report kept", ("checkpoint/run_folder.py: nmt train",),

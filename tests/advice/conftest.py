@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from nmt.cli.app import app
-from nmt.data.build import build_vocabulary
 from tests.convert.unexamined import examine_nothing
+from tests.data.one_data_set import build_vocabulary
 from tests.doctor.conftest import measure_nothing
 from tests.training.conftest import SETTINGS, complete, make_data_set
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nmt.data.build import build_vocabulary
 from nmt.data.model_file import with_target_model
 from nmt.data.vocab import train_vocabulary
+from tests.data.one_data_set import build_vocabulary
 from tests.training.conftest import make_data_set
 
 

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from nmt.cli.app import app
 from nmt.config import option_layer, setting_layer
 from nmt.convert.given import Given
+from nmt.data.vocab_record import VocabularySettings
 from nmt.errors import DataError
 from nmt.evaluation.metrics import Score
 from nmt.option_fields import option_fields
@@ -160,26 +161,31 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "build-vocab --data a --data b --size 77 --model-type unigram --character-coverage 0.985 --normalization nfkc "
         "--source-normalization nmt_nfkc --byte-fallback --sampling-temperature 3 --max-length 99 --workers 6",
         {},
-        "nmt.data.build.build_joint_vocabulary",
+        "nmt.data.build.build_vocabulary",
         {
-            "build_joint_vocabulary.data": [Path("a"), Path("b")],
-            "build_joint_vocabulary.size": 77,
-            "build_joint_vocabulary.model_type": "unigram",
-            "build_joint_vocabulary.existing": None,
-            "build_joint_vocabulary.character_coverage": 0.985,
-            "build_joint_vocabulary.normalization": "nfkc",
-            "build_joint_vocabulary.source_normalization": "nmt_nfkc",
-            "build_joint_vocabulary.byte_fallback": True,
-            "build_joint_vocabulary.sampling_temperature": 3.0,
-            "build_joint_vocabulary.max_length": 99,
-            "build_joint_vocabulary.threads": 6,
+            "build_vocabulary.data": [Path("a"), Path("b")],
+            "build_vocabulary.settings": VocabularySettings(
+                size=77,
+                model_type="unigram",
+                character_coverage=0.985,
+                normalization="nfkc",
+                source_normalization="nmt_nfkc",
+                byte_fallback=True,
+                sampling_temperature=3.0,
+            ),
+            "build_vocabulary.existing": None,
+            "build_vocabulary.max_length": 99,
+            "build_vocabulary.threads": 6,
         },
     ),
     (
         "build-vocab --data a --vocab v.model --no-byte-fallback",
         {},
-        "nmt.data.build.build_joint_vocabulary",
-        {"build_joint_vocabulary.existing": Path("v.model"), "build_joint_vocabulary.byte_fallback": False},
+        "nmt.data.build.build_vocabulary",
+        {
+            "build_vocabulary.existing": Path("v.model"),
+            "build_vocabulary.settings": VocabularySettings(byte_fallback=False),
+        },
     ),
     (
         "prepare-data mine --out o --cache c --mirror m1 --mirror m2 --offline --workers 6 --force --source-lang en "

@@ -12,9 +12,9 @@ import yaml
 from nmt.corpora import transfer
 from nmt.corpora.prepare import prepare
 from nmt.corpora.recipe import builtin_text, parse_recipe
-from nmt.data.build import build_vocabulary
 from nmt.data.shards import ParallelShards
 from nmt.errors import DownloadError
+from tests.data.one_data_set import build_vocabulary
 
 
 def tar(members, mode="w:gz"):

@@ -16,8 +16,12 @@ from nmt.corpora.recipe import own_recipe, parse_recipe, with_filters
 from nmt.corpora.sources import fetch_sources
 from nmt.corpora.toy import generate
 from nmt.data.manifest import newest_data_set, read_manifest
+from nmt.data.vocab import train_vocabulary
 from nmt.errors import DataError, NmtWarning, OutputError
 from nmt.locking import exclusive
+from nmt.writing import WriteError
+from tests.data.one_data_set import build_vocabulary
+from tests.trees import contents
 
 # What other tools take for line ends.
 BREAKS = "\u2028\u2029\x85\x0b\x0c\x1c"
@@ -199,7 +203,7 @@ def test_the_second_time_nothing_is_done(own, tmp_path):
     assert prepare(own, out, force=True).changed
 
 
-@pytest.mark.parametrize("what", ["input", "recipe", "output", "missing"])
+@pytest.mark.parametrize("what", ["input", "recipe", "missing"])
 def test_whatever_changed_is_noticed(own, tmp_path, what):
     out = tmp_path / "own"
     prepare(own, out)
@@ -207,88 +211,138 @@ def test_whatever_changed_is_noticed(own, tmp_path, what):
         write(tmp_path / "train.en", ["a x", "c d", "e f", "", "c d", "v"])
     elif what == "recipe":
         own = with_filters(own, {"dedup": False})
-    elif what == "output":
-        write(out / "train.en", ["x", "y", "z"])
     else:
         (out / "test.de").unlink()
     assert prepare(own, out).changed
     assert not prepare(own, out).changed
 
 
-def encode_as_if(out):
-    """What `nmt build-vocab` would leave in a data set's folder."""
-    (out / "shards").mkdir()
-    (out / "shards" / "train.source.tokens").write_text("shards")
-    (out / "vocab.txt").write_text("<pad>\n<unk>\n<s>\n</s>\nein\n")
-    (out / "vocab.model").write_text("model")
-    index = {"vocab_fingerprint": hashlib.sha256(b"model").hexdigest(), "vocabulary": {"size": 5}}
-    (out / "shards" / "index.json").write_text(json.dumps(index))
+BUILT = ("vocab.model", "vocab.txt", "vocab.json", "shards/index.json", "shards/train.source.tokens")
+REMOVED = "removed vocab.model, vocab.txt, vocab.json, shards: made from other text. Run `nmt build-vocab` again."
 
 
-def test_shards_of_another_text_go_and_other_files_stay(own, tmp_path):
+def built(out):
+    """The files of `nmt build-vocab` in a data set's folder."""
+    return {name: (out / name).read_bytes() for name in BUILT if (out / name).exists()}
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("links", [False, True])
+def test_vocabulary_and_shards_of_the_same_text_stay(own, tmp_path, monkeypatch, given, links):
     out = tmp_path / "own"
     prepare(own, out)
-    encode_as_if(out)
-    (out / "notes.txt").write_text("notes.txt")
+    build_vocabulary(out, **({"existing": given_model(tmp_path)} if given else {"size": 30}))
+    before, told = built(out), []
+    if not links:
+        monkeypatch.setattr("os.link", lambda *arguments: (_ for _ in ()).throw(OSError))
+    assert prepare(own, out, force=True, notify=told.append).changed
+    assert (built(out), told) == (before, [])
+    assert len(before) == len(BUILT)
+    assert not build_vocabulary(out, **({"existing": out / "vocab.model"} if given else {"size": 30})).changed
 
+
+def test_vocabulary_and_shards_of_other_text_go(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+    build_vocabulary(out, size=30)
     told = []
-    prepare(own, out, force=True, notify=told.append)
-    assert (out / "shards" / "train.source.tokens").read_text() == "shards"
-    assert (out / "vocab.model").exists()
-    assert told == []
-
     prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
-    assert (out / "notes.txt").read_text() == "notes.txt"
-    assert not any((out / name).exists() for name in ("shards", "vocab.model", "vocab.txt"))
-    assert told == ["removed vocab.model, vocab.txt, shards: made from other text. Run `nmt build-vocab` again."]
+    assert (built(out), told) == ({}, [REMOVED])
+    assert not (out / "shards").exists()
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_a_vocabulary_that_was_given_is_kept_when_the_text_changes(own, tmp_path):
+def given_model(folder):
+    train_vocabulary(["tre fire fem", "seks syv"], size=24).vocab.save(folder / "given.model")
+    return folder / "given.model"
+
+
+def test_a_vocabulary_that_was_given_stays_when_the_text_changes(own, tmp_path):
     out = tmp_path / "own"
     prepare(own, out)
-    encode_as_if(out)
-    index = json.loads((out / "shards" / "index.json").read_text())
-    (out / "shards" / "index.json").write_text(json.dumps(index | {"vocabulary": None}))
-    (out / "vocab.model.before").write_text("an earlier one")
-
-    told = []
+    model = given_model(tmp_path)
+    build_vocabulary(out, existing=model)
+    (out / "vocab.model.before").write_text("given earlier")
+    before, told = built(out), []
     prepare(with_filters(own, {"dedup": False}), out, notify=told.append)
-    assert (out / "vocab.model.before-2").read_text() == "model"
-    assert (out / "vocab.model.before").read_text() == "an earlier one"
-    assert not any((out / name).exists() for name in ("shards", "vocab.model", "vocab.txt"))
-    assert told[0] == "vocab.model: was given with --vocab; it is kept as vocab.model.before-2."
-    assert told[1].startswith("removed vocab.txt, shards: ")
+    assert built(out) == {name: before[name] for name in ("vocab.model", "vocab.txt", "vocab.json")}
+    assert (out / "vocab.model").read_bytes() == model.read_bytes()
+    assert (out / "vocab.model.before").read_text() == "given earlier"
+    assert told == [
+        "removed shards: made from other text. vocab.model was given with --vocab, and stays. Run `nmt build-vocab "
+        f"--data {out} --vocab {out / 'vocab.model'}` again."
+    ]
+    assert build_vocabulary(out, existing=out / "vocab.model").kept is None
 
 
-def test_files_of_the_users_stay_whatever_they_are_called(own, tmp_path):
-    """A vocabulary and shards from elsewhere, text that was edited, and a name that the new data set takes."""
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "train.fr", "deep", "shards/x.bin", "vocab.model", "vocab.txt", "vocab.old"]
+)
+def test_a_data_set_with_files_of_the_users_is_not_replaced(own, tmp_path, name, force):
+    """Whatever they are called."""
     out = tmp_path / "own"
     prepare(own, out)
-    users = {
-        "vocab.model": "m",
-        "vocab.txt": "the\nof\n",
-        "shards/x.bin": "s",
-        "train.en": "edited\n",
-        "train.fr": "fr\n",
-    }
-    (out / "shards").mkdir()
-    for name, content in users.items():
-        (out / name).write_text(content)
+    path = out / name / "x" if name == "deep" else out / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    before = contents(out)
+    assert not prepare(own, out).changed
+    with pytest.raises(OutputError, match=rf"own: is a data set, but .*{name}.*ove these files away"):
+        prepare(with_filters(own, {"dedup": False}), out, force=force)
+    assert contents(out) == before
 
+
+def test_text_that_was_edited_is_replaced_by_force_alone(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+    write(out / "train.en", ["x", "y", "z"])
+    build_vocabulary(out, size=30)
+    before = contents(out)
+    with pytest.raises(OutputError, match=r"own: train\.en was edited.*Move .* away to keep them, or add --force"):
+        prepare(own, out)
+    assert contents(out) == before
     told = []
-    french = own.model_copy(update={"target_lang": "fr"})
-    for split in ("train", "valid", "test"):
-        shutil.copy(tmp_path / f"{split}.de", tmp_path / f"{split}.fr")
-    prepare(french, out, force=True, notify=told.append)
-    for name in ("train.en", "train.fr"):
-        users[f"{name}.before"] = users.pop(name)
-    assert {name: (out / name).read_text() for name in users} == users
-    assert [notice.split(";")[-1] for notice in told] == [
-        f" it is kept as {name}.before." for name in ("train.en", "train.fr")
-    ]
-    prepare(own, out, force=True)
-    assert {name: (out / name).read_text() for name in users} == users
+    assert prepare(own, out, force=True, notify=told.append).changed
+    assert lines(out, "train.en") == ["a b", "c d", "e f"]
+    assert told == [REMOVED]  # made from the edited text
+
+
+def test_what_was_made_from_the_restored_text_stays(own, tmp_path):
+    """Text that was edited after it was encoded, and restored: the shards are those of this text."""
+    out = tmp_path / "own"
+    prepare(own, out)
+    build_vocabulary(out, size=30)
+    write(out / "train.en", ["x", "y", "z"])
+    assert prepare(own, out, force=True).changed
+    assert not build_vocabulary(out, size=30).changed
+
+
+def test_what_a_killed_build_vocab_left_does_not_matter(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+    build_vocabulary(out, size=30)
+    for name in (".shards.nmt.0123456789ab.tmp", ".shards.nmt.old"):
+        shutil.copytree(out / "shards", out / name)
+    (out / ".vocab.model.0123456789ab.tmp").write_text("half")
+    before = built(out)
+    assert prepare(own, out, force=True).changed
+    assert built(out) == before
+    assert list(out.glob(".*")) == []
+
+
+def test_files_that_came_during_the_work_are_not_lost(own, tmp_path):
+    out = tmp_path / "own"
+    prepare(own, out)
+
+    def come(description, done, total):
+        (out / "train.fr").write_text("mine")
+
+    with pytest.raises(OutputError, match=r"train\.fr"):
+        prepare(with_filters(own, {"dedup": False}), out, pairs_progress=come)
+    assert (out / "train.fr").read_text() == "mine"
+    assert lines(out, "train.en") == ["a b", "c d", "e f"]
+    assert [path.name for path in tmp_path.glob(".*")] == []
 
 
 def test_a_data_set_whose_manifest_is_damaged_is_left_as_it_is(own, tmp_path):
@@ -334,20 +388,6 @@ def test_from_within_its_own_folder_a_data_set_is_up_to_date_but_not_replaced(ow
 
 
 NEW_FILTERS = ("control", "html", "long_words", "letters", "script", "numbers", "urls", "near_duplicates")
-
-
-def test_a_data_set_made_before_a_filter_existed_is_up_to_date(own, tmp_path):
-    out = tmp_path / "data" / "own"
-    prepare(own, out)
-    manifest = json.loads((out / "manifest.json").read_text())
-    for name in (*NEW_FILTERS, "repair_encoding"):
-        del manifest["recipe"]["filters"][name]
-    for corpus_read in manifest["corpora"]:
-        del corpus_read["filters"]
-    (out / "manifest.json").write_text(json.dumps(manifest))
-    assert read_manifest(out).corpora[0].filters == {}
-    assert not prepare(own, out).changed
-    assert prepare(with_filters(own, {"html": True}), out).changed
 
 
 def test_the_manifest_holds_what_each_filter_found_in_each_corpus(tmp_path):
@@ -402,19 +442,9 @@ def test_the_number_of_lines_is_known_of_plain_files(tmp_path):
     assert [sources.number_of_lines(corpus) for corpus in recipe.train] == [2, None, 1]
 
 
-@pytest.mark.parametrize(("changes", "is_changed"), [({}, False), ({"copied": "drop"}, True)])
-def test_a_filter_added_since_leaves_a_data_set_up_to_date_where_it_is_off(own, tmp_path, changes, is_changed):
-    out = tmp_path / "data" / "own"
-    prepare(own, out)
-    manifest = json.loads((out / "manifest.json").read_text())
-    del manifest["recipe"]["filters"]["copied"]
-    (out / "manifest.json").write_text(json.dumps(manifest))
-    assert prepare(with_filters(own, changes), out).changed is is_changed
-
-
 def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, tmp_path):
     out = tmp_path / "data" / "own"
-    left = out.parent / ".own.preparing"
+    left = out.parent / ".own.nmt.0123456789ab.tmp"
     left.mkdir(parents=True)
     for name in ("manifest.json", "train.en"):
         (left / name).write_text("half")
@@ -426,21 +456,18 @@ def test_leavings_of_a_killed_process_are_no_data_set_and_are_cleared_away(own, 
 
 
 @pytest.mark.parametrize("moment", ["before the new one came", "before the old one went"])
-def test_a_process_killed_between_the_two_renames(own, tmp_path, monkeypatch, moment):
-    """The earlier data set is put back, or what holds of it is brought over; nothing is lost."""
+def test_a_process_killed_between_the_two_renames(own, tmp_path, moment):
+    """The earlier data set is put back, or removed once the new one is in its place."""
     out = tmp_path / "own"
     prepare(own, out)
-    (out / "notes.txt").write_text("mine")
-    encode_as_if(out)
+    build_vocabulary(out, size=30)
     changed = with_filters(own, {"dedup": False})
-    old = out.rename(tmp_path / ".own.replaced")
+    old = out.rename(tmp_path / ".own.nmt.old")
     if moment == "before the old one went":
         prepare(changed, tmp_path / "new")
         (tmp_path / "new").rename(out)
     expected = own if moment == "before the new one came" else changed
-    prepared = prepare(expected, out)
-    assert not prepared.changed
-    assert (out / "notes.txt").read_text() == "mine"
+    assert not prepare(expected, out).changed
     assert (out / "vocab.model").exists() == (moment == "before the new one came")
     assert not old.exists()
 
@@ -453,21 +480,20 @@ def test_folders_of_others_are_never_replaced(own, tmp_path):
     with pytest.raises(OutputError, match="is a file"):
         prepare(own, tmp_path / "home" / "thesis.tex", force=True)
     for name in ("x", "x/y"):
-        with pytest.raises(DataError, match=r"cannot be made \(.*/thesis\.tex is a file\)"):
+        with pytest.raises(WriteError, match=r"cannot be written \(.*/thesis\.tex is a file\)"):
             prepare(own, tmp_path / "home" / "thesis.tex" / name)
     assert (tmp_path / "home" / "thesis.tex").read_text() == "years of work"
     (tmp_path / "empty").mkdir()
     assert prepare(own, tmp_path / "empty").changed
 
 
-@pytest.mark.parametrize("name", [".own.preparing", ".own.replaced"])
-def test_a_folder_of_the_users_with_a_name_of_ours_is_left_as_it_is(own, tmp_path, name):
+def test_a_folder_of_the_users_with_a_name_of_ours_is_left_as_it_is(own, tmp_path):
     prepare(own, tmp_path / "own")
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match=rf"{name}: .*holds thesis\.tex"):
+    (tmp_path / ".own.nmt.old").mkdir()
+    (tmp_path / ".own.nmt.old" / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputError, match=r"\.own\.nmt\.old: .*holds other files"):
         prepare(own, tmp_path / "own", force=True)
-    assert (tmp_path / name / "thesis.tex").read_text() == "years of work"
+    assert (tmp_path / ".own.nmt.old" / "thesis.tex").read_text() == "years of work"
     assert (tmp_path / "own" / "manifest.json").exists()
 
 
@@ -475,7 +501,7 @@ def test_a_folder_of_the_users_with_a_name_of_ours_is_left_as_it_is(own, tmp_pat
 def test_a_data_set_of_another_name_is_replaced_by_force_alone(own, tmp_path, change):
     out = tmp_path / "mine"
     prepare(own, out)
-    encode_as_if(out)
+    build_vocabulary(out, size=30)
     before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
     corpus(tmp_path, "train", ["x y", "z"], ["X Y", "Z"])
     for path in list(tmp_path.glob("*.de")):
@@ -498,7 +524,7 @@ def test_nothing_is_told_of_no_held_out_pairs(tmp_path):
 
 
 def test_one_process_at_a_time(own, tmp_path):
-    with exclusive(tmp_path / ".own.lock"), pytest.raises(DataError, match="by another process"):
+    with exclusive(tmp_path / ".own.nmt.lock"), pytest.raises(OutputError, match="by another process"):
         prepare(own, tmp_path / "own")
     assert prepare(own, tmp_path / "own").changed
 

@@ -36,10 +36,9 @@ from nmt.corpora.pair_file import PairFile
 from nmt.corpora.recipe import dump_recipe, load_recipe, reverse
 from nmt.corpora.testsets import fetch_test_set
 from nmt.corpora.transfer import RemoteFile
-from nmt.data.build import build_vocabulary
-from nmt.data.derived import check_derived_replaceable, own_derived
-from nmt.data.manifest import DATA_SET, newest_data_set, read_manifest, recorded_text
-from nmt.data.shards import ParallelShards, are_current
+from nmt.data.data_set import DATA_SET
+from nmt.data.manifest import newest_data_set, read_manifest
+from nmt.data.shards import ParallelShards
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.device import choose_hardware
 from nmt.evaluation.metrics import make_metric, score
@@ -60,6 +59,7 @@ from nmt.translation.resuming import OutputFile
 from nmt.translation.translator import Translator
 from tests.convert.marian_mt import STORED as MARIAN_MT
 from tests.convert.peers import WRITERS
+from tests.data.one_data_set import are_current, build_vocabulary
 from tests.training.conftest import Silent, make_data_set
 
 MARIAN = MARIAN_MT.parent
@@ -124,7 +124,6 @@ def _write_data(folder: Path) -> None:
 
 def _read_manifest(folder: Path) -> None:
     data = folder / "data" / "words"
-    recorded_text(data)
     DATA_SET.is_ours(data)
     newest_data_set(folder / "data")
     manifest = read_manifest(data)
@@ -134,8 +133,7 @@ def _read_manifest(folder: Path) -> None:
 def _read_shards(folder: Path) -> None:
     data = folder / "data" / "words"
     vocab = Vocabulary.load(data / "vocab.model")
-    own_derived(data)
-    are_current(data, vocab, 256)
+    are_current(data, vocab)
     shards = ParallelShards.open(data, "train")
     for number in range(len(shards)):
         for side in shards.pair(number):  # ids beyond the vocabulary are refused where they are used
@@ -160,7 +158,6 @@ def _write_vocabulary(folder: Path, *, model_type: str, bytes_too: bool) -> None
 
 
 def _read_vocabulary(folder: Path) -> None:
-    check_derived_replaceable(folder)
     vocab = Vocabulary.load(folder / "vocab.model")
     encoded = vocab.encode([*LINES, "", "ß▁\0👩", " two  spaces "])
     vocab.decode(encoded)

@@ -1,15 +1,32 @@
-"""Shards of a single data set, with the defaults of ``nmt build-vocab``."""
+"""Vocabulary and shards of a single data set, with the defaults of ``nmt build-vocab``."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from nmt.data.build import BuiltVocabulary
+from nmt.data.build import build_vocabulary as build_vocabularies
 from nmt.data.encoded_text import examine_text
 from nmt.data.manifest import read_manifest
-from nmt.data.shard_writing import write_shards_together
-from nmt.data.shards import ENCODED_SPLITS, ShardIndex
+from nmt.data.shard_writing import Encoding, replacing_shards
+from nmt.data.shards import ENCODED_SPLITS, ShardIndex, is_current, known_index
 from nmt.data.vocab import Vocabulary
+from nmt.data.vocab_record import VocabularySettings
 from nmt.text import NormalizationRule
+
+_ARGUMENTS = ("existing", "max_length", "threads")
+
+
+def build_vocabulary(data: Path, **options: Any) -> BuiltVocabulary:
+    """Build the vocabulary of one data set.
+
+    Args:
+        options: the settings of a vocabulary, and other arguments.
+    """
+    arguments = {name: options.pop(name) for name in _ARGUMENTS if name in options}
+    [built] = build_vocabularies([data], VocabularySettings(**options), **arguments)
+    return built
 
 
 def write_shards(
@@ -17,17 +34,23 @@ def write_shards(
     vocab: Vocabulary,
     *,
     max_length: int = 256,
-    threads: int | None = None,
+    threads: int = 1,
     source_normalization: NormalizationRule = "identity",
 ) -> ShardIndex:
     """Encode train and valid of a data set."""
-    [index] = write_shards_together(
-        {data: examine_text(data, read_manifest(data), ENCODED_SPLITS)},
-        vocab,
-        max_length=max_length,
-        threads=threads,
-        source_normalization=source_normalization,
-        vocabulary=None,
-        once_complete=lambda: None,
-    )
+    encoding = Encoding(vocab, max_length, source_normalization, threads)
+    text = examine_text(data, read_manifest(data), ENCODED_SPLITS)
+    with replacing_shards({data: text}, encoding) as [index]:
+        pass
     return index
+
+
+def are_current(
+    data: Path, vocab: Vocabulary, max_length: int = 256, source_normalization: NormalizationRule = "identity"
+) -> bool:
+    """Whether a data set's shards are undamaged and were made from its text with these settings."""
+    index, manifest = known_index(data), read_manifest(data)
+    inputs = Encoding(vocab, max_length, source_normalization).inputs(
+        manifest, examine_text(data, manifest, ENCODED_SPLITS)
+    )
+    return index is not None and is_current(data, index, inputs)

@@ -5,19 +5,17 @@ import shutil
 
 import pytest
 
-from nmt.corpora.prepare import prepare
-from nmt.corpora.recipe import own_recipe
 from nmt.data import shard_writing
-from nmt.data.build import build_vocabulary
 from nmt.data.encoded_text import changed_files, examine_text
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import ENCODED_SPLITS, read_index
 from nmt.data.vocab import train_vocabulary
 from nmt.errors import DataError
+from tests.data.one_data_set import build_vocabulary
 
 SOURCE = ["one two", "three", "one two three four five six", "two"]
 TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
-DERIVED = ("vocab.model", "vocab.txt", "shards/index.json", "shards/train.source.tokens")
+DERIVED = ("vocab.model", "vocab.txt", "vocab.json", "shards/index.json", "shards/train.source.tokens")
 
 
 @pytest.fixture
@@ -85,13 +83,13 @@ def test_the_earlier_vocabulary_stands_until_the_new_shards_are_complete(data, m
     """A process that is killed while it encodes leaves vocabulary and shards that belong together."""
     before = contents(data)
     seen = []
-    encode = shard_writing._write_split
+    encode = shard_writing.Encoding._write_split
 
     def look(*arguments, **options):
         seen.append(contents(data) == before)
         return encode(*arguments, **options)
 
-    monkeypatch.setattr(shard_writing, "_write_split", look)
+    monkeypatch.setattr(shard_writing.Encoding, "_write_split", look)
     build_vocabulary(data, size=30, threads=1)
     assert seen == [True, True]
     assert contents(data) != before
@@ -99,13 +97,13 @@ def test_the_earlier_vocabulary_stands_until_the_new_shards_are_complete(data, m
 
 def test_text_that_changes_while_it_is_encoded_leaves_what_stood(data, monkeypatch):
     before = contents(data)
-    encode = shard_writing._write_split
+    encode = shard_writing.Encoding._write_split
 
     def meddle(*arguments, **options):
         edit(data, line="nine nine nine")
         return encode(*arguments, **options)
 
-    monkeypatch.setattr(shard_writing, "_write_split", meddle)
+    monkeypatch.setattr(shard_writing.Encoding, "_write_split", meddle)
     with pytest.raises(DataError, match=r"train\.en: was changed while it was encoded"):
         build_vocabulary(data, size=30, threads=1)
     assert contents(data) == before
@@ -125,41 +123,3 @@ def test_text_that_is_gone_has_not_changed(data):
     assert changed_files(data, read_index(data).text) == []
     with pytest.raises(DataError, match=r"train\.en: cannot be read"):
         examine_text(data, read_manifest(data), ENCODED_SPLITS)
-
-
-@pytest.mark.parametrize("given", [False, True])
-def test_what_was_made_from_edited_text_goes_when_the_text_is_restored(tmp_path, given):
-    for split, words in (("train", SOURCE), ("valid", ["nine"]), ("test", ["ten"])):
-        for language in ("en", "de"):
-            (tmp_path / f"{split}.{language}").write_text("".join(f"{language} {line}\n" for line in words))
-    prefixes = {split: [str(tmp_path / split)] for split in ("train", "valid", "test")}
-    recipe = own_recipe("own", source_lang="en", target_lang="de", **prefixes)
-    data = tmp_path / "data"
-    prepare(recipe, data, workers=1)
-    edit(data)
-    train_vocabulary(["tre fire fem"], size=32).vocab.save(tmp_path / "given.model")
-    build_vocabulary(data, threads=1, **({"existing": tmp_path / "given.model"} if given else {"size": 40}))
-    told = []
-    prepare(recipe, data, workers=1, notify=told.append)
-    assert "zebra" not in (data / "train.en").read_text()
-    assert "zebra" in (data / "train.en.before").read_text()
-    assert not (data / "shards").exists()
-    assert not (data / "vocab.model").exists()
-    assert (data / "vocab.model.before").exists() == given
-    removed = "vocab.txt, shards" if given else "vocab.model, vocab.txt, shards"
-    assert f"removed {removed}: made from other text. Run `nmt build-vocab` again." in told
-
-
-def test_what_was_made_from_the_restored_text_stays(tmp_path, write_data_set):
-    """Text that was edited after it was encoded, and restored: the shards are those of this text."""
-    for split, words in (("train", SOURCE), ("valid", ["nine"]), ("test", ["ten"])):
-        for language in ("en", "de"):
-            (tmp_path / f"{split}.{language}").write_text("".join(f"{language} {line}\n" for line in words))
-    prefixes = {split: [str(tmp_path / split)] for split in ("train", "valid", "test")}
-    recipe = own_recipe("own", source_lang="en", target_lang="de", **prefixes)
-    data = tmp_path / "data"
-    prepare(recipe, data, workers=1)
-    build_vocabulary(data, size=40, threads=1)
-    edit(data)
-    assert prepare(recipe, data, workers=1).changed
-    assert not build_vocabulary(data, size=40, threads=1).changed

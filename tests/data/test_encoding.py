@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from nmt.data import shard_writing
 from nmt.data.arrays import Rows
-from nmt.data.encoding import map_ahead
+from nmt.data.encoding import count_words, map_ahead
 from nmt.data.shards import SIDES
 from nmt.data.vocab import train_vocabulary
-from nmt.data.word_counts import count_words
 from nmt.errors import DataError
 from nmt.sentences import sentences
 from nmt.text import sentence_length
@@ -31,7 +30,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 @pytest.mark.parametrize("vocab", [WITH_BYTES, WITHOUT_BYTES])
 @pytest.mark.parametrize(("threads", "chunk"), [(1, 1), (1, 7), (3, 3), (2, 1_000)])
 def test_shards_hold_what_encoding_line_by_line_gives(write_data_set, tmp_path, monkeypatch, vocab, threads, chunk):
-    monkeypatch.setattr(shard_writing, "_SMALL_CHUNK_PAIRS", chunk)
+    monkeypatch.setattr(shard_writing, "_CHUNK_PAIRS", chunk)
     monkeypatch.setattr(shard_writing, "SENTENCES_COUNTED", 14)  # in every third pair
     data = write_data_set(tmp_path / "data", SOURCE, TARGET)
     train = write_shards(data, vocab, max_length=LIMIT, threads=threads).splits["train"]

@@ -8,13 +8,14 @@ import pytest
 from nmt.checkpoint.lineage import vocabulary_origin
 from nmt.data import build as build_module
 from nmt.data import training_lines
-from nmt.data.build import build_joint_vocabulary, build_vocabulary, size_warnings
+from nmt.data.build import build_vocabulary as build_vocabularies
+from nmt.data.build import size_warnings
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, read_manifest, write_manifest
 from nmt.data.mixing import open_mixture
-from nmt.data.shards import read_index
-from nmt.data.vocab_record import joint_entries
+from nmt.data.vocab_record import VocabularySettings, joint_entries, read_vocabulary_record
 from nmt.errors import DataError, OutputError, VocabularyError
 from nmt.hashing import sha256_of
+from tests.data.one_data_set import build_vocabulary
 from tests.trees import contents
 
 ALPHABETS = {"en": "abcdefgh", "de": "ijklmnop", "fr": "qrstuvwx", "el": "αβγδεζηθ"}
@@ -50,8 +51,8 @@ def sets(tmp_path):
     return [write_set(tmp_path / name, *values) for name, values in SIZES.items()]
 
 
-def build(sets, **options):
-    return build_joint_vocabulary(sets, **{"size": 200, "threads": 1, **options})
+def build(sets, *, size=200, existing=None, **settings):
+    return build_vocabularies(sets, VocabularySettings(size=size, **settings), existing=existing, threads=1)
 
 
 def pieces_of(vocab, language):
@@ -122,11 +123,11 @@ def test_lost_shards_are_made_again_with_the_vocabulary_of_the_others(sets):
 
 def test_a_given_vocabulary_encodes_all(sets):
     vocab = build(sets[:2])[0].vocab
-    built = build_joint_vocabulary(sets, existing=sets[0] / "vocab.model", threads=1)
+    built = build_vocabularies(sets, existing=sets[0] / "vocab.model", threads=1)
     assert [each.changed for each in built] == [True] * 3
     assert {each.index.vocab_fingerprint for each in built} == {vocab.fingerprint}
     assert built[2].index.splits["train"].sides["target"].unknown > 0  # it has never seen Greek
-    assert not any(each.changed for each in build_joint_vocabulary(sets, existing=sets[0] / "vocab.model", threads=1))
+    assert not any(each.changed for each in build_vocabularies(sets, existing=sets[0] / "vocab.model", threads=1))
 
 
 def test_if_one_data_set_fails_all_stay_as_they_were(sets):
@@ -136,7 +137,7 @@ def test_if_one_data_set_fails_all_stay_as_they_were(sets):
     with pytest.raises(DataError, match="not valid UTF-8"):
         build(sets, size=190)
     with pytest.raises(DataError, match="not valid UTF-8"):
-        build_joint_vocabulary(sets, existing=sets[0] / "vocab.model", threads=1, max_length=20)
+        build_vocabularies(sets, existing=sets[0] / "vocab.model", threads=1, max_length=20)
     for folder, held in zip(sets[:2], before[:2], strict=True):
         assert contents(folder) == held
     assert contents(sets[2]).keys() == before[2].keys()
@@ -199,13 +200,13 @@ def test_origins_of_given_vocabularies_are_found(sets, tmp_path):
     build_vocabulary(sets[0], size=60, threads=1)
     origin = origin_of(sets[0] / "vocab.model")
     assert origin["manifest"]["name"] == "big" and origin["vocabulary"]["trained_with"]["size"] == 60
-    build_joint_vocabulary(
+    build_vocabularies(
         [sets[1]],
         existing=sets[0] / "vocab.model",
         existing_origin=partial(vocabulary_origin, sets[0]),
         threads=1,
     )
-    assert read_index(sets[1]).vocabulary is None
+    assert read_vocabulary_record(sets[1]).is_given
     assert origin_of(sets[1] / "vocab.model") == origin  # passed on
     build(sets)
     origin = origin_of(sets[2] / "vocab.model")

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.batching import collate
-from nmt.data.build import build_vocabulary
 from nmt.data.mixing import MixedShards, epoch_population, open_mixture, parse_weighted
 from nmt.data.shards import SIDES, ParallelShards
 from nmt.errors import DataError
+from tests.data.one_data_set import build_vocabulary
 
 SIZES = st.lists(st.integers(0, 50), min_size=1, max_size=4)
 WEIGHTS = st.floats(0.05, 6)

@@ -1,6 +1,5 @@
 """Sampled shards: a function of seed and epoch, made ahead by another process, and nothing of it is left behind."""
 
-import json
 import os
 import random
 import signal
@@ -8,17 +7,16 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from nmt.data import shard_writing
-from nmt.data.build import build_vocabulary
 from nmt.data.sampling import SampledEpochs, write_sampled_shards
-from nmt.data.shards import ParallelShards, read_index
+from nmt.data.shards import ParallelShards, Sampling, read_folder_index, read_index
 from nmt.data.vocab import Vocabulary, train_vocabulary
 from nmt.errors import DataError
+from tests.data.one_data_set import build_vocabulary
 
 PAIRS = 60
 
@@ -136,8 +134,7 @@ def test_equal_text_further_on_is_cut_differently(data, vocab, tmp_path, write_d
     lines = (data / "train.en").read_text().splitlines() * 2
     twice = write_data_set(tmp_path / "twice", lines, lines)
     build_vocabulary(twice, existing=data / "vocab.model", threads=1)
-    small_chunks = partial(shard_writing._encode_into, chunk_pairs=PAIRS)
-    monkeypatch.setattr(shard_writing, "_encode_into", small_chunks)
+    monkeypatch.setattr(shard_writing, "_SAMPLED_CHUNK_PAIRS", PAIRS)
     write_sampled_shards(twice, tmp_path / "sampled", vocab, dropout=0.3, seed=1, epoch=0)
     shards = ParallelShards.open_folder(tmp_path / "sampled", "train")
     sources = [shards.pair(number)[0].tolist() for number in range(len(shards))]
@@ -215,7 +212,7 @@ def test_a_run_that_is_resumed_takes_what_is_there_unless_it_was_made_otherwise(
     sampled().open(2)
     assert folder.stat().st_ino == made
     sampled(seed=5).open(2)
-    assert json.loads((folder / "sampled.json").read_text())["seed"] == 5
+    assert read_folder_index(folder).sampling == Sampling(0.3, 5, 2)
     assert content(folder)["train.source.tokens"] != first["train.source.tokens"]
 
 

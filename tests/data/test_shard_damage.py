@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.build import build_vocabulary
 from nmt.data.shards import SHARDS, ParallelShards, read_index
 from nmt.data.vocab import Vocabulary
 from nmt.errors import DataError, NmtError
-from tests.data.one_data_set import write_shards
+from tests.data.one_data_set import build_vocabulary, write_shards
 
 WORDS = ["river", "bridge", "stone", "water", "light", "under", "over"]
 SOURCE = [" ".join(WORDS[(line * step) % 7] for step in range(1, 6)) for line in range(400)]
@@ -145,12 +144,9 @@ def large(write_data_set, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("value", [0, 999])
-@pytest.mark.parametrize("with_checksums", [True, False])
-def test_damage_between_the_samples_is_noticed_where_it_is_used_and_repaired(large, tmp_path, value, with_checksums):
+def test_damage_between_the_samples_is_noticed_where_it_is_used_and_repaired(large, tmp_path, value):
     data = tmp_path / "data"
     shutil.copytree(large, data)
-    if not with_checksums:  # as an earlier version wrote them
-        change_index(checksums=None)(data / "shards")
     assert not build_vocabulary(data, size=40, threads=1).changed
     offsets = np.fromfile(data / "shards" / "train.source.offsets", np.int64)
     sentence = 180
@@ -167,15 +163,8 @@ def test_damage_between_the_samples_is_noticed_where_it_is_used_and_repaired(lar
     assert contents(data / "shards") == contents(large / "shards")
 
 
-def test_shards_of_a_version_without_checksums_are_up_to_date(data):
-    change_index(checksums=None, vocab_size=None)(data / "shards")
-    assert len(ParallelShards.open(data, "train")) == len(SOURCE)
-    assert not build_vocabulary(data, size=40, threads=1).changed
-
-
 def test_a_checksum_for_every_file_is_written(data):
     index = read_index(data)
-    assert index.checksums is not None
     assert sorted([*index.checksums, "index.json"]) == sorted(path.name for path in (data / "shards").iterdir())
     assert index.vocab_size == Vocabulary.load(data / "vocab.model").size
 
@@ -206,7 +195,7 @@ def test_any_bytes_in_any_file_are_read_or_refused(whole, tmp_path_factory, draw
             for side in ("source", "target"):
                 tokens = shards.tokens(side, np.arange(len(shards)))
                 assert tokens.min() > 0
-                assert shards._vocab_size is None or tokens.max() < shards._vocab_size
+                assert tokens.max() < shards._vocab_size
     except NmtError as error:
         assert "nmt build-vocab" in str(error)
 

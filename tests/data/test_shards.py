@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from nmt.data.batching import collate
-from nmt.data.build import BuiltVocabulary, build_vocabulary, normalization_changes, warnings
-from nmt.data.line_statistics import line_statistics
+from nmt.data.build import BuiltVocabulary, normalization_changes, warnings
 from nmt.data.model_file import with_target_model
-from nmt.data.shards import VERSION, ParallelShards, ShardIndex, SplitStatistics, are_current, read_index
+from nmt.data.shards import VERSION, ParallelShards, ShardIndex, SplitStatistics, read_index
 from nmt.data.vocab import Vocabulary, train_vocabulary
+from nmt.data.vocab_record import VocabularyRecord
 from nmt.errors import DataError
-from tests.data.one_data_set import write_shards
+from tests.data.one_data_set import are_current, build_vocabulary, write_shards
 
 SOURCE = ["one two", "three", "one two three four five six seven eight", "two"]
 TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
@@ -149,28 +149,10 @@ def test_sentences_of_the_pairs_in_the_shards_are_counted(data_set, tmp_path):
 
 def test_of_many_lines_so_many_spread_evenly_are_counted(data_set, tmp_path, monkeypatch):
     monkeypatch.setattr("nmt.data.shard_writing.SENTENCES_COUNTED", 10)
-    monkeypatch.setattr("nmt.data.shard_writing._SMALL_CHUNK_PAIRS", 7)
+    monkeypatch.setattr("nmt.data.shard_writing._CHUNK_PAIRS", 7)
     source = ["One."] * 12 + ["One. Two."] * 12 + ["One. Two. Three."] * 4
     data = data_set(tmp_path / "data", source=source, target=["Eins."] * 28)
     assert write_shards(data, VOCAB).splits["train"].sides["source"].sentences == [4, 4, 2]
-
-
-def test_shards_of_a_version_that_did_not_count_can_be_read_but_are_not_current(data_set, tmp_path):
-    data = data_set(tmp_path / "data")
-    write_shards(data, VOCAB)
-    without_sentence_counts(data)
-    assert len(ParallelShards.open(data, "train")) == 4
-    assert not are_current(data, VOCAB, 256)
-    assert line_statistics([data]) is None
-
-
-def without_sentence_counts(data: Path) -> None:
-    path = data / "shards" / "index.json"
-    values = json.loads(path.read_text())
-    for split in values["splits"].values():
-        for side in split["sides"].values():
-            del side["sentences"]
-    path.write_text(json.dumps(values))
 
 
 def test_damaged_or_missing_shards_are_refused(data_set, tmp_path):
@@ -230,7 +212,7 @@ def test_every_setting_of_a_vocabulary_reaches_its_training(data_set, tmp_path, 
     monkeypatch.setattr("nmt.data.build.train_vocabulary", train)
     built = build_vocabulary(data_set(tmp_path / "data"), **asked)
     assert given == asked
-    assert asked.items() <= built.index.vocabulary.items()
+    assert asked.items() <= built.record.settings.items()
 
 
 def test_the_source_rule_of_a_data_set_goes_with_its_own_vocabulary_alone(data_set, tmp_path):
@@ -254,8 +236,8 @@ def with_statistics(data, split, side, **counts):
     """A built vocabulary whose training text has these statistics, in one of its sides."""
     train = SplitStatistics(**({"pairs": 1_000} | split))
     vars(train.sides[side]).update({"words": 500, "pieces": 1_000} | counts)
-    index = ShardIndex(VERSION, VOCAB.fingerprint, "", 77, "uint16", {"train": train})
-    return BuiltVocabulary(data, VOCAB, index, changed=True)
+    index = ShardIndex(VERSION, VOCAB.fingerprint, "", 77, "identity", {}, None, "uint16", 40, {"train": train}, {})
+    return BuiltVocabulary(data, VOCAB, VocabularyRecord.of_given(None), index, changed=True)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from nmt import text
-from nmt.data.build import build_vocabulary
 from nmt.errors import DataError
+from tests.data.one_data_set import build_vocabulary
 
 ENDLESS = gzip.compress(b"a\n" + b"a" * 30_000_000, 1)
 MESSAGE = "line 2: the line is longer than 4,194,304 bytes, the maximum"

@@ -204,10 +204,6 @@ def test_what_was_read_is_a_table(prepare, tmp_path):
         {"split": "train", "name": "corpus.tsv", "pairs": 120, "source_words": 720, "target_words": 720, **nothing},
         {"split": "valid", "name": "dev.tsv", "pairs": 1, "source_words": 2, "target_words": 1, **nothing},
     ]
-    path = tmp_path / "data" / "own-en-de" / "manifest.json"
-    older = manifest(tmp_path)
-    older["corpora"] = [{key: corpus[key] for key in ("split", "name", "pairs")} for corpus in older["corpora"]]
-    path.write_text(json.dumps(older))
     assert "up to date" in prepare("--train", "corpus.tsv", "--valid", "dev.tsv").stderr
 
 

@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 
 from nmt.checkpoint.run_folder import RunFolder
 from nmt.config import Config, dump_config, parse_config
-from nmt.data.build import build_vocabulary
 from nmt.data.manifest import FileRecord, Manifest, fingerprint, write_manifest
 from nmt.training.run import Outcome, train
 from nmt.training.start.setup import resolve_config
+from tests.data.one_data_set import build_vocabulary
 from tests.policies import policy_fixture
 
 every_policy = policy_fixture("cpu", "cuda")

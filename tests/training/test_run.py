@@ -19,7 +19,6 @@ from nmt import device
 from nmt.checkpoint.bundle import load_bundle
 from nmt.checkpoint.run_folder import RunFolder, checkpoints, latest_intact_checkpoint
 from nmt.config import load_yaml
-from nmt.data.build import build_vocabulary
 from nmt.errors import CheckpointError, ConfigError, DataError, OutputError, TrainingError
 from nmt.measured import forget_measurements
 from nmt.training.learner import Learner
@@ -27,6 +26,7 @@ from nmt.training.loss_scale import LossScale
 from nmt.training.progress import Ending
 from nmt.training.run import train
 from nmt.training.start.setup import resolve_config
+from tests.data.one_data_set import build_vocabulary
 from tests.training.conftest import SETTINGS, assert_same, complete, make_data_set, records, saved
 
 

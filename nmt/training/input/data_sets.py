@@ -182,7 +182,7 @@ def _check_shards(data: Path, fingerprint: str, config: Config, first: Path) -> 
 
 def _check_text(data: Path, vocab: Path) -> None:
     """Refuse text that was changed after it was encoded. Only files whose size or time changed are read."""
-    changed = changed_files(data, read_index(data, vocab=vocab).text or {})
+    changed = changed_files(data, read_index(data, vocab=vocab).text)
     if not changed:
         return
     # If the two sides are no longer parallel, encoding them again would fail, so this is checked first.

@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from nmt.config import parse_config
-from nmt.data.build import build_vocabulary
 from nmt.data.manifest import read_manifest
 from nmt.data.shards import read_index
 from nmt.errors import ConfigError, DataError
 from nmt.training.input.data_sets import TrainingData
+from tests.data.one_data_set import build_vocabulary
 from tests.training.conftest import SETTINGS, make_data_set
 
 

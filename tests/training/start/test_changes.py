@@ -10,11 +10,11 @@ import pytest
 
 from nmt.checkpoint.run_folder import checkpoints
 from nmt.config import Config, changeable_on_resume, flatten, read_config
-from nmt.data.build import build_vocabulary
 from nmt.data.manifest import read_manifest, write_manifest
 from nmt.errors import ConfigError
 from nmt.training.start.changes import refuse_changes
 from tests.bench.conftest import separate_data_set
+from tests.data.one_data_set import build_vocabulary
 
 CHANGES = {
     "model.encoder_layers": 2, "model.decoder_layers": 2, "model.d_model": 32, "model.d_ff": 16, "model.heads": 4,

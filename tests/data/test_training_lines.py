@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.language_sampling import check_temperature, resampled, sample_sizes
+from nmt.data.training_lines import resampled, sample_sizes
+from nmt.data.vocab_record import VocabularySettings
 from nmt.errors import VocabularyError
 
 LINES = {"en": 100_000, "de": 90_000, "el": 1_000, "is": 0}
@@ -46,4 +47,4 @@ def test_lines_that_are_left_out_are_spread():
 @pytest.mark.parametrize("temperature", [0, 0.99, 101, float("nan"), float("inf")])
 def test_a_temperature_out_of_range_is_refused(temperature):
     with pytest.raises(VocabularyError, match=r"from 1 .* to 100"):
-        check_temperature(temperature)
+        VocabularySettings(sampling_temperature=temperature)

@@ -1,0 +1,139 @@
+"""The vocabulary of a data set: ours is replaced, a given one is kept, the user's is left alone."""
+
+import json
+import shutil
+from contextlib import nullcontext
+
+import pytest
+
+from nmt.data import vocab_record
+from nmt.data.data_folder import DataFolder
+from nmt.data.made import Made
+from nmt.data.manifest import read_manifest
+from nmt.data.shards import read_index
+from nmt.data.vocab import train_vocabulary
+from nmt.data.vocab_record import read_vocabulary_record, vocabulary_kinds
+from nmt.errors import DataError, OutputError
+from nmt.hashing import sha256_of
+from tests.data.one_data_set import build_vocabulary
+from tests.trees import contents
+
+SOURCE = ["one two", "three", "one two three four five six", "two"]
+TARGET = ["eins zwei", "drei", "eins zwei drei", "zwei"]
+USERS = train_vocabulary(["tre fire fem", "seks syv", "fire fire"], size=32).vocab
+
+
+@pytest.fixture
+def data(write_data_set, tmp_path):
+    """A data set with a vocabulary and shards."""
+    data = write_data_set(tmp_path / "data", SOURCE, TARGET)
+    build_vocabulary(data, size=40, threads=1)
+    return data
+
+
+def ours(data):
+    return [path.name for path, kind in vocabulary_kinds(data).items() if path.exists() and kind.is_ours(path)]
+
+
+def test_a_result_is_current_if_its_inputs_are_the_same_and_its_files_as_written(tmp_path):
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "b").write_text("b")
+    made = Made({"text": "x"}, {name: sha256_of(tmp_path / name) for name in ("a", "b")})
+    assert made.is_current(tmp_path, {"text": "x"})
+    assert not made.is_current(tmp_path, {"text": "y"})
+    (tmp_path / "a").write_text("edited")
+    assert not made.is_current(tmp_path, {"text": "x"})
+    assert made.edited(tmp_path) == ["a"]
+    (tmp_path / "a").unlink()
+    assert not made.is_current(tmp_path, {"text": "x"})
+    assert made.edited(tmp_path) == []
+
+
+def test_the_record_names_settings_text_and_files(data):
+    record = read_vocabulary_record(data)
+    assert record.settings == record.trained_with and record.settings["size"] == 40
+    [text] = record.text
+    assert text.sha256 == {name: sha256_of(data / name) for name in ("train.en", "train.de")}
+    assert text.fingerprint == read_manifest(data).fingerprint
+    assert record.files == {name: sha256_of(data / name) for name in ("vocab.model", "vocab.txt")}
+    assert record.files["vocab.model"] == read_index(data).vocab_fingerprint
+
+
+def test_a_model_that_the_user_copied_over_ours_is_not_replaced(data):
+    (data / "vocab.model").write_bytes(USERS.model_bytes)
+    assert ours(data) == ["vocab.txt", "vocab.json"]
+    with pytest.raises(OutputError, match=r"vocab\.model.*not a vocabulary that nmt wrote"):
+        build_vocabulary(data, size=30, threads=1)
+    assert (data / "vocab.model").read_bytes() == USERS.model_bytes
+
+
+@pytest.mark.parametrize("lost", ["shards", "vocab.txt"])
+def test_a_model_is_ours_without_its_pieces_or_shards(data, lost):
+    shutil.rmtree(data / lost) if lost == "shards" else (data / lost).unlink()
+    assert "vocab.model" in ours(data)
+    assert build_vocabulary(data, size=30, threads=1).vocab.size == 30
+
+
+def test_a_vocabulary_is_not_trained_again_where_shards_are_lost(data):
+    shutil.rmtree(data / "shards")
+    built = build_vocabulary(data, size=40, threads=1)
+    assert built.changed and built.trained is None
+
+
+@pytest.mark.parametrize("content", ["", "null", "{", '{"version": 1}'])
+def test_a_vocabulary_whose_record_is_damaged_is_left_as_it_is(data, content):
+    (data / "vocab.json").write_text(content)
+    with pytest.raises(DataError, match=r"vocab\.json: is damaged.*nmt build-vocab"):
+        read_vocabulary_record(data)
+    before = contents(data)
+    with pytest.raises(OutputError, match="move it away"):
+        build_vocabulary(data, size=30, threads=1)
+    assert contents(data) == before
+
+
+def test_a_record_of_another_version_is_named(data):
+    record = DataFolder(data).vocab_record
+    record.write_text(json.dumps({"version": 9}))
+    with pytest.raises(DataError, match=r"vocab\.json: is of version 9, not 1\. Run `nmt build-vocab"):
+        read_vocabulary_record(data)
+
+
+@pytest.mark.parametrize("written", [1, 2, 3])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_whenever_a_process_dies_its_files_are_ours(write_data_set, data, tmp_path, monkeypatch, written, is_first):
+    """So many are written of the record, the list of pieces and the model; the shards are not replaced."""
+    if is_first:
+        data = write_data_set(tmp_path / "new", SOURCE, TARGET)
+    save, done = vocab_record.replacing, []
+
+    def dying(path):
+        if len(done) == written:
+            raise KeyboardInterrupt
+        done.append(path.name)
+        return save(path)
+
+    def die(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(vocab_record, "replacing", dying)
+    monkeypatch.setattr("nmt.files._swap_all", die)
+    monkeypatch.setattr("nmt.data.build.restoring", lambda *paths: nullcontext())
+    with pytest.raises(KeyboardInterrupt):
+        build_vocabulary(data, size=30, threads=1)
+    monkeypatch.undo()
+    assert len(done) == written
+    assert set(ours(data)) == {path.name for path in vocabulary_kinds(data) if path.exists()}
+    assert build_vocabulary(data, size=30, threads=1).vocab.size == 30
+    assert not build_vocabulary(data, size=30, threads=1).changed
+
+
+def test_a_vocabulary_that_was_given_is_kept_where_another_replaces_it(data):
+    (data / "vocab.model").write_bytes(USERS.model_bytes)
+    in_place = build_vocabulary(data, existing=data / "vocab.model", threads=1)
+    assert in_place.kept is None
+    assert build_vocabulary(data, existing=data / "vocab.model", max_length=9, threads=1).kept is None
+    built = build_vocabulary(data, size=40, threads=1)
+    assert built.kept == data / "vocab.model.before"
+    assert built.kept.read_bytes() == USERS.model_bytes
+    assert (data / "vocab.model").read_bytes() == built.vocab.model_bytes
+    assert build_vocabulary(data, size=30, threads=1).kept is None  # the one before was trained here
