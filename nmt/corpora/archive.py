@@ -219,8 +219,18 @@ class Budget:
     def _exceeded(self, found: str) -> DownloadError:
         return DownloadError(
             f"{self._archive}: unpacks to more than {self._allowed:,} bytes, too many for its size ({found}). If you "
-            "trust it, unpack it yourself and use its files with kind: local."
+            "trust it, unpack it yourself and name its files by their paths."
         )
+
+
+def open_limited(path: Path) -> BinaryIO:
+    """Open a file of others, decompressed if needed.
+
+    Raises:
+        DownloadError: it unpacks to far more than its own size; while it is read.
+        OSError: it cannot be read.
+    """
+    return io.BufferedReader(_Unpacked(path), _READ_AHEAD)
 
 
 class _Unpacked(io.RawIOBase):
@@ -430,7 +440,7 @@ def _check_not_encrypted(archive: Path, entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & _ZIP_ENCRYPTED:
         raise DownloadError(
             f"{archive}: its member {PurePosixPath(entry.filename)} is encrypted, which nmt does not support. Unpack "
-            "it yourself, and use its files with kind: local."
+            "it yourself, and name its files by their paths."
         )
 
 

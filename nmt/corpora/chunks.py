@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import Hashes, hash_lines, hash_set, no_hashes
-from nmt.corpora.pair_file import Pair
 from nmt.text import comparison_key
 from nmt.writing import open_to_write
 
@@ -79,8 +79,8 @@ class Chunk:
         return Chunk(self.corpus, pairs, originals, {name: values[kept] for name, values in self.values.items()})
 
 
-def storing(chunks: Iterable[Chunk], path: Path) -> Iterator[Chunk]:
-    """Yield chunks once they are written to a new file: per chunk a line of JSON, then its lines and its arrays.
+def store(chunks: Iterable[Chunk], path: Path) -> None:
+    """Write chunks to a new file: per chunk a line of JSON, then its lines and its arrays.
 
     Raises:
         WriteError: the system refused to write it.
@@ -93,11 +93,10 @@ def storing(chunks: Iterable[Chunk], path: Path) -> Iterator[Chunk]:
             header = [chunk.corpus, len(chunk.pairs), list(map(len, texts)), types]
             arrays = [values.tobytes() for values in chunk.values.values()]
             stream.writelines([json.dumps(header).encode(), b"\n", *texts, *arrays])
-            yield chunk
 
 
 def stored(path: Path) -> Iterator[Chunk]:
-    """Yield the chunks of a file of :func:`storing`."""
+    """Yield the chunks of a file of :func:`store`."""
     with path.open("rb") as stream:
         for line in iter(stream.readline, b""):
             corpus, count, lengths, types = json.loads(line)

@@ -6,7 +6,6 @@ hashes on disk, so memory does not grow with the corpus.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,15 +18,12 @@ from numpy.typing import NDArray
 from nmt.corpora.chunks import Chunk, EvaluationSentences, Mask
 from nmt.corpora.filters import ChosenFilter, Filters, chosen_filters
 from nmt.corpora.findings import SAMPLES, Findings
+from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import SeenHashes, hash_lines, no_hashes
-from nmt.corpora.pair_file import Pair
 from nmt.corpora.pair_filters import exactly, repair_encoding
 from nmt.corpora.processes import map_in_order
 from nmt.corpora.schema import Normalisation
 from nmt.text import comparison_key, normalizer
-
-# Pairs per chunk. Filtering a chunk must take far longer than sending it to a process.
-_CHUNK = 20_000
 
 
 @dataclass(frozen=True)
@@ -55,14 +51,14 @@ def _repaired_key(line: str) -> str:
 
 
 def distinct(
-    corpora: Iterable[Iterable[Pair]], rules: Rules, findings: Findings, *, scratch: Path, workers: int = 1
+    read: Iterable[tuple[int, list[Pair]]], rules: Rules, findings: Findings, *, scratch: Path, workers: int = 1
 ) -> Iterator[Chunk]:
     """Yield the training pairs that pass the filters up to those of repetitions, in their order.
 
     A pair that several filters would drop is counted by the first, in the order of :class:`Filters`.
 
     Args:
-        corpora: source and target lines of each corpus. U+FFFD replaces bytes that were not UTF-8.
+        read: chunks of pairs, each of one corpus and with its number. U+FFFD replaces bytes that were not UTF-8.
         rules: filters and normalisation.
         findings: receives what each filter that is on finds.
         scratch: a folder for the hashes of pairs; the caller removes it.
@@ -70,7 +66,7 @@ def distinct(
     """
     chosen = [each for each in chosen_filters(rules.filters) if each.filter.form]
     seen = [(each, SeenHashes(scratch / each.filter.name)) for each in chosen]
-    for chunk, found_alone in map_in_order(partial(_filter_chunk, rules=rules), _chunks(corpora), workers):
+    for chunk, found_alone in map_in_order(partial(_filter_chunk, rules=rules), read, workers):
         findings.add_all(found_alone)
         for each, hashes in seen:
             chunk = _apply(each, chunk, ~hashes.add(chunk.values[each.filter.name]), findings)
@@ -152,11 +148,3 @@ def _filter_chunk(item: tuple[int, list[Pair]], *, rules: Rules) -> tuple[Chunk,
         elif form := each.filter.form:
             values[each.filter.name] = values["pair"] if form is exactly else hash_lines(map(form, kept))
     return Chunk(corpus, kept, kept_originals, values), found
-
-
-def _chunks(corpora: Iterable[Iterable[Pair]]) -> Iterator[tuple[int, list[Pair]]]:
-    """Chunks of pairs, each with the number of its corpus."""
-    for corpus, pairs in enumerate(corpora):
-        iterator = iter(pairs)
-        while chunk := list(itertools.islice(iterator, _CHUNK)):
-            yield corpus, chunk

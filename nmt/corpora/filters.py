@@ -17,8 +17,8 @@ from nmt.config import Section, did_you_mean, mistakes
 from nmt.config.documents import DocumentError, parse_yaml
 from nmt.corpora import pair_filters, wrong_language
 from nmt.corpora.chunks import Chunk, EvaluationSentences, Mask
+from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import contains
-from nmt.corpora.pair_file import Pair
 from nmt.corpora.pair_filters import LinePredicate, PairPredicate
 from nmt.errors import ConfigError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nmt.corpora.pair_file import Pair
+from nmt.corpora.formats import Pair
 from nmt.data.manifest import FilterRecord
 
 SAMPLES = 3

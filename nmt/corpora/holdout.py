@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nmt.corpora.chunks import Chunk
+from nmt.corpora.formats import Pair
 from nmt.corpora.hashes import Hashes
-from nmt.corpora.pair_file import Pair
 from nmt.corpora.schema import HeldOut
 
 

@@ -17,14 +17,13 @@ from pathlib import Path
 
 from nmt.checkpoint.run_folder import refuse_while_trained_on
 from nmt.cores import usable_cores
-from nmt.corpora.download import Notify
+from nmt.corpora.download import Fetcher, Notify
 from nmt.corpora.filters import chosen_filters
-from nmt.corpora.local import take_local_text
 from nmt.corpora.recipe import recorded_recipe
 from nmt.corpora.sample_check import doubts_about_names
 from nmt.corpora.schema import Recipe
-from nmt.corpora.sources import fetch_sources, unfetched_records
-from nmt.corpora.text_files import write_text
+from nmt.corpora.sources import Sources
+from nmt.corpora.splits import write_text
 from nmt.corpora.transfer import Progress
 from nmt.data.data_folder import DataFolder
 from nmt.data.derived import encoded_text, keep_given_vocabulary, own_derived, remove_derived
@@ -107,8 +106,9 @@ def prepare(
             _refuse_other(folder, out, recipe)
         with _workspace(folder) as workspace:
             scratch = workspace / ".scratch"
-            local = take_local_text(recipe, scratch / "pipes")
-            if not force and (manifest := _up_to_date(folder, recipe, unfetched_records(recipe, local))):
+            sources = Sources(recipe, scratch)
+            own = sources.take_own()
+            if not force and (manifest := _up_to_date(folder, recipe, own)):
                 return Prepared(manifest, out, changed=False)
             check_replaceable(folder, DATA_SET)
             refuse_while_trained_on(out)
@@ -116,18 +116,9 @@ def prepare(
                 each.filter.predicate(each.value, (recipe.source_lang, recipe.target_lang))
             for doubt in doubts_about_names(recipe):
                 warnings.warn(doubt, NmtWarning, stacklevel=2)
-            sources = fetch_sources(
-                recipe,
-                scratch / "members",
-                local,
-                cache=cache,
-                mirrors=mirrors,
-                offline=offline,
-                progress=progress,
-                notify=notify,
+            sources.fetch(
+                Fetcher(cache, mirrors, offline, progress=progress or (lambda what, done, total: None), notify=tell)
             )
-            for hint in sources.header_hints():
-                tell(hint)
             manifest = write_text(
                 sources,
                 workspace,
@@ -136,7 +127,7 @@ def prepare(
                 progress=pairs_progress or (lambda description, done, total: None),
                 notify=tell,
             )
-            local.check_unchanged()
+            sources.check_unchanged()
             shutil.rmtree(scratch, ignore_errors=True)
             write_manifest(manifest, workspace)
             check_replaceable(folder, DATA_SET)  # again, after what may have been hours

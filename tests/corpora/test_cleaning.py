@@ -1,12 +1,12 @@
 """The filters, one by one and against a plain oracle."""
 
+import itertools
 import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.corpora import cleaning
 from nmt.corpora.chunks import EvaluationSentences
 from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
 from nmt.corpora.filters import FILTERS, Filters
@@ -19,8 +19,19 @@ from nmt.text import comparison_key, length_in_words
 LOOSE = {"max_length": None, "max_ratio": None, "dedup": False}
 
 
+CHUNK = 20_000
+
+
+def chunked(corpora):
+    """Pairs as they are read: in chunks, each of one corpus."""
+    for number, pairs in enumerate(corpora):
+        rest = iter(pairs)
+        while chunk := list(itertools.islice(rest, CHUNK)):
+            yield number, chunk
+
+
 def clean(corpora, rules, evaluation, findings, **settings):
-    return unleaked(distinct(corpora, rules, findings, **settings), rules, evaluation, findings)
+    return unleaked(distinct(chunked(corpora), rules, findings, **settings), rules, evaluation, findings)
 
 
 def run(pairs, scratch, *, evaluation=(), languages=("en", "de"), normalisation=None, workers=1, **filters):
@@ -160,7 +171,7 @@ def test_ratio_looks_both_ways_and_is_inclusive(tmp_path):
 
 
 def test_repetitions_go_wherever_they_stand(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 2)
+    monkeypatch.setitem(globals(), "CHUNK", 2)
     pairs = [("a", "b"), ("a", "b"), ("a", "c"), ("b", "a"), ("a", "b"), ("a b", ""), ("a", "b ")]
     kept, counts = run(pairs, tmp_path, **LOOSE | {"dedup": True})
     assert kept == [("a", "b"), ("a", "c"), ("b", "a"), ("a", "b ")]
@@ -168,7 +179,7 @@ def test_repetitions_go_wherever_they_stand(tmp_path, monkeypatch):
 
 
 def test_repetitions_and_near_repetitions_are_found_in_later_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 2)
+    monkeypatch.setitem(globals(), "CHUNK", 2)
     pairs = [("A dog.", "Hund"), ("cat", "Katze"), ("A dog.", "Hund"), ("a dog", "Hund"), ("Cat!", "Katze"), ("x", "y")]
     kept, counts = run(pairs, tmp_path, near_duplicates=True)
     assert kept == [pairs[0], pairs[1], pairs[5]]
@@ -361,7 +372,7 @@ def test_all_new_filters_together_count_each_pair_once(tmp_path):
 
 
 def test_near_duplicates_are_found_wherever_they_stand(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 2)
+    monkeypatch.setitem(globals(), "CHUNK", 2)
     pairs = [("a b 1", "c"), ("x", "y"), ("x", "y"), ("A, b 2", "C!"), ("a b 10", "c"), ("x .", "y")]
     kept, counts = run(pairs, tmp_path, **LOOSE | {"dedup": True, "near_duplicates": True})
     assert kept == [pairs[0], pairs[1], pairs[4]]
@@ -387,7 +398,7 @@ def test_leaks_are_found_on_either_side_of_a_repair(tmp_path, evaluation, train)
 
 def test_findings_are_by_corpus_with_the_first_pairs_as_samples(tmp_path, monkeypatch):
     """Samples are as read, in the order of the corpus, whatever the number of processes."""
-    monkeypatch.setattr(cleaning, "_CHUNK", 3)
+    monkeypatch.setitem(globals(), "CHUNK", 3)
     first = [("", f"wort {n}") for n in range(5)] + [("e\u0301", "x" * 201)] * 3
     second = [(f"copy {n % 4}", f"copy {n % 4}") for n in range(8)] + [("one\x07", "eins")]
     rules = Rules("en", "de", Filters(control=True), Normalisation(nfc=True))
@@ -433,7 +444,7 @@ def test_the_filters_that_are_on_are_counted_in_their_order():
 
 
 def test_processes_give_what_one_gives(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 50)
+    monkeypatch.setitem(globals(), "CHUNK", 50)
     pairs = [(f"word {n % 170}", "wort " * (n % 7)) for n in range(600)]
     settings = LOOSE | {"dedup": True, "max_length": 5}
     alone = run(pairs, tmp_path / "1", evaluation=[("word 3", "satz")], **settings)
@@ -443,7 +454,7 @@ def test_processes_give_what_one_gives(tmp_path, monkeypatch):
 
 
 def test_chunks_are_not_read_ahead_without_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "_CHUNK", 10)
+    monkeypatch.setitem(globals(), "CHUNK", 10)
     read = 0
 
     def pairs():
@@ -543,7 +554,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
 import itertools
 import sys
 from pathlib import Path
-from nmt.corpora.chunks import EvaluationSentences, stored, storing
+from nmt.corpora.chunks import EvaluationSentences, store, stored
 from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
 from nmt.corpora.filters import Filters
 from nmt.corpora.findings import Findings
@@ -557,8 +568,10 @@ pairs = ((f"sentence {n} of many words that are there", f"Satz {n} aus vielen Wo
 rules = Rules("en", "de", Filters(), Normalisation())
 peak = 0
 findings = Findings()
-chunks = storing(distinct([pairs], rules, findings, scratch=Path(sys.argv[2])), Path(sys.argv[2], "chunks"))
-for _ in itertools.chain(unleaked(chunks, rules, EvaluationSentences(), findings), stored(Path(sys.argv[2], "chunks"))):
+chunks = iter(lambda: (0, list(itertools.islice(pairs, 20_000))), (0, []))
+store(distinct(chunks, rules, findings, scratch=Path(sys.argv[2])), Path(sys.argv[2], "chunks"))
+peak = anonymous()
+for _ in unleaked(stored(Path(sys.argv[2], "chunks")), rules, EvaluationSentences(), findings):
     peak = max(peak, anonymous())
 print(peak)
 """

@@ -188,7 +188,7 @@ def test_workers_find_the_same_as_one_process(tmp_path):
     kept = {}
     for workers in (1, 2):
         findings = Findings(filter_names(rules.filters, held_out=False))
-        chunks = distinct([pairs], rules, findings, scratch=tmp_path / str(workers), workers=workers)
+        chunks = distinct([(0, pairs)], rules, findings, scratch=tmp_path / str(workers), workers=workers)
         chunks = unleaked(chunks, rules, EvaluationSentences(), findings)
         kept[workers] = [pair for chunk in chunks for pair in chunk.pairs], findings.totals()
     assert kept[1] == kept[2]

@@ -1,23 +1,24 @@
-"""The text files of a data set: read each split, hold out pairs, clean, write, count."""
+"""The splits of a data set: read each, hold out pairs, clean, write, count."""
 
 from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
+from typing import Self
 
-from nmt.corpora.chunks import EvaluationSentences, stored, storing
+from nmt.corpora.chunks import EvaluationSentences, store, stored
 from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
 from nmt.corpora.download import Notify
 from nmt.corpora.filters import KEPT, chosen_filters
 from nmt.corpora.findings import Findings
+from nmt.corpora.formats import Pair, ReadPair
 from nmt.corpora.holdout import hold_out
-from nmt.corpora.pair_file import Pair, ReadPair
 from nmt.corpora.sample_check import PairSample
-from nmt.corpora.schema import MOST_EVALUATION_PAIRS, HeldOut, TextCorpus, ToyCorpus
+from nmt.corpora.schema import MOST_EVALUATION_PAIRS, SPLITS
 from nmt.corpora.sources import Sources
 from nmt.corpora.transfer import Progress
 from nmt.data.manifest import CorpusRecord, FileRecord, Manifest, fingerprint
@@ -25,6 +26,8 @@ from nmt.errors import DataError, NmtWarning
 from nmt.text import encode_line, sentence_length
 from nmt.writing import flush_to_disk, open_to_write
 
+# Pairs per chunk. Filtering a chunk must take far longer than sending it to a process.
+_CHUNK = 20_000
 # Pairs between two calls of ``progress``.
 _PROGRESS_EVERY = 10_000
 _MOST, _MANY_EMPTY = 0.5, 0.1
@@ -52,80 +55,43 @@ def write_text(
         WriteError: the system refused to write a file.
     """
     recipe = sources.recipe
-    read: dict[str, list[CorpusRecord]] = {}
-    minimum = next((each for each in chosen_filters(recipe.filters) if each.filter.name == "score"), None)
-
-    def corpora_of(split: str, findings: Findings) -> Iterator[Iterator[Pair]]:
-        """Read the corpora of a split, each to its end before the next."""
-        read[split] = []
-        for number, corpus in enumerate(getattr(recipe, split)):
-            yield pairs_of(corpus, split, number, findings)
-
-    def pairs_of(corpus: TextCorpus, split: str, number: int, findings: Findings) -> Iterator[Pair]:
-        """Read the pairs of a corpus, count them, and drop training pairs with a low score."""
-        description = f"{split}: {corpus.name}"
-        total = sources.number_of_lines(corpus)
-        tally = _Tally(recipe.source_lang, recipe.target_lang)
-        sample = PairSample()
-        for pair in sources.pairs(corpus, split):
-            tally.add(pair)
-            if pair is None:
-                continue
-            if not isinstance(corpus, ToyCorpus):
-                sample.add(tally.pairs - 1, (pair.source, pair.target))
-            if tally.pairs % _PROGRESS_EVERY == 0:
-                progress(description, tally.pairs, total)
-            if split == "train" and minimum and pair.score is not None and pair.score < minimum.value:
-                findings.add(number, minimum.count, 1, [(pair.source, pair.target)])
-                if minimum.drops:
-                    continue
-            yield pair.source, pair.target
-        progress(description, tally.pairs, tally.pairs)
-        for doubt in sample.doubts(recipe.source_lang, recipe.target_lang):
-            _warn(f"{split}: {corpus.name}: {doubt}")
-        read[split].append(tally.record(split, corpus.name))
-
+    reader = _Reader(sources, progress, notify)
     # Valid and test are read first, since training text is compared with them.
-    evaluation_pairs: dict[str, list[Pair]] = {}
-    wanted: dict[str, HeldOut] = {}
-    for split, corpora in (("valid", recipe.valid), ("test", recipe.test)):
-        if isinstance(corpora[0], HeldOut):
-            wanted[split] = corpora[0]
-        else:
-            pairs = chain.from_iterable(corpora_of(split, Findings()))
-            evaluation_pairs[split] = list(islice(pairs, MOST_EVALUATION_PAIRS))
-            if next(pairs, None) is not None:
-                raise DataError(
-                    f"{recipe.name}: {split} has more than {MOST_EVALUATION_PAIRS:,} pairs, the maximum. Use a sample "
-                    "of it, or add its text to train."
-                )
+    held_out = recipe.held_out()
+    evaluation_pairs = {split: reader.evaluation_pairs(split) for split in ("valid", "test") if split not in held_out}
     rules = Rules(recipe.source_lang, recipe.target_lang, recipe.filters, recipe.normalisation)
     key = rules.comparison_key
     evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
 
-    findings = Findings(filter_names(recipe.filters, held_out=bool(wanted)))
-    chunks = distinct(corpora_of("train", findings), rules, findings, scratch=scratch / "seen", workers=workers)
-    if wanted:
+    findings = Findings(filter_names(recipe.filters, held_out=bool(held_out)))
+    chunks = distinct(reader.chunks("train", findings), rules, findings, scratch=scratch / "seen", workers=workers)
+    if held_out:
         # Which pairs are held out is known at the end of the text, so it waits in a file.
         waiting = scratch / "chunks"
-        held = hold_out(unleaked(storing(chunks, waiting), rules, evaluation, Findings()), wanted)
+        store(chunks, waiting)
+        held = hold_out(unleaked(stored(waiting), rules, evaluation, Findings()), held_out)
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
             evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes, key)
             if share.pairs:
                 notify(f"{split}: {len(share.pairs):,} pairs are held out of the training text.")
         chunks = stored(waiting)
-    clean = unleaked(chunks, rules, evaluation, findings)
     languages = recipe.source_lang, recipe.target_lang
-    files = _write(folder, "train", languages, (pair for chunk in clean for pair in chunk.pairs))
+    with _SplitFiles(folder, "train", languages) as train:
+        for chunk in unleaked(chunks, rules, evaluation, findings):
+            train.write(chunk.pairs)
+    files = train.records
     for split in ("valid", "test"):
-        files |= _write(folder, split, languages, evaluation_pairs[split])
+        with _SplitFiles(folder, split, languages) as evaluation_files:
+            evaluation_files.write(evaluation_pairs[split])
+        files |= evaluation_files.records
 
+    read = reader.read
     filters = findings.totals()
     read["train"] = [
         record.model_copy(update={"filters": findings.of_corpus(number)}) for number, record in enumerate(read["train"])
     ]
-    corpora_read = [record for split in ("train", "valid", "test") for record in read.get(split, [])]
+    corpora_read = [record for split in SPLITS for record in read.get(split, [])]
     _check_counts(sources, read, filters, files, notify)
     _warn_of_filters(read["train"])
     return Manifest(
@@ -155,10 +121,10 @@ def _check_counts(
     recipe = sources.recipe
     for split, records in read.items():
         for record, corpus in zip(records, getattr(recipe, split), strict=True):
-            expected = getattr(corpus, "lines", None)
+            expected = corpus.published_lines()
             if expected is not None and record.pairs != expected:
                 notify(f"{split}: {record.name} has {record.pairs:,} pairs; the published number is {expected:,}.")
-    for split in ("train", "valid", "test"):
+    for split in SPLITS:
         if files[f"{split}.{recipe.source_lang}"].lines == 0:
             records = read.get(split, [])
             found = sum(record.pairs for record in records)
@@ -222,33 +188,114 @@ class _Tally:
         )
 
 
-class _TextFile:
-    """A text file that counts its lines and computes its checksum."""
+class _Reader:
+    """Reads the splits of a recipe, and counts what it reads."""
 
-    def __init__(self, path: Path, stack: ExitStack) -> None:
-        self._path = path
-        self._stream = stack.enter_context(open_to_write(path, "xb", follow=False))
-        self._digest = hashlib.sha256()
+    def __init__(self, sources: Sources, progress: Progress, notify: Notify) -> None:
+        self.read: dict[str, list[CorpusRecord]] = {}
+        """What was read of each split, by corpus."""
+        self._sources = sources
+        self._recipe = sources.recipe
+        self._progress = progress
+        self._notify = notify
+        self._hints: set[str] = set()
+        score = next((each for each in chosen_filters(self._recipe.filters) if each.filter.name == "score"), None)
+        self._minimum_score = score
+
+    def evaluation_pairs(self, split: str) -> list[Pair]:
+        """The pairs of valid or test.
+
+        Raises:
+            DataError: there are too many.
+        """
+        pairs: list[Pair] = []
+        for _, chunk in self.chunks(split, Findings()):
+            pairs += chunk
+            if len(pairs) > MOST_EVALUATION_PAIRS:
+                raise DataError(
+                    f"{self._recipe.name}: {split} has more than {MOST_EVALUATION_PAIRS:,} pairs, the maximum. Use a "
+                    "sample of it, or add its text to train."
+                )
+        return pairs
+
+    def chunks(self, split: str, findings: Findings) -> Iterator[tuple[int, list[Pair]]]:
+        """Yield the pairs of each corpus of a split, in chunks, with the number of the corpus.
+
+        Training pairs with a low score are dropped.
+        """
+        self.read[split] = []
+        for number, corpus in enumerate(getattr(self._recipe, split)):
+            description = f"{split}: {corpus.name}"
+            tally = _Tally(self._recipe.source_lang, self._recipe.target_lang)
+            sample = PairSample()
+            chunk: list[Pair] = []
+            with self._sources.opened(split, number) as text:
+                self._give_hint(corpus.hint(text))
+                total = corpus.number_of_lines(text)
+                for read in corpus.read(text):
+                    tally.add(read)
+                    if read is None:
+                        continue
+                    pair = read.source, read.target
+                    if not corpus.is_generated:
+                        sample.add(tally.pairs - 1, pair)
+                    if tally.pairs % _PROGRESS_EVERY == 0:
+                        self._progress(description, tally.pairs, total)
+                    if split == "train" and self._is_too_low(read, number, findings):
+                        continue
+                    chunk.append(pair)
+                    if len(chunk) == _CHUNK:
+                        yield number, chunk
+                        chunk = []
+            if chunk:
+                yield number, chunk
+            self._progress(description, tally.pairs, tally.pairs)
+            for doubt in sample.doubts(self._recipe.source_lang, self._recipe.target_lang):
+                _warn(f"{description}: {doubt}")
+            self.read[split].append(tally.record(split, corpus.name))
+
+    def _is_too_low(self, pair: ReadPair, corpus: int, findings: Findings) -> bool:
+        """Whether a pair is dropped for its score, which is counted."""
+        minimum = self._minimum_score
+        if minimum is None or pair.score is None or pair.score >= minimum.value:
+            return False
+        findings.add(corpus, minimum.count, 1, [(pair.source, pair.target)])
+        return minimum.drops
+
+    def _give_hint(self, hint: str | None) -> None:
+        if hint and hint not in self._hints:
+            self._hints.add(hint)
+            self._notify(hint)
+
+
+class _SplitFiles:
+    """The two text files of a split, which count their lines and compute their checksums."""
+
+    def __init__(self, folder: Path, split: str, languages: tuple[str, str]) -> None:
+        self.records: dict[str, FileRecord] = {}
+        """The complete files, by their names."""
+        self._paths = [folder / f"{split}.{language}" for language in languages]
         self._lines = 0
 
-    def write(self, line: str) -> None:
-        raw = encode_line(line)
-        self._stream.write(raw)
-        self._digest.update(raw)
-        self._lines += 1
+    def __enter__(self) -> Self:
+        with ExitStack() as opening:
+            self._streams = [opening.enter_context(open_to_write(path, "xb", follow=False)) for path in self._paths]
+            self._stack = opening.pop_all()
+        self._digests = [hashlib.sha256() for _ in self._paths]
+        return self
 
-    def finish(self) -> FileRecord:
-        """Flush the file to disk."""
-        flush_to_disk(self._stream, self._path)
-        return FileRecord(lines=self._lines, sha256=self._digest.hexdigest())
+    def write(self, pairs: Sequence[Pair]) -> None:
+        """Add pairs."""
+        self._lines += len(pairs)
+        for side, (stream, digest) in enumerate(zip(self._streams, self._digests, strict=True)):
+            content = b"".join(encode_line(pair[side]) for pair in pairs)
+            stream.write(content)
+            digest.update(content)
 
-
-def _write(folder: Path, split: str, languages: tuple[str, str], pairs: Iterable[Pair]) -> dict[str, FileRecord]:
-    """Write the two sides of a split; return the records of the two files."""
-    names = [f"{split}.{language}" for language in languages]
-    with ExitStack() as stack:
-        source, target = (_TextFile(folder / name, stack) for name in names)
-        for source_line, target_line in pairs:
-            source.write(source_line)
-            target.write(target_line)
-        return {names[0]: source.finish(), names[1]: target.finish()}
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Flush the files to disk, unless an error ended them."""
+        with self._stack:
+            if kind is None:
+                for path, stream, digest in zip(self._paths, self._streams, self._digests, strict=True):
+                    flush_to_disk(stream, path)
+                    self.records[path.name] = FileRecord(lines=self._lines, sha256=digest.hexdigest())
