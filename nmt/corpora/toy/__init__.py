@@ -27,8 +27,8 @@ class ToySplits:
 
 
 def source_files() -> list[Path]:
-    """The files that the text is made from: those of this package."""
-    return sorted(Path(__file__).parent.glob("*.py"))
+    """The files that the text is made from: the grammar and the tables of words."""
+    return sorted(path for path in Path(__file__).parent.iterdir() if path.suffix in (".py", ".tsv"))
 
 
 def generate(seed: int = 1, *, train: int = TRAIN_PAIRS, valid: int = VALID_PAIRS, test: int = TEST_PAIRS) -> ToySplits:
