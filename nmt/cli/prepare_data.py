@@ -252,7 +252,7 @@ def _tell(recipe: Recipe, manifest: Manifest) -> None:
     for name, count in manifest.filters.items():
         if count:
             notice(f"train: {_what_happened(name)}: {count:,}")
-    if found := _findings(manifest):
+    if found := _statistics(manifest):
         for line in str(found).splitlines():
             notice(line)
     for split in ("train", "valid", "test"):
@@ -272,7 +272,7 @@ def _table(manifest: Manifest) -> TextTable:
     return table
 
 
-def _findings(manifest: Manifest) -> TextTable | None:
+def _statistics(manifest: Manifest) -> TextTable | None:
     """The pairs that each filter found in each training corpus; None if there is one corpus, or nothing was found."""
     from nmt.reports.text_table import TextTable
 

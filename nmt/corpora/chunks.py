@@ -53,7 +53,7 @@ class EvaluationSentences:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class PairChunk:
     """Pairs of a corpus that passed the filters so far, with the values that the next filters need."""
 
     corpus: int
@@ -70,16 +70,16 @@ class Chunk:
     pair that it looks for.
     """
 
-    def keep(self, mask: Mask) -> Chunk:
+    def keep(self, mask: Mask) -> PairChunk:
         """The pairs where the mask, shape (pairs,), is true."""
         if mask.all():
             return self
         kept = np.flatnonzero(mask)
         pairs, originals = ([side[index] for index in kept] for side in (self.pairs, self.originals))
-        return Chunk(self.corpus, pairs, originals, {name: values[kept] for name, values in self.values.items()})
+        return PairChunk(self.corpus, pairs, originals, {name: values[kept] for name, values in self.values.items()})
 
 
-def store(chunks: Iterable[Chunk], path: Path) -> None:
+def store(chunks: Iterable[PairChunk], path: Path) -> None:
     """Write chunks to a new file: per chunk a line of JSON, then its lines and its arrays.
 
     Raises:
@@ -95,7 +95,7 @@ def store(chunks: Iterable[Chunk], path: Path) -> None:
             stream.writelines([json.dumps(header).encode(), b"\n", *texts, *arrays])
 
 
-def stored(path: Path) -> Iterator[Chunk]:
+def stored(path: Path) -> Iterator[PairChunk]:
     """Yield the chunks of a file of :func:`store`."""
     with path.open("rb") as stream:
         for line in iter(stream.readline, b""):
@@ -103,7 +103,7 @@ def stored(path: Path) -> Iterator[Chunk]:
             sides = [_pairs_of(stream.read(length)) for length in lengths]
             sizes = {name: count * np.dtype(kind).itemsize for name, kind in types.items()}
             values = {name: np.frombuffer(stream.read(sizes[name]), kind) for name, kind in types.items()}
-            yield Chunk(corpus, sides[0], sides[-1], values)
+            yield PairChunk(corpus, sides[0], sides[-1], values)
 
 
 def _joined(pairs: list[Pair]) -> bytes:

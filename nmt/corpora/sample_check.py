@@ -1,6 +1,6 @@
 """A look at a sample of the pairs: is each side in its language, and is each line beside its translation?
 
-The sample is spread evenly over a corpus, in blocks of neighbouring pairs, and the same in every run. Findings are
+The sample is spread evenly over a corpus, in blocks of neighbouring pairs, and the same in every run. Doubts are
 warnings: no pair is dropped for them.
 """
 

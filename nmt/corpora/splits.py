@@ -13,8 +13,8 @@ from typing import Self
 from nmt.corpora.chunks import EvaluationSentences, store, stored
 from nmt.corpora.cleaning import Rules, distinct, filter_names, unleaked
 from nmt.corpora.download import Notify
+from nmt.corpora.filter_statistics import FilterStatistics
 from nmt.corpora.filters import KEPT, chosen_filters
-from nmt.corpora.findings import Findings
 from nmt.corpora.formats import Pair, ReadPair
 from nmt.corpora.holdout import hold_out
 from nmt.corpora.sample_check import PairSample
@@ -63,13 +63,13 @@ def write_text(
     key = rules.comparison_key
     evaluation = EvaluationSentences.of(chain.from_iterable(evaluation_pairs.values()), key)
 
-    findings = Findings(filter_names(recipe.filters, held_out=bool(held_out)))
-    chunks = distinct(reader.chunks("train", findings), rules, findings, scratch=scratch / "seen", workers=workers)
+    statistics = FilterStatistics(filter_names(recipe.filters, held_out=bool(held_out)))
+    chunks = distinct(reader.chunks("train", statistics), rules, statistics, scratch=scratch / "seen", workers=workers)
     if held_out:
         # Which pairs are held out is known at the end of the text, so it waits in a file.
         waiting = scratch / "chunks"
         store(chunks, waiting)
-        held = hold_out(unleaked(stored(waiting), rules, evaluation, Findings()), held_out)
+        held = hold_out(unleaked(stored(waiting), rules, evaluation, FilterStatistics()), held_out)
         for split, share in held.items():
             evaluation_pairs[split] = share.pairs
             evaluation = evaluation.with_held_out(share.pairs, share.pair_hashes, key)
@@ -78,7 +78,7 @@ def write_text(
         chunks = stored(waiting)
     languages = recipe.source_lang, recipe.target_lang
     with _SplitFiles(folder, "train", languages) as train:
-        for chunk in unleaked(chunks, rules, evaluation, findings):
+        for chunk in unleaked(chunks, rules, evaluation, statistics):
             train.write(chunk.pairs)
     files = train.records
     for split in ("valid", "test"):
@@ -87,9 +87,10 @@ def write_text(
         files |= evaluation_files.records
 
     read = reader.read
-    filters = findings.totals()
+    filters = statistics.totals()
     read["train"] = [
-        record.model_copy(update={"filters": findings.of_corpus(number)}) for number, record in enumerate(read["train"])
+        record.model_copy(update={"filters": statistics.of_corpus(number)})
+        for number, record in enumerate(read["train"])
     ]
     corpora_read = [record for split in SPLITS for record in read.get(split, [])]
     _check_counts(sources, read, filters, files, notify)
@@ -209,7 +210,7 @@ class _Reader:
             DataError: there are too many.
         """
         pairs: list[Pair] = []
-        for _, chunk in self.chunks(split, Findings()):
+        for _, chunk in self.chunks(split, FilterStatistics()):
             pairs += chunk
             if len(pairs) > MOST_EVALUATION_PAIRS:
                 raise DataError(
@@ -218,7 +219,7 @@ class _Reader:
                 )
         return pairs
 
-    def chunks(self, split: str, findings: Findings) -> Iterator[tuple[int, list[Pair]]]:
+    def chunks(self, split: str, statistics: FilterStatistics) -> Iterator[tuple[int, list[Pair]]]:
         """Yield the pairs of each corpus of a split, in chunks, with the number of the corpus.
 
         Training pairs with a low score are dropped.
@@ -241,7 +242,7 @@ class _Reader:
                         sample.add(tally.pairs - 1, pair)
                     if tally.pairs % _PROGRESS_EVERY == 0:
                         self._progress(description, tally.pairs, total)
-                    if split == "train" and self._is_too_low(read, number, findings):
+                    if split == "train" and self._is_too_low(read, number, statistics):
                         continue
                     chunk.append(pair)
                     if len(chunk) == _CHUNK:
@@ -254,12 +255,12 @@ class _Reader:
                 _warn(f"{description}: {doubt}")
             self.read[split].append(tally.record(split, corpus.name))
 
-    def _is_too_low(self, pair: ReadPair, corpus: int, findings: Findings) -> bool:
+    def _is_too_low(self, pair: ReadPair, corpus: int, statistics: FilterStatistics) -> bool:
         """Whether a pair is dropped for its score, which is counted."""
         minimum = self._minimum_score
         if minimum is None or pair.score is None or pair.score >= minimum.value:
             return False
-        findings.add(corpus, minimum.count, 1, [(pair.source, pair.target)])
+        statistics.add(corpus, minimum.count, 1, [(pair.source, pair.target)])
         return minimum.drops
 
     def _give_hint(self, hint: str | None) -> None:
