@@ -100,13 +100,9 @@ class Corpus(Section):
         """
         raise NotImplementedError
 
-    def published_lines(self) -> int | None:
-        """The number of pairs that its publisher names."""
-        return None
-
     def number_of_lines(self, text: ParallelText) -> int | None:
         """The number of pairs, if it is known before they are read."""
-        return self.published_lines()
+        return getattr(self, "lines", None)
 
     def may_have_scores(self) -> bool:
         """Whether its pairs can have scores."""
@@ -151,6 +147,8 @@ class Text(Corpus):
     @field_validator("files")
     @classmethod
     def _can_be_located(cls, files: dict[str, str] | str) -> dict[str, str] | str:
+        if not files or "" in _locations(files):
+            raise ValueError("names no file")
         for location in _locations(files):
             if is_address(location):
                 check_address(location)
@@ -195,9 +193,6 @@ class Text(Corpus):
 
     def read(self, text: ParallelText) -> Iterator[ReadPair | None]:
         return _READERS[self.format](self._with_columns(text))
-
-    def published_lines(self) -> int | None:
-        return self.lines
 
     def number_of_lines(self, text: ParallelText) -> int | None:
         if self.lines is None and self.format in ("plain", "tsv"):
@@ -244,9 +239,6 @@ class TestSet(Corpus):
     name: Label = Field(description="sacreBLEU's name, for example wmt14/full")
     download: str | None = Field(None, description="a key of downloads; sacreBLEU's address if unset")
     lines: int | None = Field(None, ge=0, description="as published; a difference is reported")
-
-    def published_lines(self) -> int | None:
-        return self.lines
 
     def parts(self, recipe: Recipe) -> list[tuple[Input, str]]:
         from nmt.corpora.testsets import files_of_test_set

@@ -266,6 +266,18 @@ def test_an_error_names_standard_input_and_not_its_copy(here, monkeypatch):
         prepare(recipe(train=["-"]), here / "out")
 
 
+def test_standard_input_may_hold_one_side_or_another_format(here, monkeypatch):
+    (here / "x.de").write_bytes(SIDES["de"])
+    Stdin(monkeypatch, SIDES["en"])
+    manifest = prepare(recipe(train=[("-", "x.de")]), here / "out").manifest
+    assert (manifest.corpora[0].name, manifest.corpora[0].pairs) == ("standard input+x.de", 100)
+    values = recipe(train=["x"]).model_dump(mode="json") | {
+        "train": [{"kind": "text", "files": "-", "format": "opus-zip"}]
+    }
+    Stdin(monkeypatch, SERVED["de-en.txt.zip"])
+    assert prepare(parse_recipe(values, name="own"), here / "zip").manifest.corpora[0].pairs == 100
+
+
 def test_standard_input_is_given_once():
     with pytest.raises(ConfigError, match=r"standard input \(-\) can be read only once"):
         recipe(train=["-"], valid=["-"])
