@@ -49,7 +49,7 @@ def prepare_data(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Text: prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.",
+            help="Prefix, .tsv, .tmx, .zip, URL, folder, -; may be repeated.",
         ),
     ] = None,
     valid: Annotated[
