@@ -150,7 +150,7 @@ class Text(Corpus):
         if not files or "" in _locations(files):
             raise ValueError("names no file")
         for location in _locations(files):
-            if is_address(location):
+            if "://" in location:
                 check_address(location)
             member = key_and_member(location)[1]
             if member and not safe_member(member):

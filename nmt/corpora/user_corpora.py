@@ -41,8 +41,11 @@ def user_corpora(
         notify: called with the files that are read of a folder.
 
     Raises:
+        ConfigError: an address is invalid, or its file holds one side alone.
         DataError: a folder holds no parallel text, or a file and a compressed file of the same name that differ.
     """
+    for word in (text,) if isinstance(text, str) else text:
+        _name(word)
     table = {"columns": columns if header else list(columns or (SOURCE, TARGET)), "header": header}
     if not isinstance(text, str):
         return [{"kind": "text", "files": dict(zip(languages, map(_absolute, text), strict=True))}]
@@ -90,9 +93,9 @@ def _name(text: str) -> str:
     """A word as the name of a file.
 
     Raises:
-        ConfigError: it is a web address that does not end in the name of a file.
+        ConfigError: it is an address, but not one of a file on the web.
     """
-    if not is_address(text):
+    if "://" not in text:
         return text
     try:
         check_address(text)

@@ -120,6 +120,7 @@ def test_a_recipe_file_finds_its_files_beside_it(tmp_path):
         ({"train": [{"kind": "text", "files": {"en": "", "de": "a"}}]}, r"train\.0\.text\.files: names no file"),
         ({"train": [{"kind": "text", "files": {"en": 3, "de": "a"}}]}, r"files: expected text, got 3\."),
         ({"valid": [{"kind": "held-out", "lines": 3}]}, r"unknown key 'valid\.0\.held-out\.lines'"),
+        ({"train": [{"kind": "text", "files": "ftp://h/a.tsv", "format": "tsv"}]}, "must begin with http:// or https://"),
         ({"train": [{"kind": "text", "files": {}}]}, r"train\.0\.text\.files: names no file"),
         ({"train": [{"kind": "text", "files": "-"}]}, "has a file per language: name both"),
         ({"train": [{"kind": "text", "files": "http://h/a"}]}, "has a file per language: name both"),

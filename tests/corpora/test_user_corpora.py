@@ -404,6 +404,8 @@ def test_text_on_the_web_that_unpacks_to_far_too_much_is_refused(here, file_serv
         ("http://me:s3cret@h/a.en?sig=s3cret", r"^http://h/a\.en: holds one side, by its name\. Give the addresses"),
         ("https://h/", r"https://h/: the address does not end in the name of a file"),
         ("http:///a.tsv", "the address has no valid host"),
+        ("ftp://me:s3cret@h/a.tsv?sig=s3cret", "^ftp://h/a.tsv: the address must begin with http:// or https://"),
+        (("a.en", "s3://me:s3cret@h/a.de"), "^s3://h/a.de: the address must begin with"),
     ],
 )
 def test_an_address_that_cannot_be_read_is_named_without_its_secrets(word, message):
