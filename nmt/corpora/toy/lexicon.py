@@ -86,7 +86,7 @@ class Saying:
     third: str
 
 
-def _table(name: str) -> list[dict[str, str]]:
+def table(name: str) -> list[dict[str, str]]:
     """The rows of a table, by the names of its columns."""
     text = (resources.files("nmt.corpora.toy") / f"{name}.tsv").read_text("utf-8")
     return list(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -110,13 +110,13 @@ def _verb(row: dict[str, str]) -> Verb:
 
 
 def _phrases(use: str) -> list[Phrase]:
-    return [Phrase(row["english"], row["german"]) for row in _table("phrases") if row["use"] == use]
+    return [Phrase(row["english"], row["german"]) for row in table("phrases") if row["use"] == use]
 
 
-NOUNS = [_noun(row) for row in _table("nouns")]
-ADJECTIVES = [Adjective(kinds=_kinds(row.pop("kinds")), **row) for row in _table("adjectives")]
-VERBS = [_verb(row) for row in _table("verbs")]
-SAYINGS = [Saying(**row) for row in _table("sayings")]
+NOUNS = [_noun(row) for row in table("nouns")]
+ADJECTIVES = [Adjective(kinds=_kinds(row.pop("kinds")), **row) for row in table("adjectives")]
+VERBS = [_verb(row) for row in table("verbs")]
+SAYINGS = [Saying(**row) for row in table("sayings")]
 PLACES = _phrases("place")
 TIMES = _phrases("time")
 NUMERALS = _phrases("numeral")
